@@ -1,6 +1,4 @@
-"""Caches the results of accounting on disk, so that a repeated call is instant. Every stored result is checked when it is
-read.
-"""
+"""Caches the results of accounting on disk, so that a repeated call is instant. Each stored result is checked when it is read."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ MISSING = object()
 
 
 def folder() -> Path | None:
-    """$GNNAUDIT_CACHE, or gnnaudit/accounting in the user's cache folder. None if GNNAUDIT_CACHE is "off"."""
+    """The cache folder: $GNNAUDIT_CACHE, or gnnaudit/accounting in the user's cache folder. None if GNNAUDIT_CACHE is "off"."""
     chosen = os.environ.get("GNNAUDIT_CACHE")
     if chosen == "off":
         return None
@@ -35,12 +33,12 @@ def folder() -> Path | None:
 
 
 def remembered(compute: Callable[[], Any], *key: object, holds: Callable[[Any], bool]) -> Any:
-    """The result of compute(), or the stored result of an earlier call with the same key, code of accounting/ and library
-    versions.
+    """The result of compute(), or the stored result of an earlier call with the same key, code of accounting/ and versions of
+    LIBRARIES.
 
-    holds: a check that a stored result has the form of compute()'s results and, if a verdict depends on the result, that it is
-    correct. The result must be a JSON value; infinities are allowed. If the file is damaged, or if the check fails and a new
-    computation gives another result, this logs a warning. A folder that other users can write to is neither read nor written.
+    holds: checks a stored result. It must test the form and, if a verdict depends on the result, also that the result is correct.
+    The result must be a JSON value; infinities are allowed. The function logs a warning if the file is damaged, or if the check
+    fails and a new computation gives another result. It neither reads nor writes a folder that other users can write to.
     """
     where = folder()
     if where is None or not _usable(where):
@@ -62,7 +60,7 @@ def remembered(compute: Callable[[], Any], *key: object, holds: Callable[[Any], 
 
 
 def _held(holds: Callable[[Any], bool], stored: Any) -> bool:
-    """Whether a stored value passes the check, which may raise on a value of another form."""
+    """Whether a stored value passes the check. A check that raises, because the value has another form, has failed."""
     try:
         return holds(stored)
     except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError):
@@ -70,7 +68,7 @@ def _held(holds: Callable[[Any], bool], stored: Any) -> bool:
 
 
 def _read(path: Path, name: str) -> Any:
-    """The value that was stored under this name, or MISSING; warns about a file with other contents."""
+    """The value that the file stores under this name, or MISSING. Logs a warning if the file exists but cannot be used."""
     try:
         document = json.loads(read_own(path))
         if document["sum"] == _sum(name, document["value"]):
@@ -87,13 +85,15 @@ def _read(path: Path, name: str) -> Any:
 
 
 def _sum(name: str, value: Any) -> str:
-    """A checksum of a value and of its name, which also detects a file that was renamed."""
+    """A checksum of a value and its name. The name is included so that a renamed file fails its check."""
     return hashlib.blake2b(f"{name} {json.dumps(value, sort_keys=True)}".encode(), digest_size=16).hexdigest()
 
 
 @cache
 def _usable(where: Path) -> bool:
-    """Whether this user alone can store files there; warns once if not."""
+    """Whether results can be stored in the folder, and by this user alone. Logs one warning if others could write to it or access
+    is denied.
+    """
     try:
         make_own(where)
     except PermissionError as fault:
@@ -115,7 +115,7 @@ def _say(sentence: str) -> None:
 
 @cache
 def sources(folder: Path) -> str:
-    """A hash of the names and contents of the Python files in a folder, at every depth."""
+    """A hash of the relative paths and contents of all Python files below a folder."""
     h = hashlib.blake2b(digest_size=16)
     folder = folder.resolve()
     for source in sorted(folder.rglob("*.py")):

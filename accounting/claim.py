@@ -28,9 +28,10 @@ class Relation(StrEnum):
 class Claim:
     """(epsilon, delta)-differential privacy of one `unit` against an adversary who sees `exposes`.
 
-    epsilon: nats; infinity claims nothing. delta: a public number in [0, 1). tuned_over: the number of trainings on private data
-    from which one was chosen for release; each of them costs privacy. 1 if nothing was chosen on private data. unit and relation
-    may also be given as their values, such as unit="node". Raises ValueError for values of other types or outside those ranges.
+    epsilon: nats, at least 0; infinity claims nothing. delta: in [0, 1), chosen without private data. exposes: names of what the
+    adversary sees, at least one. tuned_over: the number of trainings on private data from which one was chosen for release; each
+    of them costs privacy. It is 1 if nothing was chosen on private data. unit and relation may also be given as their values,
+    such as unit="node". Raises ValueError for values of other types or outside those ranges.
     """
 
     epsilon: float
@@ -65,5 +66,5 @@ class Claim:
 
 
 def check_claim(claim: object) -> None:
-    """Raises ValueError unless it is a claim."""
+    """Raises ValueError unless `claim` is a Claim."""
     check_type("claim", claim, Claim, "a Claim, such as Claim(epsilon=1.0, delta=1e-5).")

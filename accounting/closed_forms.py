@@ -13,9 +13,9 @@ from scipy.special import gammaln
 def noisy_argmax_epsilon(classes: int, scale: float) -> float:
     """The exact epsilon (nats) of releasing argmax(v + Laplace(scale)), if v may be any point of the simplex.
 
-    For a fixed threshold the probability that no other class exceeds it is log-concave in v, hence smallest at a vertex. So the
-    worst pair of neighbours is two vertices, and epsilon = ln(a (c-1) / (1-a)) with a = P(the noisy label is the class of the
-    vertex).
+    For a fixed threshold, the probability that no other class exceeds the threshold is log-concave in v, hence smallest at a
+    vertex. So two vertices are the worst pair of neighbours. epsilon = ln(a (c-1) / (1-a)), where c = `classes` and a is the
+    probability that the noisy label is the class of the vertex. Raises ValueError for classes < 2 or scale <= 0.
     """
     top = argmax_top_probability(classes, scale)
     return math.log(top * (classes - 1) / (1 - top))
@@ -24,7 +24,7 @@ def noisy_argmax_epsilon(classes: int, scale: float) -> float:
 def argmax_pair(classes: int, scale: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The worst pair of `noisy_argmax_epsilon`: the distributions of the label for the vertices e_1 and e_2 of the simplex.
 
-    Each is (P(class 1), P(class 2), P(any other class)); the last is left out for two classes.
+    Each is (P(class 1), P(class 2), P(any other class)). For two classes, the last probability is left out.
     """
     top = argmax_top_probability(classes, scale)
     other = (1 - top) / (classes - 1)
@@ -33,10 +33,10 @@ def argmax_pair(classes: int, scale: float) -> tuple[tuple[float, ...], tuple[fl
 
 
 def argmax_top_probability(classes: int, scale: float) -> float:
-    """P(1 + Laplace(scale) exceeds the largest of classes-1 other draws of Laplace(scale)), the largest accuracy of a noisy
-    label.
+    """The largest accuracy of a noisy label: P(1 + Laplace(scale) exceeds all of classes-1 other draws of Laplace(scale)).
 
-    The integral of f(t) F(t + 1)^(c-1), split where f or F is not smooth. Raises ValueError for classes < 2 or scale <= 0.
+    It is the integral of f(t) F(t + 1)^(classes-1), where f and F are the density and the distribution function of
+    Laplace(scale). The integral is split where f or F is not smooth. Raises ValueError for classes < 2 or scale <= 0.
     """
     if classes < 2 or not scale > 0:
         raise ValueError(f"classes={classes}, scale={scale}: need at least 2 classes and a scale above 0.")
@@ -61,15 +61,17 @@ def gauss_legendre(nodes: int) -> tuple[NDArray[np.float64], NDArray[np.float64]
 
 
 def laplace_epsilon(scale: float, delta: float) -> float:
-    """The smallest epsilon (nats) of one Laplace release at delta: 1/scale + 2 ln(1 - delta), at least 0."""
+    """The smallest epsilon (nats) of one Laplace release at delta: 1/scale + 2 ln(1 - delta), at least 0. scale: noise scale /
+    sensitivity.
+    """
     return max(0.0, 1 / scale + 2 * math.log1p(-delta))
 
 
 def composed_pure_delta(epsilon: float, count: int, target: float) -> float:
-    """The exact delta at epsilon `target` (nats) of `count` adaptively chosen epsilon-DP mechanisms.
+    """The smallest delta at epsilon `target` (nats) for every adaptive composition of `count` epsilon-DP mechanisms.
 
     Kairouz, Oh and Viswanath 2015, theorem 3.3, with k = `count` and x = `epsilon`: the sum over l of C(k, l) (e^((k-l) x) -
-    e^(target + l x))_+ / (1 + e^x)^k. Randomised response attains it.
+    e^(target + l x))_+ / (1 + e^x)^k. Randomised response attains this delta.
     """
     wins = np.arange(count + 1)
     odds = math.log1p(math.exp(-epsilon))
@@ -82,7 +84,9 @@ def composed_pure_delta(epsilon: float, count: int, target: float) -> float:
 
 
 def composed_pure_epsilon(epsilon: float, count: int, delta: float) -> float:
-    """The exact epsilon (nats) at delta of `count` epsilon-DP mechanisms; count * epsilon when delta is 0."""
+    """The smallest epsilon (nats) at delta for every adaptive composition of `count` epsilon-DP mechanisms; count * epsilon for
+    delta 0.
+    """
     if delta <= 0 or epsilon == 0:
         return count * epsilon
     low, high = 0.0, count * epsilon
@@ -97,7 +101,7 @@ def composed_pure_epsilon(epsilon: float, count: int, delta: float) -> float:
 def amplified(epsilon: float, rate: float) -> float:
     """The epsilon (nats) of an epsilon-DP mechanism on a secret Poisson sample: ln(1 + rate (e^epsilon - 1)).
 
-    Its delta becomes rate * delta.
+    The delta of the mechanism becomes rate * delta.
     """
     if epsilon > 700:
         return max(0.0, epsilon + math.log(rate))
@@ -105,10 +109,12 @@ def amplified(epsilon: float, rate: float) -> float:
 
 
 def channel_epsilon(probabilities: ArrayLike, delta: float = 0.0) -> float:
-    """The exact epsilon (nats) at delta of a channel, over every ordered pair of inputs; infinity if no epsilon reaches delta.
+    """The exact epsilon (nats) of a channel at delta, over every ordered pair of inputs; infinity if every epsilon needs a larger
+    delta.
 
-    probabilities: (inputs, outputs) float, rows that sum to 1. Solves max over pairs of sum(max(p - e^epsilon q, 0)) = delta
-    by sorting the log-ratios, not by search.
+    probabilities: (inputs, outputs) float; each row adds up to 1. For each pair of rows p, q, the function solves sum(max(p -
+    e^epsilon q, 0)) = delta exactly, after sorting the log-ratios. Raises ValueError for other shapes, negative entries and other
+    sums.
     """
     p = np.asarray(probabilities, float)
     if p.ndim != 2 or (p < 0).any() or not np.allclose(p.sum(axis=1), 1, atol=1e-9):

@@ -1,4 +1,4 @@
-"""The Gaussian mechanism in closed form: mu-GDP, its epsilon at a delta, and the exact test of its mu from two samples."""
+"""The Gaussian mechanism in closed form: conversions between mu, epsilon and delta, and the exact test of mu from two samples."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from scipy import special
 
 from .claim import Claim
 
-STEPS = 80  # halvings: the bracket shrinks below one unit in the last place
+STEPS = 80  # bisection steps; the bracket shrinks below one unit in the last place
 
 
 def delta_of(mu: ArrayLike, epsilon: ArrayLike) -> NDArray[np.float64]:
-    """The smallest delta at which mu-GDP is (epsilon, delta)-DP (Dong et al. 2022, Corollary 1). Broadcasts."""
+    """The smallest delta at which mu-GDP is (epsilon, delta)-DP (Dong et al. 2022, Corollary 1). epsilon: nats. Broadcasts."""
     mu, epsilon = np.broadcast_arrays(np.asarray(mu, float), np.asarray(epsilon, float))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         first = special.log_ndtr(-epsilon / mu + mu / 2)
@@ -73,11 +73,12 @@ def tradeoff(mu: ArrayLike, alpha: ArrayLike) -> NDArray[np.float64]:
 def mu_lower(
     difference: ArrayLike, sd: ArrayLike, n0: ArrayLike, n1: ArrayLike, alpha: ArrayLike, *, sd_known: bool = False
 ) -> NDArray[np.float64]:
-    """A lower confidence bound at level 1 - alpha on the mu of two normal samples with a common sd. Broadcasts.
+    """A lower confidence bound at level 1 - alpha on mu, the difference of the means of two normal samples in units of their
+    common sd. Broadcasts.
 
-    difference: mean of world 1 minus mean of world 0. sd: the pooled sample sd (noncentral t with n0 + n1 - 2 degrees of
-    freedom), or the true sd (`sd_known`: normal). The bound is exact: before it is cut off at 0, it exceeds the true mu with
-    probability alpha.
+    difference: sample mean of world 1 minus sample mean of world 0. sd: the pooled sample sd; the test is then the noncentral t
+    with n0 + n1 - 2 degrees of freedom. With sd_known, sd is the true sd, and the test is normal. n0, n1: sizes of the samples.
+    The bound is exact: before it is cut off at 0, it exceeds the true mu with probability alpha.
     """
     n0, n1, alpha = np.asarray(n0, float), np.asarray(n1, float), np.asarray(alpha, float)
     error = np.sqrt(1 / n0 + 1 / n1)

@@ -1,4 +1,4 @@
-"""Runs audits: keys, games, audits, storage and the command line. Only the command line and `gnnaudit.audit` import it.
+"""The package that runs audits: keys, games, audits, storage and the command line. No other package imports it.
 
 `gnnaudit.audit(model, graph, claim, out=None, **options)` audits a model; `help(gnnaudit.audit.from_python.audit)` describes it.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class _Callable(ModuleType):
-    """Calling the package calls the function `gnnaudit.audit(model, graph, claim)`, because users know both by this name."""
+    """The type of this package as a module. A call of the package calls `audit` of from_python.py, which has the same name."""
 
     def __call__(self, model: Any, graph: Any, claim: Any, **options: Any) -> Any:
         from .from_python import audit

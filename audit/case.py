@@ -1,4 +1,4 @@
-"""The case (one calibrated system with its claim), the setting of an audit, and the outcome of an audit."""
+"""Three types: a case (one calibrated model and its claim), the setting of an audit, and the outcome of an audit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ PROGRAMS = ("audit.own.program", "audit.own.declaration")  # modules whose class
 
 
 def shown_mode(model: Model) -> str:
-    """The model's mode. It is "own" for a user's model, because this package cannot say whether its claim is sound."""
+    """The mode that tables show: "own" for a user's model, because the tool does not know whether its claim is sound; else the
+    model's own mode, "paper" or "sound".
+    """
     own = of_user(model) or type(model).__module__.partition(".")[2] in PROGRAMS
     return "own" if own else model.mode
 
@@ -51,16 +53,16 @@ class Case:
         }
 
     def skipped(self, what: str, reason: str) -> SkippedRow:
-        """The row that reports a part of the plan that was skipped, and why."""
+        """The row that says that the run skipped the part `what` of the plan for this case, and why."""
         return SkippedRow(**self.where, what=what, reason=reason)
 
     def counted(self, graph: Graph) -> Graph:
-        """The graph with one edge for each unit of the claim: every arc is an edge if the claim counts directed edges."""
+        """The graph with a directed edge for each arc if the claim is about directed edges; otherwise the graph itself."""
         return graph.as_directed() if self.claim.unit is Unit.DIRECTED_EDGE else graph
 
     @property
     def follows_from_ledger(self) -> bool:
-        """Whether only the ledger supports the claim: the noise was calibrated by the ledger, for the unit of the claim."""
+        """Whether the claim rests on the model's accounting alone: `calibrate` set the noise, and for the unit of the claim."""
         return self.claim.unit is self.model.unit and not noise_of_its_own(self.model)
 
     def __str__(self) -> str:
@@ -71,9 +73,9 @@ class Case:
 class Outcome:
     """The results of one audit of one case: the lower bounds on epsilon, and how the audit obtained them.
 
-    curves: arrays to plot. reach: what the audit did and could detect, in words. read: the released arrays that it read.
-    covers: array -> the kind of violation that the audit would have detected in it; None if that is not known for each array.
-    observed: the mechanisms that the tool recorded in the training, as a ledger.
+    audit: the name of the audit. curves: arrays to plot. reach: what the audit did and could detect, in words. read: the released
+    arrays that it read. covers: array -> the kind of violation that the audit would have detected in it; None leaves this to
+    `run.covered`. observed: the mechanisms that the recorder found in a user's model.
     """
 
     audit: str
@@ -88,14 +90,15 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """The arguments of every audit: the case, the graph, the store of finished parts, the randomness, and its limits.
+    """The arguments of every audit: the case, the graph, the store of finished trainings, the randomness, and limits.
 
-    rounds: trainings or draws. alpha: the level of each of the audit's statistical tests, and so of its bounds. first: a level
-    that concerns audits which detect smaller violations with more rounds. Such an audit is repeated if a p-value of its first run
-    is below `first`, and its smallest detectable violation is computed for this level. None stands for alpha.
+    rounds: the number of trainings or draws. alpha: the level of each statistical test of the audit. first: the level of the
+    first test of an audit that detects smaller violations with more rounds. If a p-value is below this level, the audit is
+    repeated with more rounds. The smallest detectable violation is computed at this level. None stands for alpha.
 
-    minutes: the time limit of audits that add rounds until they can decide; with None they play `rounds`. notices: the violation
-    that these audits must be able to detect, as a factor of the noise. tell: a function that they call with their progress.
+    minutes: the time limit of the audit `blackbox`, which then adds rounds until it can decide; None: it plays `rounds` rounds.
+    notices: the violation that `blackbox` must be able to detect, as the factor by which the noise is too small. tell: the
+    function that `blackbox` calls with a line about its progress.
     """
 
     case: Case
@@ -111,33 +114,33 @@ class Setting:
 
     @property
     def level(self) -> float:
-        """The level of a first test, after which the audit may be repeated."""
+        """The level of a first test, after which the audit may be repeated: the larger of `first` and `alpha`."""
         return self.alpha if self.first is None else max(self.first, self.alpha)
 
 
 def offered(model: Model) -> tuple[str, ...]:
-    """All arrays that a model can release. A model without a choice of arrays offers exactly those that it releases."""
+    """The names of all arrays that a model can release: its attribute `offers`, or `releases` if it has no such attribute."""
     return tuple(getattr(model, "offers", model.releases))
 
 
 def noise_of_its_own(model: Model) -> bool:
-    """Whether `with_noise` changes nothing. Such a model is not calibrated: the audits test the claim on the model as it is."""
+    """Whether `with_noise` returns the model itself. The tool cannot calibrate such a model, so the audits test it as it is."""
     try:
         return model.with_noise(1.0) is model
-    except ValueError:  # `with_noise` of a model without noise may raise
+    except ValueError:  # a model without noise may refuse a noise level
         return False
 
 
 def keeping(model: Model, names: tuple[str, ...]) -> Model:
-    """The same recipe, which computes and keeps only the arrays `names` if it has a field `keep`."""
+    """The same recipe, with `names` as the arrays that it computes and releases. A recipe without a field `keep` is unchanged."""
     return with_field(model, "keep", names)
 
 
 def with_field(model: Any, field: str, value: object) -> Any:
-    """The same recipe with another value of a field. A model that has no such field is returned as it is."""
+    """The same recipe with another value of a field; the model itself if it has no such field."""
     return dataclasses.replace(model, **{field: value}) if field in fields_of(model) else model
 
 
 def fields_of(model: Any) -> set[str]:
-    """The names of a recipe's fields; none if the model is no dataclass."""
+    """The names of a model's fields; the empty set if the model is no dataclass."""
     return {f.name for f in dataclasses.fields(model)} if dataclasses.is_dataclass(model) else set()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..models.graph.graph import Graph
     from ..reports.results import Results
 
-# option of `audit run` -> the argument that takes its place
+# option of `audit run` -> the argument of `audit` that replaces it
 GIVEN = {
     **dict.fromkeys(("data", "data_dir", "split", "trust"), "graph"),
     **dict.fromkeys(("epsilon", "delta", "unit"), "claim"),
@@ -37,8 +37,9 @@ def audit(model: Model, graph: Graph, claim: Claim, *, out: str | Path | None = 
     passes jobs=2 needs the line `if __name__ == "__main__":`, as for any process pool. The returned results hold the verdict in
     `.run.verdict` and `.run.exit_code`.
 
-    Raises ValueError for a model that lacks a part of the protocol, a graph that breaks the rules of `Graph`, a claim that the
-    audits do not test, and options that do not exist or are out of range.
+    Raises ValueError for a model that lacks a part of the protocol or refuses the graph; for a graph that breaks the rules of
+    `Graph`, or has no edges, no training nodes or no test nodes; for a claim that the audits do not test; for options that do not
+    exist or are out of range; and for a folder `out` that holds the run of another plan or that another process uses.
     """
     from rich.console import Console
 
@@ -63,7 +64,7 @@ def audit(model: Model, graph: Graph, claim: Claim, *, out: str | Path | None = 
 
 
 def check_testable(graph: Graph, claim: Claim) -> None:
-    """Raises ValueError for a claim, or for a split of the nodes, that no audit can test."""
+    """Raises ValueError for a claim that no audit can test, and for a graph without edges, training nodes or test nodes."""
     check_claim(claim)
     tested = Relation.REPLACE if claim.unit is Unit.FEATURES else Relation.ADD_REMOVE
     if claim.relation is not tested:

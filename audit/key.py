@@ -1,4 +1,4 @@
-"""Keys: typed paths that hash to seeds. All randomness of a run is derived from one root key."""
+"""A key is a path of words and numbers that hashes to a seed. All randomness of a run is derived from one root key."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, init=False)
 class Key:
-    """Key("edges", "cora").fold("run", 17). Equal paths give equal seeds; different paths give independent seeds.
+    """A key, such as Key("edges", "cora").fold("run", 17). Equal paths give equal seeds; different paths give independent seeds.
 
-    Whoever knows a key can subtract the noise that it seeds, so its repr hides the path.
+    Whoever knows a key can subtract the noise that it seeds, so `repr` hides the path.
     """
 
     path: tuple[int | str, ...] = field(repr=False)
@@ -28,7 +28,7 @@ class Key:
 
     @staticmethod
     def fresh() -> str:
-        """A random word with 256 bits from the operating system, as the root of all keys of a run."""
+        """256 random bits from the operating system as 64 hexadecimal digits, for the root key of a run."""
         return secrets.token_hex(32)
 
     def fold(self, *more: int | str) -> Key:
@@ -36,7 +36,7 @@ class Key:
 
     @property
     def seed(self) -> int:
-        """A 64-bit seed."""
+        """The 64-bit seed of this path."""
         return fold(*self.path) >> 64
 
     def seeds(self, start: int, stop: int) -> NDArray[np.uint64]:

@@ -1,4 +1,4 @@
-"""Reports the current case, its current stage and the estimated remaining time: a bar on a terminal, lines in a log."""
+"""Shows the current case, its current stage and the estimated time left: as a bar on a terminal, as lines in a log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Item = TypeVar("Item")
-QUIET = 30.0  # seconds between two lines of a log within one case
+QUIET = 30.0  # shortest time in seconds between two lines of a log within one case
 
 Say = Callable[..., object]  # takes the name of a stage that begins, or, with begins=False, the progress of the current stage
 
@@ -20,7 +20,10 @@ Say = Callable[..., object]  # takes the name of a stage that begins, or, with b
 def announced(
     todo: Sequence[Item], stages: int, console: Console, name: Callable[[Item], str] = str
 ) -> Iterator[tuple[Item, Say]]:
-    """Yields the items in order, each with the function to call when one of its `stages` begins."""
+    """Yields each item with a function of type `Say`. The caller calls this function when one of the item's `stages` begins.
+
+    name: gives the text that stands for an item.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
@@ -48,7 +51,7 @@ def announced(
 
 
 def clock(seconds: float) -> str:
-    """Hours if there are any, minutes and seconds."""
+    """A duration as "M:SS", or as "H:MM:SS" from one hour on."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

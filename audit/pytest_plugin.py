@@ -37,11 +37,12 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture
 def assert_private(request: pytest.FixtureRequest) -> Callable[..., Results]:
-    """assert_private(train, claim): audits a training function or a model, and fails the test if its claim does not pass.
+    """assert_private(train, claim): audits a training function or a model, and fails the test if the audit refutes the claim.
 
     train: a function (graph, seed) -> {"posteriors": (nodes, classes) natural logarithms}, or a model. claim: a `Claim`. graph: a
     `Graph`, or the name of a data set. weak: "fail" or "pass", the outcome of a test whose audit was too weak to detect a
-    violation; a refuted claim fails either way. Other options are those of `gnnaudit.audit`. Returns the results.
+    violation. Other options are those of `gnnaudit.audit`; here the defaults are alpha=1e-4, repeats=1, rounds=20 and jobs=1.
+    Returns the results. Raises ValueError for another value of `weak`, and whatever `gnnaudit.audit` raises.
     """
 
     def check(
@@ -60,7 +61,7 @@ def assert_private(request: pytest.FixtureRequest) -> Callable[..., Results]:
 
 
 def audited(train: Any, claim: Claim, graph: Graph | str, options: dict[str, Any]) -> tuple[Results, str, int]:
-    """The results, one line with the claim and its verdict, and the exit code: 0 not refuted, 1 refuted, 3 too weak."""
+    """The results, a line with the claim and its verdict, and the exit code: 0 not refuted, 1 refuted, 3 too weak."""
     from ..models.base import Model
     from ..models.data.loading import load
     from ..models.looped import Looped

@@ -1,4 +1,4 @@
-"""Carries out a plan: calibrate, train, attack, bound, judge, report. Each step stores its results before the next starts."""
+"""Carries out a plan: calibrates and trains models, attacks them, computes bounds on epsilon, judges the claims and reports."""
 
 from __future__ import annotations
 
@@ -59,9 +59,11 @@ if TYPE_CHECKING:
 
 
 def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = False) -> int:
-    """Carries out the plan and returns the exit code: 0 not refuted, 1 refuted, 3 tested too weakly.
+    """Carries out the plan and returns the exit code: 0 not refuted, 1 refuted, 3 too weak.
 
-    quiet: no progress and no tables. verbose: one line for each bound and each skipped audit.
+    json: prints the results as JSON. quiet: prints no progress and no tables. verbose: prints a line for each bound and for each
+    skipped audit. Raises ValueError for wrong use or if nothing could be tested, and Stopped on Ctrl-C. An OSError or MemoryError
+    gets a note that says which command resumes the run.
     """
     from rich.console import Console
 
@@ -93,10 +95,11 @@ def carry_out(
     verbose: bool,
     publish: Callable[[Results, Path, Plan], None],
 ) -> Results:
-    """Audits every case that the plan and `makes` define, and writes the run folder; `publish` adds the report.
+    """Audits every case that the plan and `makes` define, and writes the run folder. `publish` adds the report.
 
-    makes: name -> (mode, facts, private) -> Model. Raises ValueError for wrong use, for a run folder that another process uses,
-    and for a run folder of another plan.
+    makes: model name -> factory. A factory takes (mode, facts of the graph, whether epsilon is finite) and returns a model.
+    Raises ValueError for wrong use, for a run folder that another process uses or that holds the run of another plan, and if no
+    case could be tested.
     """
     started, clock = datetime.now(UTC), time.perf_counter()
     audits, attacks, _ = asked(plan)
@@ -110,7 +113,7 @@ def carry_out(
         files = {case.model.name: about for case in todo if (about := audited(case.model))}
         write_spec(folder, files)
         taken = sum(a.looks for a in audits for c in todo if a.refuses(c) is None)
-        alpha = divide(plan.alpha, max(1, taken))  # fixed before any test, and a union bound covers all tests
+        alpha = divide(plan.alpha, max(1, taken))  # fixed before any test; a union bound covers all tests
         rows: list[Any] = []
         observed: list[dict[str, Any]] = []
         written: set[Path] = set()
@@ -142,7 +145,7 @@ def carry_out(
             rows += studied
         rows += skips
         for path in set((folder / "evidence").glob("*.json")) - written:
-            path.unlink()  # evidence of another plan in the same folder, which the report must not show
+            path.unlink()  # left by another plan in the same folder; the report must not show it
         code = exit_code(line.verdict for line in lines_of(rows, plan.notices)) if tested else 2
         summary = Run(
             name=folder.name,
@@ -172,7 +175,7 @@ def carry_out(
 
 
 def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...], tuple[str, ...]]:
-    """The audits, and the names of the attacks and of the membership games in the plan. Raises ValueError for unknown names."""
+    """The audits of the plan, the names of its attacks and of its membership games. Raises ValueError for an unknown name."""
     audits = [AUDITS[name] for name in plan.chosen(plan.audits, tuple(AUDITS), "audits")]
     return audits, plan.chosen(plan.attacks, tuple(ATTACKS), "attacks"), plan.chosen(plan.games, tuple(GAMES), "games")
 
@@ -180,12 +183,12 @@ def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...], tuple[str, ...]]:
 def study(
     case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: float, say: Say, checks: Sequence[Check] = ()
 ) -> tuple[list[Any], list[Outcome]]:
-    """The utility, attack and skipped rows of a case, and its outcomes.
+    """Measures accuracy, attacks the model and runs the audits of the plan on one case.
 
-    The outcomes are first the ROC curves, then one or two per audit, and last the observed ledger of a user's own model. say: is
-    called with the name of each stage. checks: the clauses of the model contract that bounds on a user's model assume.
-
-    Raises ValueError if the model refuses the graph.
+    Returns the rows (accuracy, attacks, skipped parts) and the outcomes. The first outcome holds the ROC curves of the attacks.
+    Then each audit that applies has one outcome, or two if it was repeated. The last holds the observed ledger of a user's model.
+    alpha: the level of each statistical test. say: called with the name of each stage. checks: the results of the model contract,
+    whose clauses the bounds on a user's model assume. Raises ValueError if the model refuses the graph.
     """
     audits, attacks, games = asked(plan)
     say("accuracy")
@@ -206,9 +209,9 @@ def study(
             rested = partial(resting_on, case, checks=checks if audit.masks else ())
             results = (rested(audit.run(replace(setting, key=key.fold(audit.name)))),)
             results = confirmed(audit, results[0], setting, rested)
-        except ValueError as fault:  # the model cannot train on other graphs, or the graph is too small for two worlds
+        except ValueError as fault:  # the audit refuses the case, or the model or the graph does not allow the audit
             skips.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
-            results = tuple(marked(first, held=False) for first in results)  # a refutation without a repetition does not count
+            results = tuple(marked(first, held=False) for first in results)  # without a repetition no refutation counts
         outcomes += results
     if plan.record and heard_at_all(case.model):
         heard = observe(case, case.counted(graph), key)
@@ -220,7 +223,7 @@ def study(
 
 
 def told(case: Case, checks: Sequence[Check]) -> str:
-    """A line that says how many clauses of the contract hold and which fail; "" if no clause was checked."""
+    """A line that says how many clauses of the model contract hold, and names those that fail; "" if none was checked."""
     fails = [c.name for c in checks if c.failure]
     held = sum(c.how == "holds" for c in checks)
     rest = len(checks) - held - len(fails)
@@ -237,9 +240,7 @@ def ledger_rows(case: Case, ceiling: tuple[Upper, ...], facts: Facts) -> list[Ac
 
 
 def verdict_line(code: int, rows: list[Any]) -> str:
-    """The verdict of a run, and the names of the systems that were skipped at every budget, so that nothing of them was
-    tested.
-    """
+    """The verdict of a run in words, and the names of the models of which nothing was tested. code: the exit code."""
     verdict = {0: "not refuted", 1: "refuted", 2: "nothing was tested", 3: "too weak"}[code]
     seen = {row.model for row in rows if not isinstance(row, SkippedRow | AccountRow)}
     missing = dict.fromkeys(row.model for row in rows if row.model not in seen)
@@ -270,10 +271,10 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
 
 
 def covered(case: Case, outcome: Outcome) -> dict[str, str]:
-    """Array -> the kind of violation that the audit would have detected in it.
+    """Array -> the kind of violation that the audit would have detected in it, by default any kind.
 
-    Built-in systems compute all other arrays from those that an audit reads, so the audit covers all of them. A user's own model
-    may not do so, so only the arrays count that were read.
+    A built-in system computes its other arrays from those that the audit read, so the audit covers all arrays of the claim. A
+    user's model may compute them in another way, so for such a model only the arrays count that the audit read.
     """
     if outcome.covers is not None:
         return dict(outcome.covers)
@@ -281,7 +282,7 @@ def covered(case: Case, outcome: Outcome) -> dict[str, str]:
 
 
 def summary_lines(rows: list[Any]) -> Iterator[str]:
-    """A line for each bound and each skipped row."""
+    """Yields a line for each bound and for each skipped part."""
     for row in rows:
         if isinstance(row, BoundRow):
             yield f"{row.audit} ({row.attack}, {row.shape}): at least {row.value:.3g}, {row.verdict}, {row.seconds:.1f} s"
@@ -290,8 +291,8 @@ def summary_lines(rows: list[Any]) -> Iterator[str]:
 
 
 def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quiet: bool = False) -> None:
-    """Prints the table, or the results as JSON, and writes the HTML report, junit.xml, the card for a README and the MLflow
-    mirror.
+    """Prints the table, or the results as JSON, or with `quiet` only the models that were skipped. Writes the HTML report,
+    junit.xml and the card for a README, and copies the results into MLflow.
     """
     from rich.console import Console
 
@@ -306,7 +307,7 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
     card.write(folder)
     if plan.mlflow != "none":
         mlflow_mirror.mirror(folder, plan.mlflow)
-    if quiet and results.run.exit_code != 2:  # a claim without any test is reported even with --quiet
+    if quiet and results.run.exit_code != 2:  # even with --quiet, the user learns which models were not tested
         for row in results.of(SkippedRow):
             if of_case(row):
                 print(f"audit: {row.what}: {row.reason}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Repeats a statistical refutation with fresh randomness before the report counts it. A computed refutation is not repeated."""
+"""Repeats an audit that refutes a claim by a statistical test. The report counts the refutation only if it is confirmed."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ if TYPE_CHECKING:
     from .audits.registry import Audit
     from .case import Outcome, Setting
 
-LEVEL = 1e-3  # the largest probability that the repetition confirms a false alarm
-POWER, SURE = 0.9, 0.99  # power of the first test and of the repetition, both at the smallest detectable violation
+LEVEL = 1e-3  # level of a repetition, unless the audit is trial-limited: the largest chance that it confirms a false alarm
+POWER, SURE = 0.9, 0.99  # power of the first test and of a trial-limited repetition at the smallest detectable violation
 
 
 def confirmed(
     audit: Audit, outcome: Outcome, setting: Setting, rested: Callable[[Outcome], Outcome] = lambda outcome: outcome
 ) -> tuple[Outcome, ...]:
     """The outcome, with its statistical refutations marked as confirmed or not, and the outcome of the repetition if there was
-    one. rested: adds to an outcome the conditions that hold for every audit of this model.
+    one. The function does not repeat an audit whose refutations are all computed without samples. rested: adds to an outcome the
+    conditions that hold for every audit of the model.
 
-    A claim is refuted only if both tests refute it. Their coins and noise are independent, so a true claim is refuted with
-    probability at most the product of their levels, alpha and LEVEL, where alpha is the level of a printed bound. Some audits
-    detect smaller violations with more rounds (`Audit.trial_limited`). Such an audit is repeated if a p-value is below
-    `setting.first`, even if no bound refutes the claim. This repetition has the level alpha and more rounds.
+    The repetition has fresh coins and noise, so its errors are independent of those of the first test. The probability that both
+    tests refute a true claim is at most the product of their levels: alpha, the level of a printed bound, and LEVEL.
+
+    A trial-limited audit (`Audit.trial_limited`) detects smaller violations with more rounds. The function repeats such an audit
+    if a p-value is below `setting.level`, even if no bound refutes the claim. The repetition has the level alpha and more rounds,
+    and may refute the claim alone: a true claim is then refuted with probability at most `setting.level` times alpha.
     """
     early = audit.trial_limited and any(b.p_value is not None and b.p_value < setting.level for b in outcome.bounds)
     if not early and not any(b.refuted and b.alpha > 0 for b in outcome.bounds):
@@ -41,16 +44,16 @@ def confirmed(
     held = any(b.refuted for b in again.bounds)
     name = f"{audit.name} again"
     second = tuple(dataclasses.replace(b, audit=name, confirmed=True if b.refuted else None) for b in again.bounds)
-    if audit.trial_limited:  # only the first test states a detectable violation, because the repetition depends on its result
+    if audit.trial_limited:  # only the first test states a detectable violation: its result decides whether there is a second
         second = tuple(unknown(b) for b in second)
     return (marked(outcome, held), dataclasses.replace(again, audit=name, bounds=second))
 
 
 def times(first: float, alpha: float) -> int:
-    """The factor by which a test at level `alpha` needs more rounds than a test at level `first`.
+    """The number of rounds of the repetition, at level `alpha`, divided by that of the first test, at level `first`.
 
-    With this factor, the repetition refutes with probability SURE the violation that the first test detects with probability
-    POWER. The formula holds for normal statistics.
+    With this many rounds the repetition detects with probability SURE the violation that the first test detects with probability
+    POWER, if the test statistics are normal.
     """
     ratio = (ndtri(1 - alpha) + ndtri(SURE)) / (ndtri(1 - first) + ndtri(POWER))
     return max(1, math.ceil(float(ratio) ** 2))

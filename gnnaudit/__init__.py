@@ -1,15 +1,15 @@
 """Finds out whether differentially private graph neural networks are as private as they claim.
 
-Users' code imports names from here only: `from gnnaudit import Claim, lower`. A name is loaded when it is first used. A program
-that `audit run --target` calls uses `gnnaudit.target`, which needs only NumPy.
+Users' code imports names from here only: `from gnnaudit import Claim, lower`. A name is loaded at its first use. A program that
+`audit run --target` calls uses `gnnaudit.target`, which needs only NumPy.
 """
 
 import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# MKL reads this variable when torch is loaded. Without it, a matrix product depends on where its factors lie in memory, and then
-# a run does not always repeat bit for bit.
+# MKL reads this variable when torch is loaded. Without it, a matrix product depends on where its factors lie in memory, so a run
+# with the same seed may differ in the last bits.
 os.environ.setdefault("MKL_CBWR", "AUTO")
 
 __version__ = "0.2.0"

@@ -1,16 +1,14 @@
-"""Helps a program that `audit run --target` calls to read its input and write its output. This file needs only NumPy. Import it,
-or copy it beside your script.
+"""Reads the input and writes the output of a program that `audit run --target` calls. This file needs only NumPy. Import it, or
+copy it beside your script.
 
     from gnnaudit.target import target          # or, copied: from target import target
 
-    with target() as runs:                      # python train.py {worlds} {out}
-        for run in runs:                        # one training each, on run.x, run.y, run.edge_index, run.train_mask, …
-            run.seed_everything()
-            model = train(run.data())           # a PyG Data, if PyTorch Geometric is there
-            run.release(posteriors=model(...))  # probabilities, one row for each node
+with target() as runs: # python train.py {worlds} {out} for run in runs: # one training each, on run.x, run.y, run.edge_index,
+run.train_mask, … run.seed_everything() model = train(run.data()) # a PyG Data, if PyTorch Geometric is installed
+run.release(posteriors=model(...)) # probabilities, one row for each node
 
-Absent parts are removed from a run: absent edges are not in `edge_index`, absent nodes have no edges and are not in `train_mask`,
-absent labels are not in `train_mask`. `release` checks its arguments.
+Each run trains on a graph that lacks some edges, nodes or labels. Absent edges are not in `edge_index`; absent nodes have no
+edges and are not in `train_mask`; nodes with absent labels are not in `train_mask`. `release` checks its arguments.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SUMS = ("aggregates", "inputs")  # (hops, nodes, columns) each
-OTHERS = ("transcript", "gradients", "reports", "votes")  # arrays of other systems, whose models document them
+OTHERS = ("transcript", "gradients", "reports", "votes")  # arrays of other kinds of systems; docs/own-model.md describes them
 
 
 @dataclass(eq=False)
@@ -38,7 +36,8 @@ class Run:
 
     x: (nodes, columns) float32. y: (nodes,) int64. edge_index: (2, arcs) int64, both directions of every undirected edge.
     train_mask, val_mask, test_mask: (nodes,) bool. val_mask is never empty: if the graph has no validation nodes, it is
-    train_mask, or all nodes if that is empty too. seed: an int below 2^64, from which all randomness of this run must come.
+    train_mask, or all nodes if that is empty too. classes: the number of classes. seed: an int below 2^64, from which all
+    randomness of this run must come.
     """
 
     x: NDArray[np.float32]
@@ -49,17 +48,17 @@ class Run:
     test_mask: NDArray[np.bool_]
     classes: int
     seed: int
-    watch: NDArray[np.int64]  # the nodes whose rows are read
+    watch: NDArray[np.int64]  # the nodes whose rows the audit reads
     number: int = 0
     released: dict[str, NDArray[Any]] = field(default_factory=dict)
-    seeded: bool | None = None  # whether PyTorch was imported and seeded
+    seeded: bool | None = None  # whether seed_everything() also seeded PyTorch; None before it is called
 
     @property
     def nodes(self) -> int:
         return len(self.y)
 
     def seed_everything(self) -> int:
-        """Seeds `random`, `numpy.random` and PyTorch, each within its range. Returns the seed. Import PyTorch before."""
+        """Seeds `random`, `numpy.random` and PyTorch, and returns the seed. Import PyTorch before, or it is not seeded."""
         random.seed(self.seed)
         np.random.seed((self.seed ^ (self.seed >> 32)) & 0xFFFFFFFF)
         torch = sys.modules.get("torch")
@@ -69,9 +68,7 @@ class Run:
         return self.seed
 
     def generator(self) -> np.random.Generator:
-        """A NumPy generator for code that takes one. It depends only on the seed of this run; every call returns a generator with
-        the same numbers.
-        """
+        """A new NumPy generator, seeded with the seed of this run. The generators of all calls draw the same numbers."""
         return np.random.default_rng(self.seed)
 
     def data(self) -> Any:
@@ -95,9 +92,10 @@ class Run:
     ) -> None:
         """Stores what an adversary may see of this run: NumPy or PyTorch arrays, over all nodes or over those in `watch`.
 
-        posteriors: (nodes, classes), probabilities. aggregates, inputs: (hops, nodes, columns), noisy sums over neighbours, and
-        the rows that were summed; a list of one array for each hop is accepted too. noise_std: the standard deviation of the
-        noise on the sums. Raises ValueError that names the array, its shape and what was expected.
+        posteriors: (nodes, classes), probabilities. aggregates: (hops, nodes, columns), noisy sums over neighbours. inputs: the
+        same shape, the rows that were summed. Both may also be lists with one (nodes, columns) array for each hop. noise_std: the
+        standard deviation of the noise on the sums. others: arrays named in OTHERS. Raises ValueError, which names the array, its
+        shape and what was expected; also for a second release.
         """
         if self.released:
             raise ValueError(self._says("releases twice; release once, after the training."))
@@ -165,10 +163,10 @@ def _finite(run: Run, name: str, value: Any) -> NDArray[Any]:
 
 @contextmanager
 def target(worlds: str | None = None, out: str | None = None) -> Iterator[list[Run]]:
-    """The trainings to run. The end of the context writes their releases. Within the context, the working directory is `out`.
+    """The trainings to run. Their releases are written when the context ends. Within the context, the working directory is `out`.
 
-    worlds, out: the two folders, by default the first two arguments of the command. Raises ValueError for a run that released
-    nothing, or other arrays than the other runs.
+    worlds, out: the folders to read and to write, by default the first two arguments of the command. Raises ValueError if a run
+    released nothing, or if arrays differ between runs in name or shape. Raises SystemExit without folders and arguments.
     """
     if worlds is None or out is None:
         if len(sys.argv) < 3:
@@ -184,7 +182,7 @@ def target(worlds: str | None = None, out: str | None = None) -> Iterator[list[R
 
 
 def read(folder: Path) -> list[Run]:
-    """The runs in a folder of worlds."""
+    """The runs in a folder with graph.npz and worlds.npz."""
     with np.load(folder / "graph.npz") as file:
         graph = dict(file)
     with np.load(folder / "worlds.npz") as file:
@@ -211,7 +209,7 @@ def read(folder: Path) -> list[Run]:
 
 
 def write(runs: list[Run], folder: Path) -> None:
-    """Writes each released array of all runs into a file, run axis first. Raises ValueError as `target`."""
+    """Writes each released array into NAME.npy, all runs stacked along the first axis. Raises ValueError as `target`."""
     for run in runs:
         if not run.released:
             raise ValueError(run._says("released nothing; call run.release(posteriors=…) in each run."))

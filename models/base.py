@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 class Release:
     """All that an adversary may see of K runs: named arrays, run axis first. The ledger must charge for each of them.
 
-    posteriors: (K, w, classes) float32, natural LOGARITHMS of the class probabilities of the watched rows,
-        so that neither tail saturates.
-    aggregates: (K, hops, w, dim) float32, the noisy sums as released. inputs: (K, hops, w, dim) float32, the rows that were
-    summed: public, or a function of earlier aggregates. transcript, gradients, reports, votes, weights: the models that release
-    them document them. watch: (w,) int64, the node ids of the rows. public: numbers that the adversary knows because the
-    mechanism is public, such as `noise_std`.
+    watch: (w,) int64, the node ids of the released rows. public: numbers that the adversary knows because the mechanism is
+    public, such as `noise_std`. Arrays:
+    posteriors: (K, w, classes) float32, natural LOGARITHMS of the class probabilities, so that neither tail saturates.
+    aggregates: (K, hops, w, dim) float32, the noisy sums over neighbours.
+    inputs: (K, hops, w, dim) float32, the rows that were summed. They are public, or a function of earlier aggregates.
+    transcript, gradients, reports, votes, weights: documented by the models that release them.
+
+    Raises ValueError for values of other types, and for arrays with different numbers of runs.
     """
 
     arrays: Mapping[str, NDArray[Any]]
@@ -61,7 +63,7 @@ class Release:
         return self.arrays[name]
 
     def part(self, runs: slice | NDArray[Any]) -> Release:
-        """The same release for some of the runs."""
+        """The same release for some of the runs: a slice, or an array of indices or bool."""
         return dataclasses.replace(self, arrays={n: a[runs] for n, a in self.arrays.items()})
 
     def only(self, names: Iterable[str]) -> Release:
@@ -71,7 +73,7 @@ class Release:
 
     @staticmethod
     def join(parts: list[Release]) -> Release:
-        """Joins consecutive chunks of runs."""
+        """Joins consecutive chunks of runs. `watch` and `public` are those of the first chunk."""
         names = parts[0].arrays
         return dataclasses.replace(parts[0], arrays={n: np.concatenate([p.arrays[n] for p in parts]) for n in names})
 

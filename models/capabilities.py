@@ -1,4 +1,4 @@
-"""Capabilities of models: small protocols that audits need. A model declares one by having its attributes."""
+"""Capabilities of models: small protocols that audits need. A model declares a capability by having its attributes."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class NoisySums(Protocol):
 
 @runtime_checkable
 class BoundedDegree(Protocol):
-    """max_degree: the public bound on how many others a node may send its row to. The ledger relies on this bound; 0 means no
-    bound.
+    """A model that bounds out-degrees. max_degree: the public bound on the number of nodes to which a node sends its row. The
+    ledger relies on this bound; 0 means no bound.
     """
 
     @property
@@ -45,9 +45,9 @@ class ClippedGradients(Protocol):
     """A model that DP-SGD trains with one clipped gradient for each node, on full batches or on secret Poisson samples.
 
     clip: the largest norm of one node's gradient. inclusion_chance: the probability that a node joins a batch, independently of
-    all others. 1: every batch holds all nodes. None: batches are drawn in another way, for example with a fixed size, so that a
-    node that joins displaces another. The training reports its samples and sums: `witness.sampled(...)`, `witness.clean(...)`,
-    `witness.released(...)`.
+    all others; 1 if every batch holds all nodes. None means that batches are drawn in another way: with a fixed size, for
+    example, a node that joins displaces another. The training reports its samples and sums with `witness.sampled(...)`,
+    `witness.clean(...)` and `witness.released(...)`.
     """
 
     @property
@@ -62,9 +62,9 @@ class NoisyVotes(Protocol):
     """A model whose teachers vote. It adds Laplace noise to the counts and releases the label with the largest noisy count.
 
     vote_noise: scale of the noise / the most that one teacher adds to a count; None if a node's influence on a vote is unbounded.
-    queries: how many votes are taken. rate: the probability that a node is in a sample of nodes. single: whether all votes share
-    one sample; otherwise each vote has its own. classes: the number of classes that the ledger charges for; 0 means the number of
-    classes at which the cost is highest.
+    queries: the number of votes. rate: the probability that a node is in a sample of nodes. single: whether all votes use the
+    same sample; otherwise each vote draws its own. classes: the number of classes that the ledger charges for; 0 means the number
+    of classes at which the cost is highest.
     """
 
     queries: int
@@ -85,8 +85,8 @@ class FiniteChannels(Protocol):
     """A model that sends data of one person only through channels with finitely many inputs and outputs."""
 
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
-        """For each channel its probabilities, (inputs, outputs), and its number of independent copies. Empty if some channel is
-        not finite.
+        """For each channel, the matrix of probabilities of an output given an input, (inputs, outputs), and the number of
+        independent copies. Empty if some channel is not finite. dim, classes: of the graph.
         """
         ...
 
@@ -96,7 +96,7 @@ class RandomisedReports(FiniteChannels, Protocol):
     """Users send `reports`, (K, w, bits, 2) of feature index and sign, and `label_reports`, (K, w), through two channels."""
 
     def ends(self, graph: Graph) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(dim,) each: for every feature, the lowest and the highest value that the channels distinguish."""
+        """For every feature, the lowest and the highest value that the channels distinguish: (dim,) each."""
         ...
 
 
@@ -123,8 +123,9 @@ class RandomisedEdges(Protocol):
 
 @runtime_checkable
 class NoisyRows(Protocol):
-    """gaussian_rows: how many PageRank rows the model releases with Gaussian noise on all entries; 0 means none. The sources of
-    the rows are drawn from all nodes.
+    """A model that releases noisy rows of the PageRank matrix, for source nodes that it draws from all nodes.
+
+    gaussian_rows: how many rows the model releases with Gaussian noise on all entries; 0 means none.
     """
 
     @property
@@ -133,8 +134,8 @@ class NoisyRows(Protocol):
 
 @runtime_checkable
 class NoisyMessages(Protocol):
-    """noisy_messages: whether every message in the model's `transcript` is a noisy plain sum over neighbours, scaled to length
-    one.
+    """A model that releases messages. noisy_messages: whether every message in its `transcript` is a plain sum over neighbours
+    with noise, scaled to length one.
     """
 
     @property
@@ -143,7 +144,7 @@ class NoisyMessages(Protocol):
 
 @runtime_checkable
 class DegreeFloor(Protocol):
-    """floor: rows of nodes with a smaller degree are treated as if they had this many neighbours; 0 means no floor."""
+    """A model whose sums are divided by degrees. floor: smaller degrees count as this number; 0 means no floor."""
 
     @property
     def floor(self) -> int: ...
@@ -165,7 +166,9 @@ class AnswersOtherGraphs(Protocol):
 
 @runtime_checkable
 class Declines(Protocol):
-    """declines: capability -> the reason why the model lacks it although it has the attributes. Refusals quote the reason."""
+    """A model that has the attributes of some capability but lacks the capability. declines: the name of each such capability ->
+    the reason, which error messages quote.
+    """
 
     @property
     def declines(self) -> Mapping[str, str]: ...
@@ -191,8 +194,8 @@ class HasReleasedCode(Protocol):
 
 @dataclass(frozen=True)
 class Capability:
-    """The entry of a protocol. holds: whether a model with all its attributes has the capability. declared: how a model declares
-    the capability, in words.
+    """One capability. holds: whether a model with all attributes of the protocol has the capability. declared: how a model
+    declares the capability, in words.
     """
 
     protocol: type
@@ -255,5 +258,5 @@ def lacks(model: Any, protocol: type) -> str | None:
 
 
 def declined(model: object, capability: str) -> str | None:
-    """The reason that the model itself gives for lacking a capability, if any."""
+    """The reason that the model itself gives for lacking a capability; None if it gives none."""
     return model.declines.get(capability) if isinstance(model, Declines) else None

@@ -16,7 +16,7 @@ class Stopped(Exception):
 
 
 def one_line(error: BaseException) -> str:
-    """The first line of an error's message, or its type."""
+    """The first line of an error's message, at most 200 characters; the error's type if the message is empty."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
@@ -33,10 +33,9 @@ def _of_user(module: str, file: str) -> bool:
 
 
 def raising(owner: Any, name: str) -> str | None:
-    """The error that an attribute defined by the class raises when it is read. None if it raises none, or if there is no such
-    attribute.
+    """The error that reading the attribute `name` raises, in one line. None if it raises none, or if there is no such attribute.
 
-    This is needed because hasattr and runtime protocols take a property that raises AttributeError for a missing attribute.
+    hasattr and runtime protocols cannot tell a missing attribute from a property that raises AttributeError.
     """
     if inspect.getattr_static(owner, name, None) is None:
         return None
@@ -48,6 +47,6 @@ def raising(owner: Any, name: str) -> str | None:
 
 
 def listed(names: Any) -> str:
-    """A few names, sorted and joined."""
+    """The first eight names in sorted order, joined by commas, then "…" if there are more; "nothing" if there is none."""
     shown = sorted(str(n) for n in names)
     return ", ".join(shown[:8] + ["…"] * (len(shown) > 8)) or "nothing"

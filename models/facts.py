@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Facts:
-    """Counts of a graph. A recipe is made from them.
+    """The counts of a graph from which a recipe is made.
 
-    The node set, the split and the classes are public. The number of arcs is not: only the papers' own rule for
-    delta reads it, in mode "paper".
+    The node set, the split and the classes are public. The number of arcs is not public. Only the papers' own rule for delta
+    reads it, in mode "paper".
     """
 
     nodes: int
@@ -42,12 +42,13 @@ class System:
     """One entry of the catalogue: a factory, the protected unit, what the adversary sees, and the source.
 
     make(mode, facts, private): the recipe before its noise is set. Its hyper-parameters are those of the authors' own scripts,
-    which differ between private and non-private training; none is tuned on the graph.
-    node_level: fields of the recipe in the authors' node-level scripts, if the system has a node-level version. baseline: whether
-    the system is for comparison only; a plan then runs it only if the plan names it.
+    which differ between private and non-private training; none is tuned on the graph. protects, sees: the unit and the
+    adversary's view, in words. source: the paper.
+    node_level: the fields that the authors' node-level scripts change, if the system has a node-level version. baseline: whether
+    the system is for comparison only; such a system runs only if the plan names it.
 
-    Methods of the model give the epsilon that a paper prints, that its theorem gives and that its code computes: `Model.printed`,
-    and `StatesTheorem` and `HasReleasedCode` in capabilities.py.
+    The model itself gives three values of epsilon: the one that the paper prints (`Model.printed`), the one of its theorem
+    (`StatesTheorem` in capabilities.py) and the one that its code computes (`HasReleasedCode`).
     """
 
     make: Factory
@@ -59,11 +60,11 @@ class System:
 
 
 def default_delta(unit: Unit, mode: str, facts: Facts) -> float:
-    """A power of ten below one over the number of units.
+    """A power of ten below one over the number of units; 0 for claims on a node's features, whose mechanisms are local.
 
-    "sound": the number of units is taken from public counts alone: the nodes for node claims, and 100 times the nodes for edge
-    claims, because the number of edges is secret. "paper": the papers' rule, one decimal digit for each digit of the number of
-    arcs or training nodes. Claims of local mechanisms have delta 0.
+    "sound": the number of units comes from public counts alone. It is the number of nodes for node claims, and 100 times the
+    nodes for edge claims, because the number of edges is secret. "paper": the papers' rule, 10^-d, where d is the number of
+    decimal digits of the number of arcs or training nodes.
     """
     if unit is Unit.FEATURES:
         return 0.0

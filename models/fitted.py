@@ -1,4 +1,4 @@
-"""Trains a model and checks what it returns. A fault of a user's own code becomes one line."""
+"""Trains a model and checks what it returns. An exception in a user's own code becomes a ValueError of one line."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .looped import Looped
 if TYPE_CHECKING:
     from .graph.graph import Worlds
 
-TOLERANCE = 1e-3  # largest difference from 1 of the sum of a row of probabilities
+TOLERANCE = 1e-3  # the probabilities of a row may sum to a number that differs from 1 by this much
 
 
 def fitted(model: Model, worlds: Worlds, device: str = "cpu") -> Release:
-    """`model.fit(worlds, device)`.
+    """`model.fit(worlds, device)`. If the model is a user's own, errors are translated and the result is checked.
 
-    Raises ValueError with file and line for an exception of a user's code, and for a result that is no release of these worlds.
-    Lack of memory keeps its own exception.
+    Raises ValueError for an exception in the user's code, with file and line, and for a result that is no release of these
+    worlds. An exception that means lack of memory is raised unchanged.
     """
     if not of_user(model):
         return model.fit(worlds, device)

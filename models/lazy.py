@@ -8,7 +8,7 @@ from typing import Any
 
 
 def lazily(package: str, **files: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a package. files: for each name that it offers, the file in it that defines the name."""
+    """The `__getattr__` of a package. files: for each name that the package offers, the file that defines the name."""
 
     def attribute(name: str) -> Any:
         if name not in files:

@@ -1,4 +1,4 @@
-"""Turns a user's function that trains one model into a model for many worlds, by calling it for one run after the other."""
+"""Turns a user's function that trains one network into a model for many worlds. The function is called once for each run."""
 
 from __future__ import annotations
 
@@ -40,13 +40,16 @@ def check_train(train: object) -> None:
 
 @dataclass(frozen=True)
 class Looped:
-    """train(graph, seed) -> named arrays over all nodes, such as {"posteriors": (nodes, classes) natural logarithms}.
+    """A model that calls train(graph, seed) for each run. The tool does not change the function's noise.
 
-    graph: the graph of one run; absent edges are gone, absent nodes have no edges and are in no training set. seed: an int below
-    2^64, from which all randomness must come. "aggregates" and "inputs" are (hops, nodes, dim). events: the ledger, if known;
-    without a ledger every accountant declines. The tool does not change the function's noise. name: by default the name of the
-    function; "looped" if it has none. unit may also be given as its value, such as "node". Raises ValueError for arguments of
-    other types.
+    train: returns named arrays over all nodes, such as {"posteriors": (nodes, classes) natural logarithms}. "aggregates" and
+    "inputs" are (hops, nodes, dim). Its `graph` is the graph of one run: absent edges are gone, and absent nodes have no edges
+    and are in no training set. Its `seed` is an int below 2^64, from which all randomness must come.
+    unit: the unit that the ledger protects, or its value, such as "node". releases: the names of the arrays. events: the ledger,
+    if known; without a ledger every accountant declines. name: by default the function's own, or "looped" if it has none.
+
+    Raises ValueError for arguments of other types. `fit` raises ValueError for a result of another shape, and for NaN or
+    infinity.
     """
 
     train: Callable[[Graph, int], Mapping[str, Any]]
@@ -89,7 +92,7 @@ class Looped:
         return None
 
     def footprint(self, graph: Graph) -> int:
-        """Counts two copies of the graph and of the released arrays; the memory that the function needs is unknown."""
+        """Bytes of two copies of the graph and of the posteriors. The memory that the function needs is unknown."""
         features = graph.x.nnz * 2 if hasattr(graph.x, "nnz") else graph.x.size
         return int(8 * features + 32 * graph.edges.shape[1] + 16 * graph.nodes * graph.classes)
 

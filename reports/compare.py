@@ -1,4 +1,4 @@
-"""Compares two runs: which verdicts changed, which attacks gained or lost, and whether chance explains the difference."""
+"""Compares two runs: which verdicts changed, and which differences in leakage and utility are larger than chance explains."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 Interval = tuple[float, float]
 RANK = {"not-refuted": 0, "inconclusive": 1, "exceeds": 2, "refuted": 3}  # kinds of verdicts, the best first
-ENOUGH = 8  # number of targets; with fewer, an interval over targets covers less than 95 %
+ENOUGH = 8  # smallest number of targets at which an interval over targets covers about 95 %
 
 
 @dataclass(frozen=True)
 class Difference:
     """One quantity that both runs measured.
 
-    utility: True for a utility, False for leakage. first, second: its value in each run. interval: 95 % interval of
-    second - first for independent runs; None if one run has no interval. word: "more" or "less" if 0 lies outside the
-    interval after a Bonferroni correction over all comparisons of the same kind, else "".
+    utility: True for utility, False for leakage. first, second: the value in each run. interval: 95 % interval of second - first
+    for independent runs; None if one run has no interval. word: "more" or "less" if 0 lies outside the interval after a
+    Bonferroni correction over all comparisons of the same kind, else "".
     """
 
     key: Key
@@ -45,8 +45,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim that at least one of two runs tests. verdicts, delta, lower, upper: one value per run, bounds in nats; None if a
-    run has no such value.
+    """A claim that at least one of two runs tests. verdicts, delta, lower, upper: one value for each run, bounds in nats; None if
+    a run has no such value.
 
     A run that does not test the claim has no verdict on it. A claim with a larger delta is weaker, so the second run does not
     test the same claim if its delta is larger.
@@ -89,7 +89,9 @@ class Judged:
 
 
 def judged(first: Results, second: Results) -> list[Judged]:
-    """Every claim of both runs: worse verdicts first, then vanished claims, better verdicts, new claims, and equal verdicts."""
+    """Every claim of both runs with a finite epsilon: worse verdicts first, then vanished claims, better verdicts, new claims,
+    and equal verdicts.
+    """
     one, other = ({line.key: line for line in lines(run) if math.isfinite(line.key.epsilon)} for run in (first, second))
     pairs = [(k, one.get(k), other.get(k)) for k in dict.fromkeys((*one, *other))]
     found = [
@@ -113,7 +115,7 @@ def exit_code(claims: Sequence[Judged], measured: Sequence[object]) -> int:
 
 
 def differences(first: Results, second: Results) -> list[Difference]:
-    """Every quantity that both runs measured: leakage before utility, significant differences first."""
+    """Every quantity that both runs measured: leakage before utility, and in each of them significant differences first."""
     others = {_place(row): row for row in second.rows}
     found = [_difference(row, others[_place(row)]) for row in first.rows if _place(row) in others]
     tested = _corrected([d for d in found if d is not None])
@@ -121,9 +123,10 @@ def differences(first: Results, second: Results) -> list[Difference]:
 
 
 def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> int:
-    """Prints what changed, in separate tables for each unit, and returns the exit code. json: print one JSON document instead.
+    """Prints what changed between two run folders, in separate tables for each unit, and returns the exit code.
 
-    every: also print unchanged verdicts, and differences that are not significant.
+    json: print one JSON document instead. every: also print unchanged verdicts, and differences that are not significant. Raises
+    ValueError for a run that cannot be read.
     """
     from rich.console import Console
 
@@ -164,7 +167,7 @@ def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> i
 
 
 def called(run_a: Path, run_b: Path) -> tuple[str, str]:
-    """The names of two runs: the folder's name, or the whole path if both have the same name."""
+    """The names of two runs: the names of their folders, or the whole paths if these names are equal."""
     same = Path(run_a).name == Path(run_b).name
     return (str(run_a), str(run_b)) if same else (Path(run_a).name, Path(run_b).name)
 
@@ -257,7 +260,7 @@ def _place(row: Row) -> Hashable:
         return key(row), row.attack, row.game, row.query, row.negatives
     if isinstance(row, BoundRow):
         return key(row), row.audit, row.attack, row.shape
-    return id(row)  # a key that equals no key of the other run, because rows of this kind are not compared
+    return id(row)  # equals no place in the other run, because rows of this kind are not compared
 
 
 def _difference(a: Row, b: Row) -> Difference | None:
@@ -265,7 +268,7 @@ def _difference(a: Row, b: Row) -> Difference | None:
         return _value_of(a, f"{a.split} {a.metric}", (a.value, b.value), (a.ci95, b.ci95))
     if (
         isinstance(a, AttackRow) and isinstance(b, AttackRow) and not a.baseline
-    ):  # a baseline reads no model, so it measures no leakage
+    ):  # a baseline reads no output of the model, so it measures no leakage
         where = ", ".join(w for w in (a.game, a.query, a.negatives) if w)
         return _value_of(a, f"AUC of {a.attack} ({where})", (a.auc, b.auc), (a.auc_ci95, b.auc_ci95))
     if isinstance(a, BoundRow) and isinstance(b, BoundRow):
@@ -286,7 +289,9 @@ def _value_of(row: Row, what: str, values: tuple[float, float], ends: tuple[Inte
 
 
 def _corrected(found: list[Difference]) -> list[Difference]:
-    """The same differences with `word` set. The normal intervals are widened by Bonferroni over all differences of a kind."""
+    """The same differences with `word` set. For `word`, the intervals are widened by a Bonferroni correction over all differences
+    of a kind.
+    """
     from scipy.special import ndtri
 
     tested = []

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from ..accounting.lower.bounds import Bound
     from ..accounting.upper.accountants import Upper
 
-ANY = "noise too small"  # the kind of violation that a test detects, if the test names no other
+ANY = "noise too small"  # the kind of violation that a test detects, unless the test names another
 WORDS = {"refuted": "refuted", "exceeds": "exceeded by the ledger", "inconclusive": "inconclusive", "not-refuted": "not refuted"}
-GRID = 1e-3  # relative tolerance for an excess over the claim, because the grids of the accountants cause smaller differences
+GRID = 1e-3  # relative excess that is tolerated, because the grids of the accountants cause smaller differences
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """kind: refuted, exceeds, inconclusive or not-refuted. exit_code: 1, 1, 3 or 0."""
+    """The verdict on a claim. kind: refuted, exceeds, inconclusive or not-refuted, with exit_code 1, 1, 3 or 0."""
 
     kind: str
     sentence: str
@@ -37,16 +37,15 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The result of one audit of one claim on one model, with all that a reader needs to check it.
+    """The result of one audit of one claim on one model, with everything that a reader needs to check the result.
 
-    ledger: the event tree as text. uppers: one upper bound per accountant. bounds: the lower bounds of the audit.
-    curves: plottable lists, see `figures`: "tradeoff" {"claimed", "ledger", "observed": [false positive rates, false
-        negative rates], "band"}, "roc" {attack: [fpr, tpr]}, "histograms" {label: [edges, counts]},
-        "residuals" {"expected", "observed": normal and observed quantiles, "count"}.
-    reach: the violations that the audit could detect, in a sentence. read: the released arrays that the audit read. randomness:
-    the source of the seeds. assumptions: what the model assumes to be public. seconds: duration of the audit, training included.
-    audited: the files of a user's own model or program, with their hashes. observed: the mechanisms that the recorder found, see
-    `Observed`.
+    game: the name of the audit. ledger: the event tree as text. uppers: the result of each accountant. bounds: the lower bounds
+    of the audit. curves: lists to plot. They are "tradeoff" {"claimed", "ledger", "observed": [false-positive rates,
+    false-negative rates], "band"}, "roc" {attack: [fpr, tpr]}, "histograms" {label: [edges, counts]}, and "residuals"
+    {"expected", "observed": normal and observed quantiles, "count"}. reach: a sentence on the violations that the audit could
+    detect. read: the released arrays that the audit read. randomness: the source of the seeds. assumptions: what the model
+    assumes to be public. seconds: duration of the audit, training included. audited: the files of a user's own model or program,
+    with their hashes. observed: the mechanisms that the recorder found, see `Observed`.
     """
 
     claim: Claim
@@ -67,22 +66,24 @@ class Evidence:
     observed: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "curves", lists(plain(self.curves)))  # arrays become lists, so that two values can be compared
+        object.__setattr__(self, "curves", lists(plain(self.curves)))  # arrays become lists, so that values can be compared
 
     @property
     def file_name(self) -> str:
-        """Unique within a run. It contains the unit, because one audit can test claims on two units."""
+        """The name of the file, unique within a run. It contains the unit, because one audit can test claims on two units."""
         parts = (self.model, self.mode, f"{self.claim.epsilon:g}", self.claim.unit.value, self.game)
         return "-".join(re.sub(r"[^\w.-]+", "_", p) for p in parts) + ".json"
 
     def to_json(self) -> str:
-        """Strict JSON with a checksum; `from_json` gives the same value back."""
+        """The evidence as strict JSON with a checksum. `from_json` is the inverse."""
         document = plain(dataclasses.asdict(self))
         return json.dumps({**document, "sum": _sum(document)}, indent=1, allow_nan=False)
 
     @staticmethod
     def from_json(text: str) -> Evidence:
-        """Raises ValueError if a field or the checksum is missing or wrong. Unknown fields are ignored."""
+        """The evidence from JSON. Raises ValueError for a missing required field, a wrong field or a wrong checksum. Unknown
+        fields are ignored.
+        """
         from ..accounting.upper.accountants import Upper
 
         try:
@@ -90,7 +91,7 @@ class Evidence:
         except (ValueError, RecursionError):
             raise ValueError("evidence: is damaged: not JSON.") from None
         try:
-            if _sum(document) != document.get("sum", _sum(document)):  # version 0.1.0 wrote none
+            if _sum(document) != document.get("sum", _sum(document)):  # version 0.1.0 wrote no checksum
                 raise ValueError("evidence: does not have its checksum; the file was changed or is damaged.")
             known = _known(Evidence, document)
             known["claim"] = _claim(document["claim"])
@@ -117,7 +118,7 @@ def write(evidence: Evidence, run_dir: Path) -> Path:
 
 
 def read_all(run_dir: Path) -> list[Evidence]:
-    """All evidence of a run, in the order of the file names. Raises ValueError naming a file that cannot be read."""
+    """All evidence of a run, in the order of the file names. Raises ValueError with the name of a file that cannot be read."""
     found = []
     for path in sorted((Path(run_dir) / "evidence").glob("*.json")):
         try:
@@ -137,16 +138,15 @@ def judge(
 ) -> Verdict:
     """The verdict on a claim, given the upper bounds of its ledger and the lower bounds that were measured.
 
-    ceiling: upper bounds of the ledger in the claim's own unit; empty if the ledger counts another unit.
-    bounds: every test of this claim, each with its share of alpha.
-    notices: the violation that the plan asks to detect, as a factor of the noise.
-    from_ledger: whether only the ledger supports the claim, as for a model whose noise was calibrated by its ledger.
+    ceiling: upper bounds of the ledger in the claim's own unit; empty if the ledger counts another unit. bounds: the result of
+    every test of this claim. notices: the violation that the plan asks to detect, as a factor of the noise. from_ledger: whether
+    only the ledger supports the claim, as for a model whose noise was calibrated by its ledger.
 
     Each array that the claim exposes has a smallest detectable violation, that of its most sensitive test. The verdict uses the
-    largest of these violations. A refutation does not count if a second test with fresh randomness did not confirm it, or if it
-    rests on an unchecked assumption. A refutation of the ledger means that the code is less private than its ledger. It also
-    refutes the claim if only the ledger supports the claim. A test may refute the ledger without proving an epsilon above the
-    claim; then no upper bound on the run's epsilon is known. Raises ValueError for arguments of other types or out of range.
+    largest of these violations. A refutation does not count if a repetition with fresh randomness did not confirm it, or if it
+    needs an assumption. A refutation of the ledger means that the code is less private than its ledger. If only the ledger
+    supports the claim, this also refutes the claim. A test may refute the ledger without proving an epsilon above the claim; then
+    no upper bound on the run's epsilon is known. Raises ValueError for arguments of other types or out of range.
     """
     _check(claim, ceiling, bounds, notices)
     unsure = [b for b in bounds if b.refuted and b.assumed]
@@ -213,20 +213,20 @@ def _check(claim: object, ceiling: object, bounds: object, notices: object) -> N
 
 
 def tests_of(claim: Claim, bounds: Sequence[Bound]) -> dict[str, list[Bound]]:
-    """For each array that the claim exposes, the bounds whose tests would detect a violation in it."""
+    """For each array that the claim exposes, the bounds whose tests can detect a violation in this array."""
     return {array: [b for b in bounds if b.covers is None or array in b.covers] for array in claim.exposes}
 
 
 def weakest_link(claim: Claim, bounds: Sequence[Bound]) -> Bound | None:
-    """The bound whose smallest detectable violation the verdict states. Among the most sensitive tests of the arrays, one test
-    for each array, it is the bound of the least sensitive test.
+    """The bound whose smallest detectable violation the verdict states. For each array, take the most sensitive test; of these
+    tests, the bound is that of the least sensitive one. None without tests.
     """
     best_of = [min(tests, key=lambda b: b.notices) for tests in tests_of(claim, bounds).values() if tests]
     return max(best_of, key=lambda b: b.notices, default=None)
 
 
 def _sorts(best_of: Mapping[str, Bound]) -> str:
-    """For each array the kind of violation that an audit tested, if the audit states it."""
+    """A phrase with the kind of violation that was tested in each array, as far as the audits state a kind."""
     arrays: dict[str, list[str]] = {}
     for array, bound in best_of.items():
         if bound.covers is not None and bound.covers[array] != ANY:
@@ -235,23 +235,21 @@ def _sorts(best_of: Mapping[str, Bound]) -> str:
 
 
 def lowest(ceiling: Sequence[Upper]) -> tuple[float, str] | None:
-    """The tightest valid upper bound (nats) and its accountant; None if every accountant declined."""
+    """(tightest valid upper bound (nats), its accountant); None if no accountant gave one."""
     valid = [(u.epsilon, u.accountant) for u in ceiling if u.is_upper_bound and not u.unsupported and u.epsilon is not None]
     return min(valid, default=None)
 
 
 def contradicting(best: tuple[float, str] | None, bounds: Sequence[Bound]) -> Bound | None:
-    """The largest proved lower bound if it exceeds the tightest upper bound, which means that one of the two is
-    wrong; else None.
-    """
+    """The largest proved lower bound if it exceeds `best`, the tightest upper bound, so that one of them is wrong; else None."""
     proved = [b for b in bounds if not b.assumed and not b.failed and b.confirmed is not False]
     most = max(proved, key=lambda b: b.epsilon, default=None)
     return most if best and most and most.epsilon > best[0] * (1 + GRID) else None
 
 
 def exit_code(verdicts: Iterable[Verdict]) -> int:
-    """The exit code of a whole run: 1 if a claim is refuted or exceeded, else 3 if a test was too weak or nothing was tested,
-    else 0.
+    """The exit code of a whole run: 1 if a claim is refuted or exceeded, else 3 if a claim is inconclusive or there is none, else
+    0.
     """
     codes = {v.exit_code for v in verdicts} or {3}
     return next((code for code in (1, 3) if code in codes), 0)

@@ -1,4 +1,4 @@
-"""Atomic writes of text files, checks of the places for them, and numbers in strict JSON."""
+"""Writes text files atomically, checks the places for them, and converts values to strict JSON and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Writes a temporary file and renames it. Makes the folder if it is missing. Raises ValueError, like `replaceable`."""
+    """Writes a text file atomically, by renaming a temporary one, and returns its path. Makes a missing folder. Raises ValueError
+    as `replaceable`.
+    """
     replaceable(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", text=True)
@@ -29,14 +31,16 @@ def write_text(path: Path, text: str) -> Path:
 
 
 def replaceable(path: Path) -> None:
-    """Raises ValueError if something other than a regular file is at the path, which a rename would replace."""
+    """Raises ValueError if there is something other than a regular file at the path, such as a named pipe, which a rename would
+    replace.
+    """
     if path.exists() and not path.is_file():
         kind = "is a folder" if path.is_dir() else "is no regular file"
         raise ValueError(f"{path}: {kind}, and a file must be written here. Name another path.")
 
 
 def writable(folder: Path) -> None:
-    """Raises ValueError if `folder` is no folder that can be written, and cannot be made."""
+    """Raises ValueError if `folder`, or the first existing folder above, is no folder that this user can write to."""
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
         why = "cannot be written" if there.is_dir() else "is no folder"
@@ -44,7 +48,7 @@ def writable(folder: Path) -> None:
 
 
 def number(value: object) -> float:
-    """A float from a number or from "inf". Raises ValueError for anything else, NaN included."""
+    """A float from a number or its text, such as "inf". Raises ValueError for anything else, NaN included."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise ValueError(f"{value!r} is not a number")
     try:
@@ -57,7 +61,7 @@ def number(value: object) -> float:
 
 
 def plain(value: Any) -> Any:
-    """The same value in strict JSON: arrays and tuples as lists, infinities as "inf" and "-inf"."""
+    """The same value in strict JSON: arrays and tuples become lists; infinities and NaN become "inf", "-inf" and "nan"."""
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if hasattr(value, "tolist"):
@@ -70,7 +74,7 @@ def plain(value: Any) -> Any:
 
 
 def lists(value: Any) -> Any:
-    """The inverse of `plain` for infinities; tuples become lists."""
+    """The inverse of `plain` for infinities and NaN. Tuples become lists."""
     if isinstance(value, Mapping):
         return {k: lists(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -79,7 +83,7 @@ def lists(value: Any) -> Any:
 
 
 def tuples(value: Any) -> Any:
-    """The same as `lists`, but with tuples instead of lists, for the fields of frozen values."""
+    """As `lists`, but with tuples instead of lists, for the fields of frozen values."""
     if isinstance(value, (list, tuple)):
         return tuple(tuples(v) for v in value)
     return lists(value)

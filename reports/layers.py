@@ -9,15 +9,15 @@ from typing import NamedTuple
 from .results import AccountRow, Results
 from .summary import UNITS, Line, name
 
-# OF_MECHANISMS: audits that read whole releases of a mechanism. SAMPLED: the audit that tests secret batches. LISTENING: the
-# audit that records a training and repeats it.
+# Names of audits. OF_MECHANISMS read whole releases of a mechanism, SAMPLED tests secret batches, LISTENING records a training
+# and repeats it.
 OF_MECHANISMS = ("replay", "residual", "game", "transcript", "votes", "reports", "entries", "rows", "gradients", "exact")
 SAMPLED, LISTENING = "gradients", "differential"
 
 
 class Layer(NamedTuple):
-    """status: tested, partly tested, argued (only the model's own statements support it), assumed or not looked at. link: the
-    section of the report.
+    """One layer. status: tested, partly tested, argued (only statements of the model or its paper support it), assumed, or not
+    looked at. words: what was tested, in sentences. link: a section of the report, "" for none.
     """
 
     name: str
@@ -106,5 +106,5 @@ def _status(some: Sequence[Line], claims: Sequence[Line], otherwise: str) -> str
 
 
 def _count(some: Sequence[Line], claims: Sequence[Line]) -> str:
-    """ "2 of 12 claims have" """
+    """For example "2 of 12 claims have"."""
     return f"{len(some)} of {len(claims)} claims {'has' if len(some) == 1 else 'have'}"

@@ -1,4 +1,4 @@
-"""The observed ledger of a model, as the evidence stores it: the noise that was recorded during training, and its cost."""
+"""The observed ledger of a model, as evidence files store it: the noise that was recorded during training, and its cost."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ WITHIN, UNREAD = "used within the run", "not used by the run"  # `Mechanism.rele
 
 @dataclass(frozen=True)
 class Mechanism:
-    """One noisy mechanism: noise that is added to data. number: its place in the order of the run, from 1. line: file and line
-    that drew the noise. meets: the line where the noise is added to data; "" if the recorder could not follow the noise to it.
+    """One noisy mechanism: noise that is added to data. number: its place in the order of the run, from 1. line: the file and
+    line that drew the noise. meets: the line where the noise is added to data; "" if the recorder could not follow the noise to
+    this line.
 
     scale: smallest and largest over the entries; the standard deviation of normal noise, the scale parameter of other noise, the
     probability of a value of randomised response. shape: of the noisy array. covered: the share of its entries that have noise.
-    released: the array and hop that release the noisy value, or WITHIN or UNREAD. move: how far the worst secret that was tried
-    moves the clean value, divided by the scale (Euclidean norm for normal noise, else the sum of absolute values; for randomised
-    response the sum of the largest log likelihood ratios of the entries); None if no secret was tried. secret: the secret with
-    the largest move. note: why the noise is not fresh; "" if it is.
+    law: the distribution of the noise. released: the array and hop that contain the noisy value, or WITHIN or UNREAD. move: how
+    far the worst secret that was tried moves the clean value, divided by the scale; None if no secret was tried. It is the
+    Euclidean norm for normal noise, the sum of the largest log-likelihood ratios of the entries for randomised response, and else
+    the sum of absolute values. secret: the secret with the largest move. note: why the noise is not fresh; "" if it is fresh.
     """
 
     number: int
@@ -37,8 +38,8 @@ class Mechanism:
 
 @dataclass(frozen=True)
 class Released:
-    """An array that is released. how: "noisy"; "computed" from noisy values; "past the noise", which means that it depends on a
-    secret although all noisy values are the same; or "not known".
+    """A released array. how: "noisy"; "computed" from noisy values; "past the noise", if a secret changes the array although all
+    noisy values are the same; or "not known". detail: the reason.
     """
 
     array: str
@@ -48,8 +49,8 @@ class Released:
 
 @dataclass(frozen=True)
 class Heard:
-    """Draws of one line of code that add noise to no released value. draws, numbers: counts of each. note: what is unusual about
-    them.
+    """Draws of one line of code that are not the noise of a mechanism. draws, numbers: how many draws, and how many numbers in
+    all. note: why they are not fresh; "" if they are.
     """
 
     line: str
@@ -61,11 +62,12 @@ class Heard:
 
 @dataclass(frozen=True)
 class Observed:
-    """The observed ledger. mechanisms: in the order of the run. unplaced: draws that were recorded but not found in any released
-    array. costs: the epsilon (nats) of the mechanisms for the worst secret that was tried; None if unknown. declared: the ledger
-    as text. agrees: whether the declared ledger charges for at least the recorded mechanisms; None if that is not known.
-    compared: the comparison in sentences. faults: leaks that make epsilon infinite, in sentences. doubts: why some values were
-    not judged. tried: the number of secrets that were removed, one by one. draws: the number of all recorded draws.
+    """The observed ledger. mechanisms: in the order of the run. released: all released arrays. unplaced: recorded draws that are
+    not the noise of a mechanism. costs: the epsilon (nats) of the mechanisms for the worst secret that was tried; None if
+    unknown. declared: the declared ledger as text. agrees: whether the declared ledger charges for at least the recorded
+    mechanisms; None if that is not known. compared: the comparison in sentences. faults: leaks that make epsilon infinite, in
+    sentences. doubts: sentences that say why nothing is known about some arrays. tried: the number of secrets that were removed,
+    one by one. draws: the number of all recorded draws.
     """
 
     mechanisms: tuple[Mechanism, ...]
@@ -81,5 +83,5 @@ class Observed:
     draws: int
 
     def document(self) -> dict[str, Any]:
-        """The observed ledger as it is written to JSON."""
+        """The observed ledger as dicts, for JSON."""
         return dataclasses.asdict(self)

@@ -1,5 +1,5 @@
 """The rows of results.json, the documented output of a run. Other programs read these field names, so new versions may add fields
-but never rename one.
+but never rename them.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from .files import number, plain, write_text
 if TYPE_CHECKING:
     from .evidence import Evidence
 
-Number = Annotated[float, BeforeValidator(number)]  # "inf" in JSON for infinity; NaN is refused
+Number = Annotated[float, BeforeValidator(number)]  # infinity is "inf" in JSON; NaN is refused
 Interval = tuple[Number, Number]
 
 
 class Value(BaseModel):
-    """Frozen. Unknown fields are kept, so that later versions can add some."""
+    """A frozen value. Unknown fields are kept, so that later versions can add fields."""
 
     model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
 
 
 class Run(Value):
-    """The run as a whole: plan, data, versions and verdict. `seed` says how the randomness was seeded, never the key."""
+    """The run as a whole. seed: how the randomness was seeded; it never contains the key."""
 
     name: str
     started: str = ""  # ISO 8601
@@ -45,15 +45,15 @@ class Run(Value):
     command: str = ""
     verdict: str = ""
     exit_code: int = 0
-    preset: str = ""  # "ci": a claim that was tested too weakly is a warning only
+    preset: str = ""  # with "ci" an inconclusive claim is only a warning in JUnit
     observed: list[dict[str, Any]] = []  # the observed ledgers, each with its model, mode, unit and budget
     audited: dict[str, dict[str, str]] = {}  # own model -> its files, with their hashes, and the packages that it requires
-    # own model -> the clauses that were checked: name, whether it holds, and why not
+    # own model -> the clauses of the contract that were checked: name, result, and detail
     contract: dict[str, list[dict[str, str]]] = {}
 
 
 class Row(Value):
-    """The fields of every row: model, mode, unit and budget. epsilon: the budget in nats; infinity if nothing is claimed."""
+    """The fields that every row has. epsilon: the budget in nats; infinity if nothing is claimed."""
 
     model: str
     mode: str = ""
@@ -73,10 +73,11 @@ class UtilityRow(Row):
 
 
 class AccountRow(Row):
-    """value: nats; None if the accountant declines, with the reason in `unsupported`.
+    """The epsilon of a ledger by one accountant. value: nats; None if the accountant declines, with the reason in `unsupported`.
 
-    A row of accountant "published" holds the epsilon that the paper prints, and in `as_coded` the one that its code computes.
-    own: the model is a user's, so only its author vouches for the ledger. from_ledger: only this ledger supports the claim.
+    A row of accountant "published" has the epsilon that the paper prints, and in `as_coded` the epsilon that the paper's code
+    computes. own: whether the model is a user's own, so that only its author vouches for the ledger. from_ledger: whether only
+    this ledger supports the claim.
     """
 
     kind: Literal["account"] = "account"
@@ -91,13 +92,14 @@ class AccountRow(Row):
 
 
 class TuningRow(Row):
-    """The epsilon of the best of several trainings on private data, see `accounting.upper.tuning`. A row of `audit account` only.
+    """The epsilon of the best of several trainings on private data, see `accounting.upper.tuning`. Only `audit account` has such
+    rows.
 
     selection: fixed, logarithmic, geometric or poisson. value: nats; None if no accountant bounds it.
     """
 
     kind: Literal["tuning"] = "tuning"
-    tuned_over: int  # the number of trainings if selection is "fixed", otherwise its mean
+    tuned_over: int  # the number of trainings if selection is "fixed", otherwise the mean number
     selection: str
     value: Number | None = None
     accountant: str | None = None
@@ -105,7 +107,7 @@ class TuningRow(Row):
 
 
 class Slice(Value):
-    """An attack's AUC on one group of units: members against non-members of the same group."""
+    """The AUC of an attack on one group of units: members against non-members of the group."""
 
     auc: Number
     auc_ci95: Interval
@@ -114,10 +116,11 @@ class Slice(Value):
 
 
 class AttackRow(Row):
-    """true_positives, false_positives: the counts behind each rate of `tpr_at_fpr`, summed over targets.
+    """The success of an attack. tpr_at_fpr: FPR -> TPR. true_positives, false_positives: the counts behind each TPR, summed over
+    targets.
 
-    slices: the AUC by property (class, degree or homophily), then by group. The non-members of a group are units of the game.
-    baseline: True for an attack that reads no output of the model, so its success is not leakage.
+    negatives: the kind of non-members. slices: property (class, degree or homophily) -> group -> AUC. baseline: whether the
+    attack reads no output of the model, so that its success is not leakage.
     """
 
     kind: Literal["attack"] = "attack"
@@ -134,9 +137,9 @@ class AttackRow(Row):
     non_members: int = 0
     shadows: int = 0
     targets: int = 0
-    baseline_auc: Number | None = None  # AUC of the feature-only attack on the same challenges
+    baseline_auc: Number | None = None  # in the edge game, the AUC of the attack that reads features only, on the same challenges
     baseline: bool = False
-    # set for the attack with the largest AUC of its game: how many attacks it was chosen from (without a correction)
+    # set for the attack with the largest AUC in its game: the number of attacks from which it was chosen, without a correction
     best_of: int | None = None
     slices: dict[str, dict[str, Slice]] = {}
 
@@ -146,7 +149,7 @@ class BoundRow(Row):
     audit: str
     attack: str
     shape: str  # any, ledger or exact
-    value: Number  # with this confidence, the true epsilon is at least `value`
+    value: Number  # nats: with this confidence, the true epsilon is at least `value`
     confidence: Number
     rounds: int
     exposes: list[str] = []
@@ -157,7 +160,7 @@ class BoundRow(Row):
     detectable_epsilon: Number | None = None  # the same as `reach`; None if unknown
     detectable_by: dict[str, str] | None = None  # array -> the kind of violation that the test would have detected in it
     method: str = ""
-    confirmed: bool | None = None  # whether a second test with fresh randomness refuted too; None if there was no second test
+    confirmed: bool | None = None  # whether a repetition with fresh randomness refuted too; None if there was none
     theorem: str = ""
     conditions: list[dict[str, str]] = []  # condition, status (proved, checked, granted, assumed or failed) and detail of each
     against: str = "claim"  # what a refutation contradicts: the claim, or the ledger
@@ -166,7 +169,7 @@ class BoundRow(Row):
 
     @property
     def granted(self) -> str:
-        """What the bound grants to the adversary besides the arrays that it reads; "" if it grants nothing."""
+        """What the bound lets the adversary see beyond the arrays that it reads; "" for nothing."""
         return "; ".join(c["what"] for c in self.conditions if c["how"] == "granted")
 
 
@@ -207,7 +210,7 @@ class Results(Value):
 
 
 def write(results: Results, run_dir: Path) -> Path:
-    """Writes RUN/results.json through a temporary file."""
+    """Writes RUN/results.json atomically, and returns its path."""
     return write_text(Path(run_dir) / "results.json", to_json(results))
 
 
@@ -216,7 +219,9 @@ def to_json(results: Results) -> str:
 
 
 def read(run_dir: Path) -> Results:
-    """Reads RUN/results.json. Raises ValueError that names the row and field that is wrong, or the missing file."""
+    """The contents of RUN/results.json. Raises ValueError, which names the missing or damaged file, or the first wrong row and
+    field.
+    """
     path = Path(run_dir) / "results.json"
     if not path.is_file():
         raise ValueError(f"{path}: no such file; `audit run --out {run_dir}` writes it.")
@@ -232,7 +237,7 @@ def read(run_dir: Path) -> Results:
 
 
 def parse(document: Any) -> Results:
-    """A document of schema 1, checked. Raises ValueError that names the first row and field that is wrong."""
+    """The results in a JSON document of schema 1. Raises ValueError, which names the first wrong row and field."""
     if not isinstance(document, dict) or document.get("schema") != 1:
         found = document.get("schema") if isinstance(document, dict) else type(document).__name__
         raise ValueError(f"schema={found!r}: this version reads schema 1.")
@@ -247,7 +252,9 @@ def parse(document: Any) -> Results:
 
 
 def bound_rows(evidence: Evidence, notices: float) -> list[BoundRow]:
-    """One row for each lower bound. notices: the violation that the plan asks to detect, as a factor of the noise."""
+    """One row for each lower bound of the evidence. notices: the violation that the plan asks to detect, as a factor of the
+    noise.
+    """
     claim = evidence.claim
     common: dict[str, Any] = {"model": evidence.model, "mode": evidence.mode, "unit": claim.unit}
     common |= {"epsilon": claim.epsilon, "delta": claim.delta, "seconds": evidence.seconds}

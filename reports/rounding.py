@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
-SLACK = 1e-9  # relative tolerance: a rounding error of floating point must not change the last digit
+SLACK = 1e-9  # relative tolerance, so that a rounding error of floating point does not change the last digit
 
 
 def down(value: float, digits: int = 3) -> str:

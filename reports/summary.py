@@ -26,11 +26,11 @@ UNITS = {
 }
 
 
-# kinds of non-edges that homophily alone separates from edges; reports show them separately and never as leakage
+# kinds of non-edges that homophily alone separates from edges; reports show attacks on them separately and never as leakage
 BESIDE = ("random", "2-hop")
 
 
-COVERED = {  # unit -> the games about a secret that an epsilon for this unit protects
+COVERED = {  # unit -> the games whose secret is protected by an epsilon for this unit
     Unit.UNDIRECTED_EDGE: ("edge",),
     Unit.DIRECTED_EDGE: ("edge",),
     Unit.NODE: ("edge", "node", "label"),
@@ -40,7 +40,7 @@ COVERED = {  # unit -> the games about a secret that an epsilon for this unit pr
 
 
 class Key(NamedTuple):
-    """Identifies a claim. Values of different units never share a column."""
+    """Identifies a claim. Tables never mix claims on different units."""
 
     unit: Unit | None
     model: str
@@ -52,8 +52,8 @@ class Key(NamedTuple):
 class Line:
     """One claim. upper: the tightest valid upper bound (nats) and its accountant. lower: the row of the largest lower bound.
 
-    noticing: the row whose test gives the smallest detectable violation. own: True for a user's own model, whose ledger only its
-    author states.
+    noticing: the row of `weakest_link`, whose smallest detectable violation the verdict states. own: True for a user's own model,
+    for whose ledger only its author vouches.
     """
 
     key: Key
@@ -68,7 +68,7 @@ class Line:
 
     @property
     def upper_is(self) -> str:
-        """What the upper bound covers, if a reader could overestimate it; else an empty string."""
+        """A warning about the upper bound, if a reader could overestimate what it covers; else an empty string."""
         if self.upper and self.lower and self.lower.value > self.upper[0]:
             return "of the ledger, which does not describe what was run"
         return "by the model's own ledger, which its author declares" if self.upper and self.own else ""
@@ -79,14 +79,14 @@ def key(row: Row) -> Key:
 
 
 def as_text(text: str) -> str:
-    """The text as one line of Markdown without tags, links or images. Otherwise some renderers would run HTML and scripts in a
-    name.
+    """The text as one line of Markdown without tags, links or images, because some renderers would run HTML and scripts that a
+    name contains.
     """
     return " ".join(text.split()).replace("<", "&lt;").replace("[", "\\[")
 
 
 def name(model: str, mode: str) -> str:
-    """ "gap (paper)" """
+    """The name of a model with its mode, such as "gap (paper)"."""
     return f"{model} ({mode})" if mode else model
 
 
@@ -96,7 +96,7 @@ def claimed(line: Line) -> str:
 
 
 def one_delta(claims: Iterable[Line]) -> str:
-    """ ", δ = 1e-05" where all claims have the same delta, else ""."""
+    """For example ", δ = 1e-05" if all claims have the same delta, else ""."""
     deltas = {line.delta for line in claims}
     return f", δ = {deltas.pop():g}" if len(deltas) == 1 and None not in deltas else ""
 
@@ -108,7 +108,7 @@ def deltas(claims: Iterable[Line]) -> str:
 
 
 def headline(claims: Sequence[Line]) -> str:
-    """The first sentence of a report: how many claims were refuted, and which."""
+    """The first sentence of a report: how many claims were refuted or exceeded, and which."""
     refuted = [f"{name(line.key.model, line.key.mode)} at {claimed(line)}" for line in claims if line.verdict.exit_code == 1]
     if not claims:
         return "This run tested no claim."
@@ -129,17 +129,18 @@ def headline(claims: Sequence[Line]) -> str:
 
 
 def budget(epsilon: float, infinity: str = "∞") -> str:
-    """An epsilon as a label."""
+    """An epsilon as text. infinity: the text for an infinite epsilon."""
     return infinity if math.isinf(epsilon) else f"{epsilon:g}"
 
 
 def lines(results: Results) -> list[Line]:
-    """A line for each claim of a run; refuted claims first."""
+    """As `lines_of`, for a run."""
     return lines_of(results.rows, results.run.notices)
 
 
 def lines_of(rows: Sequence[Row], notices: float) -> list[Line]:
-    """A line for each claim that was accounted for or audited; refuted claims first. Only this function judges a run.
+    """A line for each claim with an account row or a bound row; refuted claims first. No other function decides the verdicts of a
+    run.
 
     notices: the violation that a test must be able to detect, as a factor of the noise.
     """
@@ -154,7 +155,7 @@ def lines_of(rows: Sequence[Row], notices: float) -> list[Line]:
 
 
 def of_case(row: SkippedRow) -> bool:
-    """Whether the row skips a whole model at one budget, rather than one audit of it or one attack on it."""
+    """Whether the row skips a whole model at one budget, rather than one audit or attack."""
     return row.what == f"{row.model} {row.mode} epsilon={row.epsilon:g}"
 
 
@@ -174,7 +175,7 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
     noticing = next((b for b, t in zip(bounds, tests, strict=True) if t is deciding), None)
     own = any(a.own for a in accounts)
     upper = lowest(ceiling)
-    # If a bound contradicts the upper bound, the verdict states both, so the column stays empty.
+    # If a lower bound contradicts the upper bound, the verdict states both, so the column of the upper bound stays empty.
     shown = None if contradicting(upper, tests) and best and best.value <= k.epsilon else upper
     return Line(k, delta, shown, best, tuple(bounds), tuple(accounts), verdict, noticing, own)
 
@@ -221,12 +222,12 @@ def strongest(attacks: Iterable[AttackRow]) -> list[AttackRow]:
 
 
 def rivals(attacks: Iterable[AttackRow]) -> Counter[tuple[Key, str]]:
-    """How many attacks `strongest` chose from, for each model, budget and game."""
+    """The number of attacks from which `strongest` chooses, for each model, budget and game."""
     return Counter((key(row), row.game) for row in attacks if row.negatives not in BESIDE and not row.baseline)
 
 
 def best_marked(rows: Sequence[Any]) -> list[Any]:
-    """The rows, with `best_of` set in the strongest attack of each model, budget and game."""
+    """The rows, with `best_of` set in the row of the strongest attack on each model, budget and game."""
     attacks = [row for row in rows if isinstance(row, AttackRow)]
     best, among = {id(row) for row in strongest(attacks)}, rivals(attacks)
 
@@ -239,19 +240,23 @@ def best_marked(rows: Sequence[Any]) -> list[Any]:
 
 
 def chance(results: Results) -> dict[str, float]:
-    """For each metric, the score of a model that has learned nothing: the share of the largest class, or 0.5 for a ROC area."""
+    """Metric -> the score of a model that has learned nothing: 0.5 for roc_auc, and for accuracy the share of the largest class
+    if it is known.
+    """
     classes = results.run.data.get("classes")
     sizes = [float(size) for size in classes] if isinstance(classes, list) else []
     return {"roc_auc": 0.5} | ({"accuracy": max(sizes) / sum(sizes)} if sum(sizes) else {})
 
 
 def may_be_chance(row: UtilityRow, level: Mapping[str, float]) -> bool:
-    """Whether the interval of a utility includes, or lies below, the score of a model that has learned nothing."""
+    """Whether the interval of a utility, or its value without one, is not entirely above the score of a model that has learned
+    nothing.
+    """
     return row.metric in level and (row.ci95[0] if row.ci95 else row.value) <= level[row.metric]
 
 
 def inapplicable(rows: Iterable[SkippedRow]) -> dict[str, list[SkippedRow]]:
-    """For each model and mode, the audits and attacks that were skipped. Skipped models, and audits at an infinite epsilon, are
+    """Name of a model with its mode -> its skipped audits and attacks. Skipped models, and audits at an infinite epsilon, are
     left out.
     """
     found: dict[str, list[SkippedRow]] = {}
@@ -262,7 +267,7 @@ def inapplicable(rows: Iterable[SkippedRow]) -> dict[str, list[SkippedRow]]:
 
 
 def skips(rows: Iterable[SkippedRow]) -> list[tuple[str, str, str, str]]:
-    """(what, model, budgets, reason): skipped rows of one model with the same budgets and reason are merged."""
+    """(what, model, budgets, reason) as text; skipped rows of one model with the same budgets and reason are merged."""
     at: dict[tuple[str, str, str], dict[str, dict[str, None]]] = {}
     for row in rows:
         modes = at.setdefault((row.what, row.model, row.reason), {})
@@ -278,7 +283,7 @@ def skips(rows: Iterable[SkippedRow]) -> list[tuple[str, str, str, str]]:
 
 
 def listed(whats: Iterable[str]) -> str:
-    """ "audit a", "audit b", "c" -> "audits a, b; c"."""
+    """Merges names, for example "audit a", "audit b" and "c" into "audits a, b; c"."""
     whats = list(whats)
     audits = [what.removeprefix("audit ") for what in whats if what.startswith("audit ")]
     others = [what for what in whats if not what.startswith("audit ")]
@@ -287,7 +292,7 @@ def listed(whats: Iterable[str]) -> str:
 
 
 def utility(results: Results) -> dict[tuple[Unit | None, str, str], dict[float, UtilityRow]]:
-    """For each (unit, model, mode), the first-listed test metric at each budget."""
+    """(unit, model, mode) -> budget -> the first row with a metric on the test nodes."""
     table: dict[tuple[Unit | None, str, str], dict[float, UtilityRow]] = {}
     for row in results.of(UtilityRow):
         if row.split == "test":

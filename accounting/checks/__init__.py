@@ -1,1 +1,1 @@
-"""The conditions of a lower bound, each proved, checked or assumed, and the tests that check them."""
+"""The conditions under which a lower bound holds, and the tests that check them."""

@@ -1,20 +1,20 @@
-"""The conditions of a bound's theorem, and how each of them is known."""
+"""The conditions under which a bound holds, and the evidence for each of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 HOW = ("proved", "checked", "granted", "assumed", "failed")
-LEVEL = 1e-4  # level of a check: the probability that it withdraws a bound whose condition holds
+LEVEL = 1e-4  # level of a check: the probability that it withdraws a bound although its condition holds
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition that a bound needs.
+    """A condition that a bound needs. Raises ValueError for an unknown `how`.
 
     how: one of five words. "proved": it holds by construction. "checked": a test did not reject it. "granted": the bound lets the
     adversary see more than the released arrays, as the usual proof of such a claim does; `what` names what the adversary sees.
-    "assumed": the user states it and nothing checks it. "failed": a test rejected it, and the bound is withdrawn. detail: the
+    "assumed": the user states it and no test checks it. "failed": a test rejected it, and the bound is withdrawn. detail: the
     construction, or the test with its p-value and level.
     """
 

@@ -14,14 +14,15 @@ from .score_law import distance_p_value
 
 APART = "canaries of a run are independent, given their bits"
 FEWEST = 30  # the normal approximations below need at least this many scores
-MANY = 1000  # for this many sums or more, their mean square is treated as normal, for every distribution of a single sum
+MANY = 1000  # from this many sums on, `_sums` treats their mean square as normal, whatever the distribution of one sum is
 
 
 @dataclass(frozen=True)
 class Independence:
-    """The result of `independence`. dispersion_p: p-value of the hypothesis that runs differ no more than independent draws do,
-    and that the scores are normal if this was tested. correlation_p: p-value of the hypothesis that a canary's score is not
-    correlated with its neighbours' scores or bits. ok: neither p-value is below LEVEL. reason: one sentence.
+    """The result of `independence`. ok: the tests could run, and neither p-value is below LEVEL. dispersion_p: p-value of the
+    hypothesis that runs differ no more than independent draws do and, if this was tested, that the scores are normal.
+    correlation_p: p-value of the hypothesis that a canary's score is not correlated with its neighbours' scores or bits. reason:
+    why `ok` is true or false, for the report.
     """
 
     ok: bool
@@ -31,23 +32,23 @@ class Independence:
 
     @property
     def condition(self) -> Condition:
-        """The result as a condition of a bound: it fails if a test rejects independence, or if there are too few scores for a
-        test.
-        """
+        """The result as a condition of a bound: it failed if a test rejected independence, or if the tests could not run."""
         if not self.ok:
             return Condition(APART, "failed", self.reason)
         return checked(APART, "dispersion and correlation", min(self.dispersion_p, self.correlation_p))
 
 
 def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True) -> Independence:
-    """Tests the independence of canaries given their bits. scores, bits: (rounds, canaries), or (canaries,) for one run.
+    """Tests whether canaries are independent, given their bits. scores: (runs, canaries) float, or (canaries,) for one run. bits:
+    the same shape, True if the canary was in the graph.
 
-    Dispersion: the mean and the mean square of the residuals must vary between runs no more than within them. With normal=True
-    the residuals must also be normal; use this for log-likelihood ratios. The test of normality detects a privacy loss that all
-    canaries of a run share, even in a single run. With normal=False a single run is not enough. Correlation: a residual must not
-    be correlated with the next residual in the given order, with the bits of its neighbours in this order, or with the number of
-    bits that are 1. So canaries that might disturb one another should be neighbours. The smallest p-value of each group is
-    multiplied by the size of the group.
+    A residual is a score minus the mean of all scores with the same bit. Dispersion: the mean and the mean square of the
+    residuals must not vary more between runs than within them. With normal=True the residuals must also be normal; use this
+    option for log-likelihood ratios. The test of normality detects a privacy loss that all canaries of a run share, even in a
+    single run. With normal=False a single run is not enough. Correlation: a residual must not be correlated with the next
+    residual, with the bits of the neighbouring canaries, or with the number of other canaries in the run whose bit is 1.
+    Neighbours are consecutive in the given order, so place canaries that might disturb one another side by side. The smallest
+    p-value of each of the two groups is multiplied by the number of tests in the group. Raises ValueError for unequal shapes.
     """
     s, b = np.atleast_2d(np.asarray(scores, float)), np.atleast_2d(np.asarray(bits).astype(bool))
     if s.shape != b.shape:
@@ -82,19 +83,20 @@ def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True) -> 
 
 
 def separate_draws(right: ArrayLike) -> Condition:
-    """Tests whether every channel of every unit in every run draws its own random numbers. The test uses guesses of fair coins.
+    """Tests whether every channel of every unit in every run draws its own random numbers, from guesses of fair coins.
 
-    right: (runs, units, channels) float, 1 where a guess was right, -1 where it was wrong, 0 where none was made. The residuals
-    of each channel are summed over runs, over units, and over channels. Each of the three kinds of sums must vary as sums of
-    independent draws do, neither more nor less, and neighbours along each of the three axes must not be correlated. Sums over
-    runs detect draws that several runs share, and units whose channels differ from those of other units. Sums over units detect
-    draws that the units of a run share. Sums over channels detect draws that the channels of a unit share. The smallest of the
-    six p-values is multiplied by six. Channels whose guesses are always right are left out.
+    right: (runs, units, channels) float, 1 for a right guess, -1 for a wrong guess, 0 for no guess. A residual is an entry minus
+    the mean of its channel, divided by the channel's sd. Residuals are summed over runs, over units, and over channels. Each of
+    the three kinds of sums must vary as sums of independent draws do, neither more nor less. Neighbours along each of the three
+    axes must not be correlated. Sums over runs detect draws that several runs share, and units whose channels differ from those
+    of other units. Sums over units detect draws that the units of a run share. Sums over channels detect draws that the channels
+    of a unit share. The smallest of the six p-values is multiplied by six. Channels whose entries are all equal are left out, for
+    example if all guesses are right.
     """
     r = np.asarray(right, float)
     spread = r.std(axis=(0, 1))
     e = ((r - r.mean(axis=(0, 1))) / np.where(spread > 0, spread, 1.0))[..., spread > 0]
-    lost = (e.shape[2], e.shape[2], 0)  # each channel has its own mean, which fixes some of the sums
+    lost = (e.shape[2], e.shape[2], 0)  # degrees of freedom that are lost, because the mean of each channel is subtracted
     found = [_sums(e, axis, fixed) for axis, fixed in enumerate(lost)]
     for axis in range(3):
         along = np.moveaxis(e, axis, 0)
@@ -105,7 +107,9 @@ def separate_draws(right: ArrayLike) -> Condition:
 
 
 def _sums(e: NDArray[np.float64], axis: int, fixed: int) -> float:
-    """Two-sided p-value of the hypothesis that the sums of e over an axis vary as sums of independent draws of variance 1."""
+    """Two-sided p-value of the hypothesis that the sums of e over an axis vary as sums of independent draws of variance 1. fixed:
+    the degrees of freedom that are lost.
+    """
     if e.shape[axis] == 1:
         return 1.0
     squares = (e.sum(axis=axis) ** 2 / e.shape[axis]).ravel()
@@ -119,7 +123,7 @@ def _sums(e: NDArray[np.float64], axis: int, fixed: int) -> float:
 
 
 def _between_runs(x: NDArray[np.float64]) -> float:
-    """One-sided p-value of a chi-squared test that the runs' means of x (runs, canaries) differ no more than chance allows; 1 for
+    """One-sided p-value of a chi-squared test that the runs' means of x (runs, canaries) differ no more than chance allows. 1 for
     fewer than ten canaries.
     """
     runs, canaries = x.shape
@@ -131,12 +135,14 @@ def _between_runs(x: NDArray[np.float64]) -> float:
 
 
 def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-    """Two-sided p-value of the hypothesis that x and y are uncorrelated, by a normal approximation."""
+    """Two-sided p-value of the hypothesis that x and y are uncorrelated, by a normal approximation. 1 for fewer than FEWEST
+    pairs.
+    """
     products = (x * y).ravel()
     scale = math.sqrt(float((products**2).sum())) if products.size >= FEWEST else 0.0
     return float(2 * special.ndtr(-abs(products.sum() / scale))) if scale > 0 else 1.0
 
 
 def not_normal(x: NDArray[np.float64]) -> float:
-    """p-value of Kolmogorov's distance between x and the normal law with the mean and sd of x."""
+    """p-value of Kolmogorov's distance between x and the normal distribution with the mean and sd of x."""
     return distance_p_value(np.sort((x - x.mean()) / x.std()) if x.std() > 0 else np.zeros_like(x))

@@ -11,21 +11,21 @@ from scipy import special
 from .conditions import Condition, assumed, checked, proved
 
 Array = NDArray[np.float64]
-# largest share of a world's scores that may have one value; scores rounded to 1/40 of the standard deviation stay below it
+# largest share of a world's scores that may be equal; normal scores rounded to 1/40 of their standard deviation stay below it
 ATOM = 0.01
-TIMES = 3  # a value counts only if it occurs at least this often, because rounding may make two scores equal
+TIMES = 3  # equal scores count only if there are at least this many, because rounding may make two scores equal
 FEWEST = 8  # the distribution of a world is tested if it has at least this many scores
 ROUNDS = "rounds are independent, given their bits"
-PLAYED = proved(ROUNDS, "each has separate coins and noise")  # the default, if the caller passes no other condition
+PLAYED = proved(ROUNDS, "each has separate coins and noise")  # the default condition
 NORMAL = "scores are normal, with one spread in both worlds"
 
 
 def not_continuous(scores0: ArrayLike, scores1: ArrayLike) -> str:
     """The reason why these scores cannot come from a continuous and unbounded distribution, or an empty string.
 
-    If more than a hundredth of a world's scores have one value, the distribution has an atom. If three or more scores share the
-    largest or the smallest value, the distribution has a hard limit. Normal noise has neither, even if it was written with three
-    digits.
+    If more than a hundredth of a world's scores, and at least three, are equal, the distribution has an atom. If three or more
+    scores share the largest or the smallest value, the distribution has a hard limit. Normal noise has neither, even if it was
+    written with three digits. Infinite scores are also a reason.
     """
     both = [np.asarray(scores0, float), np.asarray(scores1, float)]
     for world, x in enumerate(both):
@@ -41,17 +41,18 @@ def not_continuous(scores0: ArrayLike, scores1: ArrayLike) -> str:
 
 
 def normal_law(scores0: ArrayLike, scores1: ArrayLike) -> Condition:
-    """Checks that both worlds' scores are normal samples with one spread: their distributions, their tails, and the variances.
+    """Checks that the scores of both worlds are normal with one variance, by their distributions, extreme scores and variances.
 
-    The smallest p-value is multiplied by the number of checks. The checks cannot detect a distribution that differs from the
-    normal one only beyond the observed scores, and they detect little in a few dozen scores.
+    The smallest p-value is multiplied by the number of checks. With fewer than FEWEST scores in a world, the condition is
+    assumed. The checks cannot detect a distribution that differs from the normal one only beyond the observed scores, and they
+    detect little in a few dozen scores.
     """
     both = [np.asarray(scores0, float), np.asarray(scores1, float)]
     if reason := not_continuous(*both):
         return Condition(NORMAL, "failed", reason)
     if min(len(x) for x in both) < FEWEST:
         return assumed(NORMAL, f"fewer than {FEWEST} scores in one of the worlds")
-    with np.errstate(over="ignore", invalid="ignore"):  # scores may lie near the largest float
+    with np.errstate(over="ignore", invalid="ignore"):  # squares of scores near the largest float overflow
         spreads = [float(x.std(ddof=1)) for x in both]
     if not all(0 < spread < math.inf for spread in spreads):
         return Condition(NORMAL, "failed", "scores of a world do not vary, or lie near the largest number")
@@ -74,25 +75,26 @@ def distance_p_value(standard: Array) -> float:
 
 
 def _furthest(largest: float, n: int) -> float:
-    """Two-sided p-value of the largest of n standardised normal scores; standardising by the sample's own mean and sd makes it
-    slightly conservative.
+    """Two-sided p-value of the largest of n standardised normal scores. The scores are standardised by their own mean and sd,
+    which makes the p-value slightly too large.
     """
     below = math.exp(n * float(special.log_ndtr(largest)))
     return min(1.0, 2 * min(below, -math.expm1(n * float(special.log_ndtr(largest)))))
 
 
 def _ratio(variances: float, above: int, below: int) -> float:
-    """Two-sided p-value of the quotient of two variances with these degrees of freedom (Fisher)."""
+    """Two-sided p-value of the quotient `variances` of two sample variances. above, below: their degrees of freedom (Fisher)."""
     tail = float(special.fdtr(above, below, variances))
     return min(1.0, 2 * min(tail, float(special.fdtrc(above, below, variances))))
 
 
 def in_order(scores: ArrayLike, bits: ArrayLike) -> Condition:
-    """Checks that scores are not correlated with the scores before them.
+    """Checks that scores, in the order of the rounds, do not depend on the scores before them.
 
-    Whether a score is above the median of its world must not depend on whether the previous score is above its median. Blocks of
-    sqrt(rounds) scores must not differ by more than chance. If the scores are sorted, their order is lost, and independence is
-    assumed.
+    Whether a score is above the median of its world must not depend on whether the previous score is above the median of its
+    world. The number of scores above the median must not differ by more than chance between blocks of sqrt(rounds) scores. If the
+    scores of each world are sorted, the order of the rounds is lost, and independence is assumed. Fewer than FEWEST scores pass
+    untested.
     """
     s, b = np.ravel(np.asarray(scores, float)), np.ravel(np.asarray(bits)).astype(bool)
     sides = np.zeros(s.size)

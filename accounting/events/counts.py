@@ -1,4 +1,4 @@
-"""The numbers of mechanisms and the sampling rates in a ledger, and exact tests that batches were sampled accordingly."""
+"""Counts the mechanisms of a ledger and reads their sampling rates; tests exactly whether batches were sampled at such a rate."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .types import VisibleMixtureDpEvent
 
 STEPS = (dp.PoissonSampledDpEvent, VisibleMixtureDpEvent, dp.SampledWithoutReplacementDpEvent)
 
-PEOPLE = 1 << 12  # columns in one block of a matrix product
-MOST_PAIRED = 2000  # batches that are compared pairwise
+PEOPLE = 1 << 12  # records in one block of a matrix product
+MOST_PAIRED = 2000  # largest number of batches that are compared pairwise
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,7 @@ class Charged:
 
 
 def charged(ledger: DpEvent) -> Charged:
-    """The counts of a ledger that consists of events from mechanisms.py: repetitions, compositions, sampled mechanisms, one
-    shared sample.
-    """
+    """Counts the mechanisms of a ledger that is built by the functions of mechanisms.py."""
     plain = steps = 0
     rates: list[float | None] = []
     multipliers: dict[bool, list[float]] = {True: [], False: []}
@@ -71,7 +69,7 @@ def charged(ledger: DpEvent) -> Charged:
 
 
 def recounted(ledger: DpEvent, plain: float, steps: float) -> DpEvent:
-    """The same ledger with the numbers of plain mechanisms and of steps multiplied by these factors."""
+    """The same ledger with the number of plain mechanisms multiplied by `plain` and the number of steps by `steps`, rounded."""
     if isinstance(ledger, dp.ComposedDpEvent):
         return composed(*(recounted(part, plain, steps) for part in ledger.events))
     if isinstance(ledger, dp.PoissonSampledDpEvent) and _is_whole(ledger):
@@ -94,12 +92,13 @@ def unsampled(ledger: DpEvent) -> DpEvent:
 
 
 def coin_p_values(joined: NDArray[np.bool_], rate: float) -> dict[str, float]:
-    """Exact p-values of the hypothesis that each record joins each batch by an independent coin. joined: (batches, records).
+    """Exact p-values of the hypothesis that each record joins each batch independently with probability `rate`.
 
-    Five tests, by name. rate: the total number of inclusions. sizes: whether too many batches have exactly the expected size.
-    visits: whether too many records are in exactly the expected number of batches, as in a shuffled partition. repeats: the
-    number of records that consecutive batches share. twins: the largest number that any two batches share, with a union bound
-    over pairs.
+    joined: (batches, records) bool. Returns the p-value of each of five tests by name. rate: the total number of inclusions.
+    sizes: whether too many batches have exactly the expected size. visits: whether too many records are in exactly the expected
+    number of batches, as in a shuffled partition. repeats: the number of records that batches 0 and 1 share, batches 2 and 3, and
+    so on. twins: the largest number of records that any two of the first MOST_PAIRED batches share, with a union bound over
+    pairs.
     """
     batches, people = joined.shape
     pairs, some = joined[0 : batches // 2 * 2 : 2] & joined[1::2], joined[:MOST_PAIRED]
@@ -113,7 +112,7 @@ def coin_p_values(joined: NDArray[np.bool_], rate: float) -> dict[str, float]:
 
 
 def _most_shared(joined: NDArray[np.bool_]) -> int:
-    """The largest number of records that two batches share."""
+    """The largest number of records that any two batches share."""
     shared = np.zeros((len(joined), len(joined)), dtype=np.float32)
     for first in range(0, joined.shape[1], PEOPLE):
         part = joined[:, first : first + PEOPLE].astype(np.float32)
@@ -123,7 +122,7 @@ def _most_shared(joined: NDArray[np.bool_]) -> int:
 
 
 def _too_often(counts: NDArray[np.int64], trials: int, rate: float) -> float:
-    """The p-value of the number of counts that equal the expected count, if each count is binomial."""
+    """One-sided p-value of how many counts equal the expected count, if each count is Binomial(trials, rate)."""
     expected = round(trials * rate)
     chance = float(stats.binom.pmf(expected, trials, rate))
     return float(stats.binom.sf(int((counts == expected).sum()) - 1, len(counts), chance))

@@ -1,6 +1,6 @@
 """A ledger written as text, such as `2 * gaussian(sigma) + 100 * poisson(0.01, gaussian(1.1))`.
 
-The text may contain numbers, names with a value, + - * / **, and the functions below. Everything else is refused.
+The text may contain numbers, names that have a value, + - * / **, and FUNCTIONS. The parser refuses everything else.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Value: TypeAlias = float | DpEvent
 
 
 def laplace(scale: float) -> DpEvent:
-    """One Laplace release. scale: scale of the noise / L1 sensitivity."""
+    """One Laplace release. scale: scale of the noise / L1 sensitivity; 0 means no privacy."""
     if not (math.isfinite(scale) and scale >= 0):
         raise ValueError(f"scale={scale}: must be a finite number of at least 0; 0 means no privacy.")
     return dp.LaplaceDpEvent(float(scale)) if scale else dp.NonPrivateDpEvent()
 
 
 def pure(epsilon: float) -> DpEvent:
-    """Any mechanism with this epsilon, in nats, and delta 0."""
+    """A mechanism that is epsilon-DP with delta 0, with no further known properties. epsilon: nats."""
     if not (math.isfinite(epsilon) and epsilon >= 0):
         raise ValueError(f"epsilon={epsilon}: must be a finite number of at least 0.")
     return PureDpEvent(float(epsilon)) if epsilon else dp.NoOpDpEvent()
@@ -56,7 +56,7 @@ OPERATORS: dict[type, Callable[[float, float], float]] = {
 
 
 def ledger(text: str, values: Mapping[str, float]) -> DpEvent:
-    """The event that a text describes. values: the values of its names. Raises ValueError (one line) if it is no ledger."""
+    """The ledger that a text describes. values: name -> value. Raises ValueError (one line) if the text describes no ledger."""
     found = _read(text, values)
     if not isinstance(found, DpEvent):
         raise ValueError(f"{text!r} is the number {found:g}; expected mechanisms, such as 2 * gaussian(sigma).")
@@ -64,7 +64,9 @@ def ledger(text: str, values: Mapping[str, float]) -> DpEvent:
 
 
 def number(text: str, values: Mapping[str, float]) -> float:
-    """The number that a text describes. Raises ValueError (one line) if it is no finite number."""
+    """The number that a text describes. values: name -> value. Raises ValueError (one line) if the text describes no finite
+    number.
+    """
     found = _read(text, values)
     if not isinstance(found, float) or not math.isfinite(found):
         raise ValueError(f"{text!r} is no finite number; expected one, such as 3.7 or sqrt(2) * sigma.")
@@ -101,7 +103,7 @@ def _value(node: ast.AST, values: Mapping[str, float]) -> Value:
 
 
 def _combined(left: Value, op: type, right: Value) -> Value:
-    """Events add up by composition, and a number times an event is its repetition."""
+    """The value of `left op right`: + composes two events, * repeats an event a whole number of times."""
     if isinstance(left, float) and isinstance(right, float):
         found = OPERATORS[op](left, right)
         return _number(found, "a root of a negative number")

@@ -1,8 +1,8 @@
 """One function for each mechanism. Each returns a dp_accounting event tree (a ledger).
 
 `sigma` is always noise std / sensitivity. The sensitivity is that of the ledger's unit and relation, so accountants must not
-double it for the relation replace. Zero sigma is a mechanism without privacy. Probabilities and noise out of range raise
-ValueError.
+double it for the relation replace. sigma = 0 means no privacy. Each function raises ValueError for a probability or noise out of
+range.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from .types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtu
 
 
 def gaussian(sigma: float) -> DpEvent:
-    """One Gaussian release, for the unit and relation of the sensitivity in sigma."""
+    """One Gaussian release. sigma: noise std / sensitivity."""
     sigma = _at_least_zero("sigma", sigma)
     return dp.GaussianDpEvent(sigma) if sigma else dp.NonPrivateDpEvent()
 
 
 def gaussian_hops(sigma: float, hops: int) -> DpEvent:
-    """Noisy aggregations, each of which sums outputs of the previous one (GAP, ProGAP at edge level; VESPER's transcript of noisy
-    rows).
+    """`hops` noisy aggregations, each over the outputs of the previous one (GAP, ProGAP at edge level; VESPER's noisy rows).
 
-    Sensitivity of one hop over rows of norm 1: 1 for a directed edge, sqrt(2) for an undirected edge, sqrt(D) for the other
-    nodes' rows when a node with at most D out-edges is added or removed. Given the released earlier hops, a hop differs between
-    neighbouring graphs in those rows only, so the hops compose adaptively. hops = 0 releases nothing.
+    The sensitivity of one hop over rows of norm 1 is 1 for a directed edge and sqrt(2) for an undirected edge. It is sqrt(D) for
+    the rows of the other nodes if a node with at most D out-edges is added or removed. Given the earlier released hops,
+    neighbouring graphs differ in these rows of a hop only, so the hops compose adaptively. hops = 0 releases nothing.
     """
     return repeated(gaussian(sigma), hops)
 
@@ -44,10 +43,10 @@ def message_passing(sigma: float, layers: int) -> DpEvent:
 
 
 def inclusion(roots: int, batch: int, fan_out: int, layers: int) -> float:
-    """An upper bound on the probability that an edge is in a batch's neighbourhood: 1 - C(N - t, B) / C(N, B).
+    """An upper bound on the probability that an edge is in the neighbourhood of a batch: 1 - C(N - t, B) / C(N, B).
 
-    At most t = 2 (1 + D + … + D^(L-1)) roots can reach the edge. A batch is `batch` of `roots` nodes without
-    replacement; every node draws at most fan_out neighbours a layer.
+    N = `roots`, B = `batch`, D = `fan_out`, L = `layers`. A batch is B of the N nodes, drawn without replacement. In each layer a
+    node draws at most D neighbours. At most t = 2 (1 + D + … + D^(L-1)) roots can reach the edge.
     """
     near = min(2 * sum(fan_out**i for i in range(layers)), roots)
     if roots - near < batch:
@@ -57,26 +56,27 @@ def inclusion(roots: int, batch: int, fan_out: int, layers: int) -> float:
 
 
 def message_passing_as_published(sigma: float, layers: int, rate: float, steps: int) -> DpEvent:
-    """VESPER's published accounting: each step draws a secret sample without replacement that contains an edge at this rate.
+    """VESPER's published accounting: secret samples without replacement, each of which contains an edge with probability `rate`.
 
     Not sound: the other party knows the batches, and the bound is for replaced records. See `message_passing_seen`.
     """
     step = message_passing(sigma, layers)
     if isinstance(step, dp.NonPrivateDpEvent) or rate == 1:
         return repeated(step, steps)
-    source = 10**12  # this many roots can express any rate
+    source = 10**12  # with this many records, the sample size expresses the rate to 12 digits
     return repeated(dp.SampledWithoutReplacementDpEvent(source, math.ceil(_probability("rate", rate) * source), step), steps)
 
 
 def message_passing_seen(sigma: float, layers: int, rate: float, steps: int) -> DpEvent:
-    """Independent random batches that the adversary knows; each contains an edge with probability `rate`."""
+    """VESPER with independent random batches that the adversary knows. Each batch contains an edge with probability `rate`."""
     return dp_sgd_seen(_at_least_zero("sigma", sigma) / math.sqrt(layers), rate, steps)
 
 
 def message_passing_secret_edges(sigma: float, layers: int, keep: float, steps: int) -> DpEvent:
-    """Each step keeps every undirected edge with probability `keep`, one secret draw for all layers.
+    """VESPER where each step keeps every undirected edge with probability `keep`, by one secret draw for all layers.
 
-    For edges this is a Poisson-sampled Gaussian, even if the adversary knows the batches. Sums are not rescaled by 1 / keep.
+    For an edge, each step is a Poisson-sampled Gaussian, even if the adversary knows the batches. Sums are not multiplied by 1 /
+    keep.
     """
     return dp_sgd(_at_least_zero("sigma", sigma) / math.sqrt(layers), keep, steps)
 
@@ -84,8 +84,8 @@ def message_passing_secret_edges(sigma: float, layers: int, keep: float, steps: 
 def dp_sgd(sigma: float, rate: float, steps: int) -> DpEvent:
     """DP-SGD with secret Poisson batches. sigma: noise std / clipping norm, on the SUM of the clipped gradients.
 
-    rate: probability that a record joins a batch. The relation is add/remove of one record that enters one gradient; under
-    replace, sigma is noise std / (2 clipping norms). For fixed batches use `dp_sgd_fixed`. For batches that the adversary knows
+    rate: probability that a record joins a batch. The relation is add/remove of one record that enters one gradient. Under
+    replace, sigma is noise std / (2 * clipping norm). For fixed batches use `dp_sgd_fixed`. For batches that the adversary knows
     use `dp_sgd_seen`.
     """
     rate = _probability("rate", rate)
@@ -96,13 +96,13 @@ def dp_sgd(sigma: float, rate: float, steps: int) -> DpEvent:
 
 
 def dp_sgd_fixed(sigma: float, epochs: int, visits: int = 1) -> DpEvent:
-    """DP-SGD over a fixed or shuffled partition, without amplification: a record is in `visits` batches of every epoch."""
+    """DP-SGD over a fixed or shuffled partition, without amplification. A record is in `visits` batches of every epoch."""
     return repeated(gaussian(sigma), epochs * visits)
 
 
 def dp_sgd_seen(sigma: float, rate: float, steps: int) -> DpEvent:
-    """DP-SGD with independent random batches that the adversary knows. Its cost is linear in the rate; with secret batches it
-    would be quadratic.
+    """DP-SGD with independent random batches that the adversary knows. Its cost grows linearly with the rate; with secret batches
+    it would grow quadratically.
     """
     rate, event = _probability("rate", rate), gaussian(sigma)
     if isinstance(event, dp.NonPrivateDpEvent) and rate:
@@ -113,9 +113,9 @@ def dp_sgd_seen(sigma: float, rate: float, steps: int) -> DpEvent:
 def dp_sgd_occurrences(sigma: float, records: int, terms: int, batch: int, steps: int) -> DpEvent:
     """DP-SGD on `records` loss terms. One node enters `terms` of them, and a batch draws `batch` terms without replacement.
 
-    sigma: noise std / (2 terms clipping norms), where the denominator is the sensitivity if all terms are in one batch; terms = K
-    + 1 for a degree bound K and one layer. The number of terms in a batch is hypergeometric, and the adversary is assumed to know
-    it (Daigavane et al. 2021, theorem 1).
+    sigma: noise std / (2 * terms * clipping norm); the denominator is the sensitivity if all terms are in one batch. With one
+    layer and a degree bound K, terms = K + 1. The number of terms in a batch is hypergeometric, and the adversary is assumed to
+    know it (Daigavane et al. 2021, theorem 1).
     """
     from scipy.stats import hypergeom
 
@@ -131,10 +131,11 @@ def dp_sgd_occurrences(sigma: float, records: int, terms: int, batch: int, steps
 
 
 def dp_sgd_capped(sigma: float, rate: float, cap: int, steps: int) -> DpEvent:
-    """DP-SGD over rows that aggregate other nodes, each node in at most `cap` rows besides its own (DPAR, repaired).
+    """DP-SGD over rows that aggregate nodes. Each node is in at most `cap` rows besides its own (DPAR, repaired).
 
-    Rows join a batch independently with this rate. Removing a node removes its own gradient (one clipping norm) and changes
-    each of the others (two). sigma: noise std / ((1 + 2 cap) clipping norms). The adversary is assumed to know the batch.
+    Rows join a batch independently with probability `rate`. Removing a node removes its own gradient, of at most one clipping
+    norm, and changes up to `cap` other gradients, each by at most two. sigma: noise std / ((1 + 2 * cap) * clipping norm). The
+    adversary is assumed to know the batch.
     """
     from scipy.stats import binom
 
@@ -153,7 +154,7 @@ def dp_sgd_capped(sigma: float, rate: float, cap: int, steps: int) -> DpEvent:
 
 
 def on_sampled_nodes(rate: float, *events: DpEvent) -> DpEvent:
-    """All mechanisms on ONE secret sample of the nodes: composed first, amplified once.
+    """Several mechanisms on ONE secret Poisson sample of the nodes: they are composed first and amplified once.
 
     Amplifying each part separately would assume a fresh sample for each part.
     """
@@ -184,16 +185,16 @@ def page_rank_exponential(epsilon: float, picks: int, rows: int, values_epsilon:
 def noisy_argmax(classes: int, scale: float, rate: float, queries: int) -> DpEvent:
     """PrivGNN: each query draws a secret Poisson sample of the private nodes, then releases the argmax of a noisy posterior.
 
-    scale: scale of the Laplace noise on each of the `classes` entries of the posterior. classes = 0 means an unknown number, and
-    charges for the number that costs most. The relation is add/remove of one private node. Neighbouring posteriors may be
-    arbitrary; the exact epsilon of one release is below 1.18 / scale.
+    scale: scale of the Laplace noise on each of the `classes` entries of the posterior. classes = 0: the number is unknown, and
+    the ledger charges the number of classes that costs most. The relation is add/remove of one private node. Neighbouring
+    posteriors may be arbitrary; the exact epsilon of one release is below 1.18 / scale.
 
     Two different vertices of the simplex are the worst pair at every delta, so the pair may be composed and sampled. Proof: at a
     vertex, let o be the probability of each label except the vertex's own. Take a set of s of the c classes. Given the largest
     noisy entry of the set, the probability that no entry outside exceeds it is log-concave in the posterior, so the probability
-    of a label in the set is smallest at a vertex outside of the set, where it is s o. By the same argument for the complement,
-    the probability is at most 1 - (c - s) o. Hence delta(epsilon) is at most 1 - (c - s) o - e^epsilon s o, which is largest at s
-    = 1.
+    of a label in the set is smallest at a vertex outside the set, where this probability is s o. By the same argument for the
+    complement, the probability is at most 1 - (c - s) o. Hence delta(epsilon) is at most 1 - (c - s) o - e^epsilon s o, which is
+    largest at s = 1.
     """
     from ..closed_forms import argmax_pair, noisy_argmax_epsilon
 
@@ -206,13 +207,13 @@ def noisy_argmax(classes: int, scale: float, rate: float, queries: int) -> DpEve
 
 
 def pate(scale: float, queries: int) -> DpEvent:
-    """PATE: the argmax of vote counts with Laplace noise of this scale; one teacher may change its vote."""
+    """PATE: the argmax of vote counts with Laplace noise of this scale; neighbours differ in the vote of one teacher."""
     scale = _at_least_zero("scale", scale)
     return repeated(PureDpEvent(2 / scale), queries) if scale else dp.NonPrivateDpEvent()
 
 
 def multi_bit(epsilon: float, sent: int = 1) -> DpEvent:
-    """LPGNN's encoder sends `sent` of a user's features, each as one bit with epsilon / sent. Relation: replace one user's
+    """LPGNN's encoder: it sends `sent` of a user's features, each as one bit with epsilon / sent. Relation: replace one user's
     features.
 
     In the worst pair of users, one has all features at the minimum and the other all at the maximum. epsilon: nats; inf adds no
@@ -225,7 +226,8 @@ def multi_bit(epsilon: float, sent: int = 1) -> DpEvent:
 
 
 def randomised_response(epsilon: float, categories: int = 2) -> DpEvent:
-    """One of `categories` values, kept with probability e^epsilon / (e^epsilon + categories - 1). Relation: replace the value.
+    """Randomised response: one of `categories` values is kept with probability e^epsilon / (e^epsilon + categories - 1), else
+    replaced by another one.
 
     epsilon: nats; inf adds no noise.
     """
@@ -258,7 +260,9 @@ def _each_sampled(event: DpEvent, rate: float, count: int) -> DpEvent:
 
 
 def repeated(event: DpEvent, count: int) -> DpEvent:
-    """The same mechanism `count` times, adaptively: each run may depend on the outputs of earlier ones."""
+    """The same mechanism `count` times, composed adaptively: each run may depend on the outputs of earlier ones. Raises
+    ValueError if count is no whole number of at least 0.
+    """
     if int(count) != count or count < 0:
         raise ValueError(f"count={count}: must be a whole number of at least 0.")
     if count == 0 or isinstance(event, dp.NoOpDpEvent):

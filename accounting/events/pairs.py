@@ -16,8 +16,8 @@ LIBRARY_RELATION = {
 
 
 def response_pair(event: dp.RandomizedResponseDpEvent) -> FiniteDpEvent:
-    """The distributions of two users' reports whose values differ: with probability noise_parameter, a user reports a uniform
-    draw from num_buckets instead of the value.
+    """The distributions of the reports of two users whose values differ, over (first value, second value, all others). With
+    probability noise_parameter, a user reports a uniform draw from num_buckets instead of the value.
     """
     buckets = event.num_buckets
     other = event.noise_parameter / buckets

@@ -1,4 +1,4 @@
-"""Reads a ledger: flattens it into parts, and rescales its noise."""
+"""Flattens a ledger into its mechanisms, and rescales its noise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Parts = list[tuple[DpEvent, int]]
-LEAST = -690.0  # the smallest logarithm of an outcome's probability that is used, so that no float64 underflows
+LEAST = -690.0  # smallest logarithm of a relative probability; it replaces smaller ones, so that no float64 underflows
 
 
 class Unsupported(ValueError):
@@ -27,9 +27,9 @@ class Unsupported(ValueError):
 def parts(ledger: DpEvent) -> Parts:
     """The mechanisms of a ledger and their counts, without order: [(event, count), …].
 
-    Gaussians are merged into one, which is exactly their composition. They are also merged inside a sampling step, where
-    dp_accounting refuses a composition or, with an int as multiplier, silently ignores it. If one mechanism has no privacy, it is
-    the only part. An empty list stands for a mechanism that releases nothing.
+    Gaussians are merged into one, which is exactly their composition. Inside a sampling step they are merged too, with float
+    multipliers: there, dp_accounting refuses a composition or, if a multiplier is an int, silently charges only one Gaussian. If
+    one mechanism has no privacy, it is the only part. The list is empty if nothing is released.
     """
     flat: Parts = []
     precision = 0.0  # sum of 1 / sigma^2
@@ -48,7 +48,7 @@ def parts(ledger: DpEvent) -> Parts:
 
 
 def gaussian_mu(ledger: DpEvent) -> float | None:
-    """mu when the whole ledger is mu-Gaussian differential privacy (0 when nothing is released), else None."""
+    """mu if all parts of the ledger are Gaussian, so that it is exactly mu-GDP (0 if nothing is released); else None."""
     found = parts(ledger)
     if not found:
         return 0.0
@@ -58,11 +58,11 @@ def gaussian_mu(ledger: DpEvent) -> float | None:
 
 
 def scaled(ledger: DpEvent, kappa: float) -> DpEvent:
-    """The same ledger with kappa times less noise: every noise multiplier is divided by kappa, and the epsilon of every pure
-    mechanism is multiplied by kappa.
+    """The same ledger with kappa times less noise: noise multipliers are divided by kappa; epsilons of pure mechanisms and
+    log-likelihood ratios of finite ones are multiplied by kappa.
 
-    A lower bound is the epsilon of this ledger at the largest kappa whose curve a test refutes. Raises ValueError for kappa <= 0
-    and for events without noise.
+    A lower bound is the epsilon of this ledger at the largest kappa whose curve a test refutes. Raises ValueError if kappa is not
+    finite and above 0, and for events of other types, such as RandomizedResponseDpEvent.
     """
     if not (math.isfinite(kappa) and kappa > 0):
         raise ValueError(f"kappa={kappa}: must be a finite number above 0; 1 leaves the ledger as it is.")
@@ -98,7 +98,8 @@ def _scaled(event: DpEvent, kappa: float) -> DpEvent:
 
 
 def _tempered(event: FiniteDpEvent, kappa: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Both distributions, with their log-likelihood ratio multiplied by kappa and their geometric mean kept up to a constant.
+    """Both distributions after their log-likelihood ratio is multiplied by kappa. Their geometric mean stays proportional to the
+    original.
 
     Outcomes with probability zero under one distribution reveal the secret at any noise level. Their probability stays the same,
     and so does the total probability of all other outcomes. kappa = 1 changes nothing.
@@ -150,7 +151,7 @@ def _walk(event: DpEvent, count: int) -> Iterator[tuple[DpEvent, int]]:
 
 
 def _inside(event: DpEvent) -> list[DpEvent]:
-    """The mechanisms on one sample as a list with a single event; empty if there are none."""
+    """The mechanisms on one sample as a list with one event, a composition if there are several; empty if there are none."""
     inner = parts(event)
     if not inner:
         return []

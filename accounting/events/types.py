@@ -34,8 +34,8 @@ class BoundedRangeDpEvent(DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class FiniteDpEvent(DpEvent):
-    """A mechanism with finite outputs. upper, lower: its output distributions for the pair of neighbours that is easiest to
-    distinguish, in either order.
+    """A mechanism with finitely many outputs. upper, lower: the two output distributions of the neighbours that are easiest to
+    distinguish. Both orders are charged.
     """
 
     upper: tuple[float, ...]
@@ -44,7 +44,7 @@ class FiniteDpEvent(DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class VisibleMixtureDpEvent(DpEvent):
-    """One of several mechanisms is drawn, and the adversary sees which. probabilities add up to one."""
+    """One of several mechanisms is drawn, and the adversary sees which one. probabilities: of the events, adding up to one."""
 
     probabilities: tuple[float, ...]
     events: tuple[DpEvent, ...]

@@ -1,4 +1,4 @@
-"""Whether the numbers in a ledger mean something: noise of at least 0, probabilities in [0, 1], whole counts."""
+"""Checks the numbers in a ledger: noise is at least 0, probabilities are in [0, 1], counts are whole."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dp_accounting import DpEvent
 from ..arguments import is_finite, is_number, is_whole, shown
 
 Rule: TypeAlias = tuple[Callable[[Any], bool], str]
-NEAR_ONE = 1e-6  # by how much rounding may change the sum of probabilities
+NEAR_ONE = 1e-6  # how far rounding may move a sum of probabilities from 1
 
 
 def is_distribution(values: Any) -> bool:
-    """Whether a list holds probabilities that add up to one."""
+    """Whether a value is a list or tuple of probabilities that add up to one."""
     if not isinstance(values, list | tuple) or not all(is_number(p) and 0 <= p <= 1 for p in values):
         return False
     return abs(math.fsum(values) - 1) < NEAR_ONE
@@ -44,14 +44,14 @@ RULES: dict[str, Rule] = {
 
 
 def check_field(field: str, value: object, where: str = "") -> None:
-    """Raises ValueError, which begins with `where`, if the value breaks the rule of its field."""
+    """Raises ValueError, which begins with `where`, if the value breaks the rule of its field in RULES. Other fields pass."""
     holds, words = RULES.get(field, (lambda _: True, ""))
     if not holds(value):
         raise ValueError(f"{where}{field}={shown(value)}: must be {words}.")
 
 
 def check_ledger(ledger: object, name: str = "ledger") -> None:
-    """Raises ValueError if it is no event, or if a part of it holds an impossible number."""
+    """Raises ValueError if `ledger` is no DpEvent, or if one of its events, at any depth, holds an impossible number."""
     holds, words = EVENT
     if not holds(ledger):
         raise ValueError(f"{name}={shown(ledger)}: must be {words}.")

@@ -1,4 +1,4 @@
-"""Bounds that hold at any stopping time: a caller may test after every round, stop early, or continue later, without dividing
+"""Bounds that hold at any stopping time: a caller may test after every round, stop early, or continue later, and does not divide
 alpha.
 """
 
@@ -32,11 +32,13 @@ STEP, STEPS = 0.02, 1000  # nats: the grid of bounds that `any_shape` can return
 
 
 def log_e_values(differences: ArrayLike, mu: float, scale: float) -> Array:
-    """The log of the e-process against "the differences have mean at most mu", after each one. (…, rounds) -> (…, rounds).
+    """The log of the e-process after each difference. The tested hypothesis: the differences have mean at most mu. (…, rounds) ->
+    (…, rounds).
 
-    differences: independent normal with variance 2 (score of world 1 minus score of world 0, both divided by their sd). The
-    process is a one-sided normal mixture (Robbins 1970; Howard et al. 2021, Proposition 6): under any stopping rule, e ever
-    reaches 1 / alpha with probability at most alpha. scale: sd of the mixture's prior on the excess of the mean over mu.
+    differences: independent normal with variance 2, each a score of world 1 minus a score of world 0, both divided by their sd.
+    The process is a one-sided normal mixture (Robbins 1970; Howard et al. 2021, Proposition 6). If the hypothesis holds, the
+    probability that e ever reaches 1 / alpha is at most alpha. scale: sd of the mixture's prior on the excess of the mean over
+    mu.
     """
     x = np.asarray(differences, float)
     t = np.arange(1, x.shape[-1] + 1)
@@ -58,11 +60,12 @@ def anytime(
     attack: str = "",
     audit: str = "",
 ) -> Bound:
-    """The anytime-valid form of the Gaussian likelihood-ratio bound. The rounds must be in the order of play.
+    """The Gaussian likelihood-ratio bound in a form that holds at any stopping time. The rounds must be in the order of play.
 
     scores: log-likelihood ratios of an exactly Gaussian ledger. sd: their standard deviation in each world, known independently
     of these scores. The i-th round of one world is paired with the i-th of the other; rounds without a partner are not used yet.
-    The bound is the largest that was reached at any time so far, and p_value is 1 / (the largest e-value against the claim).
+    The bound is the largest that any number of pairs so far proves, and p_value is 1 / (the largest e-value against the claim so
+    far). Raises ValueError for a curve that is not Gaussian, sd <= 0, and scores or bits that `split` refuses.
     """
     if curve.mu is None or not sd > 0:
         raise ValueError(f"mu={curve.mu}, sd={sd}: needs an exactly Gaussian ledger and the sd of the scores, above 0.")
@@ -109,12 +112,13 @@ def any_shape(
     attack: str = "",
     audit: str = "",
 ) -> Bound:
-    """A bound for any mechanism that holds at any stopping time, by betting at a threshold that was fixed beforehand.
+    """A bound that holds for any mechanism and at any stopping time, by bets on a threshold rule that was fixed beforehand.
 
-    Under (epsilon, delta)-DP a pair of rounds has E[1{world 1 above} - e^epsilon 1{world 0 above}] <= delta, so the wealth of a
-    player who starts with 1 and bets against this inequality is a supermartingale. The same holds with the worlds exchanged. The
-    e-value is the mean wealth over stakes and both directions. An epsilon is rejected if its e-value reached 1 / alpha at some
-    time. The bound is the largest epsilon up to 20 that is rejected together with all smaller ones.
+    Under (epsilon, delta)-DP a pair of rounds, one of each world, satisfies E[1{world 1 above} - e^epsilon 1{world 0 above}] <=
+    delta. So the wealth of a player who starts with 1 and bets against this inequality is a supermartingale. The same holds with
+    the worlds exchanged and "below" for "above". The e-value is the mean wealth over STAKES and both directions. An epsilon is
+    rejected if its e-value reached 1 / alpha at some time. The bound is the largest epsilon on a grid of STEP up to 20 that is
+    rejected together with all smaller ones. Raises ValueError as `split`.
     """
     scores0, scores1 = split(scores, bits)
     pairs = min(len(scores0), len(scores1))
@@ -132,7 +136,9 @@ def any_shape(
 
 
 def _largest_wealth(above0: NDArray[np.bool_], above1: NDArray[np.bool_], epsilon: float, delta: float) -> float:
-    """log of the largest mean wealth at any time, at least 0."""
+    """The logarithm of the largest mean wealth at any time, at least 0. above0, above1: (pairs,) whether each score is above the
+    threshold.
+    """
     if not len(above0):
         return 0.0
     price = math.exp(epsilon)

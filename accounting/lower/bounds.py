@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 SHAPES = {"any": "any shape", "ledger": "shape of the ledger", "exact": "exact"}
-PILOT_SHARE = 0.25  # share of the rounds that choose the threshold if no pilot is given
+PILOT_SHARE = 0.25  # share of the rounds that choose the threshold if neither rule nor pilot is given
 PILOT_MOST = 100_000
 
 
@@ -33,24 +33,24 @@ PILOT_MOST = 100_000
 class Bound:
     """With probability at least 1 - alpha the true epsilon, at the claim's delta, is at least `epsilon`.
 
-    shape: for which mechanisms the bound holds: "any" mechanism; "ledger", mechanisms whose trade-off curve is that of the
-    model's ledger with all noise divided by one factor; "exact", a computation without samples. notices and reach: the smallest
-    violation that this test would have detected with 90 % power under the best attack, as the factor by which the noise is too
-    small, and as the true epsilon.
+    shape: for which mechanisms the bound holds. "any": every mechanism. "ledger": mechanisms whose trade-off curve is that of the
+    model's ledger with all noise divided by one factor. "exact": the bound is a computation without samples. notices and reach:
+    the smallest violation that this test would have detected with 90 % power under the best attack; notices is the factor by
+    which the noise is then too small, and reach is the true epsilon.
 
-    The bound follows from `theorem`, under all `conditions`. against: what a refutation contradicts. "claim": the claim.
-    "ledger": only the curve of the ledger; the code is then less private than its ledger says. withdrawn: the bound before a
-    condition failed; `epsilon` is then 0, and the test detects nothing. covers: array -> the kind of violation that the test
-    would have detected in it; None if that is not known for each array.
+    The bound follows from `theorem`, under all `conditions`. against: what a refutation contradicts, either "claim" or "ledger".
+    With "ledger" it contradicts only the curve of the ledger: the code is less private than its ledger says. withdrawn: the bound
+    before a condition failed, None if none failed; `epsilon` of a withdrawn bound is 0, and `notices` and `reach` are infinite.
+    covers: array -> the kind of violation that the test would have detected in it; None if that is not known for each array.
     """
 
     epsilon: float  # nats
-    alpha: float  # the share of alpha that this test spends
+    alpha: float  # the level of this test, its share of the run's alpha
     shape: str  # "any", "ledger" or "exact"
     method: str
     trials: tuple[int, int]  # world 0, world 1
     refuted: bool  # the claim is contradicted at level alpha
-    p_value: float | None  # p-value of the claim itself
+    p_value: float | None  # p-value of the hypothesis that the claim holds
     notices: float
     reach: float  # nats
     attack: str = ""
@@ -64,12 +64,12 @@ class Bound:
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """The conditions that are only assumed. A bound that needs one refutes nothing by itself."""
+        """The conditions that are only assumed. A bound with such a condition refutes nothing by itself."""
         return tuple(c.what for c in self.conditions if c.how == "assumed")
 
     @property
     def granted(self) -> tuple[str, ...]:
-        """What the bound lets the adversary see beyond the released arrays, because the usual proof of such a claim does too."""
+        """What the bound lets the adversary see beyond the released arrays, as the usual proof of such a claim does."""
         return tuple(c.what for c in self.conditions if c.how == "granted")
 
     @property
@@ -92,7 +92,7 @@ def surety(percent: str, shape: str, assumed: tuple[str, ...] = ()) -> str:
 
 
 def resting(bound: Bound, theorem: str, *conditions: Condition) -> Bound:
-    """The bound with its theorem and its conditions. A failed condition withdraws the bound and its reach."""
+    """The bound with this theorem and these further conditions. It is withdrawn if one of its conditions failed."""
     told = dataclasses.replace(bound, theorem=theorem, conditions=(*bound.conditions, *conditions))
     if not told.failed or told.withdrawn is not None:
         return told
@@ -121,18 +121,21 @@ def from_rounds(
 ) -> Bound:
     """A lower bound on epsilon from independent rounds of the two-worlds game.
 
-    scores: any shape, float, higher means world 1; infinities allowed. bits: the same shape, True for world 1. shape "any":
-    Clopper-Pearson bounds on both error rates of one threshold, alpha / 2 each, turned into epsilon by the error region of
-    (epsilon, delta)-DP (Kairouz et al. 2015). Valid for every mechanism. shape "ledger": the same two bounds against the
-    trade-off curve of the ledger (Dong et al. 2022), which needs `ledger_curve`. A ledger that is not Gaussian also needs
-    `family`, a function: factor -> the curve of the ledger with all noise divided by it. likelihood_ratio: the scores are linear
-    in the noise of an exactly Gaussian ledger, so that they are normal with one sd in both worlds. The exact two-sample test then
-    replaces the threshold; the bound is withdrawn if a test rejects that the scores are normal. sd: their sd, if it is known
-    independently of these scores. rounds: the condition that rounds are independent, with its status.
+    scores: any shape, float, higher means world 1; infinities allowed. bits: the same shape, True for world 1. Both error rates
+    of one threshold get Clopper-Pearson limits, alpha / 2 each. With shape "any", the error region of (epsilon, delta)-DP turns
+    these limits into epsilon (Kairouz et al. 2015), and the bound holds for every mechanism. With shape "ledger", the limits are
+    compared with `ledger_curve`, the trade-off curve of the ledger (Dong et al. 2022). For a ledger that is not Gaussian, also
+    give `family`, which maps a factor to the curve of the ledger with all noise divided by this factor; without it only the
+    ledger's own curve is tested.
 
-    The threshold comes from `rule` (fixed beforehand), else from `pilot` (scores and bits of other rounds), else from a
-    random quarter of the rounds, which then do not count. Raises ValueError for NaN, bits other than 0 and 1, unequal shapes, a
-    missing world, and for options that do not belong together.
+    likelihood_ratio: states that the scores are linear in the noise of an exactly Gaussian ledger, so that they are normal with
+    one sd in both worlds. The exact two-sample test then replaces the threshold, unless the scores are infinite or do not vary.
+    The bound is withdrawn if a check rejects that the scores are normal. sd: the sd of the scores, if it is known independently
+    of them. rounds: the condition that rounds are independent, with its status.
+
+    The threshold comes from `rule` (fixed beforehand), else from `pilot` (scores and bits of other rounds). Without both it comes
+    from a random quarter of the rounds, at most about PILOT_MOST, drawn with `seed`; these rounds do not count for the bound.
+    Raises ValueError for NaN, bits other than 0 and 1, unequal shapes, a missing world, and options that do not belong together.
     """
     scores0, scores1 = split(scores, bits)
     check_claim(claim)
@@ -187,13 +190,15 @@ def from_rounds(
     notices, reach = power.notices(claim, *trials, alpha, "any" if shape == "any" else "gate")
     p_value = 1.0 if math.isinf(claim.epsilon) else p_value
     bound = Bound(epsilon, alpha, shape, method, trials, epsilon > claim.epsilon, p_value, notices, reach, attack, audit)
-    # The same two error rates also test the claim for every mechanism, without more alpha.
+    # The two error rates also test the claim for every mechanism, at no further cost in alpha.
     bound = dataclasses.replace(bound, against="claim" if shape == "any" or any_shape > claim.epsilon else "ledger")
     return resting(bound, f"two Clopper-Pearson limits and {theorem}", rounds, proved("the threshold is fixed", fixed))
 
 
 def split(scores: ArrayLike, bits: ArrayLike, *, of: str = "") -> tuple[Array, Array]:
-    """The scores of world 0 and of world 1, flat. Raises ValueError, which begins with `of`, for arrays that are no game."""
+    """The scores of world 0 and of world 1, flat. Raises ValueError, which begins with `of`, for NaN, bits other than 0 and 1,
+    unequal shapes, and a missing world.
+    """
     s, b = _scores(scores, of), _bits(bits, of)
     if s.shape != b.shape:
         raise ValueError(f"{of}scores have shape {s.shape}, bits {b.shape}: the shapes must be equal.")
@@ -235,8 +240,8 @@ def _numbers(name: str, values: ArrayLike, of: str) -> NDArray[Any]:
 
 
 def _split_off(scores0: Array, scores1: Array, seed: int) -> tuple[Array, Array, Array, Array]:
-    """Draws a random share of the rounds as pilot; the others are the test. Returns pilot scores of world 0 and of world 1, then
-    test scores of world 0 and of world 1.
+    """Draws a random share of the rounds as the pilot. Returns the pilot scores of world 0 and of world 1, then the other scores
+    of world 0 and of world 1.
     """
     draw = np.random.default_rng(seed)
     share = min(PILOT_SHARE, PILOT_MOST / (len(scores0) + len(scores1)))
@@ -245,9 +250,7 @@ def _split_off(scores0: Array, scores1: Array, seed: int) -> tuple[Array, Array,
 
 
 def _has_a_spread(scores0: Array, scores1: Array, sd: float | None) -> bool:
-    """Whether the scores can be a normal sample. The caller uses a threshold test for other scores, such as rounded or infinite
-    ones.
-    """
+    """Whether the scores can be normal samples: all finite and, unless `sd` is given, not all equal within each world."""
     finite = bool(np.isfinite(scores0).all() and np.isfinite(scores1).all())
     if not finite or len(scores0) + len(scores1) <= 2:
         return False
@@ -256,7 +259,7 @@ def _has_a_spread(scores0: Array, scores1: Array, sd: float | None) -> bool:
 
 
 def pooled_sd(scores0: Array, scores1: Array) -> float:
-    """The common standard deviation of two samples whose means differ."""
+    """The pooled sample standard deviation of two samples whose means may differ."""
     with np.errstate(over="ignore", invalid="ignore"):  # the variance of scores near the largest float overflows to infinity
         squares = len(scores0) * scores0.var() + len(scores1) * scores1.var()
     return math.sqrt(squares / (len(scores0) + len(scores1) - 2))
@@ -309,7 +312,9 @@ def _check_threshold(pilot: object, rule: object, rounds: object, seed: object) 
 
 
 def divide(alpha: float, looks: int) -> float:
-    """The level of each of `looks` tests, so that the probability of any false alarm is at most alpha under any dependence."""
+    """The level of each of `looks` tests, so that the probability of any false alarm is at most alpha under any dependence.
+    Raises ValueError for alpha outside (0, 1) and for looks < 1.
+    """
     check_alpha(alpha)
     if looks < 1:
         raise ValueError(f"looks={looks}: must be at least 1. A plan without tests needs no alpha.")

@@ -1,5 +1,5 @@
-"""A bound for every mechanism from independent rounds. The bits must be fair coins. If they are not, the tool draws coins, and
-selects rounds whose bits equal these coins.
+"""A bound for every mechanism from independent rounds. The bits must be fair coins. If they are not, this module draws fair coins
+and selects rounds whose bits equal these coins.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ if TYPE_CHECKING:
     from ..claim import Claim
 
 FAIR = "bits are fair independent coins"
-SPARE = 6.0  # spare rounds, in standard deviations of the number of heads; they do not suffice in one of a billion audits
+SPARE = 6.0  # spare rounds, in standard deviations of the number of heads; in about two of a billion audits they do not suffice
 KEPT = 0.5  # if drawn coins select fewer than this share of the rounds, there is no bound
 
 
 def coins_of_rounds(
     scores: ArrayLike, bits: ArrayLike, claim: Claim, alpha: float = 0.05, *, rounds: Condition, seed: int = 0
 ) -> Bound | None:
-    """The bound of `steinke` from independent rounds; None if one world has so few rounds that more than half would be lost.
+    """The bound of `steinke` from independent rounds; None if the selection would lose more than half of the rounds, because one
+    world has too few.
 
     scores: (rounds,). bits: the same shape, True for world 1. rounds: the condition that rounds are independent.
 
     Bits that pass the check in `fair` count as fair coins, and then the bound holds under any dependence between rounds.
-    Otherwise, for example with a fixed number of rounds in each world, the tool draws fair coins. For each coin it selects a
+    Otherwise, for example with a fixed number of rounds in each world, the function draws fair coins. For each coin it selects a
     random round whose bit equals the coin.
     """
     s, b = np.ravel(np.asarray(scores, float)), np.ravel(np.asarray(bits)).astype(bool)
@@ -47,7 +48,9 @@ def coins_of_rounds(
 
 
 def fair(bits: NDArray[np.bool_]) -> Condition:
-    """Checks how many bits are 1, and how often neighbours differ. If exactly half of the bits are 1, the check fails."""
+    """Checks how many bits are 1, and how often consecutive bits differ. The check fails if exactly half of the bits are 1,
+    because their number then looks fixed.
+    """
     count, ones, changes = len(bits), int(bits.sum()), int(np.count_nonzero(bits[1:] != bits[:-1]))
     if 2 * ones == count:
         return Condition(FAIR, "failed", "as many bits are 1 as 0, so their number looks fixed")

@@ -1,5 +1,5 @@
-"""Exact tests of the elementary channels of a mechanism, and of the sum of their epsilons. An elementary channel randomises one
-bit, label or vote.
+"""Exact tests of the elementary channels of a mechanism, which randomise one bit, label or vote each, and of the sum of their
+epsilons.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scipy import optimize, special, stats
 
 from .power import smallest
 
-SIDES = {(0, 1): 0.8, (0,): 0.05, (1,): 0.05}  # shares of alpha: for guesses on both outputs, and for guesses on one output only
+SIDES = {(0, 1): 0.8, (0,): 0.05, (1,): 0.05}  # shares of alpha for guesses on both outputs, on 0 only, on 1 only
 SHARE = sum(SIDES.values())  # share of alpha for these tests; the rest is for whole releases, which need no independence
 # counts within this many standard deviations of their mean are summed; the mass outside, below 1e-18, is added to each
 # probability
@@ -26,10 +26,11 @@ POWER = 0.9  # power at the smallest detectable violation
 
 @dataclass(frozen=True)
 class Kind:
-    """The counts for one kind of channel. A fair coin is the input of each channel. The audit guesses the coin from the output.
+    """The counts for one kind of channel. A fair coin is the input of each channel. The audit guesses the coin from the output,
+    or makes no guess.
 
-    right: the number of correct guesses. copies: the number of independent channels of this kind about one person. declared: the
-    epsilon (nats) of one channel by the ledger.
+    guesses: the number of guesses. right: the number of correct ones. copies: the number of independent channels of this kind
+    about one person. declared: the epsilon (nats) of one channel by the ledger.
     """
 
     right: int
@@ -46,16 +47,15 @@ class Kind:
 def guesses(
     bits: NDArray[np.bool_], sent: NDArray[np.int64], random: np.random.Generator, sides: tuple[int, ...] = (0, 1)
 ) -> tuple[int, int]:
-    """(right, guesses): the guess is the output if this is 0 or 1; otherwise there is no guess. 0 and 1 are guessed equally
-    often.
+    """Guesses each bit from the output of its channel. Returns (number of right guesses, number of guesses).
 
-    bits, sent: any shape. bits: fair coins, the inputs. sent: the outputs. If one of the two values would be guessed more often,
-    randomly chosen guesses of this value are left out. sides: the outputs on which a guess is made; guesses on one output prove
-    more if this output leaks more than the other.
+    bits: any shape, fair coins, the inputs. sent: the same shape, the outputs. sides: the outputs on which a guess is made; the
+    guess is the output itself. Both values are guessed equally often: if one of them would be guessed more often, randomly chosen
+    guesses of this value are left out. Guesses on one output prove more if this output leaks more than the other.
 
     Each guess is right with probability 1 / (1 + e^-x), where x is the log-likelihood ratio of the output, which is at most the
-    channel's epsilon. This probability is concave in x. So, with equally many guesses of each kind, the share of right guesses
-    does not overstate the mean of x, even if the two outputs leak differently, or people's channels differ.
+    channel's epsilon. This probability is concave in x. So, with equally many guesses of each value, the share of right guesses
+    does not overstate the mean of x, even if the two outputs or the channels of different people leak differently.
     """
     each = [bits[sent == side] == bool(side) for side in sides]
     fewer = min(len(right) for right in each)
@@ -79,11 +79,13 @@ def chance(kinds: Sequence[Kind], epsilons: Sequence[float], least: float) -> fl
 
 
 def p_value(kinds: Sequence[Kind], total: float, least: float | None = None) -> float:
-    """The largest probability of this number of right guesses, over all channels whose epsilons add up to at most `total` (nats).
+    """The largest probability of at least this number of right guesses, over all channels whose epsilons add up to `total`
+    (nats).
 
-    least: the weighted number of right guesses, by default the one that was counted. The declared epsilons fix the weights. The
-    probability is the exact convolution of two binomials. It depends on how `total` is divided between the two kinds; a search on
-    a grid, followed by a finer search, finds the largest. Raises ValueError for more than two kinds.
+    least: the weighted number of right guesses, by default the counted number. The declared epsilons fix the weights. For two
+    kinds, the probability is the exact convolution of two binomials and depends on how `total` is divided between the kinds. A
+    search on a grid, followed by a finer search, finds the largest probability. Raises ValueError unless there are one or two
+    kinds.
     """
     least = sum(kind.weight * kind.right for kind in kinds) if least is None else least
     if len(kinds) == 1:
@@ -116,7 +118,9 @@ def sum_at_least(kinds: Sequence[Kind], alpha: float) -> float:
 
 
 def least_rejected(kinds: Sequence[Kind], total: float, alpha: float) -> float:
-    """The smallest weighted number of right guesses that rejects `total` (nats) at level alpha; infinity if none does."""
+    """The smallest weighted number of right guesses that rejects `total` (nats) at level alpha, rounded up by at most a quarter
+    of a guess; infinity if no number does.
+    """
     low, high = 0.0, sum(kind.weight * kind.guesses for kind in kinds)
     if p_value(kinds, total, high) >= alpha:
         return math.inf
@@ -127,7 +131,7 @@ def least_rejected(kinds: Sequence[Kind], total: float, alpha: float) -> float:
 
 
 def detectable(kinds: Sequence[Kind], total: float, alpha: float) -> float:
-    """The smallest factor on all declared epsilons at which 90 % of the audits reject `total` (nats). Infinity if no factor up to
+    """The smallest factor on all declared epsilons at which 90 % of the audits reject `total` (nats); infinity if no factor up to
     1000 suffices.
     """
     least = least_rejected(kinds, total, alpha) if all(kind.guesses for kind in kinds) else math.inf

@@ -17,7 +17,9 @@ CANDIDATES = 512  # number of thresholds that are tried on the pilot
 
 @dataclass(frozen=True)
 class Rule:
-    """The rule that guesses "world 1" if sign * score > threshold."""
+    """The rule that guesses "world 1" if sign * score > threshold. Raises ValueError for a NaN threshold or a sign other than 1
+    and -1.
+    """
 
     threshold: float
     sign: int
@@ -29,7 +31,7 @@ class Rule:
             raise ValueError(f"sign={shown(self.sign)}: must be 1 if higher scores mean world 1, or -1.")
 
     def errors(self, scores0: Array, scores1: Array) -> tuple[int, int]:
-        """False positives among the scores of world 0, false negatives among those of world 1."""
+        """(false positives among the scores of world 0, false negatives among the scores of world 1)."""
         return (
             int(np.count_nonzero(self.sign * scores0 > self.threshold)),
             int(len(scores1) - np.count_nonzero(self.sign * scores1 > self.threshold)),
@@ -44,7 +46,7 @@ def rate_at_most(successes: ArrayLike, trials: ArrayLike, alpha: ArrayLike) -> A
 
 
 def epsilon_of_rates(false_positive: ArrayLike, false_negative: ArrayLike, delta: ArrayLike) -> Array:
-    """The smallest epsilon whose (epsilon, delta) error region allows both rates (Kairouz et al. 2015). Broadcasts."""
+    """The smallest epsilon >= 0 (nats) whose error region with delta allows both rates (Kairouz et al. 2015). Broadcasts."""
     a, b, d = np.asarray(false_positive, float), np.asarray(false_negative, float), np.asarray(delta, float)
     with np.errstate(divide="ignore", invalid="ignore"):
         one = np.log(np.maximum(1 - d - b, 0.0)) - np.log(a)
@@ -58,7 +60,9 @@ def mu_of_rates(false_positive: ArrayLike, false_negative: ArrayLike) -> Array:
 
 
 def smallest_level(rejects: Callable[[float], bool]) -> float:
-    """The p-value of a test that rejects more the larger its level: the smallest level that rejects, at most 1."""
+    """The p-value of a test: the smallest level (at least 1e-300) for which `rejects` is true; 1 if none is. Larger levels must
+    reject too.
+    """
     low, high = -300.0, 0.0  # powers of ten
     if not rejects(0.999):
         return 1.0
@@ -76,10 +80,11 @@ def choose(
     alpha: float,
     gain: Callable[[Array, Array], Array],
 ) -> NDArray[np.intp]:
-    """The index of the candidate threshold with the largest expected bound on the test runs, from its errors on the pilot runs.
+    """The index of the candidate threshold with the largest expected bound on the test runs, estimated from its errors on the
+    pilot runs.
 
-    false_positives, false_negatives: (..., thresholds) counts on the pilot. pilot, test: runs of world 0 and of world 1.
-    gain: the bound that follows from the upper limits of both rates, elementwise. Returns (...) indices.
+    false_positives, false_negatives: (..., thresholds) counts on the pilot. pilot, test: the numbers of runs of world 0 and of
+    world 1. gain: maps the upper limits of both rates to the bound, elementwise. Returns (...) indices.
     """
     # Laplace's rule of succession: the estimated rate is above 0 even without an error
     a = (false_positives + 1) / (pilot[0] + 2)
@@ -89,7 +94,9 @@ def choose(
 
 
 def _about(rate: Array, trials: float, alpha: float) -> Array:
-    """Wilson's upper end for an observed rate: close enough to `rate_at_most` for comparing thresholds, and much faster."""
+    """Wilson's upper confidence limit for an observed rate. For a comparison of thresholds it is close enough to `rate_at_most`,
+    and much faster.
+    """
     z, n = -special.ndtri(alpha), np.maximum(trials, 1)
     return np.asarray((rate + z * z / (2 * n) + z * np.sqrt(rate * (1 - rate) / n + (z / (2 * n)) ** 2)) / (1 + z * z / n))
 

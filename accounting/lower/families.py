@@ -1,4 +1,4 @@
-"""The family of a ledger: the same ledger with all noise divided by one factor (kappa). Finds the members that two error rates
+"""The family of a ledger: the same ledger with all noise divided by one factor, kappa. Finds the members that two error rates
 contradict.
 """
 
@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from ..claim import Claim
     from ..upper.tradeoff import Curve
 
-# The factors that are tried. The grid is fixed, so a cached `member` computes each curve only once for all tests of a plan.
+# The values of kappa that are tried, from 1/32 to 32. The grid is fixed, so a cached `member` computes each curve once for all
+# tests of a plan.
 KAPPAS = tuple(float(k) for k in np.exp2(np.arange(-640, 641) / 128))
 
 
 @dataclass(frozen=True)
 class Family:
-    """The curves of a ledger whose noise is divided by kappa. member: kappa -> curve; None if only kappa = 1 is known."""
+    """The curves of a ledger whose noise is divided by kappa. ledger: the curve at kappa = 1. member: kappa -> curve; None if
+    only `ledger` is known.
+    """
 
     ledger: Curve
     member: Callable[[float], Curve] | None
@@ -37,14 +40,18 @@ class Family:
         return high
 
     def last(self, holds: Callable[[Curve], bool]) -> Curve | None:
-        """The curve with the largest kappa for which `holds` is true; without `member`, the ledger's own or None."""
+        """The curve with the largest kappa for which `holds` is true, or None. Without `member`, only the ledger's curve is
+        tried.
+        """
         if self.member is None:
             return self.ledger if holds(self.ledger) else None
         count = self.holding(holds)
         return self.member(KAPPAS[count - 1]) if count else None
 
     def epsilon(self, false_positive: float, false_negative: float, delta: float) -> float:
-        """The epsilon of the least private member of the family that this pair of rates contradicts; 0 if there is none."""
+        """The epsilon (nats) at `delta` of the least private member that this pair of error rates contradicts; 0 if there is
+        none.
+        """
         curve = self.last(lambda c: bool(c.beta(np.array([false_positive]))[0] > false_negative))
         return float(curve.epsilon(delta)) if curve is not None else 0.0
 

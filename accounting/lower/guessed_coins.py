@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ..upper.tradeoff import Curve
 
 FEWEST_RUNS = 10  # the dispersion of correct guesses is tested if there are at least this many trainings
-# level of this check; it is higher than that of other checks, because there are few trainings and the second bound needs no
-# independence
+# level of the check in `together`; it is higher than that of other checks, because there are few trainings and the second bound
+# of `guessed` needs no independence
 LEVEL = 0.01
 
 
@@ -43,22 +43,23 @@ def guessed(
     attack: str = "",
     audit: str = "",
 ) -> Bound:
-    """A bound with the shape of the ledger, from guesses that were fixed beforehand: "world 1" if the score is above 0.
+    """A bound with the shape of the ledger, from a rule that was fixed beforehand: guess "world 1" if the score is above 0.
 
-    scores: (trainings, canaries) float. bits: the same shape, True for world 1, independent fair coins. curve: the ledger's.
-    family: for a ledger that is not Gaussian, its curve with all noise divided by the argument.
+    scores: (trainings, canaries) float. bits: the same shape, True for world 1, independent fair coins. curve: the trade-off
+    curve of the ledger. family: for a ledger that is not Gaussian, maps a factor to its curve with all noise divided by the
+    factor.
 
-    A guess of a fair coin is correct with probability 1 - (a + b) / 2, where a and b are its two error rates. For a Gaussian
-    mechanism this probability is at most Phi(mu / 2), given the other canaries (Dong et al. 2022). If the canaries of a training
-    are independent given what it shares with all others, the number of correct guesses is at most binomial with this probability,
-    even if the trials differ, and one Clopper-Pearson bound uses all of alpha.
+    A guess of a fair coin is correct with probability 1 - (a + b) / 2, where a and b are the two error rates of the rule. For a
+    Gaussian mechanism this probability is at most Phi(mu / 2), given the other canaries (Dong et al. 2022). If the canaries of a
+    training are independent, given everything that is equal in all trainings, the number of correct guesses is stochastically at
+    most binomial with this probability, even if the canaries differ. So one Clopper-Pearson bound uses all of alpha.
 
-    A training violates this condition if it draws a noise scale or a privacy loss once for all of its canaries; without further
-    checks, up to 22 % of these honest models were refuted at alpha = 5 %. So there are two checks. First, the numbers of correct
-    guesses must not vary between trainings more than coins do, tested at 1 %; otherwise, or with fewer than ten trainings, the
-    bound is withdrawn. Second, Student's test, which estimates the variance between trainings, gives a second bound, and the
-    smaller of the two bounds counts. With one canary in each training neither check is needed. The reach is unknown, because the
-    attack need not be the best. Raises ValueError for NaN, unequal shapes, a missing world.
+    A training violates this condition if it draws a noise scale or a privacy loss once for all of its canaries. Without further
+    checks, up to 22 % of such honest models were refuted at alpha = 5 % in simulations. So there are two checks. First, the
+    numbers of correct guesses must not vary between trainings more than coins do, tested at 1 %; otherwise, or with fewer than
+    ten trainings, the bound is withdrawn. Second, Student's test, which estimates the variance between trainings, gives a second
+    bound, and the smaller of the two bounds counts. With one canary in each training neither check is needed. notices and reach
+    are infinite, because the attack need not be the best one. Raises ValueError as `split`.
     """
     scores0, scores1 = split(scores, bits)
     trials = len(scores0), len(scores1)
@@ -67,7 +68,7 @@ def guessed(
     shares = right.mean(axis=1)
     least = float(special.betaincinv(total, count - total + 1, alpha)) if total else 0.0
     least = min(least, mean_at_least(shares, alpha)) if right.shape[1] > 1 else least
-    # for every mechanism, the most accurate guess lies at the corner of the (epsilon, delta) error region
+    # under (epsilon, delta)-DP, the most accurate guess lies at the corner of the error region
     at_corner = float(epsilon_of_rates(1 - least, 1 - least, claim.delta))
     if curve.mu is not None:
         mu, most = max(2 * float(special.ndtri(least)), 0.0), float(special.ndtr(gaussian.mu_of_claim(claim) / 2))
@@ -87,8 +88,8 @@ def guessed(
 
 
 def chance_of_so_many(right: NDArray[np.bool_], most: float) -> float:
-    """The p-value of the number of correct guesses, if each is correct with at most this probability. right: (trainings,
-    canaries).
+    """The p-value of the hypothesis that each guess is correct with probability at most `most`. right: (trainings, canaries)
+    bool.
     """
     total, count = int(right.sum()), right.size
     counted = float(special.betainc(total, count - total + 1, most)) if total else 1.0
@@ -96,8 +97,8 @@ def chance_of_so_many(right: NDArray[np.bool_], most: float) -> float:
 
 
 def mean_at_least(shares: NDArray[np.float64], alpha: float) -> float:
-    """Student's lower confidence limit, at 1 - alpha, of the mean share of correct guesses over trainings; the share itself for
-    one training.
+    """Student's lower confidence limit, at 1 - alpha, of the mean share of correct guesses over trainings. For one training it is
+    the share itself.
     """
     runs = len(shares)
     error = float(shares.std(ddof=1)) / math.sqrt(runs) if runs > 1 else 0.0
@@ -118,8 +119,9 @@ def together(right: NDArray[np.bool_]) -> Condition:
     """Checks that correct guesses are not correlated within trainings: a one-sided chi-squared test against coins of equal
     probability. right: (trainings, canaries).
 
-    Coins of unequal probability vary less than coins of equal probability, so they pass. If the check misses a dependence, the
-    sums usually vary less than twice as much as coins do, and Student's test allows for that.
+    If the guesses are right with unequal probabilities, their sums vary less than in this test, so independent guesses pass. If
+    the check misses a dependence, the sums usually vary less than twice as much as those of coins, and Student's test allows for
+    such a variation.
     """
     runs, canaries = right.shape
     if canaries == 1:

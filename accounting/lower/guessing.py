@@ -16,10 +16,10 @@ from ..claim import Claim
 
 Array = NDArray[np.float64]
 LARGEST = 700.0  # nats: e^LARGEST still fits a float64
-Groups = tuple[tuple[int, int], ...]  # (weight, even number of guesses), the most certain guesses first
+Groups = tuple[tuple[int, int], ...]  # (weight, even number of guesses) of each group, the most certain guesses first
 LEVELS = 4  # largest weight of a guess
-# the weight of a guess grows with its log-odds minus epsilon, up to this share of the largest difference; surer guesses have the
-# largest weight
+# the weight of a guess grows with its log-odds minus epsilon, up to this share of the largest such difference; all surer guesses
+# have the largest weight
 CAPPED = 0.5
 EDGES = (0.0, *(2.0 ** (k / 2) for k in range(-6, 9)), LARGEST)  # nats: all epsilons between two edges use the same weights
 TRUTHS = tuple(2.0 ** (k / 4) for k in range(-14, 27))  # nats: epsilons of the Gaussian mechanisms for which weights are tried
@@ -30,7 +30,8 @@ FINE = 64  # number of weight levels in `most_provable`, enough levels to approx
 def accuracy(share: ArrayLike, strength: float, delta: float) -> Array:
     """The accuracy of the most certain `share` of the guesses under the best attack on one canary.
 
-    strength: mu of a Gaussian mechanism; for delta = 0 the epsilon of randomised response, where all guesses are equally certain.
+    share: shares in (0, 1], any shape. strength: mu of a Gaussian mechanism; for delta = 0 the epsilon (nats) of randomised
+    response, where all guesses are equally certain.
     """
     share = np.asarray(share, float)
     if delta == 0 or strength <= 0:
@@ -44,8 +45,9 @@ def accuracy(share: ArrayLike, strength: float, delta: float) -> Array:
 
 
 def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int | Groups, seed: int = 0) -> int:
-    """The number of correct guesses. The guesses / 2 highest scores are guessed as members, the guesses / 2 lowest as
-    non-members. A seeded coin breaks ties. For groups of guesses, the sum of the weights of the correct ones.
+    """The number of correct guesses: the guesses / 2 highest scores are guessed as members, the guesses / 2 lowest as
+    non-members. Seeded random numbers break ties. For groups of guesses, the sum of the weights of the correct ones. Raises
+    ValueError for NaN and unequal shapes.
     """
     s, b = np.asarray(scores, float).ravel(), np.asarray(bits).astype(bool).ravel()
     if s.shape != b.shape:
@@ -62,8 +64,8 @@ def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int | Groups, s
 
 
 def steinke_p_value(epsilon: float, delta: float, canaries: int, guesses: int, correct: int) -> float:
-    """An upper bound on the probability of at least `correct` correct guesses of `guesses` under (epsilon, delta)-DP (Steinke et
-    al. 2023, Appendix D).
+    """An upper bound on the probability that at least `correct` of `guesses` are right under (epsilon, delta)-DP (Steinke et al.
+    2023, Appendix D).
     """
     if correct <= 0:
         return 1.0
@@ -83,9 +85,9 @@ def weighted_p_value(epsilon: float, delta: float, canaries: int, groups: Groups
     """An upper bound on the probability that the weights of correct guesses add up to `correct` or more, under (epsilon,
     delta)-DP.
 
-    Steinke et al. 2023, Theorem 5.2, for guesses of unequal weight: the sum is stochastically at most that of independent coins
-    of probability 1 / (1 + e^-epsilon), each times its weight, plus the effect of delta: in the mean, at most 2 * canaries *
-    delta guesses of the largest weight change.
+    Steinke et al. 2023, Theorem 5.2, for guesses of unequal weight. At delta = 0 the sum is stochastically at most the weighted
+    sum of independent coins of probability 1 / (1 + e^-epsilon). delta changes, in the mean, at most 2 * canaries * delta guesses
+    of the largest weight.
     """
     if len(groups) == 1:
         weight, count = groups[0]
@@ -104,11 +106,11 @@ def weighted_p_value(epsilon: float, delta: float, canaries: int, groups: Groups
 
 
 def tied_p_value(epsilon: float, delta: float, canaries: int, guesses: int, correct: int, fewest: int) -> float:
-    """`steinke_p_value` for a number of guesses that depends on the scores and is at least `fewest`.
+    """`steinke_p_value` if the number of guesses depends on the scores and is at least `fewest`.
 
     The term that delta adds is bounded for all numbers of guesses at once, by the largest probability of one count of `fewest`
-    coins. A term for the actual number of guesses alone would be too small: a mechanism could use its failure probability delta
-    exactly in the runs whose number of guesses makes that term small.
+    coins. A term for the actual number of guesses alone would be too small: a mechanism could spend delta in exactly those runs
+    whose number of guesses makes this term small.
     """
     q = 1 / (1 + math.exp(-min(epsilon, LARGEST)))
     around = np.clip(math.floor((fewest + 1) * q) + np.arange(-1, 2), 0, fewest)
@@ -119,8 +121,8 @@ def tied_p_value(epsilon: float, delta: float, canaries: int, guesses: int, corr
 
 
 def _law(groups: Groups, q: float) -> tuple[int, Array]:
-    """The distribution of the weighted sum of coins of probability q, within 12 standard deviations: its smallest value, and the
-    probabilities from there on.
+    """The distribution of the weighted sum of coins of probability q, within 12 standard deviations of its mean. Returns the
+    smallest value and the probabilities of this value and the following ones.
     """
     mean, top = sum(w * n for w, n in groups) * q, sum(w * n for w, n in groups)
     wide = 12 * math.sqrt(sum(w * w * n for w, n in groups) * q * (1 - q)) + 8 * LEVELS
@@ -135,7 +137,8 @@ def _law(groups: Groups, q: float) -> tuple[int, Array]:
 def weights(canaries: int, mu: float, epsilon: float, levels: int = LEVELS, capped: float = CAPPED) -> Groups:
     """Groups of guesses for a test of `epsilon` that is strong if the mechanism is Gaussian with this mu.
 
-    The best weight of a guess is its log-odds minus epsilon; here the weights are rounded to `levels` levels.
+    The best weight of a guess is its log-odds minus epsilon. Here weights are rounded to `levels` levels and limited as CAPPED
+    says. Empty if no guess has log-odds above epsilon.
     """
     surest = _surest(canaries, mu)
     if surest <= epsilon:
@@ -148,13 +151,15 @@ def weights(canaries: int, mu: float, epsilon: float, levels: int = LEVELS, capp
 
 
 def share_above(certainty: Array, mu: float) -> Array:
-    """The share of canaries of a Gaussian mechanism whose absolute log-likelihood ratio is above `certainty`."""
+    """The expected share of canaries whose absolute log-likelihood ratio exceeds `certainty`, for a Gaussian mechanism of this
+    mu.
+    """
     return np.asarray(special.ndtr(mu / 2 - certainty / mu) + special.ndtr(-mu / 2 - certainty / mu))
 
 
 def _surest(canaries: int, mu: float) -> float:
-    """The approximate largest absolute log-likelihood ratio among the canaries: the expected number of canaries above it
-    is 1/2.
+    """Approximately the largest absolute log-likelihood ratio among the canaries: the value that 1/2 canary is expected to
+    exceed.
     """
     low, high = 0.0, mu * mu / 2 + 40 * mu
     for _ in range(60):
@@ -164,14 +169,14 @@ def _surest(canaries: int, mu: float) -> float:
 
 
 def rates(groups: Groups, canaries: int, strength: float, delta: float) -> list[float]:
-    """The accuracy of each group under the best attack, see `accuracy`."""
+    """The accuracy of the guesses of each group under the best attack; arguments as in `accuracy`."""
     ends = np.cumsum([0] + [n for _, n in groups]) / canaries
     right = np.append(0.0, ends[1:] * accuracy(ends[1:], strength, delta))
     return [float((right[k + 1] - right[k]) / (ends[k + 1] - ends[k])) for k in range(len(groups))]
 
 
 def expected(groups: Groups, canaries: int, strength: float, delta: float) -> int:
-    """The sum of weights of correct guesses that is expected under the best attack, rounded down."""
+    """The expected sum of the weights of correct guesses under the best attack, rounded down."""
     each = zip(groups, rates(groups, canaries, strength, delta), strict=True)
     return int(sum(weight * count * rate for (weight, count), rate in each))
 
@@ -180,8 +185,9 @@ def expected(groups: Groups, canaries: int, strength: float, delta: float) -> in
 def groups_against(epsilon: float, delta: float, canaries: int, alpha: float) -> Groups:
     """The guesses and weights with which this epsilon (nats) is tested. They depend on neither claim nor scores.
 
-    They are the best ones for the Gaussian mechanism with the smallest true epsilon at which the test usually rejects the epsilon
-    under test. At delta = 0 all canaries are guessed with the same weight, which is best for randomised response.
+    Consider the Gaussian mechanisms under which the test usually rejects the tested epsilon. The guesses and weights are the best
+    ones for the one of them with the smallest true epsilon. At delta = 0 all canaries are guessed with the same weight, which is
+    best for randomised response.
     """
     low, high = next((a, b) for a, b in pairwise(EDGES) if a <= epsilon < b or b == LARGEST)
     middle = math.sqrt(low * high) if low else high / 2
@@ -195,12 +201,12 @@ def groups_against(epsilon: float, delta: float, canaries: int, alpha: float) ->
 
 @lru_cache(maxsize=64)
 def most_provable(epsilon: float, delta: float, trials: int, alpha: float) -> float:
-    """The largest epsilon (nats) that any rule can prove with probability one half from `trials` independent fair coins, if the
-    rule is valid for every mechanism, and the true mechanism is Gaussian and attains `epsilon`.
+    """The largest epsilon (nats) that any rule, valid for every mechanism, can prove with probability one half from `trials`
+    independent fair coins, if the true mechanism is Gaussian and attains `epsilon`.
 
-    To prove more than x, a rule that is valid for every mechanism must reject a mechanism whose scores look like those of the
-    Gaussian one, but under which every guess is right with probability 1 / (1 + e^-x). The most powerful test against this
-    mechanism is that of Neyman and Pearson, whose weights are the log-odds minus x.
+    To prove more than x, such a rule must reject a mechanism whose scores are distributed as those of the Gaussian one, but under
+    which every guess is right with probability 1 / (1 + e^-x). The most powerful test against this mechanism is that of Neyman
+    and Pearson, whose weights are the log-odds minus x.
     """
     mu = gaussian.mu_of_claim(Claim(epsilon, delta)) if delta > 0 else 0.0
     if mu <= 0 or math.isinf(mu):
@@ -215,7 +221,9 @@ def most_provable(epsilon: float, delta: float, trials: int, alpha: float) -> fl
 
 
 def rejects(beta: Callable[[Array], Array], canaries: int, guesses: int, correct: int, level: Array) -> NDArray[np.bool_]:
-    """Whether `correct` of `guesses` contradict a trade-off curve, at each level. beta takes an array of the length of level."""
+    """Whether `correct` right guesses of `guesses` reject a trade-off curve, at each level (Mahloujifar et al. 2024, Algorithm
+    1). beta: the curve, for arrays of the shape of `level`.
+    """
     level = np.asarray(level, float)
     r, h = level * correct / canaries, level * (guesses - correct) / canaries
     for i in range(correct - 1, -1, -1):
@@ -233,7 +241,7 @@ def gaussian_beta(mu: ArrayLike) -> Callable[[Array], Array]:
 
 
 def largest_mu(m: int, r: int, v: int, alpha: float) -> float:
-    """The largest mu that Algorithm 1 rejects, by two vectorised passes over a grid."""
+    """The largest mu whose Gaussian curve `rejects` rejects at level alpha. m: canaries. r: guesses. v: right guesses."""
     low, high = 0.0, 2.0
     level = np.full(65, alpha)
     while high < 100 and rejects(gaussian_beta(np.full(1, high)), m, r, v, level[:1])[0]:

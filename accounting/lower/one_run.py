@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 __all__ = ["Independence", "best_guesses", "canaries", "independence", "mahloujifar", "steinke"]
 
 Array = NDArray[np.float64]
-SPARED = 0.1  # share of alpha in `canaries` for the bound that needs no independence
+SPARED = 0.1  # share of alpha in `canaries` for `mahloujifar`
 RANKED = 0.2  # share of alpha in `canaries` for the rank gate, if the exact test has a share too
-SURE = 0.25  # the number of guesses is so large that the test rejects the ledger at this share of alpha if all guesses are right
+SURE = 0.25  # `guesses_beyond` chooses so many guesses that, if all are right, the ledger is rejected at this share of alpha
 GUESSES = proved("the number of guesses is fixed", "the tested epsilon and ties of scores determine it, not the bits")
 COINS = proved("bits are fair independent coins", "drawn by the audit")
 POWER = 0.9  # power at the smallest detectable violation
@@ -66,16 +66,18 @@ def canaries(
     attack: str = "",
     audit: str = "",
 ) -> tuple[Bound, Independence]:
-    """The first of three bounds whose conditions hold: the exact test of two normal samples, the rank gate, `mahloujifar`.
+    """Of three bounds the first whose conditions hold: the exact test of two normal samples, the rank gate, `mahloujifar`.
 
     The exact test needs an exactly Gaussian ledger, scores that pass the test of normality with one sd, and canaries that pass
     the test of independence. The rank gate needs independent canaries only, and `mahloujifar` needs neither. The choice depends
     on the scores, so each of the three spends a share of alpha that is fixed beforehand, and a union bound covers the choice. The
     first two bounds are tight. On dependent canaries they would be wrong in up to 45 % of all audits, so the checks are needed.
 
-    scores: (rounds, canaries) log-likelihood ratios. family and shown: for the rank gate, see `ranked`. normal: whether scores of
-    a Gaussian ledger are linear in its noise; if not, the rank gate gets the share of the exact test too. decoys: any shape,
-    scores of units that have no coin and are never included; they are independent if the canaries are.
+    scores: (rounds, canaries) log-likelihood ratios. bits: the same shape, True if the canary was in the graph, independent fair
+    coins. family: as in `ranked` and `mahloujifar`. shown: as in `ranked`. normal: whether scores of a Gaussian ledger are linear
+    in its noise; if not, the rank gate also gets the share of the exact test. decoys: any shape, scores of units that have no
+    coin and are in no graph; they count as further trials of world 0. sd: as in `lower`. Returns the bound and the result of the
+    test of independence.
     """
     exact = normal and curve.mu is not None
     apart = independence(scores, bits, normal=exact)
@@ -111,11 +113,12 @@ def steinke(
 ) -> Bound:
     """A bound for every mechanism, under any dependence between canaries (Steinke et al. 2023, Theorem 5.2 and Appendix D).
 
-    The bits must be independent fair coins (`coins` says how that is known). The highest scores are guessed as members, equally
-    many of the lowest as non-members, and the rest are not guessed. Surer guesses have larger weights. The number of guesses and
-    their weights depend on the epsilon that is tested, never on the claim or the bits. Several scores may be tied for the highest
-    and for the lowest. If these tied scores are at least half as many as the coins that would be guessed, the audit guesses
-    exactly the coins of these scores. The bound is the largest epsilon that is rejected together with all smaller ones.
+    scores, bits: any equal shape. The bits must be independent fair coins; `coins` is this condition with its status. The highest
+    scores are guessed as members and equally many of the lowest as non-members; the others are not guessed. Surer guesses have
+    larger weights. The number of guesses and their weights depend on the tested epsilon, never on the claim or the bits. Several
+    scores may be tied for the highest and for the lowest. If there are at least half as many tied scores (see `tied`) as guesses,
+    the function guesses the bits of exactly these scores. The bound is the largest epsilon that is rejected together with all
+    smaller ones.
     """
     m = np.asarray(bits).size
     alike = tied(np.ravel(np.asarray(scores, float)))
@@ -178,9 +181,10 @@ def mahloujifar(
 ) -> Bound:
     """Tests the trade-off curve of the ledger under any dependence between canaries (Mahloujifar et al. 2024, Algorithm 1).
 
-    The bits must be fair coins as in `steinke`. By default, the number of guesses is the best one for the ledger under the
-    optimal attack. For a ledger that is not Gaussian, `family` gives the curve of the ledger with all noise divided by its
-    argument.
+    scores, bits, coins: as in `steinke`. curve: the trade-off curve of the ledger. By default, `guesses` is the best number for
+    the ledger under the optimal attack. For a ledger that is not Gaussian, `family` maps a factor to the curve of the ledger with
+    all noise divided by the factor. Raises ValueError for NaN, unequal shapes, and guesses that are not between 1 and the number
+    of canaries.
     """
     m = np.asarray(bits).size
     r = _even(guesses if guesses is not None else best_guesses(like(curve, claim.delta), m, alpha), m)
@@ -215,9 +219,9 @@ def like(curve: Curve, delta: float) -> Claim:
 
 
 def guesses_beyond(curve: Curve, delta: float, m: int, alpha: float) -> int:
-    """The number of guesses on m canaries in `mahloujifar`, large enough for the test to detect a violation of the ledger.
+    """The number of guesses for `mahloujifar` on m canaries, large enough that the test can reject the ledger.
 
-    With `best_guesses` alone, the test may be unable to reject the ledger even if all guesses are right.
+    With the number of `best_guesses`, the test may be unable to reject the ledger even if all guesses are right.
     """
     r = best_guesses(like(curve, delta), m, alpha)
     more = (_even(round(share * m), m) for share in reversed(SHARES) if share * m > r)
@@ -225,8 +229,8 @@ def guesses_beyond(curve: Curve, delta: float, m: int, alpha: float) -> int:
 
 
 def _largest(level: Callable[[float], float], alpha: float, low: float, high: float) -> float:
-    """The largest epsilon of an interval whose p-value is below alpha. The p-value must be increasing, and below alpha at
-    `low`.
+    """The largest epsilon in [low, high] whose p-value `level(epsilon)` is below alpha. The p-value must increase with epsilon,
+    and be below alpha at `low`.
     """
     if level(high) < alpha:
         return high
@@ -262,7 +266,9 @@ def best_guesses(claim: Claim, m: int, alpha: float) -> int:
 
 
 def _notices(claim: Claim, m: int, groups: Groups, rejected: Callable[[int], bool]) -> tuple[float, float]:
-    """(kappa, reach) of Bound: the smallest violation at which 90 % of the audits reach a sum of weights that is rejected."""
+    """`notices` and `reach` of a Bound: the smallest violation at which 90 % of the audits get a sum of weights that `rejected`
+    rejects.
+    """
     strength, most = claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim), sum(w * n for w, n in groups)
     if math.isinf(strength) or strength <= 0 or not most or not rejected(most):
         return math.inf, math.inf

@@ -22,12 +22,13 @@ QUANTILES = (np.arange(24) + 0.5) / 24  # the power is averaged over these quant
 
 
 def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float = 0.05, method: str = "gate") -> int | None:
-    """The number of rounds per world that detects noise `kappa` times too small with probability `power`; None if no number does.
+    """The number of rounds per world that detects noise `kappa` times too small with probability `power`; None above MOST_ROUNDS.
 
-    The violation is that of a Gaussian mechanism attacked optimally: mu = kappa times the mu of the claim (for delta = 0:
-    randomised response with kappa times the claimed epsilon). Methods: "likelihood-ratio" (`lower` with
-    likelihood_ratio=True; "noise known" also with sd), "gate" (shape="ledger"), "any" (shape="any"), both at the best threshold;
-    "coins" (`guessed`).
+    The number is accurate to 0.2 %. The violation is an optimally attacked Gaussian mechanism whose mu is kappa times the mu of
+    the claim. At delta = 0 it is randomised response with kappa times the claimed epsilon. method: the test. "likelihood-ratio"
+    is `lower` with likelihood_ratio=True, and "likelihood-ratio, noise known" also has sd. "gate" is `lower` with shape="ledger"
+    and "any" is `lower` with shape="any", both at the best threshold. "coins" is `guessed`. Raises ValueError for kappa <= 1, an
+    unknown method, and power or alpha outside (0, 1).
     """
     _check(power, alpha, method)
     if not kappa > 1:
@@ -46,10 +47,10 @@ def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float 
 
 @lru_cache(maxsize=4096)
 def notices(claim: Claim, n0: int, n1: int, alpha: float = 0.05, method: str = "gate", power: float = 0.9) -> tuple[float, float]:
-    """(kappa, reach): the smallest violation that n0 + n1 rounds detect with probability `power`.
+    """(kappa, reach): the smallest violation that n0 rounds of world 0 and n1 of world 1 detect with probability `power`.
 
-    kappa: factor by which the noise is too small, infinity if no factor up to 1000 is detected. reach: the true epsilon of
-    such a mechanism at the claim's delta. Both assume the attack that is optimal for that mechanism.
+    kappa: factor by which the noise is too small, infinity if no factor up to 1000 is detected. reach: the true epsilon (nats) of
+    such a mechanism at the claim's delta. Both assume the optimal attack on this mechanism. method: as in `rounds_needed`.
     """
     _check(power, alpha, method)
     if math.isinf(claim.epsilon) or min(n0, n1) < 1 or _mu(claim) <= 0:
@@ -67,8 +68,8 @@ def notices_along(
     """The smallest kappa >= 1 that `lower` with shape "any" detects with probability `power`; infinity if it detects none up to
     1000.
 
-    rates: kappa -> (thresholds,) the true false-positive and false-negative rates of each threshold under noise that is kappa
-    times too small.
+    rates: maps kappa to two (thresholds,) arrays, the true false-positive and false-negative rates of each threshold under noise
+    that is kappa times too small.
     """
     _check(power, alpha, "any")
     if math.isinf(claim.epsilon) or min(n0, n1) < 1:
@@ -82,8 +83,8 @@ def notices_along(
 
 
 def smallest(noticed: Callable[[float], bool], low: float = 1.0, near: float = 1.005) -> float:
-    """The smallest factor above `low` for which `noticed` is true, accurate to the ratio `near`; infinity if there is none up to
-    MOST_KAPPA.
+    """The smallest factor above `low` for which `noticed` is true, rounded up by at most the ratio `near`; infinity if no factor
+    up to MOST_KAPPA is found.
     """
     high = 2 * low
     while not noticed(high):
@@ -97,7 +98,7 @@ def smallest(noticed: Callable[[float], bool], low: float = 1.0, near: float = 1
 
 
 def _region(claim: Claim, a: Array) -> Array:
-    """The least false-negative rate that the claim allows at each false-positive rate."""
+    """The smallest false-negative rate that the claim allows at each false-positive rate a."""
     e, d = claim.epsilon, claim.delta
     return np.maximum(np.maximum(1 - d - np.exp(e) * a, np.exp(-e) * (1 - d - a)), 0.0)
 
@@ -135,7 +136,9 @@ def _power(claim: Claim, kappa: float, n0: int, n1: int, alpha: float, method: s
 
 @lru_cache(maxsize=256)
 def _limits(claim: Claim, n0: int, n1: int, alpha: float, method: str) -> tuple[Array, Array]:
-    """Thresholds as false-positive rates, (26,), and the result of `_most` for them. Neither depends on the violation."""
+    """Thresholds, given by their false-positive rates (26,), and the result of `_most` for them. Neither depends on the
+    violation.
+    """
     mu = _mu(claim)
     a = np.concatenate([np.geomspace(min(0.2 / n0, 0.1), 0.3, 18), np.linspace(0.36, 0.98, 8)])
     claimed = (lambda x: _region(claim, x)) if method == "any" else (lambda x: gaussian.tradeoff(mu, x))
@@ -143,8 +146,8 @@ def _limits(claim: Claim, n0: int, n1: int, alpha: float, method: str) -> tuple[
 
 
 def power_of_coins(limit: float, chance: float, coins: int, alpha: float) -> float:
-    """The probability that `coins` guesses, each right with probability `chance`, prove a chance above `limit`
-    (Clopper-Pearson).
+    """The probability that `coins` guesses, each right with probability `chance`, prove by Clopper-Pearson that this probability
+    exceeds `limit`.
     """
     if not 0 < limit < 1 or coins < 1:
         return 0.0
@@ -156,11 +159,11 @@ def power_of_coins(limit: float, chance: float, coins: int, alpha: float) -> flo
 
 
 def coins_detect(limit: float, seen: float, coins: int, alpha: float, power: float = 0.9) -> float:
-    """The factor by which the noise must be too small for `coins` guesses to detect it; infinity if they detect no factor up to
-    1000.
+    """The smallest kappa that `coins` guesses detect with probability `power`, if the noise is kappa times smaller than it is
+    now; infinity if they detect no kappa up to 1000.
 
-    limit: the largest chance of a right guess under the claim. seen: the chance with the noise as it is. The effect of the coin
-    is treated as Gaussian: it grows in proportion to kappa as the noise shrinks.
+    limit: the largest probability of a right guess under the claim. seen: the probability of a right guess with the present
+    noise. The effect of the coin is treated as Gaussian, so its mu grows in proportion to kappa.
     """
     strength = 2 * float(special.ndtri(seen))
     if not 0 < strength < math.inf:
@@ -177,15 +180,16 @@ def _power_of_t(mu: float, true: float, n0: int, n1: int, alpha: float) -> float
 
 
 def _power_of_gate(a: Array, b: Array, claimed: Callable[[Array], Array], n0: int, n1: int, alpha: float) -> Array:
-    """The probability that the gate rejects `claimed` at each threshold with true error rates a and b. (thresholds,) ->
+    """The probability that the threshold test rejects `claimed` at each threshold with true error rates a and b. (thresholds,) ->
     (thresholds,).
     """
     return _rejects(_most(a, claimed, n0, n1, alpha), b, n1)
 
 
 def _most(a: Array, claimed: Callable[[Array], Array], n0: int, n1: int, alpha: float) -> Array:
-    """The largest number of misses in n1 rounds at which the gate rejects `claimed`, for quantiles of the false positives in n0
-    rounds at true rates a; negative where no number is small enough. (thresholds,) -> (thresholds, QUANTILES).
+    """The largest number of misses in n1 rounds of world 1 at which the threshold test rejects `claimed`; negative where no
+    number is small enough. It is computed for QUANTILES of the number of false positives in n0 rounds at true rates a.
+    (thresholds,) -> (thresholds, QUANTILES).
     """
     seen = np.clip(np.ceil(special.bdtrik(QUANTILES, n0, a[:, None])), 0, n0)
     limit = claimed(rate_at_most(seen, n0, alpha / 2))
@@ -194,5 +198,5 @@ def _most(a: Array, claimed: Callable[[Array], Array], n0: int, n1: int, alpha: 
 
 
 def _rejects(most: Array, b: Array, n1: int) -> Array:
-    """The probability of at most `most` misses in n1 rounds at true rates b, averaged over quantiles. -> (thresholds,)."""
+    """The probability of at most `most` misses in n1 rounds at true rates b, averaged over QUANTILES. -> (thresholds,)."""
     return np.where(most < 0, 0.0, special.bdtr(np.maximum(most, 0), n1, b[:, None])).mean(axis=1)

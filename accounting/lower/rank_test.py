@@ -43,18 +43,18 @@ def ranked(
     attack: str = "",
     audit: str = "",
 ) -> Bound:
-    """Tests the trade-off curve of the ledger by ranks alone. Exact for any number of independent rounds.
+    """Tests the trade-off curve of the ledger by ranks alone. The test is exact for any number of independent rounds.
 
-    scores: any shape, float, higher means world 1; ties are broken by coins. bits: the same shape, True for world 1. family: the
-    curve of the ledger with all noise divided by its argument; not needed for a Gaussian curve. shown: the curve of the attack's
-    scores with all noise divided by its argument, if the attack is weaker than the best one; the reach is computed from this
-    curve.
+    scores: any shape, float, higher means world 1; random numbers break ties. bits: the same shape, True for world 1. family:
+    maps a factor to the curve of the ledger with all noise divided by the factor; not needed for a Gaussian curve. shown: if the
+    attack is weaker than the best one, maps a factor to the curve of the attack's scores with all noise divided by the factor;
+    `notices` and `reach` are computed from it.
 
     The threshold is the score at a fixed rank of world 0, counted from the highest. Its false-positive rate has a Beta
-    distribution for any continuous scores. The false-negative rate is then at least the curve's value at that rate, so the number
-    of misses is at least binomial with this value. One integral gives the probability of so few misses. The test needs neither a
-    separate confidence interval for each rate nor pilot rounds. The rank follows from the curve, not from the scores. Raises
-    ValueError for NaN, unequal shapes, a missing world.
+    distribution for any continuous scores. The false-negative rate is then at least the curve's value at this rate, so the number
+    of misses is stochastically at least binomial with this value. One integral gives the probability of so few misses. The test
+    needs neither a separate confidence interval for each rate nor pilot rounds. The rank follows from the curve, not from the
+    scores. Raises ValueError as `split`.
     """
     scores0, scores1 = split(scores, bits)
     trials = len(scores0), len(scores1)
@@ -83,7 +83,7 @@ def ranked(
 
 
 def misses(scores0: Array, scores1: Array, place: int, random: np.random.Generator) -> int:
-    """How many scores of world 1 rank below the place-th highest of world 0; equal scores are put in random order."""
+    """The number of scores of world 1 that rank below the place-th highest of world 0. Equal scores are put in random order."""
     threshold = np.partition(scores0, len(scores0) - place)[len(scores0) - place]
     above = int(np.count_nonzero(scores0 > threshold))
     equal = int(np.count_nonzero(scores0 == threshold))
@@ -94,11 +94,11 @@ def misses(scores0: Array, scores1: Array, place: int, random: np.random.Generat
 
 
 def chance_of_so_few(missed: int, place: int, trials: tuple[int, int], beta: Beta) -> float:
-    """An upper bound on the probability of at most `missed` misses in world 1, for a threshold at this rank of world 0, if the
-    curve holds.
+    """An upper bound on the probability of at most `missed` misses in world 1 if the curve `beta` holds, for a threshold at this
+    rank of world 0.
 
-    The integral of P(Binomial(trials[1], beta(a)) <= missed) over a ~ Beta(place, trials[0] - place + 1). In each cell, the
-    integrand is replaced by its value at the right end, which is larger, because beta decreases.
+    It is the mean of P(Binomial(trials[1], beta(a)) <= missed) over a ~ Beta(place, trials[0] - place + 1). In each cell of a,
+    this probability is replaced by its value at the right end, which is larger, because beta decreases.
     """
     rates, weights = cells(place, trials[0])
     each = special.bdtr(missed, trials[1], np.clip(beta(rates), 0.0, 1.0))
@@ -107,8 +107,8 @@ def chance_of_so_few(missed: int, place: int, trials: tuple[int, int], beta: Bet
 
 @lru_cache(maxsize=256)
 def cells(place: int, trials: int) -> tuple[Array, Array]:
-    """The distribution of the false-positive rate at the place-th highest of `trials` scores, in small cells: the right end and
-    the probability of each.
+    """The distribution of the false-positive rate at the place-th highest of `trials` scores, in 900 cells. Returns the right end
+    and the probability of each cell.
     """
     low, high = special.ndtr(CELLS), special.ndtr(-CELLS)
     other = trials - place + 1
@@ -132,8 +132,9 @@ def seen_from(
     trials: tuple[int, int],
     alpha: float,
 ) -> tuple[float, float]:
-    """(kappa, reach): the smallest violation that 90 % of the audits detect, as the factor by which the noise is too small and as
-    the true epsilon. shown: the curve of the attack's scores at each kappa. Infinity if the test detects no member of the family.
+    """`notices` and `reach` of a Bound: the smallest violation that 90 % of the audits detect, as the factor by which the noise
+    is too small and as the true epsilon. Both are infinite if the test detects no member of the family. shown: maps kappa to the
+    curve of the attack's scores. claimed: the member with the most noise that violates the claim.
     """
     if claimed is None or shown is None or members.member is None or chance_of_so_few(0, place, trials, claimed.beta) > alpha:
         return math.inf, math.inf
@@ -149,7 +150,7 @@ def seen_from(
 
 
 def gaussian_family(mu: float) -> Callable[[float], Curve]:
-    """The family of a Gaussian ledger: the member for kappa is the Gaussian curve of kappa times this mu."""
+    """The family of a Gaussian ledger: maps kappa to the Gaussian curve of kappa * mu."""
     from ..upper import tradeoff
 
     return lambda kappa: tradeoff.gaussian(kappa * mu)

@@ -1,4 +1,4 @@
-"""A nearly tight bound from one run: the exact move of the means from a replay, divided by an upper bound on the noise sd."""
+"""A nearly tight bound from one run: the exact move of the means, divided by an upper confidence limit of the noise sd."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ from .bounds import Bound, resting
 from .power import smallest
 
 Array = NDArray[np.float64]
-SMALLEST = 1e-12  # relative floor of a variance, so that weights stay finite where noise is absent
-ROUNDING = 1e-9  # share of the claimed noise sd below which residuals are rounding errors, not noise
+SMALLEST = 1e-12  # smallest variance, relative to the largest one, so that weights stay finite where noise is absent
+ROUNDING = 1e-9  # residuals below this share of the claimed noise sd are rounding errors, not noise
 ALIKE = "the noise is normal, of one variance and independent"
 # entries below this share of the claimed noise sd count as free of noise: fewer than one in a thousand normal draws are smaller
 SILENT = 1e-3
 MOST_SORTED = 1_000_000  # largest number of residuals in the normality test
-COARSE = 2e-4  # nats: grid of losses in a search
+COARSE = 2e-4  # nats: grid of privacy losses in a search
 FARTHEST = 12.0  # noise sds: the largest move that is composed on a grid
 SAMPLED = proved("samples are secret and Poisson", "this package draws them; 'differential' tests their coins")
 STEADY = 0.05  # largest relative difference between the moves along several histories
 
 
 def noise_at_most(residuals: ArrayLike, alpha: float) -> float:
-    """With probability 1 - alpha the sd of independent centred normal residuals is at most this (chi-squared, exact)."""
+    """With probability 1 - alpha the sd of independent centred normal residuals is at most this (chi-squared, exact); inf without
+    residuals.
+    """
     r = np.asarray(residuals, float)
     if not r.size:
         return math.inf
@@ -44,17 +46,19 @@ def factorised(
 ) -> Bound:
     """A lower bound on the epsilon of Gaussian releases from the noise of one or a few runs.
 
-    residuals: (runs, stages, rows, columns) float, (release - its mean on the graph that was used) / claimed noise sd. In an
-    honest run they are independent N(0, 1). moves: (moved rows, stages, columns) float, the differences of the means between the
-    two neighbouring graphs, in units of the claimed noise sd; a replay computes them exactly.
+    residuals: (runs, stages, rows, columns) float, (release - its mean on the graph that was used) / claimed noise sd; a stage is
+    one noisy release, such as a hop. In an honest run they are independent N(0, 1). moves: (moved rows, stages, columns) float,
+    the differences of the means between the two neighbouring graphs, divided by the claimed noise sd. A replay computes the means
+    exactly.
 
-    mu = ||moves|| / (sd of the noise), with a chi-squared upper limit for the sd. Half of alpha is spent on all noise together
-    (all of alpha if there are fewer than four rows). The rest is spent on two linear combinations ("views") of the noise, which
-    detect noise that is too small in some directions only: the best weighting of stages and columns, and the difference of
-    neighbouring rows. Their weights come from one half of the rows, their bounds from the other half. If rows are equal in half
-    of the columns, the second view is their difference in the other half. Noise below a billionth of the claimed size proves
-    epsilon = infinity. A view is used only if tests do not reject that its entries are normal, of one variance and independent.
-    If no view is used, the bound is withdrawn. Raises ValueError for other shapes, NaN, infinities.
+    The bound is the epsilon of mu = ||moves|| / (chi-squared upper limit of the noise sd). Half of alpha is spent on all noise
+    together, or all of alpha if there are fewer than four rows. The rest is spent on two linear combinations ("views") of the
+    noise, which detect noise that is too small in some directions only. One view is the best weighting of stages and columns, the
+    other the difference of neighbouring rows. The weights of a view come from the first half of the rows, its bound from the
+    second half. If pairs of rows are equal in the first half of the columns, the second view is instead their difference in the
+    other columns. Noise below a billionth of the claimed size proves epsilon = infinity. A view is used only if tests do not
+    reject that its entries are normal, of one variance and independent. If no view passes, the bound is withdrawn. Raises
+    ValueError for other shapes, NaN, infinities, and no residuals.
     """
     r, d = np.asarray(residuals, float), np.asarray(moves, float)
     if r.ndim != 4 or d.ndim != 3 or d.shape[1:] != (r.shape[1], r.shape[3]):
@@ -69,7 +73,7 @@ def factorised(
         name: alpha if len(views) == 1 else alpha / 2 if name == "all noise" else alpha / 2 / (len(views) - 1) for name in views
     }
     mus = {name: _over(move, noise_at_most(x, shares[name])) for name, (x, move) in views.items()}
-    rows = rows_alike(r)  # each view combines all runs
+    rows = rows_alike(r)  # tested on all residuals once, because each view combines all runs
     tested = {name: alike(x, rows, whole=name == "all noise") for name, (x, _) in views.items()}
     standing = [name for name in mus if tested[name].how != "failed"] or list(mus)
     best = max(standing, key=lambda name: mus[name])
@@ -97,7 +101,7 @@ class Moves:
     """How far one secret moves all means along one history of released values, in noise sds.
 
     plain: the Euclidean norm of the moves of all mechanisms on all records. steps: (n,) for each mechanism on a secret Poisson
-    sample, the norm of its move if the secret is in the sample. rate: the probability that it is in the sample.
+    sample, the norm of its move if the secret is in the sample. rate: the probability that the secret is in the sample.
     """
 
     plain: float
@@ -105,8 +109,8 @@ class Moves:
     rate: float = 1.0
 
     def epsilon(self, factor: float, delta: float, interval: float = 5e-5) -> float:
-        """A lower bound (nats) on the epsilon of the composition, if all noise is smaller by this factor. interval: the grid of
-        privacy losses, nats.
+        """A lower bound (nats) on the epsilon of the composition at `delta`, if all noise is smaller by this factor. interval:
+        the grid of privacy losses, nats.
         """
         alone = float(gaussian.epsilon_of(_over(self.plain, 1 / factor if factor else math.inf), delta))
         if not self.steps.size:
@@ -115,8 +119,8 @@ class Moves:
         return max(alone, epsilon_at_least(self.plain * capped, self.steps * capped, self.rate, delta, interval))
 
     def factor(self, claim: Claim) -> float:
-        """The factor on the moves (at least one half) at which the composition costs the claimed epsilon, rounded up; infinity if
-        no factor does.
+        """The factor on the moves at which the composition costs the claimed epsilon; infinity if no factor does. With sampled
+        mechanisms it is rounded up and at least one half.
         """
         if not self.steps.size:
             claimed = gaussian.mu_of_claim(claim)
@@ -138,13 +142,14 @@ def added_up(
 
     residuals: for each kind of release, (entries,) float, its noise divided by the claimed noise sd. moves: one value for each
     recorded history; the move of each mean is taken given everything that was released before it. worth: maps a factor by which
-    all noise is too small to the true epsilon of this violation, which the bound states as its reach.
+    all noise is too small to the true epsilon of this violation, for `reach` of the bound.
 
     Each mechanism counts with its smallest move over the histories, divided by a chi-squared upper limit of the noise sd. The
-    bound is the epsilon of their composition. The proof uses this fact: if each mechanism of an adaptive composition leaks, on
-    every history, at least as much as the matching mechanism of a fixed list, then the composition leaks at least as much as the
-    list (Dong et al. 2022, Corollary 3.3, in the reverse direction). The recorded histories are compared to check that the moves
-    do not depend on the history. Raises ValueError for NaN and infinities.
+    bound is the epsilon of their composition. Suppose that each mechanism of an adaptive composition leaks, on every history, at
+    least as much as the matching mechanism of a fixed list. Then the composition leaks at least as much as the list (Dong et al.
+    2022, Corollary 3.3, in the reverse direction). The bound is withdrawn if the moves along the recorded histories differ by
+    more than STEADY, or if a test rejects that the noise is normal, of one variance and independent. Raises ValueError for NaN,
+    infinities, and no residuals or histories.
     """
     every, sizes = np.concatenate([np.ravel(r) for r in residuals]), [float(np.linalg.norm([m.plain, *m.steps])) for m in moves]
     if not np.isfinite(every).all() or not np.isfinite(sizes).all() or not every.size or not sizes:
@@ -178,7 +183,7 @@ def added_up(
 
 
 def alike_in_parts(residuals: Sequence[Array]) -> Condition:
-    """Checks that the noise of several kinds of releases is normal, of one variance over all of them, and independent."""
+    """Checks that the noise of several kinds of releases is normal, has the same variance in all of them, and is independent."""
     parts = [np.ravel(np.asarray(r, float)) for r in residuals]
     every = np.concatenate(parts)
     if float(np.abs(every).max()) < SILENT:
@@ -197,11 +202,12 @@ def alike_in_parts(residuals: Sequence[Array]) -> Condition:
 
 
 def alike(x: Array, rows: float, *, whole: bool) -> Condition:
-    """Checks that the entries of a view are normal, of one variance and independent.
+    """Checks that the entries x of a view are normal, of one variance and independent.
 
-    rows: the p-value of `rows_alike` for all residuals. whole: whether the entries are all the residuals.
+    rows: the p-value of `rows_alike` for all residuals. whole: whether the view is "all noise", so that x has the axes of
+    `factorised`.
 
-    If no entry reaches a thousandth of the claimed noise, the noise is practically absent and its law does not matter.
+    If no entry reaches a thousandth of the claimed noise, the noise is practically absent and its distribution does not matter.
     """
     if float(np.abs(x).max()) < SILENT:
         return proved(ALIKE, "no entry reaches a thousandth of the claimed noise")
@@ -213,8 +219,8 @@ def alike(x: Array, rows: float, *, whole: bool) -> Condition:
 
 
 def rows_alike(r: Array) -> float:
-    """p-value of the hypothesis that all rows have one variance: chi-squared of the rows' squares. r: (runs, stages, rows,
-    columns).
+    """p-value of the hypothesis that all rows have one variance, by a chi-squared test of their sums of squares. r: (runs,
+    stages, rows, columns).
     """
     # variance of each column in each stage, because columns may differ
     spread = np.sqrt(np.square(r).mean(axis=(0, 2), keepdims=True))
@@ -229,11 +235,11 @@ def rows_alike(r: Array) -> float:
 
 
 def assumptions(residuals: ArrayLike) -> Mapping[str, float]:
-    """p-values of the conditions of the factorised bound. residuals: as in `factorised`.
+    """p-values of hypotheses about the residuals of `factorised`, by name.
 
-    variance: all residuals have variance 1, two-sided. mean: they have mean 0. normality: distance to the normal distribution.
-    columns: all columns have one variance. stages, rows: consecutive stages or rows are not correlated. duplicates: 0 if whole
-    rows repeat, else 1.
+    variance: all residuals have variance 1. mean: they have mean 0. normality: they are normal (Kolmogorov's distance). columns:
+    all columns have one variance. stages, rows: consecutive stages or rows are not correlated. duplicates: 0 if there are at
+    least three columns and two rows are equal, else 1.
     """
     r = np.asarray(residuals, float)
     n, flat = r.size, r.ravel()
@@ -257,8 +263,8 @@ def assumptions(residuals: ArrayLike) -> Mapping[str, float]:
 
 
 def _views(r: Array, d: Array) -> dict[str, tuple[Array, float]]:
-    """Linear views of the residuals. For each view, its entries, which should be independent and of one variance, and the move of
-    the mean in this view.
+    """Linear views of the residuals r with moves d, by name: the entries of the view, which should be independent and of one
+    variance, and the move of the mean in this view. Empty for fewer than four rows.
     """
     half = r.shape[2] // 2
     if half < 2:
@@ -270,7 +276,7 @@ def _views(r: Array, d: Array) -> dict[str, tuple[Array, float]]:
     gains = np.einsum("mkc,mkc->m", weights, d)
     row = int(np.argmax(gains))
     scale = float(np.linalg.norm(weights[row])) or 1.0
-    chosen = r.shape[3] // 2  # these columns determine the pairs; in the other columns honest noise is independent of the choice
+    chosen = r.shape[3] // 2  # these columns choose the pairs; honest noise in the others does not depend on the choice
     a, b = _equal_rows(r[0, 0, :, :chosen]) if chosen else (np.arange(0), np.arange(0))
     if a.size:
         what, difference, move = "the difference of equal rows", (r[:, :, a] - r[:, :, b])[..., chosen:], d[..., chosen:]
@@ -284,15 +290,13 @@ def _views(r: Array, d: Array) -> dict[str, tuple[Array, float]]:
 
 
 def _correlation_inverse(x: Array) -> Array:
-    """The inverse of the matrix of second moments of x (variables, samples); directions without variance are given a small
-    variance.
-    """
+    """The inverse of the matrix of second moments of x (variables, samples). Directions without variance get a small variance."""
     values, vectors = np.linalg.eigh(x @ x.T / x.shape[1])
     return np.asarray((vectors / np.maximum(values, SMALLEST * max(float(values[-1]), SMALLEST))) @ vectors.T)
 
 
 def _equal_rows(rows: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Disjoint pairs of rows that differ by less than a thousandth of the claimed noise sd in each of the (rows, columns)."""
+    """Disjoint pairs of rows that differ by less than SILENT in every column. rows: (rows, columns)."""
     order = np.argsort(rows[:, 0])
     equal = np.abs(np.diff(rows[order], axis=0)).max(axis=1) < SILENT
     place = np.arange(equal.size)
@@ -313,14 +317,14 @@ def _over(move: float, sd: float) -> float:
 
 
 def _p_value(x: Array, move: float, claimed: float) -> float:
-    """The p-value of the claimed mu in a view."""
+    """The p-value of the hypothesis that mu is at most `claimed`, in a view with entries x and this move of the mean."""
     if math.isinf(claimed) or move == 0:
         return 1.0
     return float(special.gammainc(x.size / 2, float((x**2).sum()) * (claimed / move) ** 2 / 2))
 
 
 def _notices(claim: Claim, claimed: float, strength: float, entries: int, alpha: float) -> tuple[float, float]:
-    """(kappa, reach) of Bound, for noise that is too small everywhere."""
+    """`notices` and `reach` of a Bound, for noise that is too small everywhere."""
     if math.isinf(claimed) or strength == 0 or claimed == 0:
         return math.inf, math.inf
     usual, rare = special.gammaincinv(entries / 2, 0.9), special.gammaincinv(entries / 2, alpha)

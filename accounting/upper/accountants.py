@@ -1,4 +1,4 @@
-"""Upper bounds on the epsilon of a ledger by every accountant, with the reason where they differ."""
+"""Upper bounds on the epsilon of a ledger, one by each accountant, and why they differ."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Accountant:
-    """One entry of ACCOUNTANTS. epsilon(ledger, delta, relation): nats; raises Unsupported where the accountant declines.
+    """One entry of ACCOUNTANTS. epsilon(ledger, delta, relation): in nats; raises Unsupported if the accountant declines.
 
-    differs: why its value may exceed the tightest bound. is_upper_bound: False for an approximation.
+    differs: why its value may differ from the tightest bound. is_upper_bound: False for an approximation.
     """
 
     epsilon: Callable[[DpEvent, float, Relation], float]
@@ -33,9 +33,9 @@ class Accountant:
 class Upper:
     """The epsilon of one ledger by one accountant.
 
-    epsilon: nats; None if the accountant declines, with the reason in `unsupported`. is_upper_bound: False for
-    approximations, for bounds that were proved for another relation, and where rounding outweighs delta. seconds: of the first
-    computation. note: why it differs from the tightest bound.
+    epsilon: nats; None if the accountant declines, with the reason in `unsupported`. is_upper_bound: False for approximations,
+    for bounds that were proved for another relation, and where rounding outweighs delta. seconds: how long the computation took
+    when the value was first computed. note: why the value differs from the tightest bound, or is no bound.
     """
 
     accountant: str
@@ -53,11 +53,12 @@ def upper(
     accountants: Sequence[str] | None = None,
     stored: bool = True,
 ) -> tuple[Upper, ...]:
-    """One row for each accountant, in the order of ACCOUNTANTS. If a claim is given, its delta and relation are used, and all
-    trainings that it was chosen from (`tuned_over`) are charged.
+    """One row for each accountant, by default all in the order of ACCOUNTANTS. A claim gives delta and relation, and then all
+    trainings from which the released one was chosen (`tuned_over`) are charged.
 
-    stored: whether to use rows from the cache without computing them again; False if a verdict depends on them. Raises ValueError
-    for an accountant that does not exist, and for a ledger that holds impossible numbers.
+    stored: whether rows from the cache are used unchecked. With False, which verdicts need, the tightest row is computed again.
+    If it differs or exceeds the claim, all rows are computed again. Raises ValueError for unknown accountants, and for a delta or
+    ledger with impossible numbers.
     """
     from ..events.well_formed import check_ledger
 
@@ -91,7 +92,7 @@ def chosen_from(ledger: DpEvent, claim: Claim) -> DpEvent:
 
 
 def tightest(rows: Iterable[Upper]) -> Upper | None:
-    """The smallest upper bound; None if every accountant declined."""
+    """The row with the smallest upper bound; None if no accountant gave one."""
     valid = [r for r in rows if r.is_upper_bound and r.epsilon is not None]
     return min(valid, key=lambda r: r.epsilon or 0.0, default=None)
 
@@ -105,7 +106,7 @@ def _row(name: str, ledger: DpEvent, delta: float, relation: Relation) -> Upper:
 
 
 def _is_row(name: str, stored: dict[str, object]) -> bool:
-    """Whether a stored value is a row of this accountant: an epsilon or a reason, and numbers where numbers belong."""
+    """Whether a stored value is a row of this accountant, with either an epsilon or a reason, and fields of the right types."""
     row = Upper(**stored)  # type: ignore[arg-type]
     number = isinstance(row.epsilon, float) and row.epsilon >= 0 and row.unsupported is None
     reason = row.epsilon is None and isinstance(row.unsupported, str)
@@ -114,7 +115,7 @@ def _is_row(name: str, stored: dict[str, object]) -> bool:
 
 
 def _agreed(rows: Iterable[Upper], ledger: DpEvent, delta: float, relation: Relation, target: float) -> bool:
-    """Whether a new computation reproduces the tightest row, and this row satisfies the claim. Then no other row can change the
+    """Whether the tightest row satisfies the claim, and a new computation reproduces this row. Then no other row can change the
     verdict.
     """
     best = tightest(rows)
@@ -146,7 +147,7 @@ def _computed(name: str, ledger: DpEvent, delta: float, relation: Relation) -> U
 
 
 def _valid(row: Upper, ledger: DpEvent, delta: float, relation: Relation) -> Upper:
-    """The row, marked as not a bound if it was proved for another relation or rounding errors exceed delta."""
+    """The row, marked as not a bound if it was proved for another relation, or if rounding errors exceed delta."""
     from .caveats import proved_for_others
     from .libraries import lost_to_rounding
 
@@ -166,7 +167,7 @@ def _explained(row: Upper, best: Upper) -> Upper:
 
 
 def _pld(ledger: DpEvent, delta: float, relation: Relation) -> float:
-    """epsilon by dp_accounting alone if it supports every part, else with the dominating pairs that `pld` adds."""
+    """epsilon by dp_accounting alone if it supports every part, else also with the dominating pairs of `pld`."""
     from ..events.tree import Unsupported, parts
     from .libraries import dp_accounting_pld
     from .tradeoff import curve
@@ -218,7 +219,7 @@ def _opacus_gdp(ledger: DpEvent, delta: float, relation: Relation) -> float:
     return opacus_gdp(ledger, delta, relation)
 
 
-COMPUTED: dict[str, Upper] = {}  # upper bounds that this process has computed
+COMPUTED: dict[str, Upper] = {}  # rows that this process has computed, by the repr of their arguments
 ACCOUNTANTS: dict[str, Accountant] = {
     "dp_accounting-pld": Accountant(
         _pld, "rounded up to a grid of losses, and a bounded-range step is replaced by its worst pair"

@@ -1,4 +1,4 @@
-"""The smallest noise with which a model satisfies a claim."""
+"""Finds the smallest noise with which a model satisfies a claim."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ Calibrated = TypeVar("Calibrated", bound=Noisy)
 def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibrated:
     """The model with the smallest noise multiplier whose epsilon is at most the claim's.
 
-    relative: tolerance of the noise multiplier; epsilon never exceeds the claim. If the model has a printed epsilon (mode
-    "paper"), the search uses this epsilon, which is about the paper's unit. Otherwise the search uses the epsilon of the ledger:
-    in closed form; or by privacy-loss distributions, after a coarse search by RDP; or the smallest bound of all accountants. An
-    infinite claim needs no noise. Raises ValueError for a claim about another unit, for a claim that no noise satisfies, and for
-    arguments of other types.
+    relative: tolerance of the noise multiplier; the result is rounded up, so epsilon never exceeds the claim. If the paper prints
+    an epsilon (mode "paper"), the search uses the printed epsilon, which refers to the paper's unit. Otherwise the search uses
+    the epsilon of the ledger: in closed form; else by privacy-loss distributions, after a coarse search by RDP; else the smallest
+    bound of all accountants. For an infinite claim the noise is 0. Raises ValueError for a claim about another unit, for a claim
+    that no noise satisfies, for a ledger that no accountant bounds, and for arguments of other types.
     """
     from ..events.well_formed import check_ledger
 
@@ -82,8 +82,8 @@ def _check_model(model: object) -> None:
 
 
 def _tight(epsilon: Callable[[float], float], claim: Claim, relative: float, sigma: float) -> bool:
-    """Whether this noise satisfies the claim and slightly less noise does not. This checks a noise multiplier from the cache,
-    because verdicts depend on it.
+    """Whether this noise satisfies the claim and slightly less noise does not. Noise multipliers from the cache need this check,
+    because verdicts depend on them.
     """
     return 0 < sigma < FARTHEST and epsilon(sigma) <= claim.epsilon < epsilon(sigma / (1 + 3 * relative))
 
@@ -110,7 +110,7 @@ def _accounted(model: Noisy, claim: Claim, relative: float) -> float:
     from ..events.tree import Unsupported
 
     if _is_exact(model, claim):
-        return _smallest(lambda s: _by("exact", model, claim, s), claim, min(relative, 1e-9), 1.0)  # a closed form takes no time
+        return _smallest(lambda s: _by("exact", model, claim, s), claim, min(relative, 1e-9), 1.0)  # a closed form is fast
     try:
         start = _smallest(lambda s: _by("dp_accounting-rdp", model, claim, s), claim, 1e-2, 1.0)
     except Unsupported:
@@ -130,7 +130,7 @@ def _is_exact(model: Noisy, claim: Claim) -> bool:
 
 
 def _by_the_best(model: Noisy, claim: Claim, sigma: float) -> float:
-    """epsilon (nats) by the accountant that `_accounted` uses in the last step of its search."""
+    """epsilon (nats) by the method that `_accounted` uses in the last step of its search."""
     from ..events.tree import Unsupported
 
     if _is_exact(model, claim):
@@ -155,7 +155,9 @@ def _ledger(model: Noisy, claim: Claim, sigma: float) -> DpEvent:
 
 
 def _by_losses(model: Noisy, claim: Claim, sigma: float, coarser: float) -> float:
-    """epsilon (nats) from the privacy-loss distribution; for a bounded-range mechanism from RDP if this is smaller."""
+    """epsilon (nats) from privacy-loss distributions on a grid that is `coarser` times coarser; for a bounded-range mechanism the
+    smaller of this value and that of RDP.
+    """
     from ..events.tree import parts
     from ..events.types import BoundedRangeDpEvent
     from .pld import grid
@@ -170,7 +172,7 @@ def _by_losses(model: Noisy, claim: Claim, sigma: float, coarser: float) -> floa
 
 
 def _bounding(model: Noisy, claim: Claim) -> list[str]:
-    """The accountants that give a true upper bound for this model. Raises Unsupported, with all reasons, if none does."""
+    """The names of the accountants that give an upper bound for this model. Raises Unsupported with all reasons if none does."""
     from ..events.tree import Unsupported
     from .accountants import upper
 
@@ -184,12 +186,12 @@ def _bounding(model: Noisy, claim: Claim) -> list[str]:
 
 def _smallest(epsilon: Callable[[float], float], claim: Claim, relative: float, start: float) -> float:
     """The smallest sigma with epsilon(sigma) <= claim.epsilon, rounded up by at most the relative tolerance. epsilon must not
-    increase with sigma.
+    increase with sigma. Raises ValueError if no sigma up to FARTHEST fits, or if epsilon does not depend on sigma.
     """
     target = claim.epsilon
     high, at_high = start, epsilon(start)
     low, at_low = start, at_high
-    factor = 1 + 4 * relative if start != 1.0 else 2.0  # the result is near a start that the caller gives
+    factor = 1 + 4 * relative if start != 1.0 else 2.0  # a start other than 1 is already near the result
     while at_high > target:
         low, at_low = high, at_high
         high *= factor
@@ -221,9 +223,11 @@ def _smallest(epsilon: Callable[[float], float], claim: Claim, relative: float, 
 
 
 def _between(low: float, at_low: float, high: float, at_high: float, target: float, relative: float, side: int) -> float:
-    """The next trial sigma: the secant through the bracket in log-log coordinates, moved slightly so that the bracket closes.
+    """The next trial sigma: where the secant through the ends of the bracket, in log-log coordinates, meets the target. It is
+    moved slightly so that the bracket closes from both sides.
 
-    Bisects if the secant is undefined, or if it has moved the same end of the bracket twice in a row.
+    side: how often in a row the high end moved, negative for the low end. The function bisects if one end moved twice in a row,
+    or if the secant is undefined.
     """
     a, b = math.log(low), math.log(high)
     if abs(side) >= 2 or not (math.isfinite(at_low) and at_high > 0 and at_low > at_high):

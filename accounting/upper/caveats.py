@@ -12,7 +12,7 @@ SHOWS_BATCHES = ("batches", "transcript")
 
 
 def proved_for_others(ledger: DpEvent, relation: Relation) -> str:
-    """Why no epsilon of this ledger is an upper bound under `relation`, or an empty string."""
+    """The reason why no epsilon of this ledger is an upper bound under `relation`, or an empty string."""
     if relation is Relation.ADD_REMOVE and any(isinstance(e, dp.SampledWithoutReplacementDpEvent) for e, _ in parts(ledger)):
         return (
             "not a bound here: amplification without replacement is proved for the relation replace, and this claim is add-remove"
@@ -23,7 +23,7 @@ def proved_for_others(ledger: DpEvent, relation: Relation) -> str:
 def doubts(ledger: DpEvent, claim: Claim, units: int | None = None) -> tuple[str, ...]:
     """Warnings about a ledger and a claim, one sentence each.
 
-    units: the number of nodes or edges that the claim protects, if public.
+    units: the number of nodes or edges that the claim protects, if this number is public.
     """
     found = [_odd_number(ledger), _large_delta(claim, units), _seen_sample(ledger, claim), _shared_sample(ledger)]
     other = proved_for_others(ledger, claim.relation)

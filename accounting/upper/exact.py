@@ -18,8 +18,9 @@ from ..gaussian import epsilon_of
 def epsilon(ledger: DpEvent, delta: float) -> float:
     """The epsilon (nats) of a ledger for which a closed form exists. Raises Unsupported for all others.
 
-    Supported: only Gaussian parts; one Laplace release; equal pure mechanisms; and at delta = 0 any composition of pure parts,
-    whose epsilons add up.
+    Supported are ledgers of Gaussian parts; one Laplace, randomised-response or other finite mechanism; any number of equal
+    PureDpEvents; and at delta = 0 any composition of pure parts, whose epsilons add up. A ledger without privacy has infinite
+    epsilon.
     """
     mu = gaussian_mu(ledger)
     if mu is not None:
@@ -41,7 +42,7 @@ def epsilon(ledger: DpEvent, delta: float) -> float:
 
 
 def pure_epsilon(event: DpEvent) -> float:
-    """The smallest epsilon (nats) for which one part is epsilon-DP. Raises Unsupported if there is none or it is unknown."""
+    """An epsilon (nats) for which one part is epsilon-DP, the smallest known one. Raises Unsupported if none is known."""
     match event:
         case dp.LaplaceDpEvent():
             return float(1 / event.noise_multiplier)
@@ -62,14 +63,14 @@ def pure_epsilon(event: DpEvent) -> float:
 
 
 def finite_epsilon(event: FiniteDpEvent, delta: float) -> float:
-    """The epsilon (nats) at delta of a pair of finite distributions, the larger of both orders."""
+    """The exact epsilon (nats) at delta of a pair of finite distributions, the larger one of both orders."""
     best = 0.0
     for p, q in ((event.upper, event.lower), (event.lower, event.upper)):
         pairs = sorted(zip(p, q, strict=True), key=lambda x: x[0] / x[1] if x[1] else math.inf, reverse=True)
         above, below = 0.0, 0.0
         for i, (up, low) in enumerate(pairs):
             above, below = above + up, below + low
-            # Over the outcomes with the largest losses so far, delta(e) = above - exp(e) below. The next outcome joins the sum
+            # While only the outcomes so far have losses above e, delta(e) = above - exp(e) below. The next outcome joins the sum
             # once e falls below its loss.
             following = pairs[i + 1][0] / pairs[i + 1][1] if i + 1 < len(pairs) and pairs[i + 1][1] else 0.0
             if above - following * below >= delta and above > delta:

@@ -22,13 +22,15 @@ from ..events.types import PureDpEvent
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-# delta, and delta per step, below which rounding errors exceed the tail that Opacus sums
+# Opacus' PRV values are no bounds if delta, or delta divided by the number of steps, is below these; see `lost_to_rounding`
 SMALLEST_PRV, ROUNDED_PRV = 2e-11, 1e-15
 LARGEST_PRV = 200.0  # largest range of losses, in nats; a grid over a wider range takes gigabytes
 
 
 def dp_accounting_pld(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
-    """epsilon (nats) from dp_accounting's own PLDAccountant, for the events that it supports. Raises Unsupported."""
+    """epsilon (nats) from dp_accounting's own PLDAccountant. Raises Unsupported for events that it declines, and under
+    replacement.
+    """
     from .pld import grid
 
     if relation is Relation.REPLACE:
@@ -43,7 +45,9 @@ def dp_accounting_pld(ledger: DpEvent, delta: float, relation: Relation = Relati
 
 
 def autodp_rdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
-    """epsilon (nats) from autodp's RDP curves. Its privacy-loss functions are not used: they can return negative values."""
+    """epsilon (nats) from autodp's RDP curves. Its privacy-loss functions can return negative values, so they are not used.
+    Raises Unsupported for delta = 0 and for events without such a curve.
+    """
     found = parts(ledger)
     if not found:
         return 0.0
@@ -89,13 +93,15 @@ def _autodp(event: DpEvent, relation: Relation) -> Any:
 
 
 def opacus_rdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
-    """epsilon (nats) from Opacus' RDP accountant."""
+    """epsilon (nats) from Opacus' RDP accountant. Raises Unsupported for delta = 0 and for events other than Gaussian noise,
+    Poisson-sampled or not.
+    """
     return _opacus("RDPAccountant", ledger, delta, relation)
 
 
 def sampled_gaussian_rdp(rate: float, sigma: float, orders: tuple[float, ...]) -> NDArray[np.float64]:
-    """The Renyi divergence (nats) at each order of one Poisson-sampled Gaussian, by Opacus, whose series also converges at
-    fractional orders.
+    """The Renyi divergence (nats) of one Poisson-sampled Gaussian at each order, by Opacus. Its series also converges at
+    fractional orders. -> (orders,) float64.
     """
     analysis = _opacus_accountants().rdp.privacy_analysis
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -104,7 +110,9 @@ def sampled_gaussian_rdp(rate: float, sigma: float, orders: tuple[float, ...]) -
 
 
 def opacus_prv(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
-    """epsilon (nats) from Opacus' privacy random variables: the upper end of its interval, at its error of 0.01 nats."""
+    """epsilon (nats) from Opacus' privacy random variables: the upper end of an interval with an error of 0.01 nats. Raises
+    Unsupported as `opacus_rdp`, and for losses whose grid would not fit in memory.
+    """
     from .pld import scale
 
     if _opacus_history(ledger, relation) and LARGEST_PRV < (reach := scale(ledger, relation)) < math.inf:
@@ -113,7 +121,7 @@ def opacus_prv(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_
 
 
 def lost_to_rounding(ledger: DpEvent, delta: float) -> str:
-    """Why Opacus' privacy random variables give no bound for this ledger at so small a delta, or an empty string.
+    """The reason why Opacus' privacy random variables give no bound for this ledger at this delta, or an empty string.
 
     Opacus raises the Fourier transform of one step to the power of the number of steps, in double precision, so the tail has an
     error of about 1e-16 per step. At q = 1e-3, sigma = 0.6, 100,000 steps and delta = 1e-12 Opacus returns 11.33; the true value
@@ -125,14 +133,18 @@ def lost_to_rounding(ledger: DpEvent, delta: float) -> str:
 
 
 def opacus_gdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
-    """epsilon (nats) by the central limit theorem. Not an upper bound: it may be far too small."""
+    """epsilon (nats) by the central limit theorem. It is no upper bound: it may be far too small. Raises Unsupported as
+    `opacus_rdp`, and for several kinds of step.
+    """
     if len(parts(ledger)) > 1:
         raise Unsupported("Opacus' GDP accountant supports one kind of step; this ledger has several.")
     return _opacus("GaussianAccountant", ledger, delta, relation)
 
 
 def _opacus_history(ledger: DpEvent, relation: Relation) -> list[tuple[float, float, int]] | None:
-    """(noise multiplier, sampling rate, steps) of every part; None for a ledger without privacy. Raises Unsupported."""
+    """(noise multiplier, sampling rate, steps) of every part; None for a ledger without privacy. Raises Unsupported for other
+    events.
+    """
     history: list[tuple[float, float, int]] = []
     for event, count in parts(ledger):
         match event:

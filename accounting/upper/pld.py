@@ -1,4 +1,4 @@
-"""Privacy-loss distributions of ledgers: by dp_accounting for the events that it supports, else from delta(epsilon)."""
+"""Privacy-loss distributions of ledgers, by dp_accounting where it supports an event, else from delta(epsilon) of the event."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, Visi
 from ..gaussian import delta_of
 
 Profile = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-MOST_LEVELS = 64  # largest number of different moves in a composition; closer moves are merged
-TAIL = 10.0  # a Gaussian loss is kept up to this many standard deviations; the mass beyond, 1e-23, counts as infinite loss
+MOST_LEVELS = 64  # largest number of different moves in a composition; moves are merged until there are no more
+TAIL = 10.0  # Gaussian losses up to this many standard deviations are kept; the mass beyond, 1e-23, counts as infinite loss
 
 
 def distribution(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, interval: float = 1e-4) -> Any:
     """The dp_accounting privacy-loss distribution of a ledger, rounded up to a grid of `interval` nats.
 
-    Its delta and epsilon are upper bounds that become exact as the interval shrinks. The worst pairs of the parts compose to
-    the worst pair of the whole, adaptively (Zhu, Dong and Wang 2022, theorem 10).
-    Raises Unsupported for a part without a known worst pair, and for a ledger without privacy.
+    Its delta and epsilon are upper bounds that become exact as the interval shrinks. The dominating pairs of the parts compose to
+    a dominating pair of their adaptive composition (Zhu, Dong and Wang 2022, theorem 10). Raises Unsupported for a part without a
+    known dominating pair, and for a ledger without privacy.
     """
     total = pld.identity(value_discretization_interval=interval)
     with np.errstate(over="ignore"):  # the library's search for a truncation point overflows
@@ -43,7 +43,7 @@ def distribution(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, inte
 
 
 def grid(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE) -> float:
-    """An interval fine enough for the ledger: 1e-4 nats, coarser in proportion once its losses span more than 50 nats."""
+    """A suitable grid interval (nats): 1e-4, or more in proportion if the losses of the ledger span more than 50 nats."""
     try:
         span = scale(ledger, relation)
     except Unsupported:
@@ -63,8 +63,8 @@ def epsilon_at_least(mu: float, steps: NDArray[np.float64], rate: float, delta: 
     of `rate`.
 
     steps: (n,) the move of the mean of each sampled mechanism if the unit is in its sample, in noise sds. Losses are rounded down
-    to the grid. Moves that differ by less than a thousandth (more if there are many) are replaced by the smallest of them. The
-    result is the larger of the epsilons for adding and for removing the unit.
+    to a grid of `interval` nats. Moves that differ by less than a thousandth, or by more if there are many moves, are replaced by
+    the smallest of them. The result is the larger of the epsilons for adding and for removing the unit.
     """
     moved, width = np.sort(steps[steps > 0]), 1e-3
     while moved.size and np.ptp(groups := np.floor(np.log(moved) / width)) > MOST_LEVELS:
@@ -81,8 +81,8 @@ def epsilon_at_least(mu: float, steps: NDArray[np.float64], rate: float, delta: 
 
 
 def _rounded_down(mu: float, rate: float, interval: float) -> Any:
-    """(1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1), and in the other order. Losses, also those beyond TAIL, are rounded
-    down.
+    """The distribution of the losses of (1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1), and in the other order. Losses, also
+    those beyond TAIL, are rounded down.
     """
     top = mu * mu / 2 + TAIL * mu
     at = _range(math.log1p(-rate) if rate < 1 else -top, math.log1p(rate * math.expm1(min(top, 700.0))), interval)
@@ -140,9 +140,9 @@ def _one(event: DpEvent, relation: Relation, interval: float) -> Any:
 def bounded_range_delta(epsilon: float, at: NDArray[np.float64]) -> NDArray[np.float64]:
     """delta(x) of an epsilon-bounded-range mechanism: (1 - e^((x - epsilon)/2))^2 / (1 - e^-epsilon) for |x| <= epsilon.
 
-    This is the largest, over t, of the deltas of the two-point pairs with losses t and t - epsilon (Dong, Durfee and Rogers
-    2020). A maximum of privacy profiles is again a privacy profile, so its pair also dominates adaptively chosen mechanisms. at:
-    (n,) -> (n,).
+    For each pair of distributions on two points with losses t and t - epsilon, take delta(x). The function is the largest of them
+    over t (Dong, Durfee and Rogers 2020). A maximum of privacy profiles is again a privacy profile, so its pair also dominates
+    adaptively chosen mechanisms. at: (n,) nats -> (n,).
     """
     inside = np.expm1(np.minimum(at - epsilon, 0) / 2) ** 2 / -math.expm1(-epsilon)
     return np.where(at < -epsilon, -np.expm1(np.minimum(at, 0)), inside)
@@ -162,7 +162,7 @@ def _finite(event: FiniteDpEvent, interval: float) -> Any:
 
 
 def _gaussian(mu: float, interval: float) -> Any:
-    """N(mu, 1) against N(0, 1). The privacy loss is N(mu^2 / 2, mu^2), in both directions."""
+    """The loss distribution of N(mu, 1) against N(0, 1): N(mu^2 / 2, mu^2), in both directions."""
     at = _range(mu * mu / 2 - TAIL * mu, mu * mu / 2 + TAIL * mu, interval)
     return pld.PrivacyLossDistribution(_connect(at, delta_of(mu, at * interval), interval))
 
@@ -172,7 +172,9 @@ def _range(low: float, high: float, interval: float) -> NDArray[Any]:
 
 
 def _connect(at: NDArray[Any], deltas: NDArray[np.float64], interval: float) -> Any:
-    """The distribution on the grid points at * interval that has these deltas on the grid, and no smaller deltas between."""
+    """The loss distribution on the points at * interval that has these deltas there, and no smaller deltas than the true ones
+    between.
+    """
     deltas = np.minimum.accumulate(np.clip(deltas, 0, 1))
     if at.shape[0] == at[-1] - at[0] + 1 > 1:
         return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, int(at[0]), int(at[-1]), deltas)
@@ -216,9 +218,10 @@ def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, interval: floa
 
 
 def _amplified(remove: Profile, add: Profile, top: float, rate: float, interval: float) -> Any:
-    """A dominating pair (P, Q) on a secret sample: ((1-q) Q + q P, Q), and the same pair in the other order.
+    """The loss distributions of a mechanism with the dominating pair (P, Q) on a secret sample with probability q = `rate`: those
+    of ((1-q) Q + q P, Q), and of the same pair in the other order.
 
-    remove, add: delta of (P, Q) and of (Q, P). top: the largest loss of either.
+    remove, add: delta as a function of epsilon for (P, Q) and for (Q, P). top: the largest loss of either order.
     """
     at = _range(math.log1p(-rate), math.log1p(rate * math.expm1(min(top, 700.0))), interval)
     up, down = at * interval, -at[::-1] * interval
@@ -239,9 +242,10 @@ def profile(pmf: Any, at: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def knots(pmf: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The grid of losses (ascending) and delta at each; delta is linear in e^epsilon in between, constant after the last.
+    """The losses on the grid, ascending, and delta at each. Between them delta is linear in e^epsilon; after the last it is
+    constant.
 
-    dp_accounting's get_delta_for_epsilon gives the same numbers in a Python loop; this function computes them with arrays.
+    dp_accounting's get_delta_for_epsilon computes the same numbers in a Python loop; this function uses arrays.
     """
     dense = pmf.to_dense_pmf()
     probs = np.maximum(dense._probs, 0)
@@ -254,14 +258,16 @@ def knots(pmf: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def _discounted(probs: NDArray[np.float64], step: float) -> NDArray[np.float64]:
-    """r_i = probs_i + step * r_{i+1}."""
+    """The solution r of r_i = probs_i + step * r_{i+1}."""
     from scipy.signal import lfilter
 
     return np.asarray(lfilter([1.0], [1.0, -step], probs[::-1])[::-1], dtype=np.float64)
 
 
 def between(losses: NDArray[np.float64], deltas: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Interpolates delta linearly in e^epsilon; below the first loss, 1 - delta is proportional to e^epsilon."""
+    """delta at the epsilons `at`, by linear interpolation in e^epsilon. Below the first loss, 1 - delta is proportional to
+    e^epsilon.
+    """
     if losses.shape[0] == 1:
         inside = np.full(at.shape, deltas[0])
     else:

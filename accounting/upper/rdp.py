@@ -1,4 +1,4 @@
-"""Renyi-divergence curves of ledgers: by dp_accounting for the events that it supports, else in closed form."""
+"""Renyi-divergence curves of ledgers, by dp_accounting where it supports the event, else in closed form."""
 
 from __future__ import annotations
 
@@ -28,20 +28,24 @@ def epsilon(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REM
     """The epsilon (nats) at `delta` that follows from the ledger's RDP curve, by dp_accounting's conversion.
 
     The result is an upper bound. It is usually 5 to 15 % too large, and more if different mechanisms share a sample. Raises
-    Unsupported.
+    Unsupported as `curve`.
     """
     return best(curve(ledger, relation, orders), delta, orders)
 
 
 def best(rdp: NDArray[np.float64], delta: float, orders: tuple[float, ...] = ORDERS) -> float:
-    """The smallest epsilon over all orders: R + ln((a-1)/a) - (ln delta + ln a)/(a-1). rdp: (orders,) nats; inf is skipped."""
+    """The smallest epsilon over all orders a: R(a) + ln((a-1)/a) - (ln delta + ln a)/(a-1). rdp: R, (orders,) nats; orders with
+    inf are skipped.
+    """
     if delta <= 0 or not np.any(np.isfinite(rdp)):
         return 0.0 if np.all(rdp == 0) else math.inf
     return float(library.compute_epsilon(np.array(orders), rdp, delta)[0])
 
 
 def curve(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, orders: tuple[float, ...] = ORDERS) -> NDArray[np.float64]:
-    """The Renyi divergence (nats) of the whole ledger at every order. -> (orders,) float64. Raises Unsupported."""
+    """The Renyi divergence (nats) of the whole ledger at every order. -> (orders,) float64. Raises Unsupported for unknown
+    events.
+    """
     total = np.zeros(len(orders))
     for event, count in parts(ledger):
         total = total + count * _one(event, relation, np.array(orders))
@@ -85,8 +89,8 @@ def _library(event: DpEvent, relation: Relation, orders: NDArray[np.float64]) ->
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silences the library's log of fractional orders whose series do not converge. The library skips these orders, so its result
-    is still an upper bound.
+    """Silences the library's warnings about fractional orders whose series do not converge. The library skips these orders, so
+    its result is still an upper bound.
     """
     logger = logging.getLogger("absl")
     before = logger.level
@@ -117,16 +121,16 @@ def _discrete(p: NDArray[np.float64], q: NDArray[np.float64], orders: NDArray[np
 
 
 def _mixture(event: VisibleMixtureDpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    """ln of the mean of e^((alpha-1) R_i), divided by alpha - 1; the adversary knows the drawn mechanism."""
+    """ln of the mean of e^((a-1) R_i(a)) over the drawn mechanism i, divided by a - 1, because the adversary knows i."""
     drawn = [(e, p) for e, p in zip(event.events, event.probabilities, strict=True) if p > 0]
     terms = np.stack([math.log(p) + (orders - 1) * curve(e, relation, tuple(orders)) for e, p in drawn])
     return np.asarray(np.logaddexp.reduce(terms, axis=0) / (orders - 1), dtype=np.float64)
 
 
 def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A dominating pair (p, q) on a secret sample becomes the pair ((1-rate) q + rate p, q), in either order.
+    """A secret sample turns a dominating pair (p, q) into the pair ((1-rate) q + rate p, q), in either order.
 
-    If no dominating pair is known, the sample is treated as public, which by joint convexity costs more.
+    If no dominating pair is known, the function assumes that the adversary knows the sample, which by joint convexity costs more.
     """
     rate, inner = event.sampling_probability, event.event
     pair: FiniteDpEvent | None = None
@@ -149,8 +153,8 @@ def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, orders: NDArra
 def laplace_pair(scale: float, nodes: int = 400) -> FiniteDpEvent:
     """Laplace noise of this scale around 1 and around 0, as two finite distributions.
 
-    The loss is constant outside [0, 1]; inside, Gauss-Legendre nodes carry the mass, exact to rounding for the smooth
-    integrands that a Renyi divergence asks for.
+    The loss is constant outside [0, 1]. Inside, Gauss-Legendre nodes carry the mass, which makes Renyi divergences exact to
+    rounding, because their integrands are smooth.
     """
     x, w = gauss_legendre(nodes)
     x, w = (x + 1) / 2, w / 2

@@ -1,4 +1,4 @@
-"""The privacy profile and the trade-off curve of a ledger, which limit the error rates of any test."""
+"""The privacy profile and the trade-off curve of a ledger. They limit the error rates of every test."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ LARGEST = 700.0
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """delta as a function of epsilon, and beta as a function of alpha; the worse of both orders of a pair of neighbours.
+    """delta as a function of epsilon, and beta as a function of alpha, each for the worse of both orders of a pair of neighbours.
 
-    mu: set when the curve is exactly that of N(0, 1) against N(mu, 1); then the knots are empty.
-    knots: (k,) float64 epsilons (nats), ascending from 0. deltas: (k,) delta at each, linear in e^epsilon in between and
-    constant after the last.
+    mu: a number if the curve is exactly that of N(0, 1) against N(mu, 1), and then the knots are empty; else None. knots: (k,)
+    float64 epsilons (nats), ascending from 0. deltas: (k,) float64, delta at each knot; between the knots delta is linear in
+    e^epsilon, after the last it is constant.
     """
 
     mu: float | None
@@ -38,7 +38,7 @@ class Curve:
     deltas: NDArray[np.float64]
 
     def delta(self, epsilon: ArrayLike) -> NDArray[np.float64]:
-        """The smallest delta at each epsilon (nats, of either sign), the larger of the add and the remove direction."""
+        """The smallest delta at each epsilon (nats, of either sign), for the worse of adding and removing the unit."""
         e = np.asarray(epsilon, dtype=np.float64)
         size = np.abs(e)
         positive = delta_of(self.mu, size) if self.mu is not None else between(self.knots, self.deltas, size)
@@ -81,9 +81,8 @@ class Curve:
 def curve(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, interval: float | None = None) -> Curve:
     """The curve of a ledger, from its privacy-loss distribution, or in closed form if all parts are Gaussian.
 
-    interval: grid of the losses in nats; the default follows the ledger. The grid rounds delta up and beta down.
-    Raises Unsupported (a ValueError) if no dominating pair of distributions is known for a part of the ledger, and ValueError for
-    impossible numbers.
+    interval: grid of the losses in nats, by default that of `grid`. The grid rounds delta up and beta down. Raises Unsupported (a
+    ValueError) if no dominating pair of distributions is known for a part of the ledger, and ValueError for impossible numbers.
     """
     check_ledger(ledger)
     relation = member("relation", relation, Relation)
@@ -102,14 +101,18 @@ def curve(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, interval: f
 
 
 def gaussian(mu: float) -> Curve:
-    """N(0, 1) against N(mu, 1): Gaussian composition with mu = sqrt(count) / sigma (Dong, Roth and Su 2022). mu >= 0."""
+    """The curve of N(0, 1) against N(mu, 1). `count` Gaussian releases of sigma have mu = sqrt(count) / sigma (Dong, Roth and Su
+    2022). Raises ValueError unless mu >= 0.
+    """
     if not mu >= 0:
         raise ValueError(f"mu={mu}: must be at least 0; mu is sensitivity / noise std.")
     return Curve(float(mu), np.zeros(0), np.zeros(0))
 
 
 def gaussian_curve(claim: Claim) -> Curve:
-    """The curve of the Gaussian mechanism that just meets a claim. Raises ValueError for delta = 0, which none meets."""
+    """The curve of the Gaussian mechanism that just satisfies a claim. Raises ValueError for a finite epsilon with delta = 0,
+    which no Gaussian mechanism satisfies.
+    """
     check_claim(claim)
     if claim.delta == 0 and claim.epsilon < math.inf:
         way = "Claim a delta above 0, or use curve(PureDpEvent(epsilon))."
@@ -118,12 +121,14 @@ def gaussian_curve(claim: Claim) -> Curve:
 
 
 def pure(epsilon: float) -> Curve:
-    """The curve of epsilon-DP: randomised response. epsilon: nats, at least 0."""
+    """The curve of epsilon-DP, that of randomised response. epsilon: nats. Raises ValueError unless epsilon >= 0."""
     return approximate(epsilon, 0.0)
 
 
 def approximate(epsilon: float, delta: float) -> Curve:
-    """The curve of (epsilon, delta)-DP: full disclosure with probability delta, else randomised response."""
+    """The curve of (epsilon, delta)-DP, that of full disclosure with probability delta and else randomised response. Raises
+    ValueError unless epsilon >= 0 and delta is in [0, 1].
+    """
     if not epsilon >= 0 or not 0 <= delta <= 1:
         raise ValueError(f"epsilon={epsilon}, delta={delta}: need epsilon >= 0 and delta in [0, 1].")
     at = np.array([0.0]) if epsilon == 0 else np.array([0.0, min(epsilon, LARGEST)])

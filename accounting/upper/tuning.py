@@ -23,14 +23,14 @@ SELECTIONS: dict[str, float | None] = {
 def tuned(ledger: DpEvent, over: float, selection: str = "fixed") -> DpEvent:
     """The ledger of the best of several trainings, each of which runs `ledger` with different hyper-parameters.
 
-    over: the number of trainings, a whole number if selection is "fixed", otherwise the mean of a random number that nobody
-    sees. The hyper-parameters must be drawn from a public list, and the score that chooses must be computed from the releases. A
-    score on private validation data is a further release, which `ledger` must contain.
+    over: the number of trainings if selection is "fixed", otherwise the mean of a random number that the adversary does not see.
+    The hyper-parameters must be drawn from a public list, and the score by which the best is chosen must be computed from the
+    releases. A score on private validation data is a further release, which `ledger` must contain.
 
-    fixed: all trainings compose. No smaller bound holds for every mechanism: suppose that the worse of two outcomes has the
-    likelihood ratio e^epsilon. The best of k trainings is this outcome only if all k have it, so its ratio is e^(k epsilon). For
-    the other selections see `selected`. Raises ValueError for over < 1, a fixed number that is no whole number, and an unknown
-    selection.
+    With "fixed", all trainings compose. No smaller bound holds for every mechanism: suppose that the worse of two outcomes has
+    the likelihood ratio e^epsilon. The best of k trainings has this outcome only if all k have it, so its ratio is e^(k epsilon).
+    `selected` describes the other selections. Raises ValueError for over < 1, for a fixed number that is no whole number, and for
+    an unknown selection.
     """
     if selection not in SELECTIONS:
         raise ValueError(f"selection={selection!r}: must be one of {', '.join(SELECTIONS)}.")
@@ -52,26 +52,25 @@ def selected(
     rdp: R(a) of one training. delta_of_one: its delta at epsilon = ln(1 + 1/(a-1)), for Poisson. Papernot and Steinke,
     "Hyperparameter Tuning with Renyi Differential Privacy" (ICLR 2022), for a > 1:
 
-    - Truncated negative binomial of shape s and parameter g (theorem 2), P(K=k) proportional to (1-g)^k C(k+s-1, k), k >= 1:
-      R(a) + ln(mean)/(a-1) + (1+s) min over b >= 1 of [(1 - 1/b) R(b) + ln(1/g)/b].
-      s = 1 is the geometric distribution with mean 1/g: stop after each training with chance g (Liu and Talwar 2019, whose
-      3 epsilon for a pure mechanism is the limit (2+s) epsilon of this bound). s = 0 is the logarithmic distribution, with
-      mean (1/g - 1)/ln(1/g) and the limit 2 epsilon.
-    - Poisson (theorem 6), K = 0 included, where nothing is released: R(a) + mean delta_of_one(a) + ln(mean)/(a-1).
+    - Truncated negative binomial of shape s and parameter g (theorem 2), P(K=k) proportional to (1-g)^k C(k+s-1, k), k >= 1: R(a)
+      + ln(mean)/(a-1) + (1+s) min over b >= 1 of [(1 - 1/b) R(b) + ln(1/g)/b]. For a pure mechanism the limit of this bound is
+      (2+s) epsilon. s = 1 is the geometric distribution with mean 1/g: stop after each training with probability g; the limit 3
+      epsilon is that of Liu and Talwar 2019. s = 0 is the logarithmic distribution with mean (1/g - 1)/ln(1/g).
+    - Poisson (theorem 6), where K = 0 is possible and releases nothing: R(a) + mean delta_of_one(a) + ln(mean)/(a-1).
     """
     if math.isinf(shape):
         return rdp + mean * delta_of_one + math.log(mean) / (orders - 1)
     stop = stopping(mean, shape)
     choice = (1 + shape) * np.min((1 - 1 / orders) * rdp + math.log(1 / stop) / orders)
     raised = rdp + math.log(mean) / (orders - 1) + choice
-    return np.asarray(np.minimum.accumulate(raised[::-1])[::-1], dtype=np.float64)  # a divergence grows with its order
+    return np.asarray(np.minimum.accumulate(raised[::-1])[::-1], dtype=np.float64)  # divergences grow with the order
 
 
 def stopping(mean: float, shape: float) -> float:
     """The parameter g in (0, 1] of the truncated negative binomial distribution with this mean and shape, by bisection.
 
     mean(g) = s (1/g - 1)/(1 - g^s), and (1/g - 1)/ln(1/g) for s = 0. The result is rounded down, which raises the bound on
-    epsilon.
+    epsilon, so the bound stays valid.
     """
     if mean == 1:
         return 1.0

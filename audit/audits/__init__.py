@@ -1,1 +1,1 @@
-"""The audits. Each turns the releases of a model into lower bounds on epsilon, or states why it cannot."""
+"""The audits. Each computes lower bounds on epsilon from a model, or states why it cannot."""

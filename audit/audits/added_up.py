@@ -1,4 +1,4 @@
-"""Adds up how far one node moves the means of all releases of a run, and compares the sum with the noise.
+"""Adds up how far one node moves the means of all releases of a run, and compares the total with the noise.
 
 The audit computes the moves exactly, along released histories. The residuals of all releases prove an upper bound on the noise.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
 
 NAME = "added-up"
-HISTORIES = 3
+HISTORIES = 3  # number of recorded runs, with different seeds
 
 
 def refuses(case: Case) -> str | None:
@@ -51,15 +51,15 @@ def refuses(case: Case) -> str | None:
 
 
 def _sampled(case: Case) -> bool:
-    """Whether the ledger has mechanisms on secret samples."""
+    """Whether the ledger has other mechanisms than Gaussians on all records, such as Gaussians on secret samples."""
     return gaussian_mu(case.model.ledger) is None
 
 
 def _obstacle(case: Case) -> str | None:
-    """Why the moves do not determine the epsilon of the composition.
+    """Why the moves do not determine the epsilon of the composition, or None if they do.
 
-    None if all mechanisms are Gaussian, on all records or on samples for which each node has an independent coin of known
-    probability.
+    They do if all mechanisms are Gaussian on all records. They also do if some are Gaussian on samples, each node joins a sample
+    by an independent coin of known probability, and the canary's clipped gradient can be computed alone.
     """
     model = case.model
     if not _sampled(case):
@@ -75,17 +75,17 @@ def _obstacle(case: Case) -> str | None:
 
 
 def _rate(case: Case) -> float:
-    """The probability that a node is in a sample; 0 if the model does not draw samples by an independent coin for each node."""
+    """The probability that a node is in a sample; 0 if the model does not draw an independent coin for each node."""
     model: Any = case.model
     return float(model.inclusion_chance or 0.0)
 
 
 def crafted(case: Case, graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
-    """A graph that the adversary chooses, and the canary node, as (1,).
+    """A graph that the adversary chooses, and the id of the canary node, (1,).
 
-    Without sampling, the canary is a hub that is joined to all training nodes, and there are no other edges. With sampling, it is
-    the centre of a star with as many leaves as the degree bound allows. It is then the only training node, so no other gradient
-    is added to its gradient.
+    Without sampling, the canary is a hub that is joined to all training nodes, and there are no other edges. With sampling, the
+    canary is the centre of a star with as many leaves as the degree bound allows, or with one leaf if there is no bound. It is
+    then the only training node, so no other gradient is added to its gradient.
     """
     bare = dataclasses.replace(graph, edges=graph.edges[:, :0])
     if not _sampled(case):
@@ -98,11 +98,12 @@ def crafted(case: Case, graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
 
 
 def add_up(setting: Setting) -> Outcome:
-    """Records a run on a crafted graph, and repeats it without the canary. Every noisy value is made the same as before.
+    """Records HISTORIES runs on a crafted graph, and repeats each without the canary. The repetition gets the noisy values of the
+    recorded run.
 
     Therefore the move of each mean is exact, and a noisy value minus its mean is the noise. A mechanism on samples moves only if
-    the canary is in the sample, so another repetition forces the canary into each sample. Rows that the model does not release
-    are left out.
+    the canary is in the sample, so another repetition forces the canary into each sample. The moves do not count rows that the
+    model does not release.
     """
     case, model = setting.case, keeping(setting.case.model, offered(setting.case.model))
     wider, canary = crafted(case, setting.graph)
@@ -139,8 +140,9 @@ def add_up(setting: Setting) -> Outcome:
 
 
 def squared(run: Record, other: Record, hidden: Nodes, nodes: int) -> dict[str, list[float]]:
-    """Purpose of a release -> the squared move of each of its means, in noise sds. hidden: nodes whose rows are not released;
-    these rows are left out.
+    """Name of a mechanism -> the squared moves of its means, in squared noise sds, one for each time that it ran.
+
+    hidden: nodes whose rows are not released; these rows do not count.
     """
     found: dict[str, list[float]] = defaultdict(list)
     for before, after in zip(run.releases, other.releases, strict=True):

@@ -1,5 +1,5 @@
-"""Lower bounds from posteriors alone. One audit tests canary edges in a crafted graph; the other tests one run in which many
-units have coins.
+"""Two audits that read posteriors alone. One tests canary edges in a crafted graph. The other tests a single training, in which
+many units have coins.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ COINS = 1000  # largest number of units with a coin in the one-run audit
 
 
 def ledger_curve(case: Case) -> Curve | None:
-    """The trade-off curve of the model's own ledger, or None if it has none."""
+    """The trade-off curve of the model's ledger, or None if this curve cannot be computed."""
     try:
         return curve(case.model.ledger)
     except (Unsupported, ValueError):
@@ -57,13 +57,13 @@ def refuses_canaries(case: Case) -> str | None:
 
 
 def aligned_canaries(setting: Setting) -> Outcome:
-    """Tests canary edges in a graph that the adversary chooses. Scores come from the posteriors of the canaries' ends.
+    """Tests canary edges in a graph that the adversary chooses. The posteriors of a canary's ends give its score.
 
-    Two tests count correct guesses. The first assumes the ledger's trade-off curve. Given the trained classifier, the canaries
-    are independent trials, and each satisfies the curve. If the trials have different error rates, the number of errors varies
-    less than a binomial number (Hoeffding 1956). The first test needs canaries that share nothing but the classifier. If correct
-    guesses cluster in some trainings, its bound is withdrawn. The second test assumes no shape: Steinke et al. (2023) bound the
-    number of correct guesses among the most certain ones, for every mechanism and under any dependence.
+    Two tests count correct guesses. The test of Steinke et al. (2023) assumes no shape: it bounds the number of correct guesses
+    among the most certain ones, for every mechanism and under any dependence. The other test assumes the ledger's trade-off
+    curve, and canaries that share nothing but the classifier. Given the trained classifier, they are then independent trials that
+    satisfy the curve. If trials have different error rates, the number of errors varies less than a binomial number (Hoeffding
+    1956). If correct guesses cluster in some trainings, the second bound is withdrawn.
     """
     made = crafted(CANARIES)
     if setting.minutes is not None:
@@ -75,14 +75,14 @@ def aligned_canaries(setting: Setting) -> Outcome:
 
 
 def play(setting: Setting, made: Crafted, rounds: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Scores and bits, (rounds, canaries) each, of the first `rounds` trainings of this setting."""
+    """The scores and bits, (rounds, canaries) each, of the first `rounds` trainings of this setting."""
     game = canary_game(setting.case, made, setting.key.fold("game"))
     seen = setting.store.fit(keeping(setting.case.model, ("posteriors",)), game, rounds)
     return canary_scores(seen, made), seen.bits
 
 
 def both_tests(setting: Setting, scores: NDArray[np.float64], bits: NDArray[np.bool_], alpha: float) -> list[Bound]:
-    """Both tests, each at level alpha: the test that assumes no shape, and the test of the ledger's curve if it has one."""
+    """The bounds at level alpha: first without an assumed shape, then by the ledger's curve if this curve can be computed."""
     case, shaped = setting.case, ledger_curve(setting.case)
     named: dict[str, Any] = {"attack": "aligned-canary", "audit": "blackbox"}
     found = [steinke(scores, bits, case.claim, alpha, seed=setting.key.fold("coin").seed, **named)]
@@ -93,11 +93,11 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
     """Doubles the rounds until a test refutes the claim, a violation by `setting.notices` would be detected, or time is up.
 
     Stage j tests all rounds so far at level alpha / (j (j + 1)). These levels add up to at most alpha over any number of stages,
-    so the bounds hold for every stopping rule (a union bound). Each test keeps its largest bound of all stages, unless a check of
-    the last stage fails.
+    so the bounds hold for every stopping rule (a union bound). Each test keeps its largest bound. If a check fails at a stage,
+    the test loses its bounds of this and all earlier stages.
 
-    The audit estimates the detectable violation from the share of correct guesses. This estimate decides only when to stop; no
-    bound depends on it.
+    The audit estimates the detectable violation from the share of correct guesses. This estimate only decides when to stop, so no
+    bound depends on it. played: maps a number of rounds to scores and bits, (rounds, canaries) each.
     """
     limit, started, rounds, stage = most_right(setting.case), time.monotonic(), setting.rounds, 1
     best: list[Bound] = []
@@ -123,13 +123,13 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
 
 
 def of_all(bound: Bound, share: float, alpha: float) -> Bound:
-    """Converts the bound of a stage, which spent `share` of alpha, into a bound of the whole audit at level alpha."""
+    """The bound of a stage, which spent `share` of alpha, as a bound of the whole audit at level alpha."""
     return dataclasses.replace(bound, alpha=alpha, p_value=None if bound.p_value is None else min(1.0, bound.p_value / share))
 
 
 def most_right(case: Case) -> float:
-    """The largest probability of a correct guess that the claim allows: under the claim's Gaussian curve if the ledger is
-    Gaussian, else for any mechanism.
+    """The largest probability of a correct guess that the claim allows: for a Gaussian mechanism if the ledger is Gaussian, else
+    for any mechanism.
     """
     shaped = ledger_curve(case)
     if shaped is not None and shaped.mu is not None:
@@ -138,17 +138,17 @@ def most_right(case: Case) -> float:
 
 
 def canary_game(case: Case, made: Crafted, key: Key) -> Game:
-    """A game with a coin for every canary. The releases hold the rows of the canaries' ends and of the reference nodes."""
+    """The game with a coin for every canary. The releases hold the rows of the canaries' ends and of the reference ends."""
     union = case.counted(made.graph)
     watch = np.unique(np.concatenate([made.bare.ravel(), made.joined.ravel(), union.edges[:, made.canaries].ravel()]))
     return Game(union, "edge", made.canaries, key, watch=watch)
 
 
 def canary_scores(seen: Seen, made: Crafted) -> NDArray[np.float64]:
-    """(runs, canaries): log-likelihood ratios of the posteriors at the ends of each canary. For directed edges, only the
+    """(runs, canaries) float64: log-likelihood ratios of the posteriors at the ends of each canary. For directed edges, only the
     receiving end counts.
 
-    Each run's reference nodes fit the discriminant of that run, so the score does not use the bits.
+    In each run, the reference ends alone determine how posteriors become a score, so the score does not use the bits.
     """
     scores = np.zeros(seen.bits.shape)
     for side in (1,) if seen.challenge.known.directed else (0, 1):
@@ -158,9 +158,7 @@ def canary_scores(seen: Seen, made: Crafted) -> NDArray[np.float64]:
 
 
 def odds(seen: Seen, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(runs, nodes, classes - 1): log-odds of each class against the first class. Log-odds do not saturate, as
-    probabilities do.
-    """
+    """(runs, nodes, classes - 1): log-odds of each class against the first. Unlike probabilities, log-odds do not saturate."""
     log_p = logs(seen.release, nodes)
     return log_p[..., 1:] - log_p[..., :1]
 
@@ -177,7 +175,8 @@ def refuses_coins(case: Case) -> str | None:
 def one_run(setting: Setting) -> Outcome:
     """Guesses the coins of up to COINS units from the posteriors of a single training.
 
-    The first bound holds for any mechanism and any dependence. The second assumes the ledger's trade-off curve.
+    The first bound holds for any mechanism and any dependence. The second assumes the ledger's trade-off curve. Raises ValueError
+    if fewer than two units could have a coin.
     """
     case, key = setting.case, setting.key
     node = case.claim.unit is Unit.NODE

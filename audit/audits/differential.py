@@ -1,4 +1,4 @@
-"""Compares a recorded training with its ledger: number of mechanisms, samples, size of the noise, effect of one secret."""
+"""Compares a recorded training with its ledger: number of mechanisms, samples, size of the noise, and effect of one secret."""
 
 from __future__ import annotations
 
@@ -53,13 +53,17 @@ def refuses(case: Case) -> str | None:
 
 
 def differential(setting: Setting) -> Outcome:
-    """Records one run, and repeats it without some edges or nodes. Every noisy value is made the same as before.
+    """Records one run of a built-in model, and repeats it without some edges or nodes. The repetition gets the noisy values of
+    the recorded run.
 
-    In the repetition, no other released value may change, and every sum may move at most by the sensitivity that the ledger's
-    noise covers. The run may have no more mechanisms than the ledger composes. Every number drawn as noise must be in one
-    release. These checks are computations. In addition, exact tests at level alpha in total compare the samples with independent
-    coins, and the size of the noise with its stated scale. The audit always runs on the CPU. An accelerator may add in another
-    order each time, and then no run can be repeated.
+    In the repetition, nothing else that is released may change, and every sum may move at most by the sensitivity that the
+    ledger's noise covers. The run may have no more mechanisms than the ledger composes, must draw exactly as many noise numbers
+    as it releases noisy numbers, and must not draw the same noise twice. These checks are computations. Exact tests, at level
+    alpha in total, compare the samples with independent coins, and the size of the noise with its stated scale. For a claim about
+    features, the audit only checks that one user's features change no report of other users.
+
+    Programs and users' models have audits of their own, `of_program` and `of_own_model`. The audit always runs on the CPU: an
+    accelerator may add numbers in another order each time, and then no run can be repeated.
     """
     case = setting.case
     if isinstance(case.model, External):
@@ -90,8 +94,8 @@ def differential(setting: Setting) -> Outcome:
 def of_own_model(setting: Setting) -> Outcome:
     """Audits a user's model by its recorded draws: first the noise on its release, then the mechanisms within its run.
 
-    The bound from the mechanisms counts only if it refutes the claim, or if it covers arrays about which the release alone allows
-    no conclusion.
+    The bound from the mechanisms counts only if it refutes the claim, or if it covers an array about which the first part of the
+    audit concludes nothing.
     """
     case, union = setting.case, setting.case.counted(setting.graph)
     within = followed(case, union, setting.key)
@@ -115,8 +119,10 @@ def of_own_model(setting: Setting) -> Outcome:
 
 
 def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str]:
-    """Two results: the contradictions between the run and the ledger, with the epsilon of the counted mechanisms; and the counts
-    in words.
+    """The contradictions between the numbers of mechanisms in the run and in the ledger, and these numbers in words.
+
+    If the run has more mechanisms, or no samples although the ledger charges for them, the last contradiction also states the
+    epsilon of the mechanisms that were run.
     """
     plain, steps = executed(record, ledger)
     told = f"{plain} mechanisms and {steps} on samples were run, the ledger composes {ledger.plain} and {ledger.steps}"
@@ -138,10 +144,10 @@ def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str
 
 
 def executed(record: Record, ledger: Charged) -> tuple[int, int]:
-    """The numbers of mechanisms on all records and on samples.
+    """The number of mechanisms on all records, and the number of mechanisms on samples.
 
-    If the ledger claims no amplification, mechanisms on samples count as mechanisms on all records. The function then counts, for
-    each record, the batches that contain it, and uses the largest count.
+    If the ledger claims no amplification, mechanisms on samples count as mechanisms on all records. Their number is then the
+    largest number of batches that contain one record.
     """
     plain = steps = 0
     for purpose in dict.fromkeys(r.purpose for r in record.releases):
@@ -156,8 +162,8 @@ def executed(record: Record, ledger: Charged) -> tuple[int, int]:
 
 
 def repeated_draws(first: Record, second: Record) -> Iterator[str]:
-    """Yields a contradiction if two draws begin with the same eight numbers. Eight normal numbers are practically never equal by
-    chance.
+    """Yields a contradiction if two draws, of one run or of two runs with different seeds, begin with the same eight numbers.
+    Chance practically never repeats eight normal numbers.
     """
     one, other = ([start.tobytes() for _, start in r.draws if start.size == 8] for r in (first, second))
     if set(one) & set(other):
@@ -167,8 +173,8 @@ def repeated_draws(first: Record, second: Record) -> Iterator[str]:
 
 
 def noises(records: Sequence[Record]) -> Iterator[tuple[NDArray[np.float64], int]]:
-    """Yields for each purpose the noise of all runs, in units of the stated scale, and the order of its norm: 1 for Laplace, 2
-    for Gaussian noise.
+    """Yields, for the mechanisms of each purpose, their noise in all runs, (n,) in units of the stated scale, and the order of
+    its norm: 1 for Laplace noise, 2 for Gaussian noise.
     """
     for purpose in dict.fromkeys(r.purpose for record in records for r in record.releases):
         told = [r for record in records for r in record.releases if r.purpose == purpose]
@@ -176,15 +182,15 @@ def noises(records: Sequence[Record]) -> Iterator[tuple[NDArray[np.float64], int
 
 
 def noise_p_values(*records: Record) -> Iterator[float]:
-    """For each purpose, the exact p-value of "its noise is not smaller than stated": sums of squares or of absolute values have a
-    gamma distribution.
+    """Yields, for each purpose, the exact p-value of the hypothesis that its noise has at least the stated scale. The sum of
+    the squares (Gaussian) or of the absolute values (Laplace) has a gamma distribution.
     """
     for noise, order in noises(records):
         yield float(gammainc(noise.size / order, (np.abs(noise) ** order).sum() / order))
 
 
 def sample_p_values(first: Record, second: Record, ledger: Charged) -> Iterator[float]:
-    """Exact p-values of the draws that chose the samples of two runs, for purposes with a sampling rate below 1 in the ledger."""
+    """Yields exact p-values of the coins that chose the samples of two runs, where the ledger has a sampling rate below 1."""
     for record in (first, second):
         for purpose, batches in record.samples.items():
             rate = ledger.rate if any(r.purpose == purpose for r in record.releases) else ledger.whole
@@ -193,10 +199,11 @@ def sample_p_values(first: Record, second: Record, ledger: Charged) -> Iterator[
 
 
 def smallest_noticed(records: Sequence[Record], strongest: float, alpha: float) -> float:
-    """The smallest detectable violation, as a factor of the noise.
+    """The smallest detectable violation, as the factor by which the noise is too small. Infinity if no secret moves a mechanism.
 
-    It is the factor that the noise test detects at the worst purpose, divided by the smaller of 1 and `strongest`. strongest: the
-    largest move by one secret, divided by the move that the ledger covers.
+    The noise test detects a factor for each purpose with 90 % power. The result is the largest of these factors, divided by the
+    smaller of 1 and `strongest`. strongest: the largest move by one secret, divided by the move that the ledger covers. alpha:
+    the level of one p-value.
     """
     if not strongest > 0:
         return math.inf
@@ -210,8 +217,8 @@ def smallest_noticed(records: Sequence[Record], strongest: float, alpha: float) 
 def exactly(faults: list[str], method: str) -> Bound:
     """The bound from the checks that are computations.
 
-    A contradiction refutes the ledger, but the lower bound is 0, because the epsilon of the corrected counts is an upper bound on
-    the leakage.
+    A contradiction refutes the ledger. But the lower bound is 0, because an accountant computes from the corrected counts only an
+    upper bound on epsilon.
     """
     text = "; ".join(dict.fromkeys(faults)) or method
     bound = Bound(0.0, 0.0, "exact", text, (1, 1), bool(faults), None, math.inf, math.inf, "listening", NAME, against="ledger")
@@ -219,7 +226,7 @@ def exactly(faults: list[str], method: str) -> Bound:
 
 
 def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> Bound:
-    """The bound of the statistical tests, Bonferroni over all of them. A p-value of NaN counts as 0."""
+    """The bound from the statistical tests, with a Bonferroni correction. A p-value of NaN counts as 0."""
     p_value = min(1.0, len(p_values) * min(0.0 if math.isnan(p) else p for p in p_values))
     refuted, reach = p_value < alpha, worth(case, notices)
     method = "samples or noise contradict the ledger" if refuted else "exact tests of samples and noise"
@@ -228,8 +235,8 @@ def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> B
 
 
 def worth(case: Case, factor: float) -> float:
-    """The true epsilon if all noise is too small by this factor. For a ledger without a trade-off curve, the function assumes
-    that epsilon is proportional to the factor.
+    """The true epsilon, at least the claimed one, if all noise is too small by this factor. For a ledger without a trade-off
+    curve, the function assumes that epsilon is proportional to the factor.
     """
     if math.isinf(factor):
         return math.inf

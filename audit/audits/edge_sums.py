@@ -1,4 +1,4 @@
-"""The audits game and residual on released sums, for claims about edges."""
+"""The audits `game` and `residual` on released sums, for claims about edges."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-CANARIES = 1000  # largest number of canaries in one run; no two of them move the same row
-MORE = 4  # number of pairs without an edge for each canary, if there are enough nodes; more would add little
-# share of the game's alpha that bounds the size of the noise: a small one is enough, because many residuals estimate that size
+CANARIES = 1000  # largest number of canary edges in one run; no two of them move the same row
+MORE = 4  # largest number of decoys for each canary; more would add little
+# share of the game's alpha for the bound on the size of the noise; it may be small, because there are many residuals
 NOISE_SHARE = 0.1
-# canaries of the audit residual, which uses their largest move and the residuals of all rows that no canary changes
+# number of canaries in the audit `residual`, which uses their largest move, and the residuals of all rows that none changes
 FEW = 20
 
 
@@ -47,13 +47,12 @@ def refuses(case: Case) -> str | None:
 
 
 def play_sums(setting: Setting) -> Outcome:
-    """The log-likelihood-ratio game on released aggregates, with many disjoint canary edges in every run.
+    """Plays the log-likelihood-ratio game on released aggregates, with many disjoint canary edges in every run.
 
     Given the released history, canaries that move different rows are independent trials, so the exact Gaussian test of the
-    ledger's shape applies. The size of the noise comes from the directions that no canary moves. If a check rejects independence,
-    the one-run bound of Mahloujifar et al. (2024) replaces this test, because that bound does not need independence. Pairs
-    without an edge are additional trials of world 0, the world without the canary, and cost no run. A second test assumes no
-    shape of the trade-off function.
+    ledger's shape applies. This test takes the size of the noise from the directions that no canary moves. If a check rejects
+    independence, the one-run bound of Mahloujifar et al. (2024), which needs no independence, replaces the test. Decoys (pairs
+    that no edge joins) are additional trials of world 0 and cost no run. A second test assumes no shape of the trade-off curve.
     """
     case, key, alpha = setting.case, setting.key, setting.alpha
     game = canary_game(case, setting.graph, key, CANARIES)
@@ -80,10 +79,11 @@ def play_sums(setting: Setting) -> Outcome:
 def look(
     attack: LikelihoodRatio, seen: Seen, challenge: Challenge, asked: Challenge
 ) -> tuple[tuple[NDArray[Any], ...], tuple[float, int]]:
-    """Scores the canaries in some rounds.
+    """Scores the canaries `challenge` and the decoys `asked` in some rounds.
 
-    Returns (scores of canaries, scores of pairs without an edge, bits, shifts), each (runs, c), and the sum of squares of the
-    noise with its degrees of freedom.
+    Returns four arrays and the noise. The arrays are the scores of the canaries (runs, c), the scores of the decoys (runs, d),
+    the bits (runs, c), and the shifts of the canaries' scores by their edges (runs, c). The noise is the sum of squares in the
+    directions that no canary moves, in units of the stated sd, and its degrees of freedom.
     """
     release = seen.release
     scores, decoys, shifts = attack.score(release, challenge), attack.score(release, asked), attack.shift(release, challenge)
@@ -91,7 +91,7 @@ def look(
 
 
 def strangers(challenge: Challenge, key: Key) -> NDArray[np.int64]:
-    """(c, 2): disjoint pairs of nodes that no edge joins and that no canary touches, as additional trials of world 0."""
+    """Decoys: (d, 2) int64, disjoint pairs of nodes that no edge joins and that are no ends of canaries."""
     known = challenge.known
     free = key.generator().permutation(np.setdiff1d(np.arange(known.nodes), challenge.items))
     ends = np.sort(free[: len(free) // 2 * 2].reshape(-1, 2), axis=1)
@@ -102,17 +102,18 @@ def strangers(challenge: Challenge, key: Key) -> NDArray[np.int64]:
 
 
 def sd_at_most(squares: float, freedom: int, alpha: float) -> float:
-    """An upper bound on the sd of normal noise, with probability 1 - alpha, given its sum of squares in `freedom` dimensions.
+    """An upper bound on the sd of normal noise that holds with probability 1 - alpha, from its sum of squares in `freedom`
+    dimensions.
 
-    Without noise the sum of squares consists of rounding errors and may be negative.
+    Without noise, the sum of squares consists of rounding errors and may be negative. So the bound is never below ROUNDING.
     """
     return max(ROUNDING, math.sqrt(max(squares, 0.0) / (2 * float(gammaincinv(freedom / 2, alpha)))))
 
 
 def weigh_noise(setting: Setting) -> Outcome:
-    """Bounds epsilon by a ratio: how far one canary edge moves the means in one run, over an upper bound on the noise.
+    """Bounds epsilon by a ratio: the largest move of the means by one canary edge in one run, over an upper bound on the noise.
 
-    The canary with the largest move counts. The residuals of the run prove the upper bound on the noise.
+    The residuals of the run prove the upper bound on the noise.
     """
     case = setting.case
     game, attack = canary_game(case, setting.graph, setting.key, FEW), LikelihoodRatio()
@@ -128,13 +129,13 @@ def weigh_noise(setting: Setting) -> Outcome:
 
 
 def canary_game(case: Case, graph: Graph, key: Key, limit: int) -> Game:
-    """A game in which a coin decides for each edge of a random matching, `limit` edges at most, whether it is present."""
+    """The game whose units are the edges of a random matching, at most `limit` of them."""
     union = case.counted(graph)
     return Game(union, "edge", matching(union, limit, key.fold("canaries")), key.fold("game"))
 
 
 def tradeoff(scores: NDArray[np.float64], bits: NDArray[np.bool_], case: Case) -> dict[str, Any]:
-    """Error rates of every threshold, and the curves of the claim and of the ledger, thinned for plotting."""
+    """For a plot: (false-positive, false-negative) rates of 201 thresholds, and of the curves of the ledger and of the claim."""
     ins, outs = np.sort(scores[bits]), np.sort(scores[~bits])
     cuts = np.quantile(scores, np.linspace(0, 1, 201))
     false_positive = 1 - np.searchsorted(outs, cuts) / len(outs)
@@ -149,7 +150,7 @@ def tradeoff(scores: NDArray[np.float64], bits: NDArray[np.bool_], case: Case) -
 
 
 def quantiles(residuals: NDArray[np.float64]) -> dict[str, Any]:
-    """Quantiles of the residuals, and those of the normal distribution that the ledger states, thinned for plotting."""
+    """For a plot: 161 quantiles of the residuals and of N(0, 1), the distribution of residuals if the noise is as stated."""
     from scipy.special import ndtr, ndtri
 
     edge = -float(ndtri(0.5 / residuals.size))
@@ -158,8 +159,8 @@ def quantiles(residuals: NDArray[np.float64]) -> dict[str, Any]:
 
 
 def promised(case: Case) -> Curve:
-    """The trade-off curve of the claim: that of a Gaussian mechanism if the ledger is Gaussian, else the (epsilon, delta)
-    region.
+    """The trade-off curve of the claim: that of a Gaussian mechanism if the ledger is Gaussian, else that of all mechanisms with
+    this epsilon and delta.
     """
     claim = case.claim
     if curve(case.model.ledger).mu is not None:
@@ -168,7 +169,7 @@ def promised(case: Case) -> Curve:
 
 
 def histograms(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> dict[str, Any]:
-    """Histograms of the scores in both worlds, over common bins."""
+    """For a plot: histograms of the scores in both worlds, over 60 common bins."""
     edges = np.histogram_bin_edges(scores, bins=60)
     return {
         "without the edge": [edges, np.histogram(scores[~bits], edges)[0]],

@@ -1,4 +1,4 @@
-"""The gradient canary: a game on the noisy gradient sums of DP-SGD, in the entries that only one planted node changes."""
+"""The game on gradient canaries: it reads the noisy gradient sums of DP-SGD, in entries that only one planted node changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..key import Key
 
 PLANTED = 200  # canaries in one run; each is the only node with an entry in its own column of the first layer
-DECOYS = 400  # planted nodes without a coin, which no run includes
+DECOYS = 400  # planted nodes that no run includes; they are additional trials of world 0
 SIZE = 10.0  # size of a canary's own feature: large enough for its gradient to be clipped, small enough not to be learned at once
 
 
@@ -39,13 +39,13 @@ def refuses(case: Case) -> str | None:
 
 
 def play_gradients(setting: Setting) -> Outcome:
-    """Plays runs in which a coin decides for each planted node whether it is present. Scores are log-likelihood ratios over all
+    """Plays runs in which a coin decides for each canary node whether it is present. Scores are log-likelihood ratios over all
     steps.
 
-    The adversary knows all earlier releases, and so the gradient that a canary would add to the next one. It does not know which
-    batches contain the canary. A batch contains the canary with the public probability q, so the score of a step is ln(1 - q + q
-    e^z), where z is the Gaussian log-ratio. The smallest detectable violation is that of an attack that reads only the canary's
-    own column.
+    The adversary knows all earlier releases, and so the gradient that a canary would add to the next sum. The adversary does not
+    know which batches contain the canary. A batch contains it with the public probability q, so the score of a step is
+    ln(1 - q + q e^z), where z is the Gaussian log-ratio. The attack reads only the canary's own column, and the smallest
+    detectable violation is that of this attack.
     """
     case = setting.case
     wider, items = own_features(setting.graph, PLANTED + DECOYS, SIZE)
@@ -69,8 +69,10 @@ def play_gradients(setting: Setting) -> Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Played:
-    """scores: (planted,), first those of the canaries with a coin. bits: (canaries,). moves: (steps, planted), the distance by
-    which each planted node would move its own column in each step, in noise sds. noise: the sd of the noise, in clipping norms.
+    """The result of one run, with `planted` nodes: first the canaries, then the decoys.
+
+    scores: (planted,). bits: (canaries,). moves: (steps, planted), how far each planted node would move its own column in each
+    step, in noise sds. noise: the sd of the noise, in clipping norms.
     """
 
     scores: NDArray[np.float64]
@@ -80,8 +82,8 @@ class Played:
 
 
 def play(case: Case, wider: Graph, items: NDArray[np.int64], key: Key, device: str) -> Played:
-    """One run. On full batches the scores are standardised: they are normal with standard deviation 1, however far the canary
-    moves the sum.
+    """Plays one run. On full batches the scores are standardised: they are normal with standard deviation 1, and the canary only
+    shifts their mean.
     """
     model = case.model
     assert isinstance(model, ClippedGradients)
@@ -112,24 +114,22 @@ def play(case: Case, wider: Graph, items: NDArray[np.int64], key: Key, device: s
 
 
 def chance(model: Model) -> float:
-    """The probability that a node joins a batch."""
+    """The public probability that a node joins a batch; 1 on full batches."""
     assert isinstance(model, ClippedGradients)
     assert model.inclusion_chance is not None
     return model.inclusion_chance
 
 
 def joining(graph: Graph, items: NDArray[np.int64]) -> Join:
-    """Forces the planted nodes into every batch. Their positions refer to the training nodes of the graph with all planted
-    nodes.
-    """
+    """A `Join` that forces all planted nodes into every batch that is drawn from all training nodes of the graph."""
     places = np.searchsorted(np.flatnonzero(graph.train), items)
     count = int(graph.train.sum())
     return lambda purpose, candidates: places if candidates == count else None
 
 
 def own_columns(gradient: NDArray[np.float64], dim: int, columns: NDArray[np.int64]) -> NDArray[np.float64] | None:
-    """(units, columns): the entries of a first layer's gradient, (1, …), that belong to the features `columns`; None if no layer
-    reads features.
+    """(hidden units, columns): the part of a first layer's gradient that belongs to the features `columns`; None if this is not
+    the gradient of a layer that reads the features. gradient: (1, …). dim: the number of features.
     """
     first = gradient[0]
     if first.ndim != 2 or dim not in first.shape:

@@ -1,7 +1,8 @@
 """Lower bounds on epsilon for an adversary who sees the noisy value of each mechanism within a run.
 
-The user declares only the claim. The tool records the scale of each noise. It repeats the run without one secret, and so computes
-how far each clean value moves. A clean value is a value before its noise is added.
+A mechanism is a place in the code where noise is added to a value. The value is clean before and noisy after. The tool records
+the scale of each noise, and repeats the run without one secret to compute how far each clean value moves. The user declares only
+the claim.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ if TYPE_CHECKING:
     from ..case import Case
     from ..heard.study import Shifts, Study
 
-EQUAL = 1e-2  # relative tolerance between the sizes of one move under different draws
-TRIED = 8  # largest number of uniform draws that are tried one by one
+EQUAL = 1e-2  # relative tolerance between the sizes of one move in runs with different draws
+TRIED = 8  # largest number of uniform draws that `compared` tests one by one
 NUDGE = 1e-5  # relative change of a uniform number that seldom changes the result of a comparison
 MOST = 100_000  # largest number of values of a mechanism in the test of its law
-MASKS = ("uniform", "integers")  # laws of masks: uniform numbers that are added modulo their range hide a value completely
-ROUNDED = 1e-2  # in units of the scale: if noisy values are rounded more coarsely, the law of the drawn numbers is tested instead
+MASKS = ("uniform", "integers")  # laws of masks: a uniform number that is added modulo its range hides a value completely
+ROUNDED = 1e-2  # in units of the scale: if noisy values are rounded more coarsely, `distance` tests the drawn numbers instead
 REPORTED = 1e-6  # largest rounding error of a reported value
-CELLS = 25.0  # smallest variance of a count that the normal law approximates
+CELLS = 25.0  # smallest variance of a count for which `frequencies` uses the normal approximation
 NUDGED = 1e-3  # in units of the scale: a change of noisy values that seldom changes the result of a comparison
-FEW = 0.1  # values are only compared if a tiny change affects at most this share of the numbers that a large change affects
+FEW = 0.1  # a run only compares values if a tiny change of them affects at most this share of what a large change affects
 LAWS = {"normal": "norm", "laplace": "laplace"}
 SAMPLED = (dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent)
 CHARGED = {"normal": (dp.GaussianDpEvent, *SAMPLED), "laplace": (dp.LaplaceDpEvent, *SAMPLED)}  # law -> events that charge for it
@@ -60,8 +61,10 @@ FRESH = proved(
 
 
 def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
-    """The bound from the secret with the largest move. If something that the bound needs is not known, the bound is 0, and its
-    `method` says what.
+    """The bound from the secret with the largest move.
+
+    The bound is infinite if noise that every seed repeats, or that two mechanisms share, does not hide the move. The bound is 0
+    if something that it needs is not known. In both cases its `method` says why.
     """
     if within.worst is None:
         path = not_excluded(within)
@@ -96,7 +99,7 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         reason = reason or unseen(made, first, moves, each) or compared_only(made, case, first, shifts)
     except (Incomparable, Diverged, OtherMechanisms) as found:
         reason = str(found)
-    except Exception as fault:  # a user's model may refuse other numbers with any exception
+    except Exception as fault:  # a user's model may raise any exception when it gets other numbers
         reason = f"with other draws the training ends ({type(fault).__name__}), so they may hide a secret"
     epsilon = 0.0 if reason else min(epsilons)
     conditions = (REPEATED, law_of(first), FRESH, EXACT, unhidden(made, reason), GRANTED)
@@ -118,14 +121,14 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
 
 
 def charges_for_reports(case: Case) -> bool:
-    """Whether the ledger consists of randomised response. Its proof then assumes that the adversary sees the reports."""
+    """Whether the ledger consists of randomised response only. Its proof then assumes that the adversary sees the reports."""
     events = [event for event, _ in parts(case.model.ledger)]
     return bool(events) and all(isinstance(event, dp.RandomizedResponseDpEvent) for event in events)
 
 
 def granted(case: Case, made: Study, first: History, moves: Shifts) -> Shifts:
-    """The moves that an adversary may learn. A move of a report counts only if the ledger charges for reports or a released
-    number shows it; all other moves of reports are set to 0.
+    """The moves that an adversary may learn. A move of a report counts only if the ledger charges for reports, or if a released
+    number depends on the report and on no other random number. Other moves of reports are set to 0.
     """
     if charges_for_reports(case):
         return moves
@@ -133,9 +136,9 @@ def granted(case: Case, made: Study, first: History, moves: Shifts) -> Shifts:
 
 
 def unseen(made: Study, first: History, moves: Shifts, seen: Shifts) -> str | None:
-    """Why randomised reports may hide the secret from an adversary, or None.
+    """Why randomised reports may hide the secret from an adversary, or None if they do not.
 
-    moves: all moves. seen: the moves that an adversary may learn.
+    moves: all moves. seen: the moves that an adversary may learn, from `granted`.
     """
     triples = list(zip(first.meetings, moves, seen, strict=True))
     lost = next((m for m, by, left in triples if m.law == REPORT and m.size(by) > NOTHING and not np.any(left)), None)
@@ -152,7 +155,7 @@ def unseen(made: Study, first: History, moves: Shifts, seen: Shifts) -> str | No
 
 def independent(made: Study, first: History, still: Sequence[int], noisy: Sequence[int]) -> bool:
     """Whether other values of the reports `still` leave all clean values of the mechanisms `noisy` unchanged. If so, these
-    reports cannot hide a move.
+    reports cannot hide a move. still, noisy: positions of mechanisms in the run.
     """
     for half in (False, True):
         other = repeated(made, first, {i: elsewhere(first.meetings[i], i, half) for i in still})
@@ -162,7 +165,7 @@ def independent(made: Study, first: History, still: Sequence[int], noisy: Sequen
 
 
 def same_entries(first: History, moves: Shifts, others: Shifts) -> Shifts:
-    """The moves `others`, set to 0 at each mechanism, and at each entry of a report, whose move in `moves` is 0."""
+    """The moves `others`. They are set to 0 for each mechanism, and for each entry of a report, whose move in `moves` is 0."""
     return tuple(
         np.where(np.any(by, axis=-1, keepdims=True) if m.law == REPORT else np.any(by), other, 0.0)
         for m, by, other in zip(first.meetings, moves, others, strict=True)
@@ -170,12 +173,12 @@ def same_entries(first: History, moves: Shifts, others: Shifts) -> Shifts:
 
 
 def compared_only(made: Study, case: Case, first: History, shifts: Shifts) -> str | None:
-    """Why an adversary may see less than the noisy values that the secret moves, or None.
+    """Why an adversary may see less than the noisy values that the secret moves, or None if the adversary sees them.
 
     A run may use noisy values for comparisons only, as report-noisy-max and the sparse vector technique do. The proofs of these
-    mechanisms do not release the noisy values, so the epsilon of the noisy values does not refute them. The test looks for values
-    that can change a little without an effect. If the ledger charges for noise of their law, its proof grants the noisy values to
-    the adversary, and they are not tested.
+    mechanisms do not release the noisy values, so the epsilon of the noisy values does not refute them. The function looks for
+    noisy values whose tiny changes have little effect. It skips the values of a mechanism if the ledger charges for noise of this
+    law: the ledger's proof then grants the noisy values to the adversary.
     """
     events = [event for event, _ in parts(case.model.ledger)]
     moved = [i for i, (m, by) in enumerate(zip(first.meetings, shifts, strict=True)) if m.law in CHARGED and m.size(by) > NOTHING]
@@ -191,8 +194,8 @@ def compared_only(made: Study, case: Case, first: History, shifts: Shifts) -> st
 
 
 def changes(made: Study, first: History, instead: Mapping[int, Meeting]) -> int | None:
-    """How many released numbers and clean values change if some mechanisms give other noisy values; None if the run cannot be
-    repeated.
+    """How many released numbers and clean values change if some mechanisms give other noisy values; None if the run cannot go on
+    with these values. instead: position of a mechanism -> the mechanism with its other noisy value.
     """
     other = repeated(made, first, instead)
     if other is None:
@@ -203,15 +206,13 @@ def changes(made: Study, first: History, instead: Mapping[int, Meeting]) -> int 
 
 
 def not_excluded(within: Inside) -> str:
-    """Why a path past the noise is not excluded; "" if the repetitions without one secret and without many secrets showed
-    none.
-    """
+    """Why a path past the noise is not excluded; "" if all repetitions, without one secret and without many, showed no path."""
     together = "" if within.together else "the training fails when many secrets are removed at once"
     return next(iter(within.past.values()), "") or next(iter(within.doubts), "") or together
 
 
 def paths_to(within: Inside, arrays: Sequence[str]) -> dict[str, str]:
-    """Array -> why a path past the noise to it is not excluded. Empty if all paths are excluded."""
+    """Array -> why a path past the noise to this array is not excluded. Empty if all paths are excluded."""
     path = not_excluded(within)
     return {array: within.past.get(array, path) for array in arrays} if path else {}
 
@@ -219,8 +220,8 @@ def paths_to(within: Inside, arrays: Sequence[str]) -> dict[str, str]:
 def used(made: Study, first: History, within: Inside) -> Shifts:
     """The moves of the worst secret, set to 0 for mechanisms that the run does not read.
 
-    If the run has more than EACH mechanisms, this function tests those that move: one by one if they are at most EACH, else
-    together. Otherwise the moves already have these zeros.
+    If the run has at most EACH mechanisms, `within` already has these zeros. Otherwise this function tests the mechanisms that
+    move: one by one if there are at most EACH of them, else together.
     """
     moved = [i for i, by in enumerate(within.shifts) if np.abs(by).max(initial=0) > NOTHING]
     if len(first.meetings) <= EACH:
@@ -230,8 +231,8 @@ def used(made: Study, first: History, within: Inside) -> Shifts:
 
 
 def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iterator[str]:
-    """Yields sentences about mechanisms whose mean the secret moves and whose noise does not hide this move. Either every seed
-    draws the same noise, or two mechanisms share it.
+    """Yields a sentence for each mechanism whose mean the secret moves and whose noise does not hide this move, because every
+    seed draws the same noise or because another mechanism uses it too.
     """
     places = {id(draw): at for at, draw in enumerate(run.play.draws)}
     for i, (meeting, by) in enumerate(zip(run.meetings, shifts, strict=True)):
@@ -247,11 +248,11 @@ def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iter
 
 
 def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | None:
-    """Why a draw that is not noise may hide the move, or None.
+    """Why a draw that is not noise may hide the move, or None if no draw does.
 
-    A draw may hide the move if it is a coin that changes a clean value, or if it changes how far the secret moves a clean value.
-    A mask of uniform numbers may hide it too. Samples and shuffles hide moves: a claim may rely on their amplification, and then
-    its epsilon is smaller than that of the composition. differs: whether the move has another size with another seed.
+    A draw may hide the move if it is a coin that changes a clean value, if it changes how far the secret moves a clean value, or
+    if it is a mask of uniform numbers. Samples and shuffles are such draws: a claim may rely on their amplification, and then its
+    epsilon is smaller than that of the composition. differs: whether the move has another size with another seed.
     """
     free = free_draws(made, first)
     moved_laws = {m.law for m, by in zip(first.meetings, within.shifts, strict=True) if m.size(by) > NOTHING}
@@ -286,15 +287,15 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
 
 
 def lines(first: History, draws: Sequence[int]) -> str:
-    """The lines of code of some draws, each once."""
+    """The lines of code of the draws at these positions, each line once, in words."""
     return ", ".join(dict.fromkeys(first.play.draws[at].line for at in draws))
 
 
 def compared(made: Study, first: History, uniform: Sequence[int]) -> list[int]:
-    """The uniform draws that act as coins, which means that the run only compares their numbers with a threshold.
+    """The positions of the uniform draws that act as coins: the run only compares their numbers with a threshold.
 
-    The test makes the numbers slightly smaller; for coins, this changes nothing. If the test fails for all draws together, it
-    tries one by one, at most TRIED, the draws that have one number, or one number per node or edge.
+    The test makes the numbers slightly smaller, which changes nothing if they are coins. If it changes something for all draws
+    together, the function tests single draws: at most TRIED of those that have one number, or one number per node or edge.
     """
 
     def only(some: Sequence[int]) -> bool:
@@ -311,18 +312,18 @@ def compared(made: Study, first: History, uniform: Sequence[int]) -> list[int]:
 
 
 def redrawn(made: Study, some: Sequence[int]) -> list[Draw]:
-    """The draws of the study's first run. Those at the positions `some` are replaced by draws of another seed."""
+    """The draws of the study's first run, but of another seed at the positions `some`."""
     return [made.others[0][at] if at in some else draw for at, draw in enumerate(made.base.draws)]
 
 
 def smallest(run: History, within: Inside) -> int:
-    """The number of entries of the smallest mechanism that the secret moves; 0 if it moves none."""
+    """The number of entries of the smallest mechanism that the worst secret moves; 0 if it moves none."""
     moved = (m.noisy.size for m, by in zip(run.meetings, within.shifts, strict=True) if np.any(np.abs(by) > NOTHING))
     return min(moved, default=0)
 
 
 def grown(run: History, secret: str, shifts: Shifts, others: Shifts) -> str | None:
-    """The first mechanism that a secret moves by different amounts in two runs, in words; None if there is none."""
+    """A sentence about the first mechanism that a secret moves by different amounts in two runs; None if there is none."""
     for m, one, two in zip(run.meetings, shifts, others, strict=True):
         by, again = m.size(one), m.size(two)
         if abs(by - again) > EQUAL * max(by, again) + NOTHING:
@@ -352,14 +353,14 @@ def unhidden(made: Study, reason: str | None) -> Condition:
 
 
 def law_of(run: History) -> Condition:
-    """Tests whether the noisy values minus the clean values follow the recorded law and scale."""
+    """The condition that noisy minus clean values follow the recorded law and scale, with the p-value of its test."""
     p_values = [frequencies(m) if m.law == REPORT else distance(m) for m in run.meetings]
     tests = "Kolmogorov-Smirnov; reports: how often each value was reported"
     return checked("noisy minus clean values follow the recorded law and scale", tests, len(p_values) * min(p_values))
 
 
 def distance(meeting: Meeting) -> float:
-    """The p-value of a Kolmogorov-Smirnov test of the noise of a mechanism."""
+    """The p-value of a Kolmogorov-Smirnov test of the noise of a mechanism, in units of its scale, against the recorded law."""
     left = meeting.draw.units.ravel() if coarse(meeting) else meeting.units[meeting.covered]
     return float(stats.kstest(left[:: max(1, left.size // MOST)], LAWS[meeting.law]).pvalue)
 
@@ -372,7 +373,10 @@ def coarse(meeting: Meeting) -> bool:
 
 
 def frequencies(report: Meeting) -> float:
-    """The p-value of "each value is reported as often as its probabilities say", by the normal law of sums, Bonferroni."""
+    """The Bonferroni p-value of "each value is reported as often as its probabilities say", by the normal approximation.
+
+    Values with a variance below CELLS are not tested; the p-value is 1 if none is left.
+    """
     told, chances = np.asarray(report.noisy, dtype=np.float64).ravel(), report.clean.reshape(-1, len(report.values))
     spread = np.sqrt((chances * (1 - chances)).sum(0))
     known = spread**2 >= CELLS
@@ -382,7 +386,7 @@ def frequencies(report: Meeting) -> float:
 
 
 def told(secret: str, run: History, shifts: Shifts) -> str:
-    """Says which mechanisms the secret moves, with their lines of code."""
+    """Says which mechanisms the secret moves and how far, with their lines of code."""
     moved = [(m, m.size(by)) for m, by in zip(run.meetings, shifts, strict=True) if m.size(by) > NOTHING]
     each_line: dict[tuple[str, str, str], list[float]] = {}
     for m, by in moved:

@@ -1,8 +1,8 @@
-"""The audit `differential` for a user's model: tests the claim by the random numbers that the recorder found ("heard").
+"""The audit `differential` for a user's model: tests the claim by the random numbers that the recorder found.
 
 The audit computes, without samples, how far one secret moves the means along one recorded history, in units of the noise. The
 recorder knows the numbers, the distribution and the scale of this noise. A statistical test checks whether the numbers follow
-this distribution.
+the distribution.
 """
 
 from __future__ import annotations
@@ -45,11 +45,13 @@ ALONE = Condition(
 
 
 def listen(setting: Setting, past: Mapping[str, str] | None = None) -> Outcome:
-    """Bounds from the examination of the model: certificates, the largest move by one secret, and a test of the noise's
-    distribution.
+    """The bounds from the examination of the model.
 
-    past: array -> why a path past the noise within the run is not excluded. This reason replaces the examination's own reason why
-    nothing is stated about the array.
+    If a secret certainly changes the release past the noise, the bound is infinite. Otherwise one bound comes from the largest
+    move by one secret, and another states the p-value of the test of the noise's distribution.
+
+    past: array -> why a path past the noise within the run is not excluded. If the examination states nothing about the array,
+    this reason replaces the examination's own.
     """
     case, alpha = setting.case, setting.alpha
     found = examined(case, case.counted(setting.graph), setting.key)
@@ -77,15 +79,15 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None) -> Outcome:
 
 
 def looked_for(found: Examination, arrays: tuple[str, ...]) -> dict[str, str]:
-    """For each of these arrays, the kind of violation that the audit would have detected."""
+    """Array -> the kind of violation that the audit would have detected in it."""
     noisy = found.noisy
     return {a: "noise too small anywhere in" if a in noisy else "a path past the noise to" for a in arrays}
 
 
 def mismatch(case: Case, found: Examination) -> str | None:
-    """Why the recorded noise contradicts the law in the ledger, or why the trade-off curve of the noise is not known.
+    """Why the recorded noise contradicts the ledger, or why its trade-off curve is not known.
 
-    None if the noise agrees with the ledger, or if there is no ledger or no noise.
+    None if the noise agrees with the ledger, if the ledger is unknown, and if no noise was located.
     """
     ledger, laws = case.model.ledger, found.laws
     if not laws or isinstance(ledger, dp.UnsupportedDpEvent):
@@ -104,7 +106,8 @@ def mismatch(case: Case, found: Examination) -> str | None:
 def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
     """The bound from the largest move by one secret, in units of the recorded noise.
 
-    The move proves an epsilon only if no other draw adds to that noise.
+    The move proves an epsilon only if no other draw adds to that noise. If another draw may add to it and the bound would refute
+    the claim, the function enters a doubt about all arrays into `doubts`.
     """
     claim, worst = case.claim, max(found.moves, key=lambda m: m.size, default=Move("no secret"))
     epsilon, notices, reach = 0.0, math.inf, math.inf
@@ -131,7 +134,7 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
 
 
 def conditions(found: Examination, doubts: Mapping[str, str], alone: bool) -> tuple[Condition, ...]:
-    """The conditions of the bound `moved`, for the arrays that it covers. If it covers no array, one condition has failed.
+    """The conditions of the bound from `moved`, for the arrays without a doubt. If no such array is left, one condition fails.
 
     alone: whether no other draw adds to the noise.
     """
@@ -162,22 +165,24 @@ def conditions(found: Examination, doubts: Mapping[str, str], alone: bool) -> tu
 
 
 def exact(epsilon: float, method: str, theorem: str, conditions: tuple[Condition, ...]) -> Bound:
-    """A bound that was computed without sampling."""
+    """A bound that was computed without sampling. It is marked as a refutation only if epsilon is infinite."""
     infinite = math.inf, math.inf
     bound = Bound(epsilon, 0.0, "exact", method, (1, 1), math.isinf(epsilon), None, *infinite, "listening", NAME)
     return dataclasses.replace(bound, theorem=theorem, conditions=conditions)
 
 
 def noticed(most: float, moved: float) -> float:
-    """The smallest detectable violation, as a factor of the noise: `most`, the ledger's mu, divided by `moved`, the largest move
-    found.
+    """The smallest detectable violation, as the factor by which the noise is too small: `most` / `moved`, at least 1, and a
+    little larger to cover rounding. Infinity if nothing moved.
+
+    most: the largest move, in noise sds, that the ledger or the claim allows. moved: the largest move that the audit found.
     """
     return max(1.0, most / (moved * (1 - SLACK))) * (1 + SLACK) if moved > 0 else math.inf
 
 
 def smallest_factor(refuted: Callable[[float], bool]) -> float:
-    """The smallest factor of at least 1 by which all noise must be too small for a refutation of the claim, accurate to one part
-    in a thousand. Infinity if none is found.
+    """The smallest factor of at least 1 for which `refuted` returns True, accurate to one part in a thousand. Infinity if there
+    is none up to LARGEST. refuted: whether noise that is too small by this factor would refute the claim.
     """
     low, high = 1.0, 1.0
     while not refuted(high):
@@ -191,7 +196,7 @@ def smallest_factor(refuted: Callable[[float], bool]) -> float:
 
 
 def law_p_value(found: Examination) -> float | None:
-    """The p-value of "the numbers follow the law that was requested", Bonferroni over sources; None if no law is known."""
+    """The p-value of "the numbers follow the requested law", Bonferroni over all sources of noise; None if no law is known."""
     known = [(source, LAWS[source.block.law]) for source in found.study.sources if source.block.law in LAWS]
     p_values = [law.p_value(source, found) for source, law in known]
     return min(1.0, len(p_values) * min(p_values)) if p_values else None

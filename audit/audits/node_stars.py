@@ -1,7 +1,7 @@
-"""Audits of claims about nodes on released sums and on PageRank rows.
+"""Audits of claims about nodes, on released sums and on PageRank rows.
 
-The canaries on sums are the centres of stars. A centre has as many leaves as the degree bound allows. The canary on PageRank rows
-is a hub.
+For sums, the canaries are centres of stars with as many leaves as the degree bound allows. For PageRank rows, the canary is a
+hub.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-STARS = 50  # stars in one run; no two of them move the same row
+STARS = 50  # stars in one run of the game; no two of them move the same row
 
 
 def refuses(case: Case) -> str | None:
@@ -40,13 +40,12 @@ def refuses(case: Case) -> str | None:
 
 
 def play_stars(setting: Setting) -> Outcome:
-    """Plays runs in which a coin decides for the centre of every star whether it is present.
+    """Plays runs in which a coin decides for the centre of every star whether it is present. Without the centre, the rows of its
+    leaves are only noise.
 
-    Without the centre, the rows of its leaves are only noise.
-
-    In hop k the centre adds the same row to all its leaves. From the second hop on, this row depends on the centre's own noisy
-    sum, which the model need not release. The audit uses only the direction of the row. Therefore the standardised score is
-    exactly normal, and contains no more information than the ledger charges for the leaves' rows.
+    In every hop the centre adds one row to the sum of each of its leaves. From the second hop on, this row depends on the
+    centre's own noisy sum, which the model need not release. The audit uses only the direction of the row. Therefore the
+    standardised score is exactly normal, and contains no more information than the ledger charges for the leaves' rows.
     """
     case = setting.case
     played = [
@@ -75,7 +74,7 @@ def play_stars(setting: Setting) -> Outcome:
 
 
 def weigh_star(setting: Setting) -> Outcome:
-    """Bounds epsilon by a ratio: how far one node moves the means of other nodes' rows, over an upper bound on the noise.
+    """Bounds epsilon by a ratio: the move of the means of other nodes' rows by one node, over an upper bound on the noise.
 
     The residuals of one run prove the upper bound on the noise.
     """
@@ -89,8 +88,10 @@ def weigh_star(setting: Setting) -> Outcome:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StarRun:
-    """scores, bits: (stars,). moves: (rows, hops, dim), those of the first star. residuals: (1, hops, nodes, dim), in
-    noise sds.
+    """The result of one run.
+
+    scores, bits: (stars,). moves: (rows, hops, dim), how far the first star's centre moves the rows of this star, in noise sds.
+    residuals: (1, hops, nodes, dim), in noise sds.
     """
 
     scores: NDArray[np.float64]
@@ -100,9 +101,10 @@ class StarRun:
 
 
 def run_stars(case: Case, graph: Graph, key: Key, device: str, count: int) -> StarRun | None:
-    """One run with coins, and the means of the same run with all centres present, along the released history of the first.
+    """Records one run with coins, and repeats it with all centres present, along the released history of the first run. The means
+    of the repetition are the moves by the centres.
 
-    None if the model reports no noise.
+    Returns None if the model reports no noise.
     """
     model: Any = keeping(case.model, SUMS)
     wider, centres, around = stars(graph, count, model.max_degree)
@@ -137,10 +139,10 @@ def refuses_rows(case: Case) -> str | None:
 
 
 def weigh_rows(setting: Setting) -> Outcome:
-    """Bounds epsilon by a ratio: how far a hub moves all noisy PageRank rows of one draw, over an upper bound on the noise.
+    """Bounds epsilon by a ratio: the move of all noisy PageRank rows of one draw by a hub, over an upper bound on the noise.
 
-    The residuals prove the upper bound on the noise. The adversary chooses the graph. It has only the hub's edges, because other
-    edges would lead random walks away from the hub.
+    The residuals prove the upper bound on the noise. The adversary chooses the graph, which has only the hub's edges: other edges
+    would lead random walks away from the hub.
     """
     wider, canary = hub(dataclasses.replace(setting.graph, edges=setting.graph.edges[:, :0]))
     moves, residuals = drawn_rows(setting.case.model, wider, canary, setting.key.fold("run"), setting.store.device)
@@ -153,10 +155,10 @@ def weigh_rows(setting: Setting) -> Outcome:
 def drawn_rows(
     recipe: Model, graph: Graph, canary: NDArray[np.int64], key: Key, device: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How far one node moves each noisy row of one draw, and the noise in the run without the node: (rows, nodes) each, in noise
-    sds.
+    """How far the node `canary` moves each noisy row of one draw, and the noise in the run without this node: (rows, nodes) each,
+    in noise sds.
 
-    Rows are drawn before the training, so one training epoch is enough.
+    The model draws rows before it trains, so the audit trains for one epoch.
     """
     model: Model = dataclasses.replace(recipe, epochs=1, keep=("rows",))  # type: ignore[type-var]
     seeds = np.array([key.seed], dtype=np.uint64)

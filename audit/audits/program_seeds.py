@@ -1,7 +1,5 @@
-"""The audit `differential` for a user's program. It computes a bound from the draws that were recorded in the program, and tests
-the program's seeds.
-
-The same seed must repeat a run, and another seed must not.
+"""The audit `differential` for a user's program: computes a bound from the draws that were recorded in the program, and tests
+whether another seed gives other noise.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from ...models.base import Release
 
 NAME = "differential"
-SEEDS = 32  # trainings in each world, to distinguish a constant release from a rare one
+SEEDS = 32  # trainings in each world that count how often a release occurs
 THEOREM = "Clopper-Pearson bounds on how often each of the two graphs gives one answer (Kairouz, Oh and Viswanath 2015)"
 FIXED = proved("the counted answer was fixed beforehand", "four earlier trainings gave this answer")
 SHARE = "every seed gives the same release"
@@ -37,7 +35,8 @@ SHARE = "every seed gives the same release"
 def of_program(setting: Setting) -> Outcome:
     """Computes a bound from the draws that were recorded in the program's own Python.
 
-    If this bound does not refute a claim about edges, or if nothing may be recorded, the audit tests the seeds too.
+    If this bound does not refute a claim about edges, the audit tests the seeds too. If the program is not recorded, the audit
+    only tests the seeds.
     """
     case, union = setting.case, setting.case.counted(setting.graph)
     assert isinstance(case.model, External)
@@ -63,8 +62,8 @@ def repeat_seeds(setting: Setting) -> Outcome:
     """Trains twice with one seed and once with each of two others. If all four releases are equal, looks for a secret whose
     removal changes the release, and counts how often fresh seeds give the first release with and without this secret.
 
-    A program whose noise ignores its seed gives one fixed release for each graph. The two counts then prove a bound that assumes
-    no shape of the trade-off function.
+    A program whose noise ignores its seed has one fixed release for each graph. The two counts then prove a bound that assumes no
+    shape of the trade-off curve.
     """
     case, union = setting.case, setting.case.counted(setting.graph)
     own, other, third = (setting.key.fold("seed", i).seed for i in range(3))
@@ -91,15 +90,15 @@ NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
 def answers(release: Release) -> list[bytes]:
-    """The release of each run as bytes."""
+    """The release of each run as bytes, so that releases can be compared and counted."""
     return [b"".join(release[name][run].tobytes() for name in sorted(release.arrays)) for run in range(release.runs)]
 
 
 def said(setting: Setting, told: str, errors: tuple[int, int] | None = None) -> Outcome:
-    """The outcome, with one bound and its explanation.
+    """The outcome with one bound and the explanation `told`.
 
-    errors: the number of runs without the secret that gave the release, and of runs with it that did not; None if nothing was
-    counted.
+    errors: how many of SEEDS runs without the secret gave the first release, and how many of SEEDS runs with it did not. None:
+    nothing was counted, so the bound is 0.
     """
     claim, epsilon = setting.case.claim, 0.0
     if errors is not None:

@@ -1,4 +1,4 @@
-"""The audits by name: which cases each one refuses, how many statistical tests it makes, and the function that runs it."""
+"""The audits by name: which cases each audit refuses, how many statistical tests it makes, and the function that runs it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ UNLIMITED = "the claim is epsilon = inf, so there is nothing to test"
 
 @dataclass(frozen=True)
 class Audit:
-    """An audit by name. declines: why it cannot audit a case with a finite claim, or None. play: the function that runs it.
+    """An entry of AUDITS. declines: gives the reason why the audit cannot test a case with a finite claim, or None. play: runs
+    the audit.
 
-    looks: how many of its bounds are statistical tests; each of them spends a share of alpha. masks: whether it removes units by
-    masks; its bounds then hold only if the model treats a masked unit as absent. trial_limited: whether more rounds alone let it
-    detect smaller violations; see `second_look`.
+    looks: the number of its statistical tests, each of which spends a share of alpha. masks: whether the audit removes units by
+    masks; its bounds then assume that the model treats a masked unit as absent. trial_limited: whether the audit detects smaller
+    violations with more rounds; see `second_look`.
     """
 
     name: str
@@ -38,9 +39,10 @@ class Audit:
         return UNLIMITED if math.isinf(case.claim.epsilon) else self.declines(case)
 
     def run(self, setting: Setting) -> Outcome:
-        """Runs the audit, and measures the seconds that it takes. Each test has the setting's alpha.
+        """Runs the audit, and measures the seconds that it takes. Each test has the level `setting.alpha`.
 
-        Raises ValueError if the recorded draws of a user's model do not confirm what the audit assumes.
+        Raises ValueError if the recorded draws of a user's model do not confirm what the audit assumes, and if the model or the
+        graph does not allow the audit.
         """
         started = time.perf_counter()
         if reason := disbelieved(self.name, setting):
@@ -49,7 +51,7 @@ class Audit:
 
 
 def by_unit(of_edges: Callable[[Setting], Outcome], of_nodes: Callable[[Setting], Outcome]) -> Callable[[Setting], Outcome]:
-    """One audit made of two functions. The first audits claims about edges, the second audits claims about nodes."""
+    """The function that calls `of_nodes` for a claim about nodes, and `of_edges` for any other claim."""
     return lambda setting: (of_nodes if setting.case.claim.unit is Unit.NODE else of_edges)(setting)
 
 

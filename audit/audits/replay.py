@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from ..key import Key
     from ..storage.store import Store
 
-SENDERS = 5  # senders in the graph that defeats a degree cap, for each receiver that the cap allows
+SENDERS = 5  # the graph that defeats a degree cap has this many senders for each receiver that the cap allows
 ROUNDING = 1e-4  # relative tolerance for float32 gradients and sums
 
 Secrets = dict[str, tuple[Mask, int | None]]  # name of a unit -> the mask that removes it, and its id if it is a node
 
 
 def refuses(case: Case) -> str | None:
-    """Edges: it needs released sums, or a model that must not read edges. Nodes: it needs a ledger that is not empty."""
+    """For edges, the audit needs released sums, or a model that must not read edges; for nodes, a ledger that is not empty."""
     model = case.model
     if case.claim.unit is not Unit.NODE and not at_a_threshold(case):
         return replay_sums.refuses(case)
@@ -49,12 +49,12 @@ def refuses(case: Case) -> str | None:
 
 
 def at_a_threshold(case: Case) -> bool:
-    """Whether the model treats rows of low degree differently, so that its sums are not plain sums of released rows."""
+    """Whether the model treats nodes of low degree differently, so its messages are no plain sums of released rows."""
     return has(case.model, DegreeFloor) and "aggregates" not in offered(case.model) and case.model.mode == "sound"
 
 
 def play(setting: Setting) -> Outcome:
-    """Replays plain sums over edges with `replay_sums`, and everything else with `one_by_one`."""
+    """Calls `replay_sums.replay` for claims about edges, and `one_by_one` for claims about nodes and for degree thresholds."""
     case, key = setting.case, setting.key
     if case.claim.unit is not Unit.NODE and not at_a_threshold(case):
         return replay_sums.replay(setting)
@@ -64,9 +64,9 @@ def play(setting: Setting) -> Outcome:
 def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key) -> Outcome:
     """For each secret in `absent`, compares a run on the whole graph with the same run without the secret.
 
-    The audit makes every noisy value the same as before. Therefore it computes the change of the values before noise, and does
-    not estimate it. It compares this change with the move that the ledger's noise covers. The removed node's own rows are left
-    out if the model does not release them.
+    The second run gets the noisy values of the first. Therefore the change of each clean value is computed and not estimated. The
+    audit compares this change with the move that the ledger's noise covers. It does not count the removed node's own rows if the
+    model does not release them.
     """
     model = keeping(case.model, offered(case.model))
     whole = world(graph, key.fold("frozen").seed)
@@ -94,7 +94,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
 
 
 def worth(case: Case, factor: float) -> float:
-    """The epsilon that the ledger gives if every mean moves `factor` times as far as its noise covers.
+    """The epsilon of the ledger if every mean moves `factor` times as far as its noise covers; 0 if the noise covers the moves.
 
     If the privacy-loss distribution overflows, the function uses half of the factor. The smaller epsilon is still a lower bound.
     """
@@ -112,9 +112,9 @@ def worth(case: Case, factor: float) -> float:
 def secrets(case: Case, graph: Graph, key: Key) -> tuple[Graph, Secrets]:
     """The graph with canaries added to it, and the edges or nodes to remove.
 
-    Edges: those of `catalogue`, and an edge whose removal brings its ends below the minimum degree. Nodes: those of the largest
-    and the smallest degree, the last node, nodes with rows of zeros or huge numbers, one of two equal nodes, and in mode "paper"
-    a node that defeats the degree cap.
+    Edges: those of `catalogue`, and an edge whose removal brings its ends below the minimum degree. Nodes: training nodes of the
+    largest and the smallest degree, the last training node, nodes whose features are zeros or huge, one of two equal nodes, and
+    in mode "paper" a node that defeats the degree cap.
     """
     gone = np.zeros((1, 1), dtype=bool)
     model = case.model
@@ -136,7 +136,7 @@ def secrets(case: Case, graph: Graph, key: Key) -> tuple[Graph, Secrets]:
 
 
 def rows_moved(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> str:
-    """The number of changed rows in words, as "3 rows of "; "" if the value has no row for each node."""
+    """The number of changed rows in words, such as "3 rows of "; "" if the released value has no row for each node."""
     if before.shapes[0][1:-1] != (nodes,):
         return ""
     changed = np.flatnonzero((before.clean != after.clean).reshape(nodes, -1).any(1))

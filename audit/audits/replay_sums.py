@@ -1,5 +1,5 @@
-"""Replay of released sums: runs on neighbouring graphs with the same noise, so that the audit computes the effect of one edge and
-does not estimate it.
+"""The audit `replay` on released sums. It runs neighbouring graphs with the same noise, so the effect of one edge is computed and
+not estimated.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ...models.base import Release
     from ...models.graph.graph import Graph
 
-TOLERANCE = 1e-3  # tolerance, relative to the noise: rounding changes float32 sums over thousands of neighbours by less
-ROUNDING = 1e-6  # relative tolerance: rounding to float32 may make a row of length one longer by this much
+TOLERANCE = 1e-3  # in noise sds: rounding changes float32 sums over thousands of neighbours by less
+ROUNDING = 1e-6  # relative tolerance: rounding to float32 makes a row of length one longer by at most this much
 THEOREM = "the noise that the ledger charges on means that are a known distance apart (Dong, Roth and Su 2022)"
 MOVES = proved(
     "the means move by the stated distance", "the moves were computed along the released history, with the noise of the first run"
@@ -59,13 +59,14 @@ def reads_no_edge(case: Case) -> bool:
 
 
 def replay(setting: Setting) -> Outcome:
-    """Runs the whole graph, the graph without each edge of a catalogue, and the graph without each of the worst edges, all with
-    one seed.
+    """Trains with one seed on the whole graph, and on the graph without each edge of a catalogue and each of the worst edges.
 
     With the noise fixed, a released sum minus its known mean must be the same in all runs. Then the edge moves the means by
     exactly (A - A') inputs, where A and A' are the adjacency matrices with and without the edge. If noise of the stated size does
     not cover this move, the recipe itself contradicts the claim. The first run shows how far every edge moves the means, so the
     worst of all edges is among those that are removed.
+
+    A model with an empty ledger must not read edges. For such a model the audit only checks that no edge changes a posterior.
     """
     case, store = setting.case, setting.store
     union = case.counted(setting.graph)
@@ -97,14 +98,14 @@ def replay(setting: Setting) -> Outcome:
 
 
 def without_each(graph: Graph, seed: int, edges: NDArray[np.int64]) -> Worlds:
-    """Runs with one seed: run 0 has all edges, run i + 1 lacks edges[i]."""
+    """Worlds with one seed: run 0 has all edges, and run i + 1 lacks edges[i]."""
     present = np.vstack([np.ones((1, edges.size), dtype=bool), ~np.eye(edges.size, dtype=bool)])
     seeds = np.full(len(present), seed, dtype=np.uint64)
     return Worlds(graph, seeds, np.arange(graph.nodes, dtype=np.int64), edges=Mask(edges, present))
 
 
 def heaviest(inputs: NDArray[np.float32], graph: Graph) -> NDArray[np.int64]:
-    """The ids of the few edges (EACH of `edge_catalogue`) that move the sums most along one history. inputs: (hops, nodes, dim).
+    """The ids of the EACH edges (see `edge_catalogue`) that move the sums most along one history. inputs: (hops, nodes, dim).
 
     An edge adds its sender's row to the sum of its receiver, so its squared move is the squared norm of that row, summed over the
     hops. An undirected edge has two senders.
@@ -121,9 +122,10 @@ def heaviest(inputs: NDArray[np.float32], graph: Graph) -> NDArray[np.int64]:
 
 
 def replayed(case: Case, epsilon: float, runs: int, notices: float = np.inf, moves: Condition = MOVES) -> Bound:
-    """The bound of a replay. It is 0 if the moves stay within the claim, because replay does not test the size of the noise.
+    """The bound of a replay: `epsilon` if it refutes the claim, else 0, because replay does not test the size of the noise.
 
-    moves: the condition that says how the moves of the means are known.
+    runs: the number of runs. notices: the smallest detectable violation, as the factor by which the noise is too small. moves:
+    the condition that says how the moves of the means are known.
     """
     refuted, reach = epsilon > case.claim.epsilon, case.claim.epsilon * notices
     bound = Bound(
@@ -134,10 +136,10 @@ def replayed(case: Case, epsilon: float, runs: int, notices: float = np.inf, mov
 
 
 def moves(parts: Iterable[Release], graph: Graph, edges: NDArray[np.int64]) -> tuple[float, float]:
-    """The largest move of the means by one edge, over all hops, and the largest change of the residuals, which should be noise.
+    """The largest move of the means by one edge, over all hops, and the largest change of a residual. Both are in noise sds.
 
-    Both are in standard deviations of the noise. parts: consecutive runs, of which one part at a time is in memory; run 0 has all
-    edges, run i + 1 lacks edges[i].
+    With the noise fixed, residuals must not change. parts: consecutive runs, of which one part at a time is in memory; run 0 has
+    all edges, and run i + 1 lacks edges[i].
     """
     runs = ((part["inputs"][k], part["aggregates"][k], noise_std(part)) for part in parts for k in range(len(part)))
     start, sums, std = next(runs)
@@ -153,8 +155,8 @@ def moves(parts: Iterable[Release], graph: Graph, edges: NDArray[np.int64]) -> t
 
 
 def summed(graph: Graph, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sums over every node's neighbours. They are computed for a part of the nodes at a time, because there may be very many
-    arcs.
+    """The sum of every node's neighbours' rows: (nodes, dim) -> (nodes, dim). The function computes it for a part of the nodes at
+    a time, because there may be very many arcs.
     """
     total = np.empty_like(rows)
     for some, starts, senders in graph.into(np.arange(graph.nodes)):
@@ -164,7 +166,7 @@ def summed(graph: Graph, rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def arcs_of(graph: Graph, edge: int) -> sp.csr_array:
-    """(nodes, nodes): the part of the adjacency that belongs to one edge."""
+    """(nodes, nodes): the adjacency matrix of one edge alone."""
     u, v = graph.edges[:, edge]
     rows, columns = ([v], [u]) if graph.directed else ([v, u], [u, v])
     return sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(graph.nodes, graph.nodes))

@@ -1,3 +1,3 @@
-"""Audits of single mechanisms: votes, users' reports, adjacency entries and messages; and the exact epsilon of finite
-channels.
+"""Audits of single mechanisms: votes, users' reports, adjacency entries and messages. One audit computes the exact epsilon of
+finite channels.
 """

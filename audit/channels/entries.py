@@ -1,4 +1,4 @@
-"""The game on randomised response: the audit guesses from the randomised graph whether each edge was in the true graph."""
+"""The game on randomised response: from the randomised graph, the audit guesses which edges the true graph has."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-COINS = 5000  # number of edges with a coin in one run; each entry is randomised separately, so these edges are independent trials
-DECOYS = 50_000  # pairs without an edge: additional trials of world 0
+COINS = 5000  # largest number of edges with a coin in one run; entries are randomised separately, so the trials are independent
+DECOYS = 50_000  # pairs that are drawn as decoys; those without an edge are additional trials of world 0
 
 
 def refuses(case: Case) -> str | None:
@@ -33,12 +33,11 @@ def refuses(case: Case) -> str | None:
 
 
 def play_entries(setting: Setting) -> Outcome:
-    """Draws randomised graphs. The score of a pair is the number of its entries that the randomised graph has.
+    """Draws randomised graphs. The score of a pair of nodes is the number of its adjacency entries (0, 1 or 2) in such a graph.
 
     The declared probabilities fix the threshold beforehand. The network reads the edges only through the randomised graph, so the
-    audit trains nothing. Given the noisy density, entries are independent. In mode "sound" one density serves all pairs. In mode
-    "paper" each block of rows has its own density. The audit then leaves out pairs without an edge, because they are in other
-    blocks.
+    audit trains nothing. Given the noisy density, entries are independent. In mode "sound", all pairs have the same density. In
+    mode "paper", each block of rows has its own. The audit then uses no decoys, because they may be in other blocks.
     """
     case, key, rounds, alpha = setting.case, setting.key, setting.rounds, setting.alpha
     model = case.model
@@ -66,18 +65,18 @@ def play_entries(setting: Setting) -> Outcome:
 
 
 def entries(graph: Graph, drawn: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(pairs,) how many of the two entries of each pair the randomised graph has. drawn, pairs: (2, ·) node ids, from and to."""
+    """(pairs,) float64: how many entries of each pair are in the randomised graph `drawn`. drawn, pairs: (2, ·) node ids."""
     there = among(graph, pairs, drawn).astype(np.float64)
     return there if graph.directed else there + among(graph, pairs[::-1], drawn)
 
 
 def among(graph: Graph, pairs: NDArray[np.int64], arcs: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """(pairs,) whether each pair, from and to, is one of the arcs. pairs, arcs: (2, ·) node ids."""
+    """(pairs,) bool: whether each pair is one of the arcs. pairs, arcs: (2, ·) node ids, senders above receivers."""
     return np.isin(*(ends[0] * graph.nodes + ends[1] for ends in (pairs, arcs)))
 
 
 def unjoined(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
-    """(2, at most count) distinct random pairs of different nodes that no edge joins."""
+    """(2, n) int64: at most `count` distinct random pairs of different nodes that no edge joins."""
     drawn = key.generator().integers(0, graph.nodes, (2, count))
     pairs = drawn if graph.directed else np.sort(drawn, axis=0)
     pairs = np.unique(pairs[:, pairs[0] != pairs[1]], axis=1)
@@ -85,10 +84,11 @@ def unjoined(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
 
 
 def rates(case: Case, graph: Graph, kappa: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The error rates (false positive, false negative) of the test "at least one entry is present", as two arrays.
+    """Two arrays, of false-positive and of false-negative rates. The first entry is about the test "the randomised graph has at
+    least one entry of the pair".
 
-    If the two entries of a pair are randomised separately, the arrays also hold the error rates of the test "both are present".
-    kappa: entries are randomised with `kappa` times the epsilon, at the graph's own density.
+    If the two entries of a pair are randomised separately, a second entry is about the test "it has both entries". The rates are
+    those at the graph's own density, if entries are randomised with `kappa` times the declared epsilon.
     """
     assert isinstance(case.model, RandomisedEdges)
     density = graph.arc_count / (graph.nodes * (graph.nodes - 1))

@@ -1,4 +1,4 @@
-"""Computes epsilon of finite channels by enumerating their outputs. Nothing is sampled."""
+"""Computes the epsilon of finite channels by enumeration of their outputs, without sampling."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-GRID = 1e-4  # relative tolerance: the rounding of the privacy-loss distribution of many votes raises epsilon by less
-STEP = 1e-4  # nats: grid of the privacy-loss distribution of a single entry
-FINEST = 1e-6  # nats: finest grid of the privacy-loss distribution of many draws
+GRID = 1e-4  # relative tolerance: for many votes, the rounding of privacy losses to a grid raises epsilon by less than this
+STEP = 1e-4  # nats: step of the grid of privacy losses for a single entry
+FINEST = 1e-6  # nats: smallest step of the grid of privacy losses for many draws
 CUT = 1e-12  # at least the mass that the accountant moves to an infinite loss when it cuts tails
 THEOREM = "the definition of (epsilon, delta) over the outputs of a channel, composed over independent draws"
 OURS = proved(
     "the channel is as declared", "this package draws from the channel; 'reports', 'votes' and 'entries' test the draws"
 )
-DENSITIES = (1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9)  # densities of graphs; the probabilities of an entry depend on them
+DENSITIES = (1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9)  # graph densities that are tried; the entries' probabilities depend on them
 
 
 def refuses(case: Case) -> str | None:
@@ -42,14 +42,13 @@ def refuses(case: Case) -> str | None:
 
 
 def enumerate_channels(setting: Setting) -> Outcome:
-    """Computes epsilon from the channels and the noise as the model declares them.
+    """Computes epsilon from the channels and the noise as the model declares them. The games on these channels test whether the
+    model draws as it declares.
 
-    All channels together cost `channels_epsilon`. Other audits, the games on these channels, test whether the model draws as it
-    declares.
+    Finite channels: the costs of all channels together are `channels_epsilon`.
 
-    For noisy labels, the teachers are certain of one class, or of another class if the node is sampled. The composition over all
-    votes is exact and includes the secret samples. For randomised response on edges, the bound covers one flipped entry and the
-    noisy density.
+    Noisy labels: the teachers are certain of one class, or of another class if the node is sampled. The composition of all votes
+    includes the secret samples. Randomised response on edges: the bound is about one entry and the noisy density.
     """
     case, graph = setting.case, setting.graph
     model, delta = case.model, case.claim.delta
@@ -104,10 +103,10 @@ def channels_epsilon(channels: Sequence[tuple[NDArray[np.float64], int]], delta:
 
 
 def votes_epsilon(model: NoisyVotes, classes: int, delta: float, kappa: float = 1.0) -> float:
-    """Epsilon (nats) of all noisy labels of teachers that are certain of one class, or of another if one node is sampled.
+    """The epsilon (nats) of all noisy labels, if the teachers are certain of one class, or of another if one node is sampled.
 
-    All noise is divided by kappa. One label has three outcomes: the class without the node, the class with it, and any other
-    class. Epsilon follows from the privacy-loss distribution of these outcomes.
+    All noise is divided by kappa. One label has three outcomes: the class that the teachers are certain of without the node, the
+    one with it, and any other class. Epsilon follows from the privacy-loss distribution of these outcomes.
     """
     from ...accounting.closed_forms import argmax_pair
     from ...accounting.events.mechanisms import on_sampled_nodes, repeated
@@ -121,7 +120,7 @@ def votes_epsilon(model: NoisyVotes, classes: int, delta: float, kappa: float = 
 
 
 def response_epsilon(model: RandomisedEdges, ledger: DpEvent, delta: float) -> tuple[float, float]:
-    """A lower bound on epsilon (nats) of one edge under randomised response, and the graph density at which it is largest.
+    """A lower bound on the epsilon (nats) of one edge under randomised response, and the one of DENSITIES where it is largest.
 
     The bound uses the probabilities with which the model draws, and the declared noise on the density. The two privacy losses add
     up, because one more edge raises both the entry and the density.
@@ -134,5 +133,5 @@ def response_epsilon(model: RandomisedEdges, ledger: DpEvent, delta: float) -> t
 
     noise = [event for event, _ in parts(ledger) if isinstance(event, LaplaceDpEvent)]
     entries = {d: edge_response(*model.entry_chances(d)) for d in DENSITIES}
-    # For the entry and for the density, the grid rounds losses up by less than one step each.
+    # the grid rounds the losses of the entry and of the density up, each by less than one step
     return max((curve(composed(entry, *noise), interval=STEP).epsilon(delta) - 2 * STEP, d) for d, entry in entries.items())

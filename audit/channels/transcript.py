@@ -1,4 +1,4 @@
-"""The game on the messages that one party sends to another. Scores are log-likelihood ratios of the messages."""
+"""The game on the messages that one party sends to another. The scores are log-likelihood ratios of the messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..games.canaries import pairs
 from ..games.game import Game
 
 CANARIES = 1000  # canary edges in one run
-DECOYS = 2000  # pairs without an edge and without a coin; they are additional trials of world 0 and cost no run
+DECOYS = 2000  # planted pairs that no run joins; they are additional trials of world 0 and cost no run
 READ = ("transcript",)
 
 
@@ -29,12 +29,13 @@ def refuses(case: Case) -> str | None:
 
 
 def play_messages(setting: Setting) -> Outcome:
-    """The likelihood-ratio game on all messages, with many disjoint canary edges in every run.
+    """Plays the likelihood-ratio game on all messages, with many disjoint canary edges in every run.
 
     Given the earlier messages, canaries that move different rows are independent. A message contains the direction of a noisy sum
     but not its length. Therefore the log-likelihood ratio is only nearly normal, and a rank test compares the scores with the
-    ledger's curve. If the effect of an edge is Gaussian with strength mu, the edge raises the mean of the ratio by about mu
-    squared. The audit computes mu from the measured means, and the smallest detectable violation from mu.
+    ledger's curve. If an edge had a Gaussian effect of strength mu, it would raise the mean of the log-likelihood ratio by about
+    mu squared. The audit computes mu from the measured means, and from mu (at most that of the claim) the smallest detectable
+    violation.
     """
     case = setting.case
     wider, edges, ends = pairs(case.counted(setting.graph), CANARIES, DECOYS)

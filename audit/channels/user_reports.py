@@ -1,4 +1,4 @@
-"""The game on users' reports under local privacy. A coin sets all features of a planted user to one end of their range."""
+"""The game on users' reports under local privacy. A coin sets all features of a planted user to one end of the range."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..key import Key
 
 USERS = 5000  # planted users in one run
-# number of reports of each world that are drawn from the declared channels; they choose the threshold and cost no trial
+# number of reports in each world that the audit draws from the declared channels to choose the threshold; they are no trials
 PILOT = 100_000
 READ = ("reports", "label_reports")
 THEOREM = (
@@ -48,13 +48,16 @@ def refuses(case: Case) -> str | None:
 
 
 def play_reports(setting: Setting) -> Outcome:
-    """A coin gives each planted user all features low and label 0, or all high and label 1. The audit guesses each bit and label.
+    """A coin gives each planted user all features low and label 0, or all high and label 1. The audit guesses the coin from each
+    reported bit and label.
 
     An elementary channel randomises one bit or label. If all channels have separate draws, the lower bounds of a user's channels
-    add up. The audit checks this. If the check fails, a test of whole reports replaces the first test, and needs only independent
-    users. Its score is the log-likelihood ratio of the declared channels, whose distribution fixes the threshold beforehand. Each
-    of the two tests spends its own share of alpha. The smallest detectable violation assumes that one factor multiplies all
-    log-ratios of the channels. Reports are drawn before the training, so one training epoch is enough.
+    add up. The audit checks whether the draws are separate. If the check fails, or if delta is above 0, a test of whole reports
+    replaces the first test. The second test needs only independent users. Its score is the log-likelihood ratio of the declared
+    channels, and the distribution of this score fixes the threshold beforehand. Each of the two tests has its own share of alpha.
+
+    The smallest detectable violation assumes that one factor multiplies all log-ratios of the channels. The model draws reports
+    before it trains, so the audit trains for one epoch.
     """
     case, graph, key = setting.case, setting.graph, setting.key
     model = case.model
@@ -80,9 +83,9 @@ def play_reports(setting: Setting) -> Outcome:
 
 
 def of_channels(setting: Setting, releases: list[Release], bits: NDArray[np.bool_]) -> Bound:
-    """The bound from all bits and labels, each guessed separately. bits: (runs, users), the coins.
+    """The bound from guesses of the coin, one for each reported bit and label. bits: (runs, users), the coins.
 
-    One test (see SIDES) guesses from both outputs of a channel, the others from one output alone. They share alpha, and the
+    One test guesses from both outputs of a channel, two others from one output alone. SIDES gives each its share of alpha. The
     largest bound counts.
     """
     case, graph = setting.case, setting.graph
@@ -120,8 +123,8 @@ def of_channels(setting: Setting, releases: list[Release], bits: NDArray[np.bool
 
 
 def of_whole_reports(setting: Setting, releases: list[Release], bits: NDArray[np.bool_], share: float) -> Bound:
-    """The bound from the log-likelihood ratios of whole reports. bits: (runs, users), the coins. share: the share of alpha that
-    the bound spends.
+    """The bound from the log-likelihood ratio of each user's whole report. bits: (runs, users), the coins. share: the share of
+    alpha that the bound spends.
     """
     claim, graph, key, model = setting.case.claim, setting.graph, setting.key, setting.case.model
     assert isinstance(model, RandomisedReports)
@@ -136,9 +139,10 @@ def of_whole_reports(setting: Setting, releases: list[Release], bits: NDArray[np
 
 
 def planted(model: RandomisedReports, graph: Graph, coins: NDArray[np.bool_]) -> tuple[Graph, NDArray[np.int64]]:
-    """The graph with one isolated training user for each coin: features at the high end and label 1, or at the low end and 0.
+    """The graph with one isolated training user for each coin, and the ids of these users. A user whose coin is 1 has features at
+    the high end of the range and label 1; the others have features at the low end and label 0.
 
-    The ends are those that the model assumes to be public. In mode "paper" they are the extremes over all users.
+    In mode "sound" the ends are public parameters of the model. In mode "paper" they are the extremes over all users.
     """
     low, high = model.ends(graph)
     x = np.where(coins[:, None], high, low).astype(np.float32)
@@ -146,7 +150,7 @@ def planted(model: RandomisedReports, graph: Graph, coins: NDArray[np.bool_]) ->
 
 
 def declared(model: RandomisedReports, graph: Graph, key: Key) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Scores and bits, (2 * PILOT,) each, of reports drawn from the declared channels."""
+    """The scores and bits, (2 * PILOT,) each, of reports that the audit draws from the declared channels, PILOT in each world."""
     (bits, copies), (labels, _) = model.channels(graph.dim, graph.classes)
     random = key.generator()
     ups = np.concatenate([random.binomial(copies, bits[world, 1], PILOT) for world in (0, 1)])
@@ -155,7 +159,7 @@ def declared(model: RandomisedReports, graph: Graph, key: Key) -> tuple[NDArray[
 
 
 def rates(model: RandomisedReports, graph: Graph, kappa: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The error rates of every threshold if each of a report's channels leaks `kappa` times its declared epsilon."""
+    """The false-positive and false-negative rates of all thresholds if the channels' log-ratios are `kappa` times larger."""
     (bits, copies), (labels, _) = model.channels(graph.dim, graph.classes)
     bits, labels = (_louder(matrix, kappa) for matrix in (bits, labels))
     ups, sent = (a.ravel() for a in np.indices((copies + 1, graph.classes)))
@@ -163,7 +167,7 @@ def rates(model: RandomisedReports, graph: Graph, kappa: float) -> tuple[NDArray
     low, high = (
         np.bincount(group, binom.pmf(ups, copies, bits[world, 1]) * labels[world, sent], scores.size) for world in (0, 1)
     )
-    # each threshold guesses "high" for the largest score, for the two largest, and so on
+    # threshold k guesses "high" for the k + 1 largest of the possible scores
     return low[::-1].cumsum()[:-1], high.cumsum()[-2::-1]
 
 
@@ -174,7 +178,7 @@ def _louder(channel: NDArray[np.float64], kappa: float) -> NDArray[np.float64]:
 
 
 def log_ratio(model: RandomisedReports, release: Release, graph: Graph) -> NDArray[np.float64]:
-    """(users,) the log-likelihood ratio of each user's reports: all features high and label 1 against all low and label 0."""
+    """(users,) float64: each user's log-likelihood ratio of "all features high, label 1" to "all features low, label 0"."""
     up = release["reports"][0, :, :, 1] > 0
     return ratio(model, graph, up.sum(1), (~up).sum(1), release["label_reports"][0])
 
@@ -182,8 +186,8 @@ def log_ratio(model: RandomisedReports, release: Release, graph: Graph) -> NDArr
 def ratio(
     model: RandomisedReports, graph: Graph, ups: NDArray[np.int64], downs: NDArray[np.int64], sent: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """(users,) log-likelihood ratios of reports. ups, downs: the numbers of sampled features that report high and low. sent: the
-    reported labels.
+    """(n,) float64: the log-likelihood ratios of n users' reports. ups, downs: (n,) how many bits of a user report high and low.
+    sent: (n,) the reported labels.
     """
     (bits, _), (labels, _) = model.channels(graph.dim, graph.classes)
     of_sign, of_label = np.log(bits[1]) - np.log(bits[0]), np.log(labels[1]) - np.log(labels[0])

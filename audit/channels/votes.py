@@ -1,4 +1,4 @@
-"""The game on noisy labels: coins choose the class that the teachers vote for, and the audit guesses each coin from its label."""
+"""The game on noisy labels: coins choose the class that the teachers vote for, and the audit guesses each coin from a label."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-TRIALS = 1000  # number of sets of queries that are answered in one round
+TRIALS = 1000  # number of sets of `model.queries` votes in one round
 THEOREM = (
     "if a coin chooses between two inputs of a vote of epsilon x, the chance of a right guess is at most 1 / (1 + e^-x); the "
     "ledger's curve composes the votes"
 )
-LEAST, NEAR = 1e-3, 1e-4  # smallest factor on the noise in a search, and relative precision of the factor found
+LEAST, NEAR = 1e-3, 1e-4  # for `factor`: the smallest factor that is tried, and the relative precision of the result
 
 
 def refuses(case: Case) -> str | None:
@@ -45,12 +45,12 @@ def refuses(case: Case) -> str | None:
 
 
 def play_votes(setting: Setting) -> Outcome:
-    """For each vote, a coin makes the teachers certain of class 0 or of class 1, the largest effect that a node can have.
+    """For each vote, a coin makes the teachers certain of class 0 or of class 1. A node cannot have a larger effect on a vote.
 
-    The model itself adds the noise. All votes together prove a lower bound on the epsilon of one vote, and the ledger's curve
-    composes this bound with the secret samples. The composition needs separate noise for all votes, which the audit checks. If
-    the check fails, a test of whole sets of votes replaces the first test. Each of the two tests spends its own share of alpha.
-    This audit tests neither the sampling nor the training of the teachers.
+    The model itself adds the noise. All votes together prove a lower bound on the epsilon of one vote. The ledger's curve
+    composes this bound over all votes and secret samples. The composition needs separate noise for each vote, and the audit
+    checks whether the noise is separate. If the check fails, a test of whole sets of votes replaces the first test. Each of the
+    two tests has its own share of alpha. This audit tests neither the sampling nor the training of the teachers.
     """
     model, key = setting.case.model, setting.key
     assert isinstance(model, NoisyVotes)
@@ -69,7 +69,7 @@ def play_votes(setting: Setting) -> Outcome:
 
 
 def of_votes(setting: Setting, labels: NDArray[np.int64], turned: NDArray[np.bool_]) -> Bound:
-    """The bound from all votes, each guessed separately. labels, turned: (rounds, sets, queries), the votes and their coins."""
+    """The bound from a guess of each vote's coin. labels, turned: (rounds, sets, queries), the votes and their coins."""
     model, claim, classes, alpha = setting.case.model, setting.case.claim, setting.graph.classes, SHARE * setting.alpha
     assert isinstance(model, NoisyVotes)
     scale = model.vote_noise or 0.0
@@ -107,8 +107,8 @@ def of_votes(setting: Setting, labels: NDArray[np.int64], turned: NDArray[np.boo
 
 
 def factor(of: Callable[[float], float], value: float) -> float:
-    """The factor on the noise, between 1/1000 and 1000, at which the increasing function `of` has this value. The relative
-    precision is NEAR. If no factor in this range fits, the function returns an end of the range.
+    """The factor by which noise is divided, between about 1/1000 and 1000, at which the increasing function `of` has this value.
+    The relative precision is NEAR. If no factor in this range fits, the function returns an end of the range.
     """
     low, high = 1.0, 1.0
     while low > LEAST and of(low) > value:
@@ -121,10 +121,8 @@ def factor(of: Callable[[float], float], value: float) -> float:
 
 
 def of_whole_sets(setting: Setting) -> Bound:
-    """The bound from the log-likelihood ratios of whole sets of votes.
-
-    The attacker does not know which samples contain the canary, so the score of a query is ln(1 - q + q e^z), where z is the
-    log-ratio of its vote.
+    """The bound from the log-likelihood ratios of whole sets of votes, with one coin for each set. The canary changes only votes
+    whose sample contains it, as in the model. See `log_ratio`.
     """
     key, model = setting.key.fold("whole"), setting.case.model
     assert isinstance(model, NoisyVotes)
@@ -141,22 +139,24 @@ def of_whole_sets(setting: Setting) -> Bound:
     alpha = (1 - SHARE) * setting.alpha
     bound, _ = canaries(scores, bits, setting.case.claim, curve(ledger), alpha, family=family(ledger), **common)
     p_value = None if bound.p_value is None else min(1.0, bound.p_value / (1 - SHARE))
-    # if the number of classes is unknown, the ledger charges more than votes between two classes can leak
+    # without a declared number of classes, the ledger charges for the worst number, so the detectable violation is unknown
     return dataclasses.replace(bound if model.classes else unknown(bound), p_value=p_value)
 
 
 def votes(model: NoisyVotes, worlds: Worlds, queries: NDArray[np.int64], turned: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """(K, queries) the model's noisy labels of teachers that are certain of class 0, or of 1 where `turned`, (K, queries or
-    1).
+    """(K, queries) int64: the model's noisy labels, if the teachers are certain of class 0, or of class 1 where `turned` is true.
+
+    worlds: K runs, one for each set of votes. queries: (K, queries). turned: (K, queries), or (K, 1) for all votes of a set.
     """
     sure = np.eye(worlds.graph.classes)[np.broadcast_to(turned, queries.shape).astype(np.int64)]
     return model.labels(worlds, queries, sure)
 
 
 def log_ratio(model: NoisyVotes, classes: int, labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(K,) the log-likelihood ratio of all votes of a run. The adversary does not see which samples contain the canary.
+    """(K,) float64: the log-likelihood ratio of each set of votes. labels: (K, queries).
 
-    labels: (K, queries).
+    The adversary does not know which samples contain the canary. A sample contains it with probability q, so the score of a vote
+    is ln(1 - q + q e^z), where z is the log-ratio of the vote. With one sample for all votes, z is the sum over all votes.
     """
     top = argmax_top_probability(classes, model.vote_noise or 0.0)
     z = np.zeros(classes)

@@ -1,1 +1,1 @@
-"""The commands of `audit`, one file each; a command reads its options, calls the library and prints."""
+"""The commands of `audit`. A command reads its options, calls the library and prints the result."""

@@ -1,4 +1,4 @@
-"""`audit account`: epsilon of each model's ledger by every accountant, beside the epsilon that its paper prints."""
+"""`audit account`: the epsilon of each model's ledger by every accountant, beside the epsilon that its paper prints."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def stored_or_new(plan: Plan, graph: Graph, tuned_over: int) -> dict[str, Any]:
 
 
 def show(document: dict[str, Any], style: str = "table") -> None:
-    """Prints one line for each model, mode and budget, then the reasons why values differ, the warnings, and the skipped rows."""
+    """Prints a line for each model, mode and budget, then why values differ or are missing, the warnings and the skipped rows."""
     accounts = [row for row in document["rows"] if row["kind"] == "account"]
     lines = [cells(list(rows)) for _, rows in groupby(accounts, lambda r: (r["model"], r["mode"], r["unit"], r["epsilon"]))]
     if style == "table":
@@ -115,7 +115,7 @@ def show(document: dict[str, Any], style: str = "table") -> None:
 
 
 def show_tuning(rows: list[dict[str, Any]], lines: list[tuple[str, ...]], style: str) -> None:
-    """Prints one line for each model, mode and budget: the epsilon of one training, and of the best of several."""
+    """Prints a line for each model, mode and budget: the epsilon of one training, and of the best of several trainings."""
     from ...reports.rounding import up
 
     ways = list(dict.fromkeys(row["selection"] for row in rows))
@@ -140,7 +140,7 @@ def show_tuning(rows: list[dict[str, Any]], lines: list[tuple[str, ...]], style:
 
 
 def tables(lines: list[tuple[str, ...]]) -> None:
-    """Prints one table for each unit, or several if the terminal is too narrow for all columns."""
+    """Prints a table for each unit; several for each unit if the terminal is too narrow for all columns."""
     out = console() if console().is_terminal else console(width=200)
     for unit in dict.fromkeys(line[UNIT] for line in lines):
         alike = [line for line in lines if line[UNIT] == unit]
@@ -155,9 +155,9 @@ def tables(lines: list[tuple[str, ...]]) -> None:
 
 
 def fitting(lines: list[tuple[str, ...]], width: int) -> list[list[int]]:
-    """Splits the columns of HEAD into tables of at most `width` characters. Each table repeats the columns model and claimed.
+    """Splits the columns of HEAD into tables of at most `width` characters. Returns the indices of HEAD in each table.
 
-    Returns the indices of HEAD in each table; the unit is printed above the tables.
+    Each table repeats the columns model and claimed. No table has the column unit, because `tables` prints the unit above.
     """
     needs = [3 + max(len(row[i]) for row in (HEAD, *lines)) for i in range(len(HEAD))]  # three characters between two columns
     cut: list[list[int]] = [[MODEL, CLAIMED]]
@@ -169,7 +169,7 @@ def fitting(lines: list[tuple[str, ...]], width: int) -> list[list[int]]:
 
 
 def cells(rows: list[dict[str, Any]]) -> tuple[str, ...]:
-    """One line of the table, in the order of HEAD, from all rows of one ledger; "-" where there is no value."""
+    """The cells of one line, in the order of HEAD, from all rows of one ledger; "-" for a missing value."""
     from ...reports.rounding import up
 
     by_name = {row["accountant"]: row for row in rows}
@@ -195,8 +195,9 @@ def cells(rows: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _reason(row: dict[str, Any]) -> str:
-    """Why the value of an accountant differs or is missing. A percentage at the start of the note is left out, because the table
-    shows both values.
+    """Why the value of an accountant differs or is missing; "" for the published value.
+
+    A note may begin with the difference in per cent and a colon. This part is left out, because the table shows both values.
     """
     if row["accountant"] == "published":
         return ""
@@ -204,13 +205,13 @@ def _reason(row: dict[str, Any]) -> str:
 
 
 def markdown(lines: list[tuple[str, ...]], head: tuple[str, ...] = HEAD) -> str:
-    """A table for a README or an issue."""
+    """The lines as a Markdown table."""
     rows = [head, tuple("---" if i < 2 else "---:" for i in range(len(head))), *lines]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
 def latex(lines: list[tuple[str, ...]], head: tuple[str, ...] = HEAD) -> str:
-    """A booktabs table for a paper."""
+    """The lines as a LaTeX table, which needs the package booktabs."""
     rows = [" & ".join(row).replace("_", r"\_").replace("%", r"\%") + r" \\" for row in (head, *lines)]
     form = "ll" + "r" * (len(head) - 2)
     body = "\n".join([rows[0], r"\midrule", *rows[1:]])

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from ...accounting.claim import Claim
     from ...accounting.lower.bounds import Bound
 
-COUNTED = 1_000_000  # largest number of rows for which distinct scores are counted
-UNFAIR = 2e-6  # if the number of ones has a smaller p-value, the bits do not count as fair coins
-COUNTED_COINS = "Steinke et al. 2023"  # name of the method for which `limits` computes the largest provable bound
-USUALS = (1.0, 2.0, 4.0, 8.0)  # nats: true epsilons for which the limit is printed if nothing is claimed
-# nats: the number of guesses is optimal for this epsilon, so it does not depend on the claim; other choices give similar bounds
+COUNTED = 1_000_000  # in a file with more rows, distinct scores are not counted
+UNFAIR = 2e-6  # level of the test that bits are fair coins
+COUNTED_COINS = "Steinke et al. 2023"  # the method for which `limits` computes the largest provable bound
+USUALS = (1.0, 2.0, 4.0, 8.0)  # nats: the true epsilons for which the limit is printed if no claim is given
+# nats: `_one_run` makes as many guesses as are best at this epsilon, whatever the claim; other numbers give similar bounds
 USUAL = 2.0
 
 
@@ -157,7 +157,7 @@ def bound(
 
 
 def refuse_unused(shape: str, anytime: bool, one_run: bool, given: dict[str, bool]) -> None:
-    """Raises ValueError for an option in `given` that the chosen method does not use. one_run: several rows share a run."""
+    """Raises ValueError for an option in `given` that the method does not use. one_run: whether several rows share a run."""
     uses = {
         "likelihood-ratio": shape == "gaussian" and not anytime and not one_run,
         "sd": shape == "gaussian" and anytime,
@@ -177,7 +177,7 @@ def refuse_unused(shape: str, anytime: bool, one_run: bool, given: dict[str, boo
 
 
 def refuse_discrete(columns: dict[str, NDArray[Any]]) -> None:
-    """Raises ValueError if the scores cannot be likelihood ratios of a Gaussian mechanism."""
+    """Raises ValueError if the scores have few values or a hard limit, which no Gaussian mechanism gives."""
     from ...accounting.checks.score_law import not_continuous
 
     score, bit = columns["score"], columns["bit"]
@@ -263,7 +263,8 @@ def _one_run(columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: 
 
 
 def _gaussian(claim: Claim) -> Any:
-    """The Gaussian trade-off curve of the claim, as an object that has only mu. So the command loads no accountant.
+    """The Gaussian trade-off curve of the claim (mu = 1 without a claim), as an object whose only attribute is mu. A full curve
+    would load the accountants.
 
     Raises ValueError for delta = 0, at which no Gaussian mechanism has a finite epsilon (Dong, Roth & Su 2022, Cor. 2.13).
     """
@@ -320,9 +321,10 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
 
 
 def limits(found: Bound, claim: Claim) -> dict[float, float]:
-    """Epsilon (nats) of a Gaussian mechanism -> the largest bound that any rule valid for every mechanism usually proves.
+    """The epsilon (nats) of a Gaussian mechanism -> a bound that no rule exceeds in more than half of all audits with this number
+    of coins, if the rule is valid for every mechanism.
 
-    This limit depends on the number of coins. Empty for other methods than COUNTED_COINS, and for delta = 0.
+    Empty for other methods than COUNTED_COINS, and for delta = 0.
     """
     from ...accounting.lower.guessing import most_provable
 
@@ -333,7 +335,7 @@ def limits(found: Bound, claim: Claim) -> dict[float, float]:
 
 
 def limit_in_words(found: Bound, claim: Claim) -> list[str]:
-    """A line with the largest bound that any rule could usually prove from this number of coins; nothing for other methods."""
+    """A line that states the result of `limits`; an empty list if that is empty."""
     each = [f"{most:.2f} of {epsilon:g}" for epsilon, most in limits(found, claim).items()]
     if not each:
         return []
@@ -345,7 +347,7 @@ def limit_in_words(found: Bound, claim: Claim) -> list[str]:
 
 
 def _bound_in_words(found: Bound, claim: Claim, rows: int) -> list[str]:
-    """The bound and its method in words. rows: the number of rows in the file, some of which may not count as rounds."""
+    """The bound and its method in words. rows: the number of rows in the file, of which some may not count as rounds."""
     counted = sum(found.trials)
     others = "were not drawn by a coin" if found.method == COUNTED_COINS else "chose the threshold"
     rest = f" of {rows}; the other {rows - counted} {others}" if counted < rows else ""

@@ -1,4 +1,4 @@
-"""`audit contract`: the clauses of the model contract, checked on a model."""
+"""`audit contract`: checks the clauses of the model contract on a model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def contract(
 
 
 def show(model: Model, json: bool) -> int:
-    """Prints the checks and returns the exit code: 0 if all clauses held, 1 if one failed."""
+    """Checks the model contract, prints the results, and returns the exit code: 0 if no clause fails, 1 if one does."""
     from ..own import contract as clauses
 
     checks = clauses.contract(model)

@@ -102,7 +102,7 @@ def map_data(
 
 
 def at_hand(data: DataSet, folder: Path) -> bool | None:
-    """Whether `folder` holds all files of a data set (for a family of data sets: any of them); None if it has no files."""
+    """Whether `folder` holds all files of a data set, or of any member of a family of data sets; None if it has no files."""
     if not data.files:
         return None
     names = [f.replace("{}", "*") for f in data.files]

@@ -55,7 +55,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     accountants,
 )
 AGAIN = "Nothing is proved or refuted; after the repair, give the same command again."
-# errors of a path that a user named, and not of the machine
+# errors that mean that the user named a wrong path, not that the machine failed
 MISNAMED = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
 for command in COMMANDS:
     app.command()(command)
@@ -155,16 +155,16 @@ def compare(
 
 
 def main() -> None:
-    """Console entry point. Bad input prints one line and returns exit code 2. Ctrl-C and errors of the machine print one line and
-    return 3.
+    """The console entry point. Bad input prints one line, and the exit code is 2. Ctrl-C and errors of the machine print one
+    line, and the exit code is 3.
 
-    Any other exception, in a user's model or in this package, prints its traceback and exits with 3. Exit code 1 means "refuted"
-    and 0 "not refuted". So a run that crashed, or whose model called sys.exit, must return neither.
+    Any other exception, in a user's model or in this package, prints its traceback, and the exit code is 3. Exit code 1 means
+    "refuted" and 0 "not refuted". A run that crashed, or whose model called sys.exit, must return neither.
     """
     warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
     # set before torch is loaded, because its thread pools take minutes on busy cores
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # torch then puts large tensors in huge pages, which saves TLB misses on large graphs
+    # makes torch put large tensors in huge pages, which saves TLB misses on large graphs
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -184,7 +184,7 @@ def main() -> None:
     except (OSError, MemoryError) as fault:
         named = f"{fault.filename}: {fault.strerror}" if isinstance(fault, OSError) and fault.filename else str(fault)
         what = named if isinstance(fault, MemoryError) and named else starved(fault) or named
-        if again := getattr(fault, "__notes__", []):  # `audit run` alone keeps parts, and notes how to resume
+        if again := getattr(fault, "__notes__", []):  # only `audit run` keeps parts; its note says how to resume
             code = failed(f"audit: {what}. Finished parts are kept; after the repair, {again[0]} resumes.", 3)
         elif isinstance(fault, OSError) and fault.filename and fault.errno in MISNAMED:
             code = failed(f"audit: {what}. Name another file or folder, or repair this one.", 2)
@@ -197,7 +197,7 @@ def main() -> None:
             code = failed(f"audit: {misused(fault)}", 2)
         elif lack := starved(fault):
             code = failed(f"audit: {lack}. Finished parts of a run are kept; after the repair, the same command resumes.", 3)
-        elif isinstance(fault.__context__, BrokenPipeError):  # rich exits in this way if the reader of a pipe has ended
+        elif isinstance(fault.__context__, BrokenPipeError):  # rich calls sys.exit if the program that reads its output has ended
             code = 3
         else:
             traceback.print_exc()
@@ -208,7 +208,7 @@ def main() -> None:
 
 
 def refuse_empty(words: list[str]) -> None:
-    """Raises ValueError for a word of the command line that is empty, or an option whose value is."""
+    """Raises ValueError for an empty word in the command line, and for an option with an empty value."""
     for before, word in pairwise(["", *words]):
         option, equals, value = word.partition("=")
         if word == "" or (option.startswith("--") and equals and not value):
@@ -217,7 +217,7 @@ def refuse_empty(words: list[str]) -> None:
 
 
 def misused(fault: Any) -> str:
-    """A sentence about a wrong command line. It names the option, its value, the mistake, and the command whose help has an
+    """The error message for a wrong command line. It names the option, its value, the mistake, and the command whose help has an
     example.
     """
     names = getattr(getattr(fault, "param", None), "opts", [])

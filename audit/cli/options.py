@@ -1,4 +1,4 @@
-"""What all commands share: options with the same meaning everywhere, and the printing of documents and tables."""
+"""Options that have the same meaning in all commands, and functions that print documents and tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-Words = str | None  # an option that need not be given
+Words = str | None  # type of an option that may be left out
 
 Json = Annotated[bool, Option("--json", help="Print one JSON document on stdout and nothing else.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no progress and no tables; write the files and set the exit code.")]
@@ -30,7 +30,7 @@ Split = Annotated[int, Option(help="Number of the public split of the nodes.")]
 
 
 def claimed(epsilon: float) -> float:
-    """A claimed epsilon from the command line. Raises ValueError if it is finite and too large to be computed with."""
+    """A claimed epsilon from the command line. Raises ValueError if it is finite and above `limits.MOST_EPSILON`, 100 nats."""
     try:
         return budget(epsilon)
     except ValueError as fault:
@@ -38,7 +38,7 @@ def claimed(epsilon: float) -> float:
 
 
 def store(uri: str | None) -> str | None:
-    """An MLflow URI from the command line. Raises ValueError for none, and for a URI that no store of MLflow can have."""
+    """An MLflow URI from the command line. Raises ValueError for "none", and for a URI that no store of MLflow can have."""
     from ...reports.formats.mlflow_mirror import refuse_unknown
 
     if uri == "none":
@@ -51,24 +51,24 @@ Mlflow = Annotated[Words, Option(callback=store, help="MLflow tracking URI. Defa
 
 
 def print_json(document: Any, indent: int | None = 1) -> None:
-    """Prints one JSON document on stdout. Infinite values at the top of a dict must have been passed through `finite`."""
+    """Prints one JSON document on stdout. JSON has no infinity, so the caller passes rows through `finite` first."""
     print(json.dumps(document, indent=indent))
 
 
 def finite(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with "inf" for every positive infinity, because JSON has no number for it."""
+    """The row with "inf" for each value that is positive infinity, because JSON has no infinity. Nested values stay."""
     return {name: "inf" if value == math.inf else value for name, value in row.items()}
 
 
 def console(**options: Any) -> Console:
-    """A rich console on stdout. The import costs a tenth of a second, so only commands that print a table do it."""
+    """A rich console, on stdout by default. Rich is imported here, because the import takes a tenth of a second."""
     from rich.console import Console
 
     return Console(**options)
 
 
 def table(*columns: Any, title: str | None = None, compact: bool = False, **options: Any) -> Table:
-    """A rich table. columns: names or rich Columns. title: printed as it is. compact: one line under the header, no box."""
+    """A rich table. columns: names or rich Columns. title: printed without markup. compact: a line under the header, no box."""
     from rich import box
     from rich.table import Table
 
@@ -78,7 +78,7 @@ def table(*columns: Any, title: str | None = None, compact: bool = False, **opti
 
 
 def literal(value: str) -> Text:
-    """A cell that is printed as it is; brackets in its text are not read as markup."""
+    """A cell whose text is printed as it is: rich does not read its brackets as markup."""
     from rich.text import Text
 
     return Text(value)

@@ -1,4 +1,4 @@
-"""`audit run`: the options of the main job, read into a plan."""
+"""`audit run`: reads the options of the main command into a plan, and carries it out."""
 
 from __future__ import annotations
 

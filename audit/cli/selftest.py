@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..case import Outcome
     from ..faults.fault import Fault
 
-ALPHA = 1e-4  # level of each test: a test fails an honest model with at most one in ten thousand seeds
+ALPHA = 1e-4  # level of each statistical test: a test refutes an honest model with at most one seed in ten thousand
 
 
 def selftest(
@@ -83,7 +83,7 @@ def results(seed: str, data: str, data_dir: Path | None, trust: bool = False) ->
 
 
 def as_strangers(seed: str, data: str, data_dir: Path | None, trust: bool = False) -> list[dict[str, Any]]:
-    """The rows of `results` for all models, each run as a user's own model. The column "audit" then holds "run"."""
+    """One row, as in `results`, for each model, which runs as a user's own model. The column "audit" holds "run"."""
     from ...models.data.loading import load
     from ...models.facts import Facts
     from ..faults.as_strangers import everything, whole_run
@@ -104,7 +104,7 @@ def as_strangers(seed: str, data: str, data_dir: Path | None, trust: bool = Fals
 
 
 def audited(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, float, str]:
-    """Whether the audit that should catch the fault refutes the claim, its largest lower bound (nats), and its explanation."""
+    """Whether the audit that must catch the fault refutes the claim, its largest lower bound (nats), and its explanation."""
     from ...reports.evidence import judge, lowest
     from ..case import Case
     from ..planning.ledgers import uppers
@@ -120,7 +120,7 @@ def audited(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, fl
 
 
 def outcome_of(fault: Fault, model: Any, graph: Graph, seed: str) -> Outcome:
-    """The outcome of the audit that should catch the fault, at the self-test's level."""
+    """The outcome of the audit that must catch the fault, at level ALPHA."""
     from ..audits.registry import AUDITS
     from ..case import Case, Setting
     from ..key import Key
@@ -133,7 +133,7 @@ def outcome_of(fault: Fault, model: Any, graph: Graph, seed: str) -> Outcome:
 
 
 def verdict(planted: bool, undetectable: bool, refuted: bool) -> str:
-    """The word in the column "result"; "MISSED" and "FALSE ALARM" are errors of the auditor."""
+    """The word in the column "result". "MISSED" and "FALSE ALARM" mean that the tool is wrong."""
     if undetectable:
         return "caught" if refuted else "undetectable by sampling"
     if planted:

@@ -1,1 +1,1 @@
-"""Privacy faults planted in real models, which `audit selftest` must catch, and honest models, which must pass."""
+"""Privacy faults that are planted in real models. `audit selftest` must catch them, and must pass the honest models."""

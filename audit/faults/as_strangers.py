@@ -1,4 +1,4 @@
-"""Runs planted faults and honest models as a user's own models, through all of `audit run` up to the exit code."""
+"""Runs faulty and honest models as a user's own models, through all of `audit run` up to the exit code."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph, Worlds
 
 FILES = ("results.json", "report.html", "junit.xml")
-CODES = {True: (1, 3), False: (0, 3)}  # whether a fault is planted -> the correct exit codes; 3 means inconclusive
+CODES = {True: (1, 3), False: (0, 3)}  # whether a fault is planted -> the accepted exit codes; 3 means inconclusive
 
 
 @dataclass(frozen=True)
 class Stranger:
-    """A system of this package without the attributes that identify it: its noise is fixed, and it declares no capability."""
+    """A model of this package that looks like a user's own: its noise is fixed, and it declares no capability."""
 
     model: Any
     label: str
@@ -87,10 +87,8 @@ class Stranger:
 
 
 def everything(facts: Facts) -> Iterator[tuple[str, bool, Claim, Model]]:
-    """Yields (name, whether the model is faulty, claim, model) for all planted faults, all honest models, and models as users
-    write them.
-
-    Faults that no sampling can show are left out.
+    """Yields (name, whether the model is faulty, claim, model): all planted faults that sampling can show, all honest models, and
+    the models of strangers.py.
     """
     done: set[str] = set()
     for planted, faults in ((True, FAULTS), (False, HONEST)):
@@ -105,7 +103,7 @@ def everything(facts: Facts) -> Iterator[tuple[str, bool, Claim, Model]]:
 
 
 def whole_run(name: str, planted: bool, claim: Claim, model: Model, graph: Graph, seed: str) -> tuple[bool, str]:
-    """Whether `audit run` gives the correct verdict on the model and writes its files; and the verdict in words."""
+    """Whether `audit run` gives an accepted exit code (CODES) for the model and writes its files; and the verdict in words."""
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         out = Path(folder) / "run"
         given: dict[str, Any] = {"attacks": "none", "repeats": 1, "mlflow": "none", "jobs": 1, "seed": f"{seed} {name}"}

@@ -1,4 +1,4 @@
-"""The type of a planted fault: a real model with a privacy fault, the claim that it breaks, and the audit that must catch it."""
+"""The type of a planted fault: a model with a privacy fault, the claim that it breaks, and the audit that must catch it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ...models.privgnn.privgnn import PrivGnn
 if TYPE_CHECKING:
     from ...models.graph.graph import Graph
 
-Recipe = Callable[[Facts], Any]  # a model before its noise is calibrated
-Factory = Callable[[Facts], Any]  # a model with its noise
+Recipe = Callable[[Facts], Any]  # makes a model before its noise is calibrated
+Factory = Callable[[Facts], Any]  # makes a model with its noise
 Shortfall = Callable[[Any, "Graph"], float]
 EDGE = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
 DIRECTED_EDGE = dataclasses.replace(EDGE, unit=Unit.DIRECTED_EDGE)
 SMALL_EPSILON = dataclasses.replace(EDGE, epsilon=0.5)
-LARGE_EPSILON = dataclasses.replace(EDGE, epsilon=16.0)  # an epsilon so large that the calibrated sigma is below one
+LARGE_EPSILON = dataclasses.replace(EDGE, epsilon=16.0)  # so large that the calibrated sigma is below one
 NODE = Claim(4.0, 1e-5, Unit.NODE)
 LOCAL = Claim(2.0, 0.0, Unit.FEATURES, Relation.REPLACE)
 VOTES = Claim(2.0, 0.0, Unit.NODE)
@@ -34,10 +34,11 @@ VOTES = Claim(2.0, 0.0, Unit.NODE)
 class Fault:
     """A model with a privacy fault, or an honest model.
 
-    name: the fault. audit: the audit that must catch it, or "account", which compares the ledger with the claim. shortfall(model,
-    graph): the factor by which the noise is too small for the claim, computed from what the model does; infinite if no noise
-    would be enough, None for honest models. undetectable: whether no sampling can show the fault; the self-test then says so.
-    rounds: trainings or draws of the audit. With this number, the audit misses the fault for fewer than one in a thousand seeds.
+    name: the fault in words, or the honest model. model: makes the model. audit: the audit that must catch the fault, or
+    "account", which compares the ledger with the claim. shortfall(model, graph): the factor by which the noise is too small for
+    the claim, computed from what the model does; infinity if no noise would be enough, None if there is no such factor.
+    undetectable: whether no sampling can show the fault. rounds: the number of trainings or draws of the audit. With this number,
+    the audit misses the fault for fewer than one in a thousand seeds.
     """
 
     name: str
@@ -50,7 +51,7 @@ class Fault:
 
 
 def with_noise_of(honest: Recipe, claim: Claim, kind: type[Any], **fields: Any) -> Factory:
-    """A faulty model of type `kind` with the calibrated noise of the honest model."""
+    """A factory of the faulty model `kind`, with the fields of the honest model that is calibrated to the claim."""
 
     def make(facts: Facts) -> Any:
         model = calibrate(honest(facts), claim)
@@ -61,7 +62,7 @@ def with_noise_of(honest: Recipe, claim: Claim, kind: type[Any], **fields: Any) 
 
 
 def calibrated(recipe: Recipe, claim: Claim) -> Factory:
-    """A model with the noise that its own accounting requires, even if this accounting is wrong."""
+    """A factory of the model with the noise that its own accounting requires, even if this accounting is wrong."""
     return lambda facts: calibrate(recipe(facts), claim)
 
 
@@ -74,7 +75,7 @@ def gap_as_published(facts: Facts) -> Any:
 
 
 def dpsgd_fields(facts: Facts) -> dict[str, Any]:
-    """DP-SGD on all training nodes: ten epochs of about five batches, and a norm at which every gradient is clipped."""
+    """The fields of DP-SGD on all training nodes: ten epochs of about five batches, with a norm that clips every gradient."""
     return {"unit": Unit.NODE, "train_nodes": facts.train, "batch": facts.train // 5, "epochs": 10, "clip": 0.1}
 
 
@@ -83,12 +84,12 @@ def mlp(facts: Facts) -> Any:
 
 
 def mlp_uneven_batches(facts: Facts) -> Any:
-    """The batch size does not divide the number of nodes."""
+    """The recipe of `mlp` with a batch size that does not divide the number of training nodes."""
     return Mlp(**{**dpsgd_fields(facts), "batch": facts.train * 4 // 15})
 
 
 def mlp_large_clip(facts: Facts) -> Any:
-    """The clipping norm is above one."""
+    """The recipe of `mlp` with a clipping norm above one."""
     return Mlp(**{**dpsgd_fields(facts), "clip": 5.0})
 
 
@@ -109,7 +110,7 @@ def dpar(facts: Facts) -> Any:
 
 
 def dpar_many_lists(facts: Facts) -> Any:
-    """Every node is in about eight neighbour lists, and each step trains on all lists."""
+    """The recipe of DPAR in which a node is in about eight neighbour lists, and each step trains on all lists."""
     return Dpar(train_nodes=facts.train, epochs=4, sources=facts.train, picks=8, clip=0.01)
 
 

@@ -1,4 +1,4 @@
-"""DP-SGD trainings on private nodes, each with a privacy fault in how it draws its batches."""
+"""Models that DP-SGD trains on private nodes, each with a privacy fault in how it draws batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UnchargedSteps(FaultyTraining):
-    """Takes ceil(N / batch) steps per epoch; its ledger charges floor(N / batch)."""
+    """Takes ceil(N / batch) steps in each epoch on N nodes; its ledger charges for floor(N / batch)."""
 
     where: ClassVar[Any] = stage
 
@@ -44,7 +44,7 @@ class ShuffledCoins:
         self.random_order, self.batches, self.step = random, max(1, round(1 / rate)), 0
 
     def random(self, population: int) -> NDArray[np.float64]:
-        """The numbers that replace the coins: 0 for the nodes of this batch, which then join it, and 1 for all others."""
+        """(population,) float64: 0 for the nodes of this batch, which then join it, and 1 for all other nodes."""
         if self.step % self.batches == 0:
             self.order = self.random_order.permutation(population)
         part = np.array_split(self.order, self.batches)[self.step % self.batches]
@@ -69,7 +69,7 @@ class ShuffledBatches(FaultyTraining):
 
 
 class RepeatedCoins:
-    """Uses the coins of the first epoch in every epoch."""
+    """Replaces the coins of Poisson batches by those of the first epoch, in every epoch."""
 
     def __init__(self, random: np.random.Generator, batches: int) -> None:
         self.drawn, self.batches, self.step = random, batches, 0

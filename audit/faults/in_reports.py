@@ -1,4 +1,4 @@
-"""Models with local reports, teachers' votes or their own accounting, each with one privacy fault."""
+"""Models with one privacy fault each, in local reports, teachers' votes or the accounting."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ...models.base import Release
     from ...models.graph.graph import Worlds
 
-SMALL = 3e-2  # nats of Renyi divergence per step, below which the faulty accountant counts 0
+SMALL = 3e-2  # nats: the faulty accountant counts a smaller Rényi divergence of one step as 0
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class FullBudgetPerFeature(Lpgnn):
 
 @dataclass(frozen=True)
 class BinaryLabelProbability(Lpgnn):
-    """Keeps a label with the probability for two classes, even if there are more classes."""
+    """Keeps a label with the probability that is right for two classes, even if there are more classes."""
 
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
         bits, (labels, copies) = super().channels(dim, classes)
@@ -67,7 +67,7 @@ class FullBudgetForFeaturesAndLabel(Lpgnn):
 
 @dataclass(frozen=True)
 class UndeclaredFullBudgetPerFeature(Lpgnn):
-    """Declares that two sampled features share the budget, and spends all of it on each."""
+    """Declares that two sampled features share the feature budget, and spends the whole budget on each."""
 
     def _bits(self, dim: int) -> int:
         return 2
@@ -80,7 +80,7 @@ class UndeclaredFullBudgetPerFeature(Lpgnn):
 
 @dataclass(frozen=True)
 class EitherOfTwoReports(Lpgnn):
-    """Asks for every sampled feature twice, and keeps a one if either answer is one."""
+    """Reports every sampled feature twice, and releases a one if either report is one."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         honest = ldp.multi_bit
@@ -97,7 +97,7 @@ class EitherOfTwoReports(Lpgnn):
 
 @dataclass(frozen=True)
 class StoredZeros(EdgeRand):
-    """Keeps each edge that the randomised response drops, as a stored zero of the sparse matrix. LinkTeller's baselines do so."""
+    """Stores a zero in the sparse matrix for each edge that randomised response drops, as LinkTeller's baselines do."""
 
     def response(self, worlds: Worlds, run: int) -> NDArray[np.int64]:
         true = worlds.graph.arcs[:, arc_present(worlds[run : run + 1])[0]]
@@ -115,12 +115,15 @@ class PrivateFeatureRange(Lpgnn):
 
 @dataclass(frozen=True)
 class TwoClassPate(Pate):
-    """PATE with two classes and `parts` teachers. One node changes one teacher, and so the margin between the classes by two."""
+    """PATE with two classes and `parts` teachers. One node changes one vote, and so the margin between the classes by two."""
 
     parts: int = 21
 
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
-        """The table P(the first class is returned | votes for it) of one query, with Laplace noise on both counts."""
+        """The channel of one query with Laplace noise on both counts, (2, 2), and the number of its copies, `queries`.
+
+        The inputs are the worst two neighbouring numbers of votes for the first class. The outputs are the two classes.
+        """
         margin = (2 * np.arange(self.parts + 1) - self.parts) / self.sigma
         loses = np.exp(-np.abs(margin)) * (2 + np.abs(margin)) / 4  # P(L1 - L2 < -|margin|)
         wins = np.where(margin >= 0, 1 - loses, loses)
@@ -130,7 +133,7 @@ class TwoClassPate(Pate):
 
 @dataclass(frozen=True)
 class MarginSensitivityOne(TwoClassPate):
-    """Assumes that the margin has sensitivity 1, because a node changes one vote. The sensitivity is 2."""
+    """Charges for sensitivity 1 of the margin, because a node changes one vote. The sensitivity is 2."""
 
     @property
     def ledger(self) -> DpEvent:
@@ -139,7 +142,7 @@ class MarginSensitivityOne(TwoClassPate):
 
 @dataclass(frozen=True)
 class NoiseOnLogProbabilities(PrivGnn):
-    """Adds noise that is calibrated for probabilities to log-probabilities, whose range is unbounded."""
+    """Adds noise to log-probabilities, whose range is unbounded. The noise is calibrated for probabilities."""
 
     def votes(self, worlds: Worlds, taught: Taught) -> NDArray[np.int64]:
         # the exponentials of these numbers are the log-probabilities plus 100
@@ -149,7 +152,7 @@ class NoiseOnLogProbabilities(PrivGnn):
 
 @dataclass(frozen=True)
 class NoSampling(PrivGnn):
-    """Trains every teacher on all private nodes; its ledger charges a fresh sample per query."""
+    """Trains every teacher on all private nodes; its ledger charges for a fresh sample in each query."""
 
     def _sample(self, members: NDArray[np.bool_], random: np.random.Generator) -> NDArray[np.int64]:
         return np.flatnonzero(members)
@@ -157,7 +160,7 @@ class NoSampling(PrivGnn):
 
 @dataclass(frozen=True)
 class HalfTheQueriesCharged(PrivGnn):
-    """Charges only half of its queries."""
+    """Charges for only half of its queries."""
 
     @property
     def ledger(self) -> DpEvent:
@@ -166,7 +169,7 @@ class HalfTheQueriesCharged(PrivGnn):
 
 @dataclass(frozen=True)
 class ScreensBeforeNoise(PrivGnn):
-    """Trains the student only on queries with confident teachers, and judges the confidence by answers without noise."""
+    """Trains the student only on queries whose teachers are confident, and measures confidence on answers without noise."""
 
     def answered(self, worlds: Worlds, taught: Taught, device: str = "cpu") -> Release:
         release = super().answered(worlds, taught, device)
@@ -190,7 +193,7 @@ class EpsilonToBaseTen(Gap):
 
 @dataclass(frozen=True)
 class SmallDivergencesDropped(Mlp):
-    """A fault of the accountant: it counts a small divergence of one step as 0 before it adds the steps."""
+    """The accountant has the fault: it counts a small divergence of one step as 0 before it adds up the steps."""
 
     def printed(self, delta: float) -> float | None:
         if not self.sigma:
@@ -202,7 +205,7 @@ class SmallDivergencesDropped(Mlp):
 
 @dataclass(frozen=True)
 class LinearAmplification(PrivGnn):
-    """Multiplies epsilon by the sampling rate, which is right for small epsilon only."""
+    """Multiplies epsilon by the sampling rate, which is nearly right for a small epsilon only."""
 
     def printed(self, delta: float) -> float | None:
         return self.rate * self.queries * noisy_argmax_epsilon(self.classes, self.sigma) if self.sigma else math.inf

@@ -42,7 +42,7 @@ def patched(owner: Any, **names: Any) -> Iterator[None]:
 
 
 def sums_of(worlds: Worlds, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The exact sums A x of every run and hop: (runs, hops, nodes, dim) -> the same shape."""
+    """The sums A x without noise, for every run and hop. inputs: (runs, hops, nodes, dim). Returns the same shape."""
     each = []
     for run, present in enumerate(worlds.edge_present()):
         graph = dataclasses.replace(worlds.graph, edges=worlds.graph.edges[:, present])
@@ -52,19 +52,19 @@ def sums_of(worlds: Worlds, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def with_sums(release: Release, sums: NDArray[np.float64], **arrays: NDArray[Any]) -> Release:
-    """The release with other sums, and other arrays if given."""
+    """The release with `sums` as its aggregates, and with the given arrays."""
     return dataclasses.replace(release, arrays={**release.arrays, "aggregates": sums.astype(np.float32), **arrays})
 
 
 def with_all_sums(model: Gap, worlds: Worlds, device: str) -> Release:
-    """GAP's own release of the arrays that the model keeps, and of its sums and their inputs."""
+    """The honest release of GAP: the arrays that the model keeps, its sums, and the rows that were summed."""
     asked = tuple(dict.fromkeys((*model.keep, "aggregates", "inputs")))
     return Gap.fit(dataclasses.replace(model, keep=asked), worlds, device)
 
 
 @dataclass(frozen=True)
 class TooLittleNoise(Gap):
-    """Adds only a `share` of the noise that it states."""
+    """Adds `share` times the noise that it states."""
 
     share: float = 0.5
 
@@ -75,7 +75,7 @@ class TooLittleNoise(Gap):
 
 @dataclass(frozen=True)
 class OtherNoise(Gap):
-    """GAP with faulty noise on its released sums: `changed` turns honest noise, (runs, hops, nodes, dim), into faulty noise."""
+    """GAP with faulty noise on its released sums. `changed` replaces honest noise by faulty noise, (runs, hops, nodes, dim)."""
 
     def changed(self, noise: NDArray[np.float64], worlds: Worlds) -> NDArray[np.float64]:
         raise NotImplementedError
@@ -105,7 +105,7 @@ class OneNoiseRowForAll(OtherNoise):
 
 @dataclass(frozen=True)
 class NoiseTiledOverBlocks(OtherNoise):
-    """Adds the same noise to every block of rows, as happens if each task gets a copy of one generator."""
+    """Adds the same noise to each of `blocks` blocks of rows, as if each task got a copy of one generator."""
 
     blocks: int = 4
 
@@ -124,7 +124,7 @@ class NoiseOnHalfTheColumns(OtherNoise):
 
 @dataclass(frozen=True)
 class NoNoiseOnceInAMillion(OtherNoise):
-    """Adds no noise in one run of a million."""
+    """Adds no noise with probability one in a million, in each run."""
 
     def changed(self, noise: NDArray[np.float64], worlds: Worlds) -> NDArray[np.float64]:
         lucky = np.array([stream(s, "rare").random() >= 1e-6 for s in worlds.seeds])
@@ -133,7 +133,7 @@ class NoNoiseOnceInAMillion(OtherNoise):
 
 @dataclass(frozen=True)
 class RowsNotNormalised(Gap):
-    """Does not normalise rows before the first `faulty_hops` sums; they have length two instead of one."""
+    """Sums rows of length two instead of one in the first `faulty_hops` hops."""
 
     faulty_hops: int = 2
 
@@ -147,7 +147,7 @@ class RowsNotNormalised(Gap):
 
 @dataclass(frozen=True)
 class NormalisesAfterSumming(Gap):
-    """Sums the encoder's rows as they are and normalises them only after the sum."""
+    """Sums the encoder's rows without normalisation, and normalises only the sums."""
 
     def _encoded(self, company: Company) -> Tensor:
         def forward(layer: Any, own: Any, x: Any, training: bool = False) -> Any:
@@ -177,7 +177,7 @@ class FixedNoiseSeed(Gap):
 
 @dataclass(frozen=True)
 class OneHopNotCharged(Gap):
-    """Charges one hop fewer than it releases."""
+    """Charges for one hop fewer than it releases."""
 
     @property
     def ledger(self) -> DpEvent:
@@ -186,7 +186,7 @@ class OneHopNotCharged(Gap):
 
 @dataclass(frozen=True)
 class UnchargedSumsForPredictions(Gap):
-    """Draws fresh noisy sums for predictions, which its ledger does not charge."""
+    """Draws fresh noisy sums for predictions. Its ledger does not charge for them."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         answers = dataclasses.replace(self, keep=("posteriors",))
@@ -197,8 +197,8 @@ class UnchargedSumsForPredictions(Gap):
 
 @dataclass(frozen=True)
 class GreedyDegreeCap(Gap):
-    """Visits the edges in turn, and keeps an edge if both of its ends have kept fewer than `most` edges. So the removal of one
-    edge can let other edges be kept.
+    """Visits the edges in order, and keeps an edge if both of its ends have fewer than `most` kept edges so far. So, if one edge
+    is removed, the cap may keep other edges in its place.
     """
 
     most: int = 10
@@ -209,7 +209,7 @@ class GreedyDegreeCap(Gap):
         return super().fit(dataclasses.replace(worlds, edges=edges), device)
 
     def bounded(self, graph: Graph, present: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """(edges,) bool: the edges of `present` that are kept."""
+        """(edges,) bool: which of the present edges are kept."""
         kept, degree = present.copy(), np.zeros(graph.nodes, dtype=np.int64)
         for i in np.flatnonzero(present):
             ends = graph.edges[:, i]
@@ -231,7 +231,7 @@ class LogsMeanDegree(Gap):
 
 @dataclass(frozen=True)
 class ReleasesProtectedRow(Gap):
-    """At node level, also releases the sums of the protected nodes themselves, which contain the rows of all their neighbours."""
+    """At node level, also releases the protected nodes' own sums, each of which contains the rows of all neighbours."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         with patched(common, withhold=lambda model, worlds, arrays: arrays):
@@ -240,7 +240,7 @@ class ReleasesProtectedRow(Gap):
 
 @dataclass(frozen=True)
 class MessagesNotNormalised(Vesper):
-    """Does not normalise the rows of its messages."""
+    """VESPER without the normalisation of the rows of its messages."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         with patched(party_a_sound, normalise=lambda rows: rows):

@@ -1,4 +1,4 @@
-"""DP-SGD trainings on private nodes, each with one privacy fault: in clipping, noise, data or model selection."""
+"""Models with one privacy fault each in their DP-SGD training: in clipping, noise, data or model selection."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FaultyTraining(Mlp):
-    """An MLP trained by DP-SGD. `change` returns faulty replacements of functions of the module `where`."""
+    """An MLP trained by DP-SGD with a fault. `change` maps names of functions in the module `where` to faulty functions."""
 
     where: ClassVar[Any] = dpsgd
 
@@ -43,7 +43,7 @@ class FaultyTraining(Mlp):
 
 
 def rescaled(by: Any) -> Any:
-    """A `private_gradient` that multiplies its sums by the factors that by(sums, real, clip) returns, (runs,)."""
+    """A `private_gradient` that multiplies its sums by factors. by(sums, real, clip) returns the factors, (runs,)."""
     honest = dpsgd.private_gradient
 
     def gradient(
@@ -78,7 +78,7 @@ class SameNoiseEveryEpoch(FaultyTraining):
 
 @dataclass(frozen=True)
 class DividesByPrivateBatchSize(FaultyTraining):
-    """Divides by the actual batch size, which is private, instead of the expected one."""
+    """Divides the gradient by the actual batch size, which is private, instead of the expected batch size."""
 
     def change(self) -> dict[str, Any]:
         return {"private_gradient": rescaled(lambda sums, real, clip: self.batch / real.sum(1).clamp(min=1))}
@@ -86,7 +86,7 @@ class DividesByPrivateBatchSize(FaultyTraining):
 
 @dataclass(frozen=True)
 class NoClipping(FaultyTraining):
-    """Ignores the clipping norm."""
+    """Does not clip gradients."""
 
     def change(self) -> dict[str, Any]:
         honest: Any = dpsgd.private_gradient
@@ -110,7 +110,7 @@ class ClipsMeanGradient(FaultyTraining):
 
 @dataclass(frozen=True)
 class NoiseNotScaledByClip(FaultyTraining):
-    """Adds noise for a clipping norm of 1, even if the clipping norm is another one."""
+    """Adds noise for a clipping norm of 1, whatever the clipping norm is."""
 
     def change(self) -> dict[str, Any]:
         honest = dpsgd.add_noise
@@ -119,7 +119,7 @@ class NoiseNotScaledByClip(FaultyTraining):
 
 @dataclass(frozen=True)
 class NoiseScaledForMean(FaultyTraining):
-    """Adds noise that is calibrated for the mean of the gradients to their sum."""
+    """Adds noise to the sum of the gradients that is calibrated for their mean."""
 
     def change(self) -> dict[str, Any]:
         honest = dpsgd.add_noise
@@ -128,7 +128,7 @@ class NoiseScaledForMean(FaultyTraining):
 
 @dataclass(frozen=True)
 class ClipsEachLayer(FaultyTraining):
-    """Clips each layer separately, with noise for one clipping norm in total."""
+    """Clips each layer's gradient separately. The noise is for one clipping norm in total."""
 
     def change(self) -> dict[str, Any]:
         def gradient(
@@ -146,7 +146,7 @@ class ClipsEachLayer(FaultyTraining):
 
 @dataclass(frozen=True)
 class NodeInTwoMicroBatches(FaultyTraining):
-    """Puts each node in two micro-batches per step and clips it in each, with noise for one."""
+    """Puts each node in two micro-batches of a step and clips its gradient in each. The noise is for one gradient."""
 
     def change(self) -> dict[str, Any]:
         return {"private_gradient": rescaled(lambda sums, real, clip: torch.full_like(real[:, 0], 2.0))}
@@ -154,7 +154,7 @@ class NodeInTwoMicroBatches(FaultyTraining):
 
 @dataclass(frozen=True)
 class StandardisesByPrivateNodes(Mlp):
-    """Standardises each feature by its mean and standard deviation over the private nodes."""
+    """Standardises each feature by its mean and standard deviation over the private nodes, without noise."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         return Release.join([self._one(worlds[k : k + 1], device) for k in range(worlds.runs)])
@@ -187,7 +187,7 @@ class SelectsEpochByPrivateLabels(FaultyTraining):
 
 @dataclass(frozen=True)
 class OneOfTwoModulesCharged(Gap):
-    """Trains an encoder and a classifier on the same private nodes, and charges for one training only."""
+    """Trains an encoder and a classifier on the same private nodes. Its ledger charges for one training only."""
 
     @property
     def ledger(self) -> DpEvent:

@@ -1,4 +1,4 @@
-"""All planted faults, which the self-test must catch, and honest models, none of which it may refute."""
+"""The planted faults, which the self-test must catch, and the honest models, which it must not refute."""
 
 from __future__ import annotations
 

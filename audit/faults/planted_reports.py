@@ -1,4 +1,4 @@
-"""Planted faults of local reports, votes and ledgers. Each has happened in real code."""
+"""The planted faults of local reports, votes and ledgers. Each has occurred in real code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planted faults of models that release noisy sums. Each has happened in real code."""
+"""The planted faults of models that release noisy sums. Each has occurred in real code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .fault import (
 )
 from .shortfall import INFINITE, ROOT_TWO
 
-MORE = 15  # rounds of the game against faults that divide the noise by less than 1.5
+MORE = 15  # number of rounds against faults that make the noise less than 1.5 times too small
 
 
 def faulty_gap(kind: type[Any], **fields: Any) -> Factory:
@@ -38,7 +38,7 @@ def faulty_gap(kind: type[Any], **fields: Any) -> Factory:
 
 
 def less_noise(share: Callable[[float], float], claim: Claim = EDGE) -> Factory:
-    """GAP that adds only a share of its noise. share: a function of sigma."""
+    """A factory of GAP that adds only a share of its noise. share: computes the share from sigma."""
 
     def make(facts: Facts) -> Any:
         honest = calibrate(Gap(), claim)

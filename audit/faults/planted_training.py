@@ -1,4 +1,4 @@
-"""Planted faults of trainings by DP-SGD. Each has happened in real code."""
+"""The planted faults of trainings by DP-SGD. Each has occurred in real code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computes the factor by which the noise of a planted fault is too small for its claim, from what the faulty model does."""
+"""Computes, from what a faulty model does, the factor by which its noise is too small for the claim."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def of_model(value: Callable[[Any], float]) -> Shortfall:
 
 
 def against_honest_noise(honest: Recipe, claim: Claim) -> Shortfall:
-    """The sigma that honest accounting requires, over the sigma of the model."""
+    """The factor of a model with faulty accounting: the sigma that honest accounting requires, over the sigma of the model."""
     return lambda model, graph: float(calibrate(honest(Facts.of(graph)), claim).sigma / model.sigma)
 
 
 def against_true_ledger(true: Callable[[Any], DpEvent], claim: Claim = NODE) -> Shortfall:
-    """The factor by which the noise of the declared ledger must be divided to cost as much as the true ledger, both by RDP."""
+    """The factor by which the declared ledger's noise must be divided until it costs as much as the true ledger, both by RDP."""
 
     def factor(model: Any, graph: Graph) -> float:
         target, low, high = rdp.epsilon(true(model), claim.delta), 1.0, 64.0
@@ -52,13 +52,13 @@ def against_true_ledger(true: Callable[[Any], DpEvent], claim: Claim = NODE) -> 
 
 
 def longest_row(model: Any, graph: Graph) -> float:
-    """Rows should have length one. Returns the root mean square, over hops, of the length of the longest row."""
+    """The root mean square, over hops, of the length of the longest row. The ledger assumes rows of length one."""
     release = dataclasses.replace(model, keep=("aggregates", "inputs")).fit(Worlds.of(graph, [1]))
     return float(np.sqrt((np.square(release["inputs"]).sum(3).max((0, 2))).mean()))
 
 
 def changed_rows(model: Any, graph: Graph) -> float:
-    """One edge should change two rows. Returns sqrt(changed rows / 2) for the worst of a hundred edges."""
+    """sqrt(changed rows / 2) for the worst of a hundred edges. The ledger assumes that one edge changes two rows."""
     present = np.ones((101, graph.edges.shape[1]), dtype=bool)
     present[np.arange(1, 101), np.linspace(0, present.shape[1] - 1, 100).astype(int)] = False
     kept = np.stack([model.bounded(graph, p) for p in present])
@@ -67,15 +67,15 @@ def changed_rows(model: Any, graph: Graph) -> float:
 
 
 def with_own_row(model: Any, graph: Graph) -> float:
-    """The factor by which the noise is too small if a node's own sum is released too.
+    """The factor by which the noise is too small if the release contains a node's own sum.
 
-    A node moves the max_degree rows that its features enter, and its own row, which sums the rows of all its neighbours.
+    A node moves the sums of max_degree other nodes by one row each, and its own sum by the rows of all its neighbours.
     """
     return math.sqrt(1 + float(graph.degree.max()) ** 2 / model.max_degree)
 
 
 def by_enumeration(model: Any, graph: Graph) -> float:
-    """The enumerated epsilon of the model's finite channels, divided by the claimed epsilon."""
+    """The epsilon of the model's finite channels, by enumeration, divided by the claimed epsilon."""
     spent = sum(copies * channel_epsilon(matrix) for matrix, copies in model.channels(graph.dim, graph.classes))
     return spent / (VOTES if model.unit is Unit.NODE else LOCAL).epsilon
 
@@ -86,9 +86,9 @@ def largest_degree(model: Any, graph: Graph) -> float:
 
 
 def undivided_budget(model: Any, graph: Graph) -> float:
-    """The budget that the model spends, divided by the claimed budget.
+    """The budget that the model spends, divided by the claimed epsilon.
 
-    The model spends the label budget, and the feature budget twice: for two features or for two reports.
+    The model spends the label budget once, and the feature budget twice: on two features, or on two reports of one feature.
     """
     return (2 * model.feature_budget + model.label_budget) / LOCAL.epsilon
 
@@ -99,13 +99,13 @@ def ledger_with_all_steps(model: Any) -> DpEvent:
 
 
 def ledger_with_replacement(model: Any) -> DpEvent:
-    """A node that joins a batch of fixed size replaces another, whose gradient may be the opposite."""
+    """In a batch of fixed size, a node replaces another, whose gradient may be the opposite. So the sum moves by two norms."""
     steps = model.epochs * (model.train_nodes // model.batch)
     return events.dp_sgd(model.sigma / 2, model.batch / model.train_nodes, steps)
 
 
 def ledger_with_one_sample(model: Any) -> DpEvent:
-    """Each batch is sampled once for all epochs: its steps are composed first and amplified last."""
+    """The ledger if each batch is sampled once for all epochs: the steps on a batch are composed first and amplified last."""
     batches, rate = model.train_nodes // model.batch, model.batch / model.train_nodes
     return events.repeated(events.on_sampled_nodes(rate, events.gaussian_hops(model.sigma, model.epochs)), batches)
 

@@ -1,5 +1,5 @@
-"""Models as a user would write them: noisy sums of unit rows, without any call to the tool. Each faulty model overrides one
-method.
+"""Models as a user would write them: they release noisy sums of unit rows, and never call the tool. Each faulty model overrides
+one part of an honest model.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def unit(rows: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Sums:
-    """Two hops; the class scores are random projections of the last noisy rows."""
+    """An honest model: noisy sums over neighbours in two hops. Class scores are random projections of the last noisy rows."""
 
     sigma: float = 1.0
     hops: int = 2
@@ -125,14 +125,14 @@ class AroundTheSum(Sums):
 
 
 class TwoServers(Sums):
-    """Two servers each add noise of half the variance."""
+    """Each of two servers adds noise with half of the variance."""
 
     def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         return (super().noise(seed, shape, hop) + super().noise(seed, shape, hop + 100)) / 2**0.5
 
 
 class TrainedHead(Sums):
-    """Class scores from a network that is trained on the noisy rows, with dropout and random batches."""
+    """Trains a network on the noisy rows, with dropout and random batches. The network computes the class scores."""
 
     def scores(self, rows: Floats, graph: Graph, degree: Floats, seed: int) -> Floats:
         torch.manual_seed(int(seed) % 2**31)
@@ -150,7 +150,7 @@ class TrainedHead(Sums):
 
 @dataclass(frozen=True)
 class LaplaceSums(Sums):
-    """Laplace noise of scale sigma times the L1 sensitivity of the sums: an edge moves two rows by a unit vector each."""
+    """Adds Laplace noise of scale sigma times the L1 sensitivity of the sums. An edge moves two rows by a unit vector each."""
 
     hops: int = 1
 
@@ -164,7 +164,7 @@ class LaplaceSums(Sums):
 
 @dataclass(frozen=True)
 class GeometricCounts(Sums):
-    """Counts the labels of neighbours, with two-sided geometric noise. An edge moves two counts by one each."""
+    """Counts the labels of neighbours and adds two-sided geometric noise. An edge moves two counts by one each."""
 
     hops: int = 1
     moves: ClassVar[int] = 2
@@ -229,7 +229,7 @@ class EveryOtherColumn(Sums):
 
 
 class NoiseByBlock(Sums):
-    """Each quarter of the rows gets the same noise."""
+    """Adds the same noise to each quarter of the rows."""
 
     def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         block = -(-shape[0] // 4)
@@ -261,14 +261,14 @@ class ConstantGlobalSeed(Sums):
 
 
 class LonelyRows(Sums):
-    """Rows without neighbours stay zero."""
+    """Adds no noise to the sums of nodes without neighbours."""
 
     def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
         return np.where(degree[:, None] > 0, clean + noise, 0.0)
 
 
 class PopularRows(Sums):
-    """Rows with very many neighbours get no noise."""
+    """Adds no noise to the sums of nodes with more than 100 neighbours."""
 
     def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
         return np.where(degree[:, None] > 100, clean, clean + noise)
@@ -287,7 +287,7 @@ class ServedClean(Sums):
 
 
 class SecondPass(Sums):
-    """Computes class scores from additional noisy sums that the ledger does not charge."""
+    """Computes class scores from additional noisy sums, for which the ledger does not charge."""
 
     def scores(self, rows: Floats, graph: Graph, degree: Floats, seed: int) -> Floats:
         again = unit(graph.adjacency() @ unit(np.asarray(graph.x, float)) + self.noise(seed, rows.shape, 7))
@@ -295,8 +295,8 @@ class SecondPass(Sums):
 
 
 class CentredByFew(TrainedHead):
-    """Centres noisy rows by their mean over the nodes with the most neighbours. About one edge in twenty changes which nodes
-    these are.
+    """Subtracts from noisy rows their mean over the tenth of nodes with the most neighbours. About one edge in twenty changes
+    which nodes these are.
     """
 
     def scores(self, rows: Floats, graph: Graph, degree: Floats, seed: int) -> Floats:
@@ -310,7 +310,7 @@ class QuietSecondHop(Sums):
 
 
 class SeededByTheGraph(Sums):
-    """The same seed draws other noise on another graph."""
+    """Adds the number of edges to the seed, so the same seed draws other noise on another graph."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         edges = worlds.edge_present().sum(1).astype(np.uint64)
@@ -322,9 +322,9 @@ class NoSeed(Sums):
         return self.std * np.random.default_rng().standard_normal(shape)
 
 
-HEARD = (Sums, TorchNoise, RowByRow, NodesLast, AroundTheSum, TwoServers, TrainedHead)  # honest models, which must not be refuted
+HEARD = (Sums, TorchNoise, RowByRow, NodesLast, AroundTheSum, TwoServers, TrainedHead)  # honest models that must pass
 SOMETIMES = (LaplaceSums, GeometricCounts, Rounded, Clipped, OnlyTheLargest, NoisyAnswers, NoSeed)
-HONEST = (*HEARD, *SOMETIMES)  # honest models, on some of which the audit is inconclusive
+HONEST = (*HEARD, *SOMETIMES)  # honest models; on those in SOMETIMES the audit may be inconclusive
 INFINITE = (EveryOtherColumn, OneStream, ConstantSeed, ConstantGlobalSeed, LonelyRows, PopularRows, DegreeBeside, ServedClean)
 UNCERTAIN = (NoiseByBlock, ExactBases, NoiseByDegree, SecondPass, SeededByTheGraph, CentredByFew)
 FAULTY = (*INFINITE, *UNCERTAIN, QuietSecondHop, GeometricForOneCount)

@@ -1,1 +1,1 @@
-"""Published privacy claims that an experiment or an argument contradicts. Anyone can run the experiments again."""
+"""Published privacy claims that an experiment or an argument contradicts, and code that repeats the experiments."""

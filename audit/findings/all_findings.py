@@ -1,4 +1,4 @@
-"""Every finding by its id."""
+"""All findings by their ids."""
 
 from __future__ import annotations
 

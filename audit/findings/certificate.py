@@ -1,5 +1,5 @@
-"""The result of one experiment: a bound on epsilon, a summary, a figure, and, for exact bounds, the value of each independent
-computation.
+"""The certificate of one experiment: a bound on epsilon, a summary and a figure. The certificate of an exact bound also holds the
+value of each independent computation.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ if TYPE_CHECKING:
 
     from ..key import Key
 
-ALPHA = 1e-4  # level of each statistical experiment; thirty of them together raise a false alarm in at most 0.3 % of honest runs
+ALPHA = 1e-4  # level of each statistical experiment; thirty of them together refute a true claim in at most 0.3 % of all runs
 THEOREM = "the exact epsilon of the mechanism as run: in closed form, from its privacy-loss distribution, or by enumeration"
 AS_RUN = proved(
     "the mechanism is the one that was run", "the experiment states the mechanism, and computes the cost of that mechanism"
 )
-AGREEMENT = 0.01  # largest relative difference between two computations of one number, which differ only by rounding
+AGREEMENT = 0.01  # largest relative difference between two computations of one number
 
 
 @dataclass(frozen=True, eq=False)
 class Figure:
     """The data of one plot.
 
-    series: name -> (x, y), both (n,) float. style: "lines", "steps" or "bars" (x then holds names). level: a horizontal line at
-    the printed epsilon. log: the logarithmic axes, "x", "y" or "xy".
+    x, y: the labels of the axes. series: name -> (x, y), both (n,) float. style: "lines", "steps" or "bars"; for bars, x holds
+    the n names. level: the height of a horizontal line, labelled "claimed"; None for no line. log: the logarithmic axes, "x", "y"
+    or "xy"; "" for none.
     """
 
     x: str
@@ -48,7 +49,7 @@ class Certificate:
     """The result of one experiment.
 
     bound: a lower bound on the epsilon of the mechanism as run, tested against `claim`. summary: the result in one or two
-    sentences. libraries: for an exact number, the value of each independent computation (nats).
+    sentences. libraries: for an exact bound, method -> epsilon (nats), one for each independent computation.
     """
 
     claim: Claim
@@ -59,14 +60,14 @@ class Certificate:
 
 
 def computed(claim: Claim, epsilon: float, summary: str, figure: Figure, method: str = "closed form") -> Certificate:
-    """A certificate without sampling, from the exact epsilon of the mechanism as run."""
+    """A certificate without sampling. epsilon: that of the mechanism as run (nats), or 0 if the experiment computes none."""
     refuted = epsilon > claim.epsilon * (1 + 1e-9)
     bound = Bound(epsilon, 0.0, "exact", method, (0, 0), refuted, None, 1.0, claim.epsilon, audit="finding")
     return Certificate(claim, resting(bound, THEOREM, AS_RUN), summary, figure)
 
 
 def confirmed(claim: Claim, libraries: Mapping[str, float], summary: str, figure: Figure) -> Certificate:
-    """A certificate from independent computations of one epsilon. The smallest value counts.
+    """A certificate from independent computations of one epsilon, the smallest of which counts. libraries: method -> epsilon.
 
     Raises ValueError if the values differ by more than one per cent.
     """
@@ -78,14 +79,14 @@ def confirmed(claim: Claim, libraries: Mapping[str, float], summary: str, figure
 
 
 def bars(y: str, values: Mapping[str, float], level: float | None = None, log: str = "") -> Figure:
-    """One bar for each name."""
+    """A figure with one bar for each name. y: the label of the axis. values: name -> height."""
     return Figure("", y, {"values": (tuple(values), np.array(list(values.values()), float))}, "bars", level, log)
 
 
 def moved(claim: Claim, shift: float, noise_std: float, summary: str, covered: float, y: str, log: str = "") -> Certificate:
-    """A certificate for one Gaussian release that the unit moves by `shift`.
+    """A certificate for one Gaussian release with noise of sd `noise_std` that the unit moves by `shift`.
 
-    covered: the change that the noise covers, in the units of `y`. The figure shows it beside `shift`.
+    covered: the move that the noise covers, in the units of `y`. The figure shows `covered` beside `shift`.
     """
     from . import exact_epsilons as exact
 
@@ -95,9 +96,9 @@ def moved(claim: Claim, shift: float, noise_std: float, summary: str, covered: f
 
 
 def seen(claim: Claim, table: ArrayLike, summary: str, names: Sequence[str], method: str = "enumeration") -> Certificate:
-    """A certificate from a table of the outcomes' probabilities: (2, outcomes), row 0 without the unit, row 1 with it.
+    """A certificate from the probabilities of all outcomes. table: (2, outcomes), row 0 without the unit, row 1 with the unit.
 
-    method: "enumeration" of all cases, or "replay" of runs in which the unit alone decides the outcome.
+    names: of the outcomes. method: "enumeration" of all cases, or "replay" of runs in which the unit alone decides the outcome.
     """
     from ...accounting.closed_forms import channel_epsilon
 
@@ -110,9 +111,10 @@ def seen(claim: Claim, table: ArrayLike, summary: str, names: Sequence[str], met
 def sampled(
     claim: Claim, without: ArrayLike, present: ArrayLike, key: Key, summary: str, score: str = "score", **how: Any
 ) -> Certificate:
-    """A certificate from the scores of independent rounds without and with the protected unit.
+    """A certificate at level ALPHA from the scores of independent rounds without and with the protected unit.
 
-    how: further arguments of `accounting.lower.lower`, such as shape and ledger_curve. By default the bound assumes no shape.
+    score: the meaning of a score, as the label of the figure. how: further arguments of `accounting.lower.bounds.lower`, such as
+    shape and ledger_curve. By default the bound assumes no shape.
     """
     zero, one = np.asarray(without, float).ravel(), np.asarray(present, float).ravel()
     scores, bits = np.concatenate([zero, one]), np.repeat([False, True], [zero.size, one.size])
@@ -122,7 +124,7 @@ def sampled(
 
 
 def histograms(zero: NDArray[np.float64], one: NDArray[np.float64], score: str) -> Figure:
-    """The scores of both worlds over common bins, as shares of the rounds."""
+    """A figure of the distributions of the scores in both worlds, over 60 common bins, as shares of the rounds."""
     both = np.concatenate([zero, one])
     low, high = (float(q) for q in np.quantile(both, [0.0005, 0.9995]))
     edges = np.linspace(low, high, 61) if high > low else np.linspace(low - 1, low + 1, 3)

@@ -1,4 +1,4 @@
-"""Runs the experiment of a finding on a user's copy of the public code. The user's file runs in a process of its own."""
+"""Runs the experiment of a finding on a user's copy of the public code. The copied file runs in a process of its own."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .certificate import Certificate, sampled
 if TYPE_CHECKING:
     from ..key import Key
 
-CHILD, SECONDS = Path(__file__).parent / "checkout_child.py", 300
+CHILD, SECONDS = Path(__file__).parent / "checkout_child.py", 300  # the script of the process, and its time limit
 
 
 @dataclass(frozen=True)
 class Checkout:
     """The part of a public repository that an experiment runs.
 
-    files: paths in the checkout; the first that exists is imported. needs: the name in that file that the experiment calls.
-    claim: the claim that is tested. score: the meaning of a round's score, as the label of the figure.
+    files: paths in the checkout; the experiment imports the first that exists. needs: the name in this file that the experiment
+    calls. claim: the claim that the experiment tests. score: the meaning of a score, as the label of the figure.
     """
 
     files: tuple[str, ...]
@@ -75,7 +75,8 @@ CHECKOUTS = {
 def play(name: str, folder: Path, python: str, key: Key) -> Certificate:
     """The certificate of a finding for the code in `folder`, run by the interpreter `python`.
 
-    Raises ValueError if the finding has no such experiment, if the folder lacks the file or the name in it, or if the file fails.
+    Raises ValueError if the finding has no such experiment, if the folder lacks the file or the file lacks the name, if the
+    interpreter cannot be started, and if the file fails or takes more than SECONDS.
     """
     if name not in CHECKOUTS:
         raise ValueError(f"finding {name!r}: has no experiment for a checkout. These findings have one: {', '.join(CHECKOUTS)}.")

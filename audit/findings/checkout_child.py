@@ -1,7 +1,7 @@
 """A script that runs an experiment on one file of a user's checkout. It needs NumPy, and the packages that the file needs.
 
-python checkout_child.py ID FILE SEED: prints one JSON document {"without": [...], "present": [...], "note": "..."}, the scores of
-independent rounds without and with the protected unit. This package ships no part of the file.
+`python checkout_child.py ID FILE SEED` prints one JSON document {"without": [...], "present": [...], "note": "..."}: the scores
+of independent rounds without and with the protected unit, and a note. The script contains no part of the file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Scores = tuple[list[float], list[float], str]
 
 
 class SparseTensor:
-    """A stand-in for torch_sparse.SparseTensor where that package is missing: a 0/1 matrix, with the calls that are needed."""
+    """Replaces torch_sparse.SparseTensor if that package is missing: a 0/1 matrix with the methods that the experiments need."""
 
     def __init__(self, row: Any, col: Any, sparse_sizes: tuple[int, int]) -> None:
         import torch
@@ -64,8 +64,8 @@ def needs_stand_in() -> bool:
 
 
 def load(path: Path) -> ModuleType:
-    """Imports the file as a module with the file's own name. Puts its folder on the path, so that its worker processes find the
-    module.
+    """Imports the file as a module with the file's own name, after the stand-in for torch_sparse if that package is missing. The
+    file's folder comes first on the path, so that worker processes find the module.
     """
     if needs_stand_in():
         stand_in: Any = ModuleType("torch_sparse")
@@ -82,7 +82,7 @@ def load(path: Path) -> ModuleType:
 
 
 def density_chunk(module: ModuleType, seed: int) -> Scores:
-    """The last chunk of the graph is a single row, which has no edge in one world and one edge in the other.
+    """Releases a graph whose last chunk is a single row. This row has no edge in one world and one edge in the other.
 
     The score is the number of ones in the released row; -1 if the mechanism stops with an error.
     """
@@ -100,7 +100,7 @@ def density_chunk(module: ModuleType, seed: int) -> Scores:
         for _ in range(rounds):
             try:
                 seen.append(float(mechanism(adjacency, chunk_size=nodes - 1).to_dense()[-1].sum()))
-            # the code computed a negative probability; everyone who receives the releases also sees this error
+            # the code computed a negative probability; an adversary who sees the releases also sees this error
             except RuntimeError:
                 seen.append(-1.0)
         stopped += seen.count(-1.0)
@@ -109,7 +109,7 @@ def density_chunk(module: ModuleType, seed: int) -> Scores:
 
 
 def symmetric_response(module: ModuleType, seed: int) -> Scores:
-    """In one world every pair (i, i + 1) has an edge, in the other none. The scores are the released entries of these pairs."""
+    """In one world every pair (i, i + 1) has an edge, in the other none has. The scores are the pairs' released entries."""
     import torch
 
     torch.manual_seed(seed)
@@ -128,7 +128,7 @@ def symmetric_response(module: ModuleType, seed: int) -> Scores:
 def pooled_counts(module: ModuleType, seed: int) -> Scores:
     """Nodes j and 20 + j have 40 neighbours in cluster 0, and node j may have one more.
 
-    The score is whether their noisy counts differ by exactly 1.
+    The score is 1 if the noisy count of node j is larger by exactly 1, else 0.
     """
     slices, rounds, scores = 20, 24, ([], [])  # type: ignore[var-annotated]
     coins = np.random.default_rng(seed)
@@ -147,9 +147,9 @@ def pooled_counts(module: ModuleType, seed: int) -> Scores:
 
 
 def stored_zeros(module: ModuleType, seed: int) -> Scores:
-    """In one world every pair (i, i + 1) has an edge, in the other none.
+    """In one world every pair (i, i + 1) has an edge, in the other none has.
 
-    The score is whether the released sparse matrix stores a zero for such a pair.
+    The score of a pair is 1 if the released sparse matrix stores a zero for it, else 0.
     """
     import scipy.sparse as sp
 
@@ -170,7 +170,7 @@ def stored_zeros(module: ModuleType, seed: int) -> Scores:
 
 
 def kept_directions(module: ModuleType, seed: int) -> Scores:
-    """A star with or without the edge between its centre and one leaf.
+    """Releases a star with or without the edge between its centre and one leaf.
 
     The score is the released entry of this pair; -1 if the mechanism stops with an error.
     """
@@ -183,20 +183,21 @@ def kept_directions(module: ModuleType, seed: int) -> Scores:
         loader = SimpleNamespace(rng=np.random.default_rng([seed, edge]))
         seen: list[float] = []
         for _ in range(rounds):
-            with tempfile.TemporaryDirectory() as folder:  # the code keeps decompositions in a folder that it makes
+            with tempfile.TemporaryDirectory() as folder:  # the code stores decompositions in a folder that it makes
                 try:
                     graph = module.LoadData.gaussvdgraph(loader, star + star.T, 1.0, 20, str(Path(folder, "decomposed")))
                     seen.append(float(graph[0, leaves]))
-                except ValueError:  # the noisy number of edges is negative: everyone who receives the releases sees the error
+                except ValueError:  # the noisy number of edges is negative; an adversary who sees the releases sees this error
                     seen.append(-1.0)
         scores.append(seen)
     return scores[0], scores[1], f"A star of {leaves} leaves, rank 20, {rounds} releases of each graph."
 
 
 def pushed_flow(module: ModuleType, seed: int) -> Scores:
-    """A star with or without the edge between its centre and one leaf.
+    """Releases noisy PageRank values from the centre of a star, with or without the edge from the centre to leaf 1. In both
+    worlds an edge joins leaves 1 and 2.
 
-    The score of a round is the log-likelihood ratio of the noisy PageRank values from the centre.
+    The score of a round is the log-likelihood ratio of the noisy values.
     """
     import pandas as pd
 
@@ -233,7 +234,7 @@ PLAYS = {
 
 if __name__ == "__main__":
     missing = needs_stand_in()
-    with contextlib.redirect_stdout(sys.stderr):  # output of the file must not get into the document
+    with contextlib.redirect_stdout(sys.stderr):  # the file's own output must not get into the JSON document
         without, present, note = PLAYS[sys.argv[1]](load(Path(sys.argv[2])), int(sys.argv[3]))
     if missing and "torch_sparse" in Path(sys.argv[2]).read_text(encoding="utf-8", errors="replace"):
         note += " torch_sparse is not installed; a stand-in for its SparseTensor was used."

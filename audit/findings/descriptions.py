@@ -1,4 +1,4 @@
-"""Reads the texts of findings from one TOML file per system, and names each unknown, missing or wrong key."""
+"""Reads the texts of findings from TOML files. Errors name the file, the finding, and the unknown, missing or wrong key."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ KEYS = tuple(f.name for f in fields(Description) if f.name != "id")
 def read(path: Path) -> dict[str, Description]:
     """id -> description, in the order of the file. Lines of a text are joined by single spaces.
 
-    Raises ValueError with the file, the finding and the key if one is unknown, missing or of a wrong type.
+    Raises ValueError for invalid TOML, and for a key that is unknown, missing or has a wrong value.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -51,7 +51,7 @@ def read(path: Path) -> dict[str, Description]:
 
 
 def described(file: str, name: str, table: Any) -> Description:
-    """The description in one table of a file. file: its name, for errors."""
+    """The description from one table of a file. file: the name of the file. Raises ValueError as `read` does."""
     if not isinstance(table, dict):
         raise ValueError(f"{file}: unknown key {name!r} outside a finding. A finding is a table: [its-id].")
     unknown, missing = [k for k in table if k not in KEYS], [k for k in KEYS if k not in table]
@@ -63,7 +63,7 @@ def described(file: str, name: str, table: Any) -> Description:
 
 
 def value(where: str, key: str, given: Any) -> Any:
-    """The value of one key: a number for `printed`, else a text on one line."""
+    """The value of one key: a float for `printed`, else a text on one line. where: begins the ValueError for a wrong value."""
     if key == "printed":
         if isinstance(given, bool) or not isinstance(given, int | float) or not given >= 0:
             raise ValueError(f"{where} = {given!r}: must be a number of at least 0, epsilon in nats.")

@@ -1,4 +1,4 @@
-"""Exact epsilons, each computed twice independently: by dp_accounting, and by a closed form or Opacus."""
+"""Exact epsilons in nats. Functions that return method -> epsilon compute it by dp_accounting and by a closed form or Opacus."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLOSED, LIBRARY, PRV = "closed form", "dp_accounting, rounded down", "Opacus PRV
 
 
 def gaussian(mu: float, delta: float) -> dict[str, float]:
-    """The epsilon of N(0, 1) against N(mu, 1)."""
+    """Method -> the epsilon of N(0, 1) against N(mu, 1)."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     closed = float(epsilon_of(mu, delta))
@@ -29,7 +29,7 @@ def gaussian(mu: float, delta: float) -> dict[str, float]:
 
 
 def sampled_gaussian(mu: float, rate: float, delta: float) -> dict[str, float]:
-    """The epsilon of one Gaussian with this mu on a secret sample: (1-q) N(0, 1) + q N(mu, 1) against N(0, 1)."""
+    """Method -> the epsilon of (1-q) N(0, 1) + q N(mu, 1) against N(0, 1): one Gaussian on a secret sample, with q = rate."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     closed = sampled_gaussian_closed(mu, rate, delta)
@@ -39,7 +39,7 @@ def sampled_gaussian(mu: float, rate: float, delta: float) -> dict[str, float]:
 
 
 def sampled_steps(mu: float, rate: float, count: int, delta: float) -> dict[str, float]:
-    """The epsilon of `count` Gaussians, each with this mu on a fresh Poisson sample; the record is removed."""
+    """Method -> the epsilon of `count` Gaussians, each with this mu on a fresh Poisson sample, if a record is removed."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     one = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=5e-5 * mu * mu, sampling_prob=rate, **ROUNDED_DOWN)
@@ -57,7 +57,7 @@ def sampled_gaussian_closed(mu: float, rate: float, delta: float) -> float:
 
 
 def amplified(profile: Callable[[float], float], rate: float, delta: float) -> float:
-    """The exact epsilon of a mechanism with this privacy profile on a secret sample; the record is removed.
+    """The exact epsilon of a mechanism on a secret sample, if a record is removed. profile: epsilon -> delta without sampling.
 
     delta' = q delta(ln(1 + (e^epsilon' - 1) / q)) (Balle, Barthe and Gaboardi 2018, theorem 8, which is tight).
     """
@@ -75,7 +75,10 @@ def amplified(profile: Callable[[float], float], rate: float, delta: float) -> f
 
 
 def coin_flips(high: float, low: float, count: int, delta: float) -> dict[str, float]:
-    """The epsilon of `count` coin flips with heads probability `high` in one world and `low` in the other."""
+    """Method -> the epsilon of `count` coin flips that show heads with probability `high` in one world and `low` in the other.
+
+    For delta = 0, dp_accounting computes epsilon at delta = 1e-12.
+    """
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     sides = [{0: float(np.log(p)), 1: float(np.log1p(-p))} for p in (low, high)]
@@ -104,12 +107,12 @@ def coin_flips_closed(high: float, low: float, count: int, delta: float) -> floa
 
 
 def sigma_for(epsilon_of_sigma: Callable[[float], float], target: float) -> float:
-    """The sigma at which a decreasing epsilon(sigma) equals the target."""
+    """The sigma between e^-6 and e^10 at which a decreasing epsilon(sigma) equals the target."""
     return float(np.exp(brentq(lambda log: epsilon_of_sigma(math.exp(log)) - target, -6.0, 10.0, xtol=1e-12)))
 
 
 def mixture(sensitivities: list[float], chances: list[float], std: float, count: int, delta: float) -> dict[str, float]:
-    """The epsilon of `count` releases of the mixture sum(chance N(sensitivity, std^2)) against N(0, std^2)."""
+    """Method -> the epsilon of `count` releases of the mixture sum(chance N(sensitivity, std^2)) against N(0, std^2)."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     one = pld.from_mixture_gaussian_mechanism(
@@ -127,7 +130,7 @@ def mixture(sensitivities: list[float], chances: list[float], std: float, count:
 def convolved(losses: NDArray[np.float64], masses: NDArray[np.float64], count: int, delta: float) -> float:
     """The epsilon at delta of the sum of `count` independent privacy losses, by Opacus' discrete PRV accountant.
 
-    losses: (n,) nats. masses: (n,) probabilities in the world of the numerator. Discretisation keeps the mean exact.
+    losses: (n,) nats. masses: (n,) probabilities in the world of the numerator. The discretisation keeps the mean exact.
     """
     from ...accounting.upper.libraries import _opacus_accountants
 
@@ -157,6 +160,6 @@ def epsilon_of_losses(start: float, step: float, masses: NDArray[np.float64], de
     above = np.append(np.cumsum(p[::-1])[::-1][1:], 0.0)
     weighted = np.append(lfilter([math.exp(-step)], [1.0, -math.exp(-step)], p[::-1])[::-1][1:], 0.0)
     i = int(np.argmax((above - weighted <= delta) & (losses >= 0)))
-    # for epsilon between the losses i - 1 and i, the sum is kept - e^(epsilon - loss i) discounted
+    # for epsilon between losses[i - 1] and losses[i], the sum is kept - e^(epsilon - losses[i]) * discounted
     kept, discounted = float(above[i] + p[i]), float(weighted[i] + p[i])
     return max(float(losses[i]) + math.log((kept - delta) / discounted), 0.0) if kept > delta else 0.0

@@ -1,4 +1,4 @@
-"""A finding: a published claim, the experiment that contradicts it, and the repaired counterpart that passes the experiment."""
+"""A finding: a published claim, the experiment that tests it, and the same experiment on a repaired mechanism."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Experiment = Callable[["Key"], Certificate]
 class Finding(Description):
     """A published claim with its experiments.
 
-    published: tests the mechanism as published. repaired: the same experiment on the repaired counterpart, if there is one.
+    published: tests the mechanism as published. repaired: the same experiment on the repaired mechanism; None if there is none.
     """
 
     published: Experiment
     repaired: Experiment | None
 
     def verdict(self, certificate: Certificate) -> str:
-        """refuted, not-refuted, or argued if no experiment can decide."""
+        """The verdict "refuted" or "not-refuted"; "argued" if the finding is an argument, whatever the certificate says."""
         if self.proof == "argued":
             return "argued"
         return "refuted" if certificate.bound.refuted else "not-refuted"
@@ -36,7 +36,7 @@ class Finding(Description):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The outcome of one finding. repaired: the certificate of the repaired counterpart, if there is one."""
+    """The outcome of one finding. repaired: the certificate of the repaired mechanism; None if there is none."""
 
     finding: Finding
     certificate: Certificate
@@ -49,7 +49,7 @@ class Result:
 
 
 def run(finding: Finding, key: Key) -> Result:
-    """Runs the experiment of a finding on the published mechanism and on its repaired counterpart."""
+    """Runs the experiments of a finding on the published mechanism and, if there is one, on the repaired mechanism."""
     begin = time.process_time()
     own = key.fold(finding.id)
     certificate = finding.published(own.fold("claim"))
@@ -58,7 +58,7 @@ def run(finding: Finding, key: Key) -> Result:
 
 
 def with_experiments(file: str, experiments: Mapping[str, tuple[Experiment, Experiment | None]]) -> tuple[Finding, ...]:
-    """The findings of a TOML file in its order, each with its pair (published, repaired) of experiments.
+    """The findings of a TOML file, in the file's order. experiments: id -> (published, repaired).
 
     Raises ValueError if a description has no experiments, or if experiments have no description.
     """

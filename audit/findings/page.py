@@ -1,4 +1,4 @@
-"""Shows findings as a table, as findings.json, and as one HTML page with a plot and a text for each finding."""
+"""Writes findings as a table, as findings.json, as letters to the authors, and as one HTML page with plots and texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FEW = 8  # a logarithmic axis with at most this many points has a label at each 
 
 
 def progress(names: Sequence[str], quiet: bool) -> Iterator[str]:
-    """Yields the names, with a progress bar and an ETA on stderr unless quiet."""
+    """Yields the names, and shows a progress bar on stderr unless `quiet`."""
     from rich.console import Console
     from rich.progress import track
 
@@ -38,7 +38,7 @@ def progress(names: Sequence[str], quiet: bool) -> Iterator[str]:
 
 
 def row(result: Result) -> dict[str, Any]:
-    """A row of kind "finding" as in results.json, with the whole certificate."""
+    """The row of findings.json for one finding, with its certificate."""
     f, c = result.finding, result.certificate
     return {
         "kind": "finding",
@@ -88,7 +88,7 @@ def document(results: Sequence[Result], seed: str) -> dict[str, Any]:
 
 
 def checkout_document(name: str, certificate: Certificate, seed: str) -> dict[str, Any]:
-    """The result of an experiment on a user's checkout, as a document with one row."""
+    """The JSON document for an experiment on a user's checkout, with one row. name: the id of the finding."""
     claim, bound = certificate.claim, certificate.bound
     verdict = "refuted" if bound.refuted else "not-refuted"
     facts = {"kind": "finding", "id": name, "unit": str(claim.unit), "epsilon": claim.epsilon, "delta": claim.delta}
@@ -101,7 +101,7 @@ def encoded(document: dict[str, Any]) -> str:
 
 
 def show(results: Sequence[Result], out: Path, width: int | None = None) -> None:
-    """Prints the table. Each claim stands below its finding's id, so the table fits 80 columns."""
+    """Prints the table of findings, and the paths of the files that `write` has written."""
     from rich.console import Console
 
     console = Console(width=width)
@@ -128,12 +128,12 @@ def table(results: Sequence[Result]) -> Table:
 
 
 def how(bound: Bound) -> str:
-    """ "exact", or the number of rounds."""
+    """How the bound was found, as a cell of the table: "exact", or the number of rounds."""
     return "exact" if bound.shape == "exact" else f"{sum(bound.trials):,}\nrounds"
 
 
 def repaired_verdict(result: Result) -> str:
-    """The verdict of the same experiment on the repaired counterpart; a dash where there is none."""
+    """The verdict of the same experiment on the repaired mechanism; "-" if there is none."""
     if result.repaired is None:
         return "-"
     return "refuted" if result.repaired.bound.refuted else "not refuted"
@@ -146,7 +146,7 @@ def severity(result: Result) -> tuple[int, float]:
 
 
 def letter(result: Result) -> str:
-    """A letter to the authors in Markdown: the claim, the place, the fault, how to see it, what remains true, and the repair."""
+    """A letter to the authors in Markdown: the claim, its place, the fault, how to see the fault, what is true, the repair."""
     from .checkout import CHECKOUTS
 
     f, c = result.finding, result.certificate

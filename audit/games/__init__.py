@@ -1,1 +1,1 @@
-"""Games: random membership bits and the worlds they define, planted canaries, and graphs crafted for an audit."""
+"""Games with random membership bits and the worlds that they define, planted canaries, and graphs crafted for an audit."""

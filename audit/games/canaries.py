@@ -1,4 +1,4 @@
-"""Canaries: nodes and edges that an audit adds to a graph, so that each has a large and known effect on the release."""
+"""Adds canaries to a graph: nodes and edges with a large and known effect on the release."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
     from ...models.graph.graph import Graph
 
-HUGE = 1e6  # a feature far outside of the usual range; its square fits a float32
+HUGE = 1e6  # a feature far outside of the usual range, whose square still fits a float32
 
 
 def beside(
     graph: Graph, x: NDArray[np.float32], y: NDArray[np.int64], edges: NDArray[np.int64], role: str | None = None
 ) -> tuple[Graph, NDArray[np.int64]]:
-    """The graph with new nodes that are joined only to one another, and their ids. Existing ids do not change.
+    """The graph with new nodes that are joined only to one another, and the ids of these nodes. Existing ids do not change.
 
-    x: (new, dim). y: (new,). edges: (2, m), in the numbering of the new nodes; on a directed graph each becomes two arcs. role:
-    "train", "val" or "test", the part of the split for all of them; None leaves them out of the split.
+    x: (new, dim) features. y: (new,) classes. edges: (2, m) between new nodes, numbered from 0; on a directed graph each becomes
+    two arcs. role: "train", "val" or "test", the part of the split that gets all new nodes; None: no part gets them.
     """
     ids = graph.nodes + np.arange(len(y), dtype=np.int64)
     both = np.concatenate([edges, edges[::-1]], axis=1) if graph.directed else np.sort(edges, axis=0)
@@ -42,7 +42,7 @@ def beside(
 
 
 def with_role(graph: Graph, ids: NDArray[np.int64], role: str) -> Graph:
-    """The same graph with these nodes in one part of the split and in no other."""
+    """The same graph with the nodes `ids` in one part of the split ("train", "val" or "test") and in no other."""
     masks = {part: getattr(graph, part).copy() for part in ("train", "val", "test")}
     for part, mask in masks.items():
         mask[ids] = part == role
@@ -50,7 +50,7 @@ def with_role(graph: Graph, ids: NDArray[np.int64], role: str) -> Graph:
 
 
 def aligned(graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The mean features of the two commonest classes, (2, dim), and those classes. A classifier can distinguish these
+    """The mean features of the two commonest classes, (2, dim) float32, and these classes, (2,). A classifier can distinguish the
     two rows. Raises ValueError if only one class has nodes.
     """
     sizes = np.bincount(graph.y, minlength=graph.classes)
@@ -62,11 +62,11 @@ def aligned(graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
 
 
 def pairs(graph: Graph, count: int, decoys: int = 0) -> tuple[Graph, NDArray[np.int64], NDArray[np.int64]]:
-    """`count` isolated pairs of nodes joined by an edge, and `decoys` pairs without one; all outside of the split.
+    """The graph with `count` new pairs of nodes joined by an edge, and `decoys` new pairs without one, all outside of the split.
 
-    The two ends of a pair have the mean features of two classes, so that the edge changes the direction of both rows. A change of
-    their length alone would be lost when the model normalises the rows. Returns the graph, the ids of the edges (count,) (of
-    their first arcs on a directed graph), and the ends of all pairs (count + decoys, 2), those with an edge first.
+    The two ends of a pair have the mean features of two classes, so the edge changes the direction of both rows. A model that
+    normalises rows would undo a change of their length alone. Returns the graph, the ids of the edges (count,) (of their first
+    arcs on a directed graph), and the ends of all pairs (count + decoys, 2), first of the pairs with an edge.
     """
     means, classes = aligned(graph)
     ends = np.arange(2 * (count + decoys)).reshape(2, -1)
@@ -75,10 +75,10 @@ def pairs(graph: Graph, count: int, decoys: int = 0) -> tuple[Graph, NDArray[np.
 
 
 def stars(graph: Graph, count: int, leaves: int) -> tuple[Graph, NDArray[np.int64], NDArray[np.int64]]:
-    """`count` separate stars: a training node and `leaves` test nodes around it.
+    """The graph with `count` new separate stars. The centre of a star is a training node, and its `leaves` leaves are test nodes.
 
-    With `leaves` equal to the degree bound, the centre changes as many rows as possible. The leaves have equal features, so that
-    they add up in the centre's row. Returns the graph, the centres (count,) and the leaves (count, leaves).
+    With as many leaves as the degree bound, a centre changes as many rows as possible. The leaves have equal features, which add
+    up in the centre's row. Returns the graph, the centres (count,) and the leaves (count, leaves).
     """
     means, classes = aligned(graph)
     size = leaves + 1
@@ -93,8 +93,8 @@ def stars(graph: Graph, count: int, leaves: int) -> tuple[Graph, NDArray[np.int6
 
 
 def hub(graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
-    """A graph with a new training node that is joined to all other training nodes, so that random walks often visit it; and the
-    node's id as (1,).
+    """The graph with a new training node that is joined to all other training nodes, and the id of this node, (1,). Random walks
+    visit the node often.
     """
     means, classes = aligned(graph)
     wider, ids = beside(graph, means[:1], classes[:1], np.zeros((2, 0), dtype=np.int64), "train")
@@ -105,11 +105,11 @@ def hub(graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
 
 
 def cap_breaker(graph: Graph, cap: int, senders: int) -> tuple[Graph, NDArray[np.int64]]:
-    """`senders` nodes joined to the same cap + 1 receivers, so that a degree cap of `cap` drops one edge of each sender.
+    """The graph with `senders` new nodes that are all joined to the same cap + 1 new receivers.
 
-    Consider the senders that keep their edge to one receiver. If this receiver is removed, each of them keeps the edge that it
-    had dropped before. So the removal moves the sums of other receivers once for each such sender. Returns the graph and the cap
-    + 1 receivers; all new nodes are training nodes.
+    A degree cap of `cap` drops one edge of each sender. If a receiver is removed, each sender that had kept its edge to this
+    receiver keeps its dropped edge instead. So the removal moves the sums of other receivers once for each such sender. All new
+    nodes are training nodes. Returns the graph and the ids of the receivers, (cap + 1,).
     """
     means, classes = aligned(graph)
     new = senders + cap + 1
@@ -119,9 +119,9 @@ def cap_breaker(graph: Graph, cap: int, senders: int) -> tuple[Graph, NDArray[np
 
 
 def double_star(graph: Graph, floor: int) -> tuple[Graph, int]:
-    """Two adjacent hubs of degree `floor`: without their edge both are below a minimum degree of `floor`.
+    """The graph with two new adjacent hubs of degree `floor`. Without their edge, the degree of both is below `floor`.
 
-    Returns the graph and the id of the edge. On a directed graph it is the first of its two arcs.
+    Returns the graph and the id of this edge, or of the first of its two arcs on a directed graph.
     """
     means, classes = aligned(graph)
     leaves = floor - 1
@@ -132,9 +132,10 @@ def double_star(graph: Graph, floor: int) -> tuple[Graph, int]:
 
 
 def strange_rows(graph: Graph) -> tuple[Graph, dict[str, int]]:
-    """Training nodes with features that clipping or normalisation may mishandle, each joined to an ordinary test node.
+    """The graph with new training nodes whose features clipping or normalisation may mishandle. Each has one test node as its
+    neighbour.
 
-    Returns the graph and the ids by name: zero, huge, negative, twin and other twin. The two twins have equal rows.
+    Returns the graph and the ids by name: zero, huge, negative, twin and other twin. The two twins have equal features.
     """
     means, classes = aligned(graph)
     rows = {
@@ -151,10 +152,11 @@ def strange_rows(graph: Graph) -> tuple[Graph, dict[str, int]]:
 
 
 def own_features(graph: Graph, count: int, size: float) -> tuple[Graph, NDArray[np.int64]]:
-    """`count` isolated training nodes, each with one new feature of this size that no other node has; and their ids.
+    """The graph with `count` new isolated training nodes, and their ids. Each has one feature, of value `size`, that no other
+    node has. The graph gets `count` new columns for these features.
 
-    The first layer's gradient for a feature that only one node has comes from that node alone (a Dirac canary, Nasr et al. 2023).
-    Therefore the canaries of one run are independent trials.
+    If only one node has a feature, the first layer's gradient for this feature comes from that node alone (a Dirac canary, Nasr
+    et al. 2023). Therefore the canaries of one run are independent trials.
     """
     _, classes = aligned(graph)
     own = sp.csr_array(sp.eye_array(count, dtype=np.float32) * np.float32(size))

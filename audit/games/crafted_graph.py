@@ -1,4 +1,4 @@
-"""A graph chosen by the adversary, in which posteriors reveal a private edge almost as well as the released sums do.
+"""Makes a graph in which posteriors reveal a private edge almost as well as released sums do.
 
 The adversary chooses everything but one edge: nodes, features, labels, the split and all other edges.
 """
@@ -15,15 +15,15 @@ from ...models.graph.graph import Graph
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-KINDS = 24  # kinds of nodes, each with its own feature and class; more classes preserve more directions of the posteriors
-SINGLES = 60  # training nodes of every kind without edges, so that the classifier learns all kinds
-# The function `crafted` explains the words cell, side, pool and end.
-POOL = 80  # common neighbours of the ends of a side; their sum determines the direction of an end's row despite the noise
-RING = 8  # each pool node has edges to this many next nodes in the ring of the pool
-ENDS = 48  # ends on each side of a cell; the second half of them has edges to the other side
-STRONG = 4  # edges to the other side at each joined end
-TAUGHT = 4  # cells (see `crafted`) whose ends are training nodes; with one cell the classifier would fit the noise of that cell
-REFERENCES = 30  # cells without a canary, which show the effect of edges between two sides on the posteriors
+KINDS = 24  # kinds of nodes, each with its own feature and class; with more classes, posteriors preserve more directions
+SINGLES = 60  # isolated training nodes of each kind, from which the classifier learns the kinds
+# `crafted` explains the words cell, side, pool and end.
+POOL = 80  # pool nodes of a side; each end is joined to all of them, and their sum outweighs the noise in the end's row
+RING = 8  # the pool is a ring, in which each node is joined to this many next nodes
+ENDS = 48  # ends of a side; the second half of them is joined to ends of the other side
+STRONG = 4  # number of edges from a joined end to the other side
+TAUGHT = 4  # cells whose ends are training nodes; with a single cell, the classifier would fit the noise of that cell
+REFERENCES = 30  # cells without a canary, which show how edges between two sides change the posteriors
 
 SIDE = POOL + ENDS  # nodes of one side: the pool, then the ends
 BARE, JOINED = slice(POOL, POOL + ENDS // 2), slice(POOL + ENDS // 2, SIDE)
@@ -33,7 +33,8 @@ BARE, JOINED = slice(POOL, POOL + ENDS // 2), slice(POOL + ENDS // 2, SIDE)
 class Crafted:
     """A crafted graph. canaries: (c,) int64 ids of the private edges, each in a component of its own.
 
-    bare, joined: (2, r) int64 nodes equivalent to the two ends of a canary, without its edge and with `STRONG` such edges.
+    bare, joined: (2, r) int64 ids of ends in the reference cells, one row for each side. Bare ends have no edge to the other
+    side, like the ends of an absent canary. Joined ends have `STRONG` such edges.
     """
 
     graph: Graph
@@ -45,14 +46,15 @@ class Crafted:
 def crafted(canaries: int) -> Crafted:
     """A graph with this number of private edges, each in its own cell.
 
-    A cell has two sides of different kinds. A side consists of a pool and some ends. Each end is joined to the whole pool, so
-    noise hardly changes the direction of an end's sum at any hop. An edge between ends of the two sides adds a nearly orthogonal
-    direction, which normalisation of the row preserves. Half of the ends of a cell are joined to ends of the other side; a canary
-    joins two of the remaining ends. All cells are isomorphic apart from canaries. In the reference cells the adversary knows all
-    edges. So the joined ends of these cells show the effect of a canary's edge on the posteriors of its ends.
+    A cell has two sides of different kinds. A side has a pool of nodes and some other nodes, its ends. Each end is joined to the
+    whole pool, so noise hardly changes the direction of an end's sum at any hop. An edge between ends of the two sides adds a
+    nearly orthogonal direction, and normalisation of the row keeps this direction. Half of the ends of a cell are joined to ends
+    of the other side. A canary joins two of the remaining ends, one of each side. All cells are isomorphic apart from canaries.
+    The adversary knows all edges of the reference cells, so their joined ends show how a canary changes the posteriors of its
+    ends.
 
-    The training nodes are isolated nodes of every kind, and the ends of the first cells. These ends are labelled by their side
-    and by whether they are joined, which aligns the classifier with the direction of an edge. Cells are components of the graph.
+    The training nodes are isolated nodes of every kind, and the ends of the first cells. The label of such an end says its side
+    and whether it is joined, so the classifier learns the direction that an edge adds. Cells are components of the graph.
     Therefore, given the trained classifier, canaries are independent trials for any number of hops.
     """
     kinds = np.repeat(np.arange(KINDS), SINGLES)
@@ -82,13 +84,13 @@ def crafted(canaries: int) -> Crafted:
 
 
 def _around(side: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(2, m): the edges within one side: a ring of the pool nodes, and an edge from every end to every pool node."""
+    """(2, m) int64: the edges within one side, which form a ring of the pool and join every end to every pool node."""
     pool, ends = side[:POOL], side[POOL:]
     rings = [np.stack([pool, np.roll(pool, step)]) for step in range(1, RING + 1)]
     return np.concatenate([*rings, np.stack([np.repeat(pool, ENDS), np.tile(ends, POOL)])], axis=1)
 
 
 def _across(sides: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(2, m): the edges of a cell from side to side, `STRONG` at each joined end."""
+    """(2, m) int64: the edges of a cell between its two sides, `STRONG` at each joined end."""
     here, there = sides[:, JOINED]
     return np.concatenate([np.stack([here, np.roll(there, step)]) for step in range(STRONG)], axis=1)

@@ -1,4 +1,4 @@
-"""A selection of edges that audits remove one by one: at hubs, at nodes of low degree, at the last node, and some at random."""
+"""Selects the edges that audits remove one by one: at hubs, at nodes of low degree, at the last node, and at random."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ..key import Key
 
 
-EACH = 3  # largest number of edges of each kind in the catalogue
+EACH = 3  # largest number of edges of each of the four kinds
 
 
 def catalogue(graph: Graph, key: Key) -> NDArray[np.int64]:
-    """Edge ids (c,) int64, ascending: between hubs, between nodes of low degree, at the last node, and some at random."""
+    """The ids of the selected edges, (c,) int64, ascending. The last node is the node with the largest id that has an edge."""
     degree, last = graph.degree, max((int(block.max()) for block in graph.edge_blocks() if block.size), default=-1)
     most, least, at_last, at = np.zeros((2, 0), dtype=np.int64), np.zeros((2, 0), dtype=np.int64), [], 0
     for block in graph.edge_blocks():
@@ -34,5 +34,5 @@ def catalogue(graph: Graph, key: Key) -> NDArray[np.int64]:
 
 
 def first(found: NDArray[Any]) -> NDArray[Any]:
-    """The EACH columns with the smallest numbers in row 0."""
+    """The EACH columns of `found` with the smallest numbers in row 0, in ascending order of these numbers."""
     return found[:, np.argsort(found[0], kind="stable")[:EACH]]

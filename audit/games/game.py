@@ -1,4 +1,4 @@
-"""The membership game: units with random bits, and the worlds that the bits define."""
+"""The membership game: random bits decide which units are in the graph, and so define worlds."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KINDS = ("edge", "node", "label")
-MANY = 1 << 20  # number of edges above which edges are sampled instead of shuffled
-DRAWS = 64  # number of blocks in which MANY edges are sampled
+MANY = 1 << 20  # of a graph with more edges than this, `shuffled` first draws this many edges with replacement
+DRAWS = 64  # number of blocks in which MANY edges are drawn
 
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """Worlds for the model, the challenge for the attacker, and the secret bits.
+    """The worlds on which the model trains, the challenge for the attacker, and the secret bits.
 
-    bits: (runs, challenges) bool, True if the unit is present.
+    bits: (runs, units) bool, True if the unit is present.
     """
 
     worlds: Worlds
@@ -42,9 +42,7 @@ class Rounds:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """The releases of rounds, with their challenge and bits. A slice holds some of the runs, such as the pilot runs or the target
-    runs.
-    """
+    """The releases of rounds, with their challenge and bits. An index or slice selects runs, such as the pilot runs."""
 
     release: Release
     challenge: Challenge
@@ -63,12 +61,12 @@ class Seen:
 
 @dataclass(frozen=True, eq=False)
 class Game:
-    """In every run, each unit of `items` is present with probability 1/2, independently; everything else is always present.
+    """In every run, a fair coin for each unit of `items` decides whether it is present. Everything else is always present.
 
-    graph: the union graph, with all challenge units in it. kind: "edge" (items are edge ids), "node" or "label" (node ids).
-    items: (c,) int64, ascending. watch: node ids whose rows are released, all by default. paired: run 2k + 1 has the
-    complementary bits of run 2k, so that each unit is a member in half of an even number of runs. Raises ValueError for ids
-    out of range.
+    graph: the graph with all units. kind: "edge" (items are edge ids), "node" or "label" (items are node ids). items: (c,) int64,
+    ascending. watch: the ids of the nodes whose rows are released; None: all nodes. paired: run 2k + 1 has the complementary bits
+    of run 2k, so each unit is a member in half of an even number of runs. Raises ValueError for another kind, and for ids that
+    are out of range, repeated or not ascending.
     """
 
     graph: Graph
@@ -88,7 +86,7 @@ class Game:
 
     @property
     def identity(self) -> str:
-        """A hash of the game's key, units and graph, for the store."""
+        """A hash of all that defines the game, as 32 hexadecimal digits. The store finds the parts of a game by this hash."""
         seed = fold(
             *self.key.path,
             self.kind,
@@ -105,7 +103,7 @@ class Game:
 
     @property
     def challenge(self) -> Challenge:
-        """The challenge for the attacker: the units, and the public graph without them."""
+        """What the attacker gets: the units, and the graph without these edges, or with these nodes outside the training set."""
         g = self.graph
         if not self.items.size:
             return Challenge(self.kind, g, np.empty((0, 2), dtype=np.int64) if self.kind == "edge" else self.items)
@@ -116,7 +114,7 @@ class Game:
         return Challenge(self.kind, dataclasses.replace(g, train=train), self.items)
 
     def rounds(self, stop: int, start: int = 0) -> Rounds:
-        """Runs start … stop-1. The noise of a run is independent of its bits: they use different branches of the key."""
+        """Runs start … stop-1. The noise and the bits of a run are independent, because their keys differ."""
         runs = range(start, stop)
         bits = np.array([self._bits(k) for k in runs], dtype=bool).reshape(len(runs), self.items.size)
         mask = {f"{self.kind}s": Mask(self.items, bits)}
@@ -130,9 +128,9 @@ class Game:
 
 
 def matching(graph: Graph, limit: int, key: Key) -> NDArray[np.int64]:
-    """At most `limit` random edges, no two with a common node. Returns their ids, (c,) int64, ascending.
+    """The ids of at most `limit` random edges, no two of which share a node: (c,) int64, ascending.
 
-    Given the earlier releases, an edge changes only the aggregates of its own ends, so these edges are independent trials.
+    Given the released history, an edge changes only the aggregates of its own ends, so these edges are independent trials.
     """
     used = np.zeros(graph.nodes, dtype=bool)
     chosen: list[int] = []
@@ -147,11 +145,10 @@ def matching(graph: Graph, limit: int, key: Key) -> NDArray[np.int64]:
 
 
 def shuffled(graph: Graph, used: NDArray[np.bool_], key: Key) -> Iterator[int]:
-    """Yields edge ids in random order. The caller marks nodes in `used` meanwhile; edges at marked nodes may be repeated or
-    missing.
+    """Yields edge ids in random order. Between two edges, the caller may mark nodes in `used`.
 
-    On a large graph, a random sample of edges comes first, and then a shuffle of the edges whose ends are not marked. So the
-    function never stores a permutation of all edges.
+    If a graph has more than MANY edges, the function first yields random edges, which may repeat, and then a permutation of the
+    edges without a marked end. So it stores no permutation of all edges, and may leave out edges with a marked end.
     """
     random, count = key.generator(), graph.edges.shape[1]
     if count > MANY:
@@ -164,5 +161,5 @@ def shuffled(graph: Graph, used: NDArray[np.bool_], key: Key) -> Iterator[int]:
 
 
 def sample(ids: NDArray[np.int64], limit: int, key: Key) -> NDArray[np.int64]:
-    """At most `limit` of `ids`, chosen at random, ascending."""
+    """At most `limit` of `ids`, chosen at random without replacement, ascending."""
     return np.sort(key.generator().permutation(ids)[:limit])

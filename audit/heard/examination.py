@@ -1,7 +1,7 @@
 """Examines a model by recording its random draws.
 
-The result states faults that are certain, how far one secret moves the means of noisy values, and the arrays about which nothing
-is known, with the reason.
+The result lists certain faults, how far each removed secret moves the means of noisy values, and the reason why nothing is stated
+about some arrays.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-NEAR = 50  # numbers within which their density is estimated
-RARE = 1e-6  # chance that so many numbers are equal by rounding
-SHARED = 3  # two draws may share this many values by chance; also the number of rows that `weakest` lists for each source
-NOTHING = 1e-4  # in units of the noise; a smaller move counts as rounding error
+NEAR = 50  # number of neighbours, in sorted order, over which the density of numbers is estimated
+RARE = 1e-6  # equal numbers are not attributed to rounding if the chance of so many is below this
+SHARED = 3  # number of equal values that `reused` tolerates; also the number of rows that `weakest` lists for each source
+NOTHING = 1e-4  # in units of the noise at scale 1; a smaller move counts as rounding error
 ATTEMPTS = 4  # largest number of secrets for which a `Certificate` is searched
-SECRETS = ((5_000, 24), (20_000, 6))  # number of nodes -> number of secrets that are removed one by one; three for larger graphs
+SECRETS = ((5_000, 24), (20_000, 6))  # (most nodes, secrets that are removed one by one); three for larger graphs
 
 
 @dataclass(frozen=True)
 class Move:
     """How far one secret moves the means along the released history, in units of the noise at scale 1.
 
-    euclidean: the norm over all cells with Gaussian noise. entries: the moves of single entries with other noise. each: the move
-    of each source of noise alone; Euclidean for Gaussian noise, else the sum of absolute values.
+    euclidean: the norm over all cells with Gaussian noise. entries: the absolute moves of single entries with other noise. each:
+    the move of each source of noise alone, the Euclidean norm for Gaussian noise and else the sum of absolute values.
     """
 
     secret: str
@@ -58,10 +58,11 @@ class Move:
 
 @dataclass(frozen=True, eq=False)
 class Examination:
-    """study: the study of the model on the whole graph. faults: certificates, each of an infinite epsilon. moves: one for each
-    removed secret.
+    """The result of `examine`.
 
-    told: a summary in words. doubts: array -> why nothing is stated about it; the key "" stands for all arrays.
+    study: the study of the model on the whole graph. faults: sentences, each a proof that epsilon is infinite (see
+    `Certificate`). moves: one for each removed secret. told: a summary in words. doubts: array -> why nothing is stated about it;
+    the key "" stands for all arrays.
     """
 
     study: Study
@@ -142,8 +143,8 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
 
 
 def _without(made: Study, absent: Without) -> tuple[dict, Forced | None, dict[str, str]]:
-    """Three results: the entries that change without a secret, the run without it (None if it draws other numbers), and for each
-    changed array why nothing is stated about it.
+    """Runs the model without a secret, with adjusted noise. Returns the entries that change in each cell, the run (None if it
+    draws other numbers), and for each changed array why nothing is stated about it.
     """
     try:
         other = forced(made.model, absent.worlds, made.base, made.sources, made.copies)
@@ -171,7 +172,7 @@ def _move(made: Study, other: Forced, absent: Without) -> Move:
 
 
 def resized(made: Study, absent: Without, other: Forced) -> str | None:
-    """A sentence if the noise itself has another size without a secret, or if this cannot be tested; else None.
+    """A sentence if the noise has another size in the run without a secret, or if its size cannot be tested; else None.
 
     If the size of the noise changes, the move of a mean does not determine epsilon.
     """
@@ -193,15 +194,15 @@ def resized(made: Study, absent: Without, other: Forced) -> str | None:
 
 
 def weakest(made: Study) -> NDArray[np.int64]:
-    """The few rows with the least noise, for each source of uneven noise; none if all rows have the same noise."""
+    """The SHARED rows with the least noise of each source whose noise differs between entries. -> (rows,)."""
     uneven = [s.factor for s in made.sources if s.factor.ndim and np.ptp(np.abs(s.factor)) > NOTHING * np.abs(s.factor).max()]
     rows = [np.argsort(np.abs(f.reshape(len(f), -1)).min(1), kind="stable")[:SHARED] for f in uneven]
     return np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
 
 
 def reseeded(made: Study, absent: Without) -> dict[str, str]:
-    """A doubt about all arrays, if the same seed draws other noise in a world without some secrets. Then no draw can be kept
-    while the world changes.
+    """A doubt about all arrays if the same seed draws other noise in a world without some secrets, else {}. Such a model does not
+    allow a run with another graph and the same noise.
     """
     draws = play(made.model, absent.worlds).draws
     for source in made.sources:
@@ -235,7 +236,9 @@ def used_twice(made: Study) -> str | None:
 
 
 def by_chance(numbers: NDArray[np.float64], kind: np.dtype[Any]) -> float:
-    """The chance that rounding to a type of floating-point numbers makes two of these numbers equal, and at least twice that."""
+    """About twice the chance that rounding to the floating-point type `kind` makes two of these numbers equal, as a safe
+    estimate. 0 for other types and for fewer than two distinct numbers.
+    """
     known = np.unique(numbers)
     near = min(NEAR, known.size - 1)
     if near < 1 or kind.kind != "f":
@@ -245,8 +248,8 @@ def by_chance(numbers: NDArray[np.float64], kind: np.dtype[Any]) -> float:
 
 
 def reused(offsets: NDArray[np.int64], expected: float) -> bool:
-    """Whether numbers were used again. offsets: the distance of the places of each pair of equal numbers. expected: the number of
-    pairs that rounding makes equal. More than SHARED pairs with one distance are a block that was used again.
+    """Whether numbers were used again. offsets: for each pair of equal numbers, the distance between their places. expected: the
+    number of pairs that rounding makes equal. More than SHARED pairs at one distance come from a block that was used again.
     """
     _, counts = np.unique(offsets, return_counts=True)
     return offsets.size > SHARED + stats.poisson.isf(RARE, expected) or counts.max(initial=0) > SHARED

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Forced:
     """A run on another graph with adjusted noise.
 
-    play: the run. shifts: the change of each source's numbers, in units of their law at scale 1.
+    play: the run. shifts: for each source the change of its numbers, in units of its noise at scale 1.
     """
 
     play: Play
@@ -34,10 +34,10 @@ class Forced:
 def forced(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], copies: Mapping[int, int]) -> Forced:
     """Runs the model on `worlds` with the draws of `base`, and adjusts the noise until the noisy values are those of `base`.
 
-    Each number of a source becomes number + (clean value in `base` - clean value here) / factor. The clean values of a hop follow
-    from the earlier releases, so each repetition makes one more hop the same. If several sources add to one entry, each changes
-    in proportion to its variance. A change of integers cannot be divided among several sources, so only the first of them
-    changes.
+    Each number of a source becomes number + (clean value in `base` - clean value here) / factor. A clean value is a value before
+    its noise is added. The clean values of a hop follow from the earlier hops, so each repetition makes one more hop equal to
+    that of `base`. If several sources add to one entry, each changes in proportion to its variance. A change of integers cannot
+    be divided among several sources, so only the first of them changes.
     """
     shifts = [np.zeros(s.block.size) for s in sources]
     variance: dict[Cell, Floats] = {}

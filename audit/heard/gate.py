@@ -1,4 +1,4 @@
-"""Decides which audits apply to a user's model: those whose assumptions the recorded draws confirm."""
+"""Decides which audits apply to a user's model. An audit applies if the recorded draws confirm its assumptions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def a_strangers(model: Model) -> bool:
 
 
 def examined(case: Case, graph: Graph, key: Key) -> Examination:
-    """The examination of the case's model, asked for all arrays that it offers. Cached, because several audits use it."""
+    """Examines the case's model, which is asked for all arrays that it offers. Cached, because several audits use the result."""
     for model, digest, found in LAST:
         if model is case.model and digest == graph.digest:
             return found
@@ -49,7 +49,9 @@ def examined(case: Case, graph: Graph, key: Key) -> Examination:
 
 
 def followed(case: Case, graph: Graph, key: Key) -> Inside | str:
-    """The mechanisms within a run of the case's model, or why they are not known. Cached, because several audits use them."""
+    """The mechanisms within a run of the case's model, or the reason why they are not known. Cached, because several audits use
+    them.
+    """
     for model, digest, heard in INSIDE:
         if model is case.model and digest == graph.digest:
             return heard
@@ -62,8 +64,8 @@ def followed(case: Case, graph: Graph, key: Key) -> Inside | str:
 
 
 def _with_small(heard: Inside, model: Model, graph: Graph, unit: Unit, key: Key) -> Inside:
-    """Adds the paths past the noise on a small graph of unusual nodes: the arrays that its secrets change although every
-    mechanism gives the same value.
+    """Adds the paths past the noise that a small graph of unusual nodes shows: the arrays that its secrets change although every
+    noisy value stays the same.
     """
     try:
         made = study(model, small(graph), key)
@@ -83,7 +85,7 @@ def heard_at_all(model: Model) -> bool:
 def _as_served(case: Case, graph: Graph, key: Key, found: Examination) -> Examination:
     """The examination with a doubt about all arrays, if the release depends on which arrays the model is asked to keep.
 
-    In this case the faults are those of the model with the arrays that it releases by itself.
+    In this case the faults are those that the model has with the arrays that it releases by itself.
     """
     if set(case.model.releases) == set(offered(case.model)) or "" in found.doubts:
         return found
@@ -96,7 +98,9 @@ def _as_served(case: Case, graph: Graph, key: Key, found: Examination) -> Examin
 
 
 def disbelieved(name: str, setting: Setting) -> str | None:
-    """Why the assumptions of an audit of sums fail for this model; None if the recorded draws confirm all of them."""
+    """Why the recorded draws do not confirm the assumptions of the audit `name`; None if they do, or if the audit does not assume
+    sums.
+    """
     case = setting.case
     if isinstance(case.model, External):
         return doubted(name, setting)
@@ -105,7 +109,7 @@ def disbelieved(name: str, setting: Setting) -> str | None:
     union = case.counted(setting.graph)
     found = examined(case, union, setting.key)
     arrays = {cell.array for cell in found.study.base.cells}
-    doubted_all = arrays <= found.doubts.keys()  # then any doubt counts, even if the model releases no sums
+    doubted_all = arrays <= found.doubts.keys()  # then each doubt counts, even if the model releases no sums
     unclear = ["", *(("aggregates", "inputs") if not doubted_all else sorted(arrays))]
     reason = next((found.doubts[a] for a in unclear if a in found.doubts), None)
     if found.faults or reason:

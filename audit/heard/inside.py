@@ -1,6 +1,6 @@
 """Computes how far one secret moves the clean values of the mechanisms within a run. The noisy values need not be released.
 
-A clean value is a value before its noise is added. The tool repeats the run without the secret, and gives every mechanism the
+A clean value is a value before its noise is added. This module repeats the run without the secret, and gives every mechanism the
 same noisy value as before. If the release still changes, a path past the noise leads from the secret to the release.
 """
 
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from .study import Study
     from .worlds import Without
 
-# secrets that are removed one by one, each in a training of its own; fewer for a program, which starts anew for each training
+# largest number of secrets that are removed one by one, each in a separate training; fewer for a program, which starts anew for
+# each training
 SECRETS, OF_PROGRAM = 12, 4
-EACH = 4  # largest number of mechanisms that are tested one by one for whether the run reads them
+EACH = 4  # up to this many mechanisms, each one is tested for whether the run reads it
 SAME = 1e-6  # relative tolerance between the sizes of the noise with and without the secret
 REPEATED = 1e-4  # in units of the scale: tolerance between two moves that count as equal
 
@@ -48,17 +49,14 @@ class Incomparable(Exception):
 class Inside:
     """The mechanisms within a run, and how far secrets move them.
 
-    meetings: the mechanisms in order. Each is a place where noise is added to data.
-    moves: for each secret, the move of each mechanism in units of its scale.
-    past: for each array with a path past the noise, a sentence that names the secret which changes the array.
-    doubts: why some secrets could not be tried.
-    worst: the secret with the largest total move.
-    shifts: the moves of `worst`, one array for each mechanism.
-    again: mechanism -> the earlier mechanism whose noise it uses at all entries, both as positions.
-    sums: groups of mechanisms. The run uses only the sum of the noisy values of a group.
-    shared: why mechanisms share noise in another way, so that their moves cannot be composed; "" if none do.
-    together: whether the run could be repeated without many secrets at once.
-    idle: the mechanisms that the run does not read. It is empty if there are more than EACH mechanisms.
+    meetings: the mechanisms in order, each a place where noise is added to data. moves: for each secret, the move of each
+    mechanism in units of its scale. past: for each array with a path past the noise, a sentence that names the secret which
+    changes the array. doubts: why some secrets could not be tried. worst: the secret with the largest total move. shifts: the
+    moves of `worst`, one array for each mechanism. again: mechanism -> the earlier mechanism whose noise it uses at all entries,
+    both as positions. sums: groups of mechanisms. The run uses only the sum of the noisy values of a group. shared: why
+    mechanisms share noise in another way, so that their moves cannot be composed; "" if none do. together: whether the run could
+    be repeated without many secrets at once. idle: the mechanisms that the run does not read; empty if there are more than EACH
+    mechanisms.
     """
 
     meetings: tuple[Meeting, ...]
@@ -76,7 +74,7 @@ class Inside:
     def counted(self, shifts: Shifts) -> Shifts:
         """The moves that count in the composition; all other moves are set to 0.
 
-        A mechanism with the noise of an earlier one, which moves as the earlier one does, repeats the same noisy value, so its
+        A mechanism that uses the noise of an earlier one and moves as the earlier one does repeats the same noisy value, so its
         move does not count. In a group of `sums`, only the sum counts. The last term gets the move of the sum, divided by the
         noise of the sum. The other terms get 0.
         """
@@ -95,8 +93,8 @@ class Inside:
 
 
 def sums(made: Study, first: History, again: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
-    """Yields groups of mechanisms whose noisy values the run uses only in their sum. A group has one line of code and normal
-    noise.
+    """Yields groups of mechanisms whose noisy values the run uses only in their sum. All mechanisms of a group are on one line of
+    code and have normal noise.
 
     The test changes all noisy values of a group at once, by random amounts. The values are terms of a sum if amounts that add up
     to 0 change nothing else. They are also terms of a sum if each amount changes only the clean value of the next term, by the
@@ -145,8 +143,8 @@ def _changes(made: Study, first: History, group: Sequence[int], amounts: Shifts,
 
 
 def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
-    """The mechanisms of the run on the whole graph, with the moves by secrets. If the mechanisms are not known, the reason
-    instead; "" if the run adds no recorded noise to data.
+    """The mechanisms of the run on the whole graph, with their moves by several secrets. If the mechanisms are not known, returns
+    the reason instead, and "" if the run adds no recorded noise to data.
     """
     first = history(made, 0)
     cells = made.base.cells
@@ -204,8 +202,8 @@ def _used(
 ) -> tuple[Shifts, list[str]]:
     """The moves, set to 0 for mechanisms and entries of reports that the run does not read.
 
-    The second result lists the reports for which the tool could not find out which entries the run reads. read: for each report,
-    what is known of its entries.
+    The second result is a sentence for each report of which it is not known which entries the run reads. read: for each report,
+    whether the run reads an entry, as far as this is known; the function adds to it.
     """
     kept, doubts = [], []
     for i, by in enumerate(shifts):
@@ -220,7 +218,7 @@ def _used(
 
 
 def changed(made: Study, first: History, absent: Without, after: Play, known: dict[str, str]) -> dict[str, str]:
-    """`known` with more arrays: those that differ without the secret although every noisy value is the same."""
+    """`known` and the arrays that differ without the secret although every noisy value is the same, each with a sentence."""
     past = dict(known)
     for cell, before in made.base.cells.items():
         other = after.cells.get(cell)
@@ -248,8 +246,8 @@ def parted(made: Study, first: History, absent: Without) -> str:
 
 
 def without_idle(again: Mapping[int, int], idle: Collection[int]) -> dict[int, int]:
-    """`again`, restricted to the mechanisms that the run reads. If the first mechanism with some noise is idle, the next
-    mechanism with this noise replaces it.
+    """`again`, restricted to the mechanisms that the run reads. If the first of several mechanisms with the same noise is idle,
+    the next of them replaces it.
     """
     firsts: dict[int, int] = {}
     left = {}

@@ -1,7 +1,8 @@
-"""The laws of noise whose trade-off function is known: which ledgers charge for them, and the epsilon of a move of the means.
+"""The laws (distributions) of noise whose trade-off function is known: which ledgers charge for them, and the epsilon of a move
+of the means.
 
-Each epsilon is a lower bound for means that move by known amounts (Dong, Roth and Su 2022; for integers by enumeration). It is
-exact up to rounding, the accountant's grid, and small moves that are left out.
+Each epsilon is a lower bound for means that move by known amounts (Dong, Roth and Su 2022; for integers by enumeration). It falls
+short of the exact value only by SLACK, by GRID, and by the smallest moves, which are left out.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ PURE = (dp.LaplaceDpEvent, dp.RandomizedResponseDpEvent, PureDpEvent, FiniteDpEv
 
 @dataclass(frozen=True)
 class Law:
-    """charged: how messages name the mechanisms of a ledger that charges for this noise. pays: whether a ledger consists of them.
+    """charged: the word by which messages name such mechanisms. pays(ledger): whether a ledger consists of mechanisms that charge
+    for this noise.
 
     costs(found, move, factor, delta): the epsilon (nats) of a move of the means with all noise divided by a factor. p_value: of
     the hypothesis that the numbers of a source, at location 0 and scale 1, follow the law that the model requested.
@@ -89,27 +91,29 @@ def _choice_cost(found: Examination, move: Move, factor: float, delta: float) ->
     known = lattice(found)
     assert known is not None
     spacing, chances = known
-    # if the noise has p(z) ~ exp(-rate |z|), this multiplies its rate by the factor
+    # if the noise has p(z) ~ exp(-rate |z|), this line multiplies its rate by the factor
     tilted = chances**factor / (chances**factor).sum()
     steps = [round(entry / spacing) for entry in largest(move.entries)]
     return composed([shifted(tilted, step) for step in steps if step], delta)
 
 
 def shifted(chances: Floats, steps: int) -> FiniteDpEvent:
-    """Noise on a lattice with these probabilities, once around 0 and once shifted by `steps` steps of the lattice."""
+    """The distributions of noise on a lattice with these probabilities, once around 0 and once shifted by `steps` steps of the
+    lattice.
+    """
     gap = np.zeros(min(steps, len(chances)))
     return FiniteDpEvent((*chances, *gap), (*gap, *chances))
 
 
 def laplace_epsilon(entries: Sequence[float], delta: float) -> float:
-    """A lower bound on the epsilon of Laplace noise of scale 1 on entries that move by `entries`."""
+    """A lower bound on the epsilon (nats) of Laplace noise of scale 1 on entries that move by `entries`."""
     return composed([dp.LaplaceDpEvent(1 / entry) for entry in largest(entries)], delta)
 
 
 def reports_epsilon(pairs: Sequence[tuple[Floats, Floats]], delta: float, factor: float = 1.0) -> float:
-    """A lower bound on the epsilon of randomised reports, each with its probabilities in two neighbouring worlds.
+    """A lower bound on the epsilon (nats) of randomised reports. pairs: for each report, its probabilities in the two worlds.
 
-    factor: all probabilities are raised to this power, which multiplies the epsilon of a symmetric report by it.
+    factor: all probabilities are raised to this power, which multiplies the epsilon of a symmetric report by `factor`.
     """
     tilted = [tuple(p**factor / (p**factor).sum() for p in pair) for pair in pairs]
     events = sorted((FiniteDpEvent(tuple(p), tuple(q)) for p, q in tilted), key=pure_epsilon, reverse=True)[:MOST]
@@ -138,10 +142,10 @@ def largest(entries: Sequence[float]) -> list[float]:
 
 
 def composed(events: list[dp.LaplaceDpEvent] | list[FiniteDpEvent], delta: float) -> float:
-    """A lower bound on the epsilon of the composition of some mechanisms: the accountant's value minus its grid error.
+    """A lower bound on the epsilon (nats) of the composition of some mechanisms: the accountant's value minus its grid error.
 
-    At delta = 0 it is exact but for SLACK: the largest log likelihood ratios add up. The accountant cuts off tails below TAIL and
-    then knows no finite epsilon, so a smaller delta is replaced by TAIL, which can only lower the value.
+    At delta = 0 the largest log-likelihood ratios add up, and only SLACK is subtracted. The accountant cuts off tails below TAIL
+    and has no finite epsilon at a smaller delta. So TAIL replaces a smaller delta, which can only lower the value.
     """
     if not events:
         return 0.0
@@ -152,12 +156,13 @@ def composed(events: list[dp.LaplaceDpEvent] | list[FiniteDpEvent], delta: float
 
 
 def shares_an_outcome(event: FiniteDpEvent) -> bool:
-    """Whether some outcome is possible in both worlds. Without one, epsilon is infinite at every delta below 1."""
+    """Whether some outcome is possible in both worlds. If none is, epsilon is infinite at every delta below 1."""
     return any(p > 0 and q > 0 for p, q in zip(event.upper, event.lower, strict=True))
 
 
 def shifted_geometric(rate: float, steps: int) -> FiniteDpEvent:
-    """Two-sided geometric noise, P(z) ~ exp(-rate |z|), once around 0 and once shifted by `steps`, a whole number.
+    """The distributions of two-sided geometric noise, P(z) ~ exp(-rate |z|), once around 0 and once shifted by `steps`, a whole
+    number.
 
     The likelihood ratio is constant up to 0 and from `steps` on, so one outcome represents each of these tails.
     """
@@ -224,8 +229,8 @@ def _listed(source: Source, found: Examination) -> float:
 
 
 def as_often(counts: Sequence[int], expected: Floats) -> float:
-    """The p-value of a chi-squared test. Values with small expected counts share the bin of the least expected of the other
-    values.
+    """The p-value of a chi-squared test. Values whose expected count is below CELLS share the bin of the least expected of the
+    other values.
     """
     often = np.flatnonzero(expected >= CELLS)
     if len(often) < 2:

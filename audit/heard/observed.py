@@ -1,5 +1,5 @@
-"""The observed ledger: the mechanisms that the recorder found in a training, in order, compared with the model's ledger and
-claim.
+"""The observed ledger: the mechanisms that the recorder found in a training, in order. This module compares it with the model's
+ledger and claim.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .study import Study
 
 SLACK = 1e-3  # relative: rounding error of a move
-EVENTS = {"normal": dp.GaussianDpEvent, "laplace": dp.LaplaceDpEvent}  # each takes the noise multiplier: scale / move
+EVENTS = {"normal": dp.GaussianDpEvent, "laplace": dp.LaplaceDpEvent}  # each class takes the noise multiplier, scale / move
 
 
 Moves = list[tuple[str, tuple[float, ...]]]  # a secret, and how far it moves each mechanism, in units of the scale
@@ -45,8 +45,8 @@ Moves = list[tuple[str, tuple[float, ...]]]  # a secret, and how far it moves ea
 def observe(case: Case, graph: Graph, key: Key) -> Observed:
     """Lists the recorded mechanisms of the case's model, as a ledger.
 
-    The list holds the mechanisms within the run. If the search of the release found more mechanisms, the list holds those
-    instead. graph: each of its edges is one unit of the claim, see `Case.counted`.
+    The list holds the mechanisms within the run, or those on released values if these are more. graph: each of its edges is one
+    unit of the claim, see `Case.counted`.
     """
     found = examined(case, graph, key)
     made = found.study
@@ -85,9 +85,7 @@ def observe(case: Case, graph: Graph, key: Key) -> Observed:
 
 
 def _on_releases(found: Examination) -> tuple[tuple[Mechanism, ...], Moves]:
-    """The mechanisms on released values, and their moves. Normal noise from several draws on the same value counts as one
-    mechanism.
-    """
+    """The mechanisms on released values, and their moves. Several draws of normal noise on one cell count as one mechanism."""
     sources = found.study.sources
     first = [source.block.parts[0] for source in sources]
     groups: dict[object, list[int]] = {}
@@ -110,8 +108,8 @@ def _on_releases(found: Examination) -> tuple[tuple[Mechanism, ...], Moves]:
 
 
 def _within(within: Inside, made: Study) -> tuple[Mechanism, ...]:
-    """The mechanisms within the run. The recorder followed their noise to the data to which it is added. The sum need not be
-    released.
+    """The mechanisms within the run. The recorder followed their noise to the data to which it is added. The noisy values need
+    not be released.
     """
     found = []
     for number, m in enumerate(within.meetings, 1):
@@ -126,8 +124,8 @@ def _within(within: Inside, made: Study) -> tuple[Mechanism, ...]:
 
 
 def _stale(within: Inside, i: int, made: Study) -> str:
-    """Why the noise of mechanism `i` is not fresh: an earlier mechanism or draw has it too, or every seed gives it. "" if it is
-    fresh.
+    """Why the noise of mechanism `i` is not fresh: an earlier mechanism or draw has the same noise, or every seed gives this
+    noise. "" if the noise is fresh.
     """
     meeting = within.meetings[i]
     if i in within.again and (not within.shifts or np.any(within.counted(within.shifts)[i])):
@@ -143,7 +141,7 @@ def _is(meeting: Meeting, cell: NDArray[np.float64]) -> bool:
 
 
 def _worst(mechanism: Mechanism, i: int, moves: Moves) -> Mechanism:
-    """Mechanism `i` with its largest move and the secret that causes it. Of equally large moves, the first one counts. A
+    """Mechanism `i` with its largest move and the secret that causes this move. Of equally large moves, the first one counts. A
     mechanism that the run does not read gets no move.
     """
     if mechanism.released == UNREAD:
@@ -153,7 +151,7 @@ def _worst(mechanism: Mechanism, i: int, moves: Moves) -> Mechanism:
 
 
 def _released(found: Examination, doubts: Mapping[str, str]) -> tuple[Released, ...]:
-    """Each released array, and how it depends on the secrets: noisy, computed from noisy values, past the noise, or not known."""
+    """Each released array with its kind: noisy, computed from noisy values, past the noise, or not known."""
     noisy, arrays = set(found.noisy), dict.fromkeys(cell.array for cell in found.study.base.cells)
     told = []
     for array in arrays:
@@ -171,7 +169,7 @@ def _released(found: Examination, doubts: Mapping[str, str]) -> tuple[Released, 
 
 
 def _unplaced(found: Examination, within: Inside | None) -> tuple[Heard, ...]:
-    """Recorded draws that are the noise of no mechanism: weights, samples, or noise that was not followed."""
+    """Recorded draws that are not the noise of a mechanism: weights, samples, or noise that the recorder could not follow."""
     made = found.study
     placed = {at for source in made.sources for at, _ in source.block.parts}
     followed = {m.draw.values.tobytes() for m in within.meetings} if within is not None else set()
@@ -187,7 +185,7 @@ def _unplaced(found: Examination, within: Inside | None) -> tuple[Heard, ...]:
 
 
 def _of(places: Sequence[int], moves: Moves) -> Moves:
-    """The moves of the mechanisms with these indices."""
+    """The moves, restricted to the mechanisms with these indices."""
     return [(secret, tuple(each[i] for i in places)) for secret, each in moves]
 
 
@@ -249,7 +247,7 @@ def _epsilon(ledger: dp.DpEvent, delta: float) -> float | None:
 
 
 def laplace_total(ledger: dp.DpEvent) -> float | None:
-    """The total move, in units of the scale, that a ledger of Laplace mechanisms covers; None for any other ledger."""
+    """The total move, in units of the scale, for which a ledger of Laplace mechanisms charges; None for any other ledger."""
     events = list(parts(ledger))
     if not all(isinstance(event, dp.LaplaceDpEvent) for event, _ in events):
         return None

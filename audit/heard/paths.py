@@ -1,4 +1,4 @@
-"""Finds paths past the noise: ways in which a secret changes entries of the release although every noisy value stays the same."""
+"""Finds paths past the noise: a secret changes entries of the release although every noisy value stays the same."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Certificate:
 
 
 def changed(made: Study, after: Play, hidden: NDArray[np.int64] | None = None) -> dict[Cell, NDArray[np.bool_]]:
-    """For each cell, the entries that differ from the study's first run by more than rounding; cells without any are left out.
-    hidden: nodes whose own rows are not compared.
+    """For each cell, the entries that differ from the study's first run by more than rounding; cells without such entries are
+    left out. hidden: nodes whose own rows are not compared.
     """
     found = {}
     for cell, before in made.base.cells.items():
@@ -61,9 +61,9 @@ def changed(made: Study, after: Play, hidden: NDArray[np.int64] | None = None) -
 def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secret: str) -> Certificate | None:
     """A certificate for entries that differ between two neighbouring worlds, and that no draw changes in one of the worlds.
 
-    Given the noisy values, these entries are a function of the graph alone, so they certainly differ between the two graphs. The
-    function returns None if there are no such entries. It also returns None if other entries of a noisy cell differ, because then
-    no adjustment of the noise gives the cell its earlier value.
+    Given the noisy values, these entries are a function of the graph alone, so they certainly differ between the two graphs.
+    Returns None if there are no such entries, or if other entries of a noisy cell differ, because then no adjustment of the noise
+    gives this cell its earlier value.
 
     worlds, other: the second world, and the run in it with adjusted noise. differ: the entries of each cell that differ.
     """
@@ -91,8 +91,9 @@ def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secre
 def exchanged(made: Study, cell: Cell) -> NDArray[np.bool_]:
     """The entries of a cell that change if two draws, whose sum is the noise on another cell, change by opposite amounts.
 
-    The noisy value of the other cell then stays the same. So these entries have noise although all noisy values are fixed, and no
-    certificate may use them. If one of the two draws consists of integers, the function tests nothing and returns all entries.
+    Such a change keeps the noisy value of the other cell. So the returned entries have noise although all noisy values are fixed,
+    and no certificate may use them. If one of the two draws consists of integers, the function tests nothing and returns all
+    entries.
     """
     loose = np.zeros(made.base.cells[cell].shape, dtype=bool)
     for other in {s.cell for s in made.sources} - {cell}:
@@ -114,7 +115,7 @@ def fixed(made: Study, worlds: Worlds, other: Forced | None, cell: Cell) -> NDAr
 
     The function replaces the draws several times (see `tried_hard`). In a cell without noise of its own, all entries must stay
     the same every time. In a noisy cell, all entries that the first replacement leaves unchanged must stay unchanged in the later
-    ones. If an entry violates this, it has noise of another kind, and the function returns no entries.
+    ones. If an entry violates these rules, it has noise of another kind, and the function returns no entries.
     """
     shifts = other.shifts if other is not None else tuple(np.zeros(s.block.size) for s in made.sources)
     start: dict[int, NDArray[Any]] = moved_by(

@@ -40,8 +40,8 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Play:
-    """cells: the released values, in float64. draws: all recorded draws, in order. notes: the parts of a program whose draws were
-    not recorded.
+    """One training. cells: the released values, in float64. draws: all recorded draws, in order. notes: sentences about parts of
+    a program whose draws were not recorded.
     """
 
     cells: Mapping[Cell, NDArray[np.float64]]
@@ -52,7 +52,7 @@ class Play:
 def play(
     model: Model, worlds: Worlds, instead: Numbers | None = None, script: list[Draw] | None = None, follow: Follow | None = None
 ) -> Play:
-    """Runs the model once on one world. script: the draws of another run; this run gets their numbers. instead: position of a
+    """Trains the model once, on one world. script: the draws of another run, whose numbers this run gets. instead: position of a
     draw -> the numbers that replace those of the script.
 
     follow: replaces drawn arrays by arrays that know their origin, as in `Hearing`. Raises Diverged if the run makes other draws
@@ -78,7 +78,7 @@ def play(
 
 
 def _of_program(model: External, worlds: Worlds, script: list[Draw] | None, follow: Follow | None) -> Play:
-    """`play` for a program. Its mechanisms are always recorded."""
+    """`play` for a program, whose mechanisms are always recorded."""
     asked = follow if isinstance(follow, Meetings) else Meetings()
     release, heard = model.recorded(worlds, Request(script, asked.script))
     if heard.diverged:
@@ -90,7 +90,9 @@ def _of_program(model: External, worlds: Worlds, script: list[Draw] | None, foll
 
 
 def same_numbers(one: Draw, other: Draw) -> bool:
-    """Whether two draws gave the same numbers. Rounding may differ if the location of a draw is data."""
+    """Whether two draws gave the same numbers at location 0 and scale 1, up to rounding. Data at their locations may round them
+    differently.
+    """
     if one.law != other.law or one.values.shape != other.values.shape:
         return False
     size = np.abs(np.asarray(one.loc)) + np.abs(np.asarray(other.loc))
@@ -98,7 +100,7 @@ def same_numbers(one: Draw, other: Draw) -> bool:
 
 
 def cells(release: Release) -> dict[Cell, NDArray[np.float64]]:
-    """The released values of the first run, by cell. An array with three axes per run has one cell for each hop."""
+    """The released values of the first run, by cell. An array with three axes in each run has one cell for each hop."""
     found = {}
     for name, array in release.arrays.items():
         only = np.asarray(array[0], dtype=np.float64)

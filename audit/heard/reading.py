@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from .playing import Play
     from .study import Study
 
-SHOWN, SHOWN_OF_PROGRAM = 8, 1  # largest number of entries of a report that are tested for a released number that shows them
+SHOWN, SHOWN_OF_PROGRAM = 8, 1  # largest number of entries of a report for which `shown` searches a released number
 REDRAWN, REDRAWN_OF_PROGRAM = (
     64,
     20,
-)  # largest number of runs with other random values, in the search for numbers that show an entry
-RUNS, RUNS_OF_PROGRAM = 64, 12  # largest number of runs that test, for one secret, which moved entries of a report are read
+)  # largest number of runs of `shown` with other random values
+RUNS, RUNS_OF_PROGRAM = 64, 12  # largest number of runs of `unread`, for one secret
 Entry = tuple[int, ...]
 
 
 def idle(made: Study, first: History, groups: Iterable[Sequence[int]]) -> frozenset[int]:
-    """The mechanisms that the run does not read. The mechanisms of a group are tested together, and all count as read if one is
-    read.
+    """The positions of the mechanisms that the run does not read. Mechanisms of one group are tested together; all of them count
+    as read if one is read.
     """
     found: set[int] = set()
     for some in groups:
@@ -49,10 +49,10 @@ def idle(made: Study, first: History, groups: Iterable[Sequence[int]]) -> frozen
 
 
 def repeated(made: Study, first: History, instead: Mapping[int, Meeting], draws: list[Draw] | None = None) -> History | None:
-    """Repeats a run, in which some mechanisms give other noisy values.
+    """Repeats a run with other noisy values of some mechanisms.
 
-    instead: position of a mechanism -> the mechanism with its other noisy value. draws: if given, they replace the other draws of
-    the run. Returns None if the run cannot go on, because later mechanisms depend on these values or the model refuses them.
+    instead: position of a mechanism -> the mechanism with its other noisy value. draws: by default those of the first run.
+    Returns None if the run has other mechanisms or fails with these values.
     """
     try:
         other = rerun(made, first, instead, draws)
@@ -62,7 +62,7 @@ def repeated(made: Study, first: History, instead: Mapping[int, Meeting], draws:
 
 
 def rerun(made: Study, first: History, instead: Mapping[int, Meeting], draws: list[Draw] | None = None) -> History:
-    """`repeated`, which raises what the run raises."""
+    """As `repeated`, but raises what the run raises, and also returns a run with fewer mechanisms."""
     heard = Meetings([instead.get(i, m) for i, m in enumerate(first.meetings)])
     played = play(made.model, first.worlds, script=draws or first.play.draws, follow=heard)
     return History(first.worlds, played, tuple(heard.found))
@@ -79,9 +79,9 @@ def alike(first: History, other: Play) -> bool:
 
 
 def elsewhere(meeting: Meeting, seed: int, half: bool = False) -> Meeting:
-    """The mechanism with another noisy value. The entries move by separate random amounts, because a softmax or a normalisation
-    may undo a common change. A report gets the values of `others`; with `half`, at half of its entries, because the sum modulo 2
-    of two reports stays the same if both change.
+    """The mechanism with another noisy value. Each entry moves by its own random amount, because a softmax or a normalisation may
+    undo a common change. A report gets the values of `others`. With `half`, only a random half of its entries change, because the
+    sum modulo 2 of two reports stays the same if both change.
     """
     if meeting.law == REPORT:
         kept = half & (np.random.default_rng(seed).random(meeting.noisy.shape) < 0.5)
@@ -90,14 +90,16 @@ def elsewhere(meeting: Meeting, seed: int, half: bool = False) -> Meeting:
 
 
 def moved_by(meeting: Meeting, size: float, seed: int) -> Meeting:
-    """The mechanism with noisy values that are moved at random by about `size` times the noise, and by no less than rounding."""
+    """The mechanism with noisy values moved at random, by about `size` times the noise, or by more than rounding if this is
+    larger.
+    """
     step = np.maximum(size * np.asarray(meeting.scale, dtype=np.float64), 8.0 * np.spacing(np.abs(meeting.noisy)))
     other = np.random.default_rng(seed).standard_normal(meeting.noisy.shape)
     return replace(meeting, noisy=(meeting.noisy + step * other).astype(meeting.noisy.dtype))
 
 
 def others(report: Meeting) -> NDArray[np.float64]:
-    """For each entry of a report another possible value: the next in order, or the first after the last."""
+    """For each entry of a report another possible value: the next in order; the first follows the last."""
     values = np.array(report.values)
     return values[(np.abs(np.asarray(report.noisy, dtype=np.float64)[..., None] - values).argmin(-1) + 1) % len(values)]
 
@@ -105,19 +107,19 @@ def others(report: Meeting) -> NDArray[np.float64]:
 def unread(
     made: Study, first: History, i: int, by: NDArray[np.float64], known: dict[Entry, bool | None]
 ) -> tuple[NDArray[np.float64], int]:
-    """The move of a report, set to 0 at the entries that the run does not read, and the number of entries for which this is not
-    known.
+    """The move `by` of report `i`, set to 0 at the entries that the run does not read, and the number of entries of which this is
+    not known.
 
     The search halves groups of entries until each group is unread or has one entry. After RUNS runs (RUNS_OF_PROGRAM for a
-    program), the remaining entries are not known, and get 0 too. known: entry -> whether the run reads it, None if this is not
-    known. The function adds entries to it.
+    program), the remaining entries are unknown, and their move is set to 0 too. known: entry -> whether the run reads it, None if
+    unknown. The function adds entries to `known`.
     """
     moved = [tuple(entry) for entry in np.argwhere(first.meetings[i].moved(by)).tolist()]
     left = RUNS_OF_PROGRAM if isinstance(made.model, External) else RUNS
 
     def told(group: list[Entry], certain: bool = False) -> bool | None:
-        """Tests a group and writes to `known`. Returns whether the run reads an entry of the group, None if this is not known.
-        certain: it is already known that the run reads one.
+        """Tests a group and adds its entries to `known`. Returns whether the run reads an entry of the group, None if unknown.
+        certain: whether it is already known that the run reads one.
         """
         nonlocal left
         if not group:
@@ -153,9 +155,10 @@ def shown(made: Study, first: History, moves: Shifts) -> Shifts:
     """The moves of the mechanisms, set to 0 at the entries of reports that no released number shows.
 
     A number shows an entry if it depends on this entry and on no other random value. The search tests the first moved entries of
-    each report: it changes each of them alone, to find the numbers that change. Then it replaces all other random values, many
-    times, and changes half of the tested entries, at random. A number that shows an entry has the value that this entry decides.
-    Entries that are not tested count as not shown. So do all entries if a run cannot go on with other random values.
+    each report. It changes each of them alone, to find the numbers that change. Then it repeats the run many times with other
+    values for everything else that is random, and changes a random half of the tested entries. A number that shows an entry has
+    the same value in all runs with the same value of the entry. Entries that are not tested count as not shown, and so do all
+    entries if such a run fails.
     """
     program = isinstance(made.model, External)
     most, times = (SHOWN_OF_PROGRAM, REDRAWN_OF_PROGRAM) if program else (SHOWN, REDRAWN)
@@ -193,8 +196,8 @@ def with_entries(report: Meeting, entries: Sequence[Entry]) -> Meeting:
 def _redrawn(
     made: Study, first: History, tested: Sequence[tuple[int, Entry]], changed: NDArray[np.bool_], random: np.random.Generator
 ) -> History | None:
-    """The first run with all random values replaced, except the tested entries: some of them keep their values, and those that
-    are `changed` get other values.
+    """The first run with all random values replaced, except that tested entries keep their values or, if `changed`, get those of
+    `others`. None if this run fails.
     """
     instead = {}
     for i, m in enumerate(first.meetings):
@@ -211,7 +214,9 @@ def _redrawn(
 
 
 def _drawn_again(draw: Draw, random: np.random.Generator) -> Draw:
-    """The draw with other numbers of its law; if the law is not known here, with the same numbers in another order."""
+    """The draw with new numbers of its law. For a law other than uniform and choices with known chances, the same numbers in
+    another order.
+    """
     shape = draw.values.shape
     if draw.chances is not None and draw.chances.ndim == 1:
         values = random.choice(np.array(draw.among), shape, p=draw.chances)

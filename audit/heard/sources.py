@@ -1,7 +1,7 @@
 """Finds which drawn numbers are noise in a release: to which entry each number is added, and with what factor.
 
-The search repeats the run twice, each time with other changes of the same drawn numbers. If an entry equals mean + factor ×
-number, it moves by factor × change in both runs. Other entries do not.
+The search repeats the run twice, each time with other changes of the same drawn numbers. An entry that equals mean + factor ×
+number moves by factor × change in both runs; other entries do not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-MOST = 24  # if there are more blocks, the release is not searched for noise
+MOST = 24  # largest number of blocks for which the release is searched for noise
 AGREE = 0.9  # a block is noise if at least this share of the moved entries move in proportion to its numbers
 WHOLE = ("choice", "geometric", "poisson", "binomial", "integers")  # laws of integers
 ADDED = (*SHIFTED, *WHOLE)  # laws whose numbers may be added to a value
@@ -33,8 +33,8 @@ Part = tuple[int, slice]  # the position of a draw, and a slice of its numbers
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Consecutive numbers of one or several draws, as many as some cell of the release has entries (see `Cell`). line: the line
-    of code that draws them.
+    """Consecutive numbers of one or several draws, as many as a cell of the release has entries (see `Cell`). line: the line of
+    code that draws the numbers.
     """
 
     parts: tuple[Part, ...]
@@ -67,7 +67,7 @@ class Source:
 
 
 def laid_out(numbers: Floats, shape: tuple[int, ...], across: bool) -> Floats:
-    """The numbers of a block in the shape of a cell. across: whether they fill it column by column."""
+    """The numbers of a block in the shape of a cell. across: whether they fill the cell column by column."""
     return numbers.reshape(shape[::-1]).T if across else numbers.reshape(shape)
 
 
@@ -113,8 +113,8 @@ def moved_by(
 ) -> dict[int, NDArray[Any]]:
     """Position of a draw -> its new numbers, for all draws that contain a changed block.
 
-    changes: blocks and the amounts by which they change, in units of the scale. copies: position of a draw -> position of the
-    earlier draw that it repeats; the copy gets the same new numbers.
+    changes: blocks, each with the amounts by which its numbers change, in units of their scale. copies: position of a draw ->
+    position of the earlier draw that it repeats; a copy gets the same new numbers as the earlier draw.
     """
     new: dict[int, NDArray[Any]] = {}
     for block, change in changes:
@@ -134,7 +134,7 @@ def moved_by(
 
 
 def nudge(block: Block, seed: int, size: float = 1.0) -> Floats:
-    """A random change for each number of a block: from `size` to 2 `size` in absolute value, rounded for laws of integers."""
+    """A random change for each number of a block, of absolute value `size` to 2 * `size`, rounded for laws of integers."""
     rng = np.random.default_rng([seed, block.size, block.parts[0][0], block.parts[0][1].start])
     change = (1 + rng.random(block.size)) * rng.choice([-1.0, 1.0], size=block.size) * size
     return np.rint(change) if block.law in WHOLE else change
@@ -162,7 +162,9 @@ def _located(model: Model, worlds: Worlds, base: Play, block: Block, copies: Map
 
 
 def _factor(before: Floats, after: Sequence[Floats], changes: Sequence[Floats]) -> Floats | None:
-    """The factor of the noise on each entry. None unless nearly all moved entries move in proportion to their own number."""
+    """The factor of the noise on each entry, 0 where there is none. None unless a share AGREE of the moved entries move in
+    proportion to their own number.
+    """
     one, other = (a - before for a in after)
     slack = rounding(np.maximum(np.abs(before), np.maximum(np.abs(after[0]), np.abs(after[1]))))
     moves = (np.abs(one) > slack) | (np.abs(other) > slack)

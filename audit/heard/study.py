@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-SEEDS = 3  # number of seeds: one for the run, two for other numbers
-CHANCE = 1e-12  # equal draws of two seeds count as constant if chance would give them with a smaller probability
-MANY = 20_000  # largest number of draws, because each one is recorded
+SEEDS = 3  # number of seeds: one for the first run, two for runs with other numbers
+CHANCE = 1e-12  # equal draws of all seeds count as constant if two seeds would give them with a smaller probability than this
+MANY = 20_000  # largest number of draws in a run, because each one is recorded
 CONTINUOUS = (*SHIFTED, "uniform", "exponential")
 FAR = 1000.0  # in units of the noise: large enough to dominate any sum, clipping or comparison
 
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """A run. meetings: its mechanisms, in order. complete: whether the values of all of them fitted into the memory limit."""
+    """A run. meetings: its mechanisms, in order. complete: whether the values of all mechanisms fitted into the memory limit."""
 
     worlds: Worlds
     play: Play
@@ -50,7 +50,7 @@ Shifts = tuple["NDArray[np.float64]", ...]  # for each mechanism, how far its cl
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What the runs of a model on the whole graph show.
+    """What several runs of a model on the whole graph show.
 
     base: the first run. others: the draws of runs with other seeds.
     sources: noise that was located in the release.
@@ -88,8 +88,8 @@ class Study:
 def study(model: Model, graph: Graph, key: Key) -> Study:
     """Runs the model on the whole graph a few times, and finds the noise in its release.
 
-    A program starts anew for each run. Therefore the study of a program records mechanisms, and does not search the release for
-    noise.
+    A program starts anew for each run, which takes long. So the study of a program records mechanisms, and does not search the
+    release for noise.
     """
     if isinstance(model, External):
         return study_of_program(model, graph, key)
@@ -121,7 +121,9 @@ def study(model: Model, graph: Graph, key: Key) -> Study:
 
 
 def study_of_program(model: External, graph: Graph, key: Key) -> Study:
-    """Runs a program four times: unrecorded; recorded; with the recorded draws but another seed; and recorded with that seed."""
+    """Runs a program four times: without recording; recorded; with the recorded draws and another seed; and recorded with that
+    seed.
+    """
     worlds = [Worlds.of(graph, np.array([key.fold("heard", i).seed], dtype=np.uint64)) for i in range(2)]
     bare = Play(cells(model.fit(worlds[0])), [])
     histories = []
@@ -162,23 +164,23 @@ def same(one: Play, other: Play) -> bool:
 
 
 def close(one: Play, other: Play) -> bool:
-    """Whether the releases of two runs are equal up to rounding. Draws from a script are standardised and scaled again, which
-    rounds.
+    """Whether the releases of two runs are equal up to rounding. A run with the draws of another run standardises them and scales
+    them again, which rounds.
     """
     pairs = ((a, other.cells.get(c)) for c, a in one.cells.items())
     return all(b is not None and a.shape == b.shape and bool((np.abs(a - b) <= 10 * rounding(a)).all()) for a, b in pairs)
 
 
 def _fixed(draw: Draw, others: Sequence[Draw]) -> bool:
-    """Whether every seed draws the same numbers, from a law under which equal numbers are practically impossible."""
+    """Whether all these seeds draw the same numbers, although equal numbers are practically impossible under the law."""
     if draw.law not in CONTINUOUS and not improbable(draw):
         return False
     return all(alike(draw, o) and np.array_equal(draw.values, o.values) for o in others)
 
 
 def improbable(draw: Draw) -> bool:
-    """Whether two seeds would draw the same numbers with a probability below CHANCE. False unless the draw chooses between
-    finitely many values with known probabilities.
+    """Whether the probability that two seeds draw the same numbers is below CHANCE. False if the probabilities of the values are
+    not known.
     """
     if draw.chances is None:
         return False
@@ -201,7 +203,7 @@ def repeats(runs: Sequence[Sequence[Draw]]) -> dict[int, int]:
 
 
 def _slack(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], copies: Mapping[int, int]) -> dict[Cell, Floats]:
-    """How far the cells move if the noise changes only by rounding errors."""
+    """For each cell, how far its entries may move if the noise changes only by rounding errors."""
     slack = {cell: 10 * rounding(a) for cell, a in base.cells.items()}
     rng = np.random.default_rng(0)
     for _ in range(2):
@@ -218,8 +220,9 @@ def _slack(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], 
 def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArray[Any]], list[tuple[Any, Floats]]]]:
     """Yields six replacements of all free draws, each with large changes of the noise on `cell`.
 
-    Two replacements take draws of other seeds. Where the law allows, two others take the ends of the draws' ranges, and two take
-    numbers far outside of the usual range. A draw that can affect the entries of the cell should change them in one of the six.
+    Two replacements take the draws of other seeds. Two take the ends of the ranges of the draws, and two take numbers far outside
+    the usual range, where the law of a draw has such numbers. A draw that can affect entries of the cell should change them in
+    one of the six. Each item is (position of a draw -> new numbers, [(block, changes)]).
     """
     rng = np.random.default_rng(1)
     own = [] if cell is None else made.on(cell)

@@ -1,4 +1,4 @@
-"""Worlds that lack one secret or many, and a small graph with unusual nodes that a real graph may lack.
+"""Worlds that lack one secret or many, and a small graph with unusual nodes, which a real graph may not have.
 
 A secret is an edge, a node, or the features of a node. Edges and nodes are removed from the graph, and features are replaced in
 it. Nothing is masked, so results in these worlds do not depend on how the model treats masks.
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph, Worlds
     from ..key import Key
 
-LEAVES, ALONE, CLIQUE = 130, 5, 12  # in the small graph: degree of the hub, number of nodes without edges, size of the clique
-NEAR = 6  # largest number of secrets that are chosen at the nodes `rows` of `without_one`
+LEAVES, ALONE, CLIQUE = 130, 5, 12  # in the small graph: leaves of the hub, nodes without edges, nodes of the clique
+NEAR = 6  # largest number of secrets that `without_one` chooses at the nodes `rows`
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +44,8 @@ class Without:
 
 
 def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
-    """Yields, for edges, one world without any edge; for nodes, two worlds, each without one half of the nodes; for features, two
-    worlds, each with the features of one half replaced.
+    """Yields worlds that lack very many secrets. For edges, one world without any edge; for nodes, two worlds, each without one
+    half of the nodes; for features, two worlds, each with the features and labels of one half replaced.
     """
     graph = whole.graph
     if unit in EDGES:
@@ -57,9 +57,10 @@ def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
 
 
 def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Without, ...]]:
-    """Yields the worlds of `without_any`, then one world without half of the secrets, then one without a tenth of them.
+    """Yields the worlds of `without_any` as one tuple, then one world without half of the secrets, then one without a tenth of
+    them.
 
-    Some models cannot be trained if very many secrets are absent.
+    The later worlds are for models that cannot be trained if very many secrets are absent.
     """
     yield tuple(without_any(whole, unit, key))
     graph, in_edges = whole.graph, unit in EDGES
@@ -73,10 +74,10 @@ def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Without,
 
 
 def without_one(whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], limit: int | None = None) -> Iterator[Without]:
-    """Yields worlds without one edge or node, or with one node's features replaced.
+    """Yields worlds without one edge or node, or with the features and the label of one node replaced.
 
-    rows: nodes whose rows changed in a world without many secrets, or have the least noise. Edges at these nodes come first.
-    limit: largest number of worlds.
+    rows: nodes of special interest, such as those with the least noise; secrets at up to NEAR of them are included. limit:
+    largest number of worlds.
     """
     graph = whole.graph
     if unit in EDGES:
@@ -127,7 +128,7 @@ def small(graph: Graph) -> Graph:
     rows = np.arange(nodes) % graph.nodes
     rows[LEAVES + 1 : start] = rows[LEAVES + 1]
     y = np.arange(nodes, dtype=np.int64) % max(graph.classes - 1, 1)
-    y[-1] = graph.classes - 1  # the only node of the last class, and no training node
+    y[-1] = graph.classes - 1  # the last node is the only one of the last class, and is no training node
     train = np.arange(nodes) % 3 != 2
     train[-1] = False
     part = {"train": train, "val": np.zeros(nodes, dtype=bool), "test": ~train}

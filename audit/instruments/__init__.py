@@ -1,3 +1,3 @@
-"""Tools that several audits share: the recorder of one training, the repetition of a training without a unit, and the smallest
-violation that a test detects.
+"""Tools that several audits share: they record a training, repeat it without a unit, and compute the smallest violation that a
+test detects.
 """

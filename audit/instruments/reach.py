@@ -1,4 +1,4 @@
-"""The smallest detectable violation of a test, given how far its canaries move the means."""
+"""Corrects the smallest detectable violation of a bound, and builds the family of a ledger."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ NOTHING = "this model reports nothing about its noise"
 
 
 def unknown(bound: Bound) -> Bound:
-    """The bound without a smallest detectable violation. The power of its attack is unknown, because the attack may not be
-    optimal.
+    """The bound without a smallest detectable violation: `notices` and `reach` are infinite. For bounds whose attack may not be
+    optimal, so that its power is unknown.
     """
     return dataclasses.replace(bound, notices=math.inf, reach=math.inf)
 
@@ -35,8 +35,8 @@ def unknown(bound: Bound) -> Bound:
 def weaker(bound: Bound, claim: Claim, strength: float) -> Bound:
     """The bound, with its smallest detectable violation corrected for canaries that move the means by `strength` noise sds.
 
-    The bound assumed canaries that move the means by mu of the claim. With weaker canaries the noise must be smaller in
-    proportion before the test detects it.
+    `bound` assumes that canaries move the means by the mu of the claim. If they move less, the test needs noise that is smaller
+    in proportion.
     """
     mu = mu_of_claim(claim)
     if not (strength > 0 and 0 < mu < math.inf):
@@ -46,7 +46,7 @@ def weaker(bound: Bound, claim: Claim, strength: float) -> Bound:
 
 
 def assumed(residuals: NDArray[np.float64]) -> str:
-    """In words, the p-values of the tests that check what the bound assumes about residuals."""
+    """The p-values of `assumptions` for these residuals, as text."""
     return ", ".join(f"{name} p={p:.2g}" for name, p in assumptions(residuals).items())
 
 

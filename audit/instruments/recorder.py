@@ -1,5 +1,5 @@
-"""Records the samples, draws and noisy values of one run. Can also impose those of another run, for example to repeat it without
-a secret.
+"""Records the samples, draws and noisy values of one run. It can also replace samples and noisy values by those of another run,
+for example to repeat that run without a secret.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Worlds
 
 
-# (purpose, number of earlier samples, candidates) -> which candidates join
+# (purpose, number of earlier samples, number of candidates) -> which candidates join, (candidates,) bool; None keeps the sample
 Coins = Callable[[str, int, int], "NDArray[np.bool_] | None"]
-# (purpose, candidates) -> positions of the candidates that are forced into every sample
+# (purpose, number of candidates) -> positions of the candidates that are forced into every sample; None forces none
 Join = Callable[[str, int], "NDArray[np.int64] | None"]
 
 
 @dataclass(frozen=True, eq=False)
 class Noisy:
-    """One release of one run. clean, noisy: the entries of all its parts, before and after noise. scale, events, order: as the
-    model reported them, see `witness`.
+    """One noisy value of one run. shapes: of its parts. clean, noisy: the entries of all parts, flat, before and after noise is
+    added. scale, events, order: as the model reported them, see `witness`.
     """
 
     purpose: str
@@ -51,15 +51,15 @@ class Noisy:
 
 
 class Diverged(Exception):
-    """The run differs from the run that it should repeat."""
+    """The run does not repeat the run that it should repeat. The message is the purpose of the first value that differs."""
 
 
 @dataclass(eq=False)
 class Record:
-    """The record of one run. script: the releases of another run, whose noisy values replace those of this run.
+    """The record of one run. script: the noisy values of another run, which replace those of this run.
 
-    join: gives the candidates that are forced into every sample, whatever their coins. coins: gives the samples of another run,
-    which replace those of this run.
+    join: gives the candidates that are forced into every sample. coins: gives samples that replace those of this run. releases:
+    the noisy values, in order. samples: purpose -> the samples, each (candidates,) bool.
     """
 
     script: Sequence[Noisy] | None = None
@@ -105,7 +105,9 @@ def recorded(
     join: Join | None = None,
     coins: Coins | None = None,
 ) -> tuple[Release, Record]:
-    """Fits one run and returns its release and its record. Raises Diverged if it differs from the script."""
+    """Trains one run and returns its release and its record. Raises Diverged if its values differ from `script` in number,
+    purpose or shape.
+    """
     record = Record(script, join, coins)
     with heard_by(record):
         release = model.fit(worlds, device)
@@ -115,7 +117,7 @@ def recorded(
 
 
 def flat(values: Sequence[Any]) -> NDArray[np.float64]:
-    """Copies of all entries of a release, one after the other."""
+    """Copies of all entries of some arrays or tensors, one after the other, as float64."""
     return np.concatenate([np.asarray(v.cpu() if hasattr(v, "cpu") else v, dtype=np.float64).ravel() for v in values])
 
 

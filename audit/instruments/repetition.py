@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-# number of nodes of a graph -> number of edges or nodes that are removed, one at a time; two from larger graphs
+# (largest number of nodes, number of edges or nodes that are removed one at a time); two for larger graphs
 SECRETS = ((1_000, 10), (5_000, 4))
-MARGIN = 1e-4  # relative tolerance for float32 gradients and sums
+MARGIN = 1e-4  # relative tolerance of moves, for rounding in float32 gradients and sums
 ROUNDING = 1e-6  # rounding error of a sum in float32, relative to the sum
 SAME = 1e-4  # tolerance, relative to the scale of a released array
 SIMPLEX = 2.0  # largest L1 distance between two probability vectors
@@ -33,12 +33,12 @@ Nodes = np.ndarray[Any, np.dtype[np.int64]]  # ids
 
 
 def repeated(model: Model, graph: Graph, whole: Release, record: Record, ledger: Charged, key: Key) -> tuple[float, list[str]]:
-    """The largest move by one secret, divided by the move that the ledger's noise covers; and the contradictions that were found.
+    """Returns the largest move by one secret, divided by the move for which the ledger's noise suffices, and a sentence for each
+    contradiction of the ledger.
 
     whole, record: the run on the whole graph, with the seed `key.fold("frozen", 0)`. Given the released history, the computed
-    move of a sum is exact, and all else that is released must be a function of noisy values and public data. The last repetition
-    lacks many secrets at once. It does not measure moves, but shows whether any of these secrets reaches the release past the
-    noise.
+    move of a sum is exact, and everything else that is released must be a function of noisy values and public data. The last
+    repetition lacks many secrets at once. It measures no moves, but shows whether a secret reaches the release past the noise.
     """
     moves: dict[str, float] = {}
     faults: list[str] = []
@@ -70,8 +70,8 @@ def world(graph: Graph, seed: int) -> Worlds:
 
 
 def neighbours(unit: Unit, graph: Graph, key: Key) -> Iterator[tuple[Worlds, Nodes]]:
-    """Yields worlds of one run that lack one edge or one node, each with the ids of its absent nodes. The seed is that of the run
-    on the whole graph.
+    """Yields worlds of one run that lack one edge or one node, each with the ids of its absent nodes. The seed is
+    `key.fold("frozen", 0).seed`, that of the run on the whole graph.
     """
     whole, absent = world(graph, key.fold("frozen", 0).seed), np.zeros((1, 1), dtype=bool)
     count = next((secrets for nodes, secrets in SECRETS if graph.nodes <= nodes), 2)
@@ -86,9 +86,9 @@ def neighbours(unit: Unit, graph: Graph, key: Key) -> Iterator[tuple[Worlds, Nod
 
 
 def without_many(unit: Unit, graph: Graph, key: Key) -> tuple[Worlds, Nodes]:
-    """One run without any edge, or without a random half of the training nodes; and the ids of the absent nodes.
+    """The world of one run without any edge, or without a random half of the training nodes, and the ids of the absent nodes.
 
-    Some paths to the release have an effect only if many units are absent, for example if a count must cross a threshold.
+    Some paths past the noise have an effect only if many units are absent, for example if a count must cross a threshold.
     """
     whole = world(graph, key.fold("frozen", 0).seed)
     if unit in EDGES:
@@ -102,8 +102,8 @@ def without_many(unit: Unit, graph: Graph, key: Key) -> tuple[Worlds, Nodes]:
 def same_coins(first: Record, graph: Graph, absent: Nodes) -> Coins:
     """The samples of a run, for its repetition without the nodes `absent`: all other nodes join the same batches as before.
 
-    The candidates of a sample must be the training nodes in ascending order, with or without the absent nodes. Samples of other
-    candidates are not changed.
+    This holds for samples whose candidates are the training nodes in ascending order, with or without the absent nodes. Samples
+    of other candidates are not changed.
     """
     trained = np.flatnonzero(graph.train)
     places = np.flatnonzero(np.isin(trained, absent))
@@ -120,7 +120,9 @@ def same_coins(first: Record, graph: Graph, absent: Nodes) -> Coins:
 
 
 def shift(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> NDArray[np.float64]:
-    """The move of every entry of a release's mean. hidden: nodes whose own rows are not released; these rows are left out."""
+    """The move of every entry of a clean value between two runs. hidden: nodes whose own rows are not released; these rows are
+    left out.
+    """
     change = after.clean - before.clean
     if hidden.size and before.shapes[0][1:-1] == (nodes,):
         return np.delete(change.reshape(nodes, -1), hidden, axis=0)
@@ -128,8 +130,8 @@ def shift(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> NDArray[np.
 
 
 def moved(before: Noisy, after: Noisy, ledger: Charged, hidden: Nodes, nodes: int) -> float:
-    """The move of one release's mean, divided by the move that the ledger's noise covers. hidden: nodes whose own rows are not
-    released.
+    """The move of a clean value between two runs, divided by the move for which the ledger's noise suffices. hidden: nodes whose
+    own rows are not released.
     """
     change = shift(before, after, hidden, nodes)
     size = np.where(after.clean != before.clean, before.clean, 0.0)  # rounding error of the new sum in float32
@@ -141,14 +143,14 @@ def moved(before: Noisy, after: Noisy, ledger: Charged, hidden: Nodes, nodes: in
 
 
 def kept_rows(release: Release, absent: Nodes) -> Nodes:
-    """The absent nodes whose own rows no release contains: all of them, or none if the model releases the nodes' own sums or the
-    secret is an edge.
+    """The absent nodes whose own rows the release does not contain: none if 'aggregates' has nonzero rows for them, else all of
+    them.
     """
     return NO_NODE if "aggregates" in release and np.any(release["aggregates"][:, :, absent]) else absent
 
 
 def differs(a: NDArray[Any], b: NDArray[Any], own: Nodes, nodes: int) -> bool:
-    """Whether two arrays of one run differ in anything but the rows of the nodes `own`."""
+    """Whether two arrays of one run differ by more than SAME, or in shape, outside the rows of the nodes `own`."""
     if a.shape != b.shape:
         return True
     axis = next((i for i, size in enumerate(a.shape) if i and size == nodes), None)
@@ -160,9 +162,9 @@ def differs(a: NDArray[Any], b: NDArray[Any], own: Nodes, nodes: int) -> bool:
 
 def reports_of_others(model: Any, graph: Graph, seed: int) -> list[str]:
     """Checks a local mechanism. Returns a sentence for each array in which the reports of other users change with one user's
-    features, although the coins stay the same.
+    features, although the seed stays the same.
     """
-    # the result of the training does not matter
+    # one epoch, because the result of the training does not matter
     quick = with_field(model, "epochs", 1)
     user = int(graph.degree.argmax())
     x = graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x.copy()

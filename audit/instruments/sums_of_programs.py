@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 ONCE = 1e-9  # the probability that an honest program fails a check
 MOST = 1_000_000  # largest number of noise values whose law is tested
-EQUAL = 1e-3  # relative: largest amount that the rounding of float32 sums adds to the size of the noise
+EQUAL = 1e-3  # largest relative increase of the size of the noise by the rounding of float32 sums
 
 
 def doubted(name: str, setting: Setting) -> str | None:
-    """Why the audit `name` may conclude nothing from a program's sums; None if it may.
+    """The reason why the audit `name` may not rely on a program's sums; None if it may, or if it does not use them.
 
     The check trains twice, on the whole graph and without one edge. In both trainings, the released sums minus the sums of the
     inputs must pass a test for Gaussian noise. For a replay, this noise must also not be larger than stated. If it is smaller
@@ -55,7 +55,9 @@ def doubted(name: str, setting: Setting) -> str | None:
 
 
 def left_over(release: Release, worlds: Worlds, run: int) -> NDArray[np.float64]:
-    """(hops * nodes * columns,): the released sums of a run minus the sums of its inputs over the neighbours in its world."""
+    """The released sums of a run minus the sums of its inputs over the neighbours in its world. -> (hops * nodes * columns,)
+    float64.
+    """
     adjacency = worlds.removed(run).graph.adjacency()
     sums, inputs = (release[name][run].astype(np.float64) for name in SUMS)
     return np.concatenate([(s - adjacency @ x).ravel() for s, x in zip(sums, inputs, strict=True)])

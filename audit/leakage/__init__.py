@@ -1,1 +1,1 @@
-"""Membership attacks on a model, and its utility."""
+"""Membership attacks on a model, and the accuracy of the model."""

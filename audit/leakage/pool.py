@@ -1,4 +1,4 @@
-"""Membership attacks. For each game they share one pool of runs: shadow runs with known bits, and target runs."""
+"""Runs membership attacks. All attacks on a game share one pool of runs: shadow runs with known bits, and target runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..key import Key
     from ..storage.store import Store
 
-QUERIED = 100  # number of members, and of non-members, that attacks with a cost per query score
+QUERIED = 100  # largest number of members, and of non-members, that are scored by attacks which query models
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """asked: the challenges. pilot: the shadow runs, whose bits the attacker knows. target: the target runs, which are different
+    """The runs of one game. asked: the challenges. pilot: the shadow runs, whose bits the attacker knows. target: the target
     runs.
     """
 
@@ -90,7 +90,9 @@ def membership(
 def attacked(
     case: Case, graph: Graph, kind: str, store: Store, key: Key, attacks: list[Any], shadows: int, targets: int
 ) -> Measured:
-    """All attacks on one game. Attacks on stored outputs, and the baselines, need no further training."""
+    """Runs these attacks and the baselines on one game. Only attacks that query models, or use shadow models of public data, need
+    further training.
+    """
     asked = question(graph, kind, key)
     pool = store.fit(keeping(case.model, (DEPLOYED,)), asked.game, shadows + targets)
     split = Pool(asked, pool[:shadows], pool[shadows:])
@@ -113,7 +115,7 @@ def attacked(
 
 
 def with_models(attacks: list[Any], model: Any, split: Pool, device: str) -> Iterator[Any]:
-    """Yields the attacks with the models that they query. These models are the runs of the pool, trained again from the same
+    """Yields the attacks with the models that they query. The models are those of the pool's runs, trained again from the same
     seeds.
     """
     shadows, targets = len(split.pilot), len(split.target)
@@ -129,7 +131,7 @@ def with_models(attacks: list[Any], model: Any, split: Pool, device: str) -> Ite
 
 
 def scored_rows(case: Case, split: Pool, attacks: list[Any], groups: dict[str, NDArray[np.str_]]) -> Measured:
-    """Rows, ROC curves and skips of attacks that are fitted on the pilot and score the target runs."""
+    """Fits attacks on the shadow runs and scores the target runs. groups: as `slices` gives them."""
     asked, target, kind = split.asked, split.target, split.asked.game.kind
     bits = asked.bits(target.bits)
     rows: list[AttackRow] = []
@@ -160,7 +162,7 @@ def scored_rows(case: Case, split: Pool, attacks: list[Any], groups: dict[str, N
 
 
 def measured(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> Leak | str:
-    """The success of scores (targets, columns), or why they have no ROC curve, for example because all bits are equal."""
+    """The success of scores (targets, columns), or the reason why they have no ROC curve, for example that all bits are equal."""
     try:
         return measure(scores, bits)
     except ValueError as reason:
@@ -170,8 +172,7 @@ def measured(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> Leak | str
 def answers_of(attack: Any, split: Pool, bits: NDArray[np.bool_]) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
     """The result of `scored` for an attack that is fitted on the shadow runs.
 
-    An attack with `within` needs no shadow runs. It is fitted on half of the challenges of each target, and scored on the other
-    half.
+    An attack with `within` is instead fitted on half of the challenges of each target, and scored on the other half.
     """
     asked, target = split.asked, split.target
     if not getattr(attack, "within", False):
@@ -182,7 +183,7 @@ def answers_of(attack: Any, split: Pool, bits: NDArray[np.bool_]) -> Iterator[tu
 
 
 def scored(attack: Any, target: Seen, asked: Question) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
-    """For each kind of non-member, the columns of the challenge and their scores, (targets, columns)."""
+    """Yields, for each kind of non-member, its name, the columns of the challenge, and their scores, (targets, columns)."""
     kinds = asked.kinds
     if getattr(attack, "of_each_unit", False):
         kinds = {UNITS[asked.game.kind]: kinds[UNITS[asked.game.kind]]}
@@ -196,7 +197,7 @@ def scored(attack: Any, target: Seen, asked: Question) -> Iterator[tuple[str, ND
 def sliced_leaks(
     scores: NDArray[np.float64], bits: NDArray[np.bool_], groups: dict[str, NDArray[np.str_]]
 ) -> dict[str, dict[str, Slice]]:
-    """The AUC on each class, and on each third by degree and by homophily."""
+    """The AUC of each group: grouping -> group -> slice. groups: grouping -> the group of each unit."""
     return {
         by: {
             group: Slice(auc=leak.auc, auc_ci95=leak.auc_ci95, members=leak.members, non_members=leak.non_members)

@@ -1,4 +1,4 @@
-"""The challenges of a membership game: units with random bits, and for edges also fixed edges and non-edges."""
+"""The challenges of a membership game: units with random bits, in the edge game also fixed edges and pairs without an edge."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ ASKED = 1000  # the largest number of units with random bits, and of fixed pairs
 class Question:
     """A game, and all challenges that attacks score on its runs.
 
-    challenge: the game's units first, then fixed pairs; the attacker knows the graph without any of them. there: (pairs,) bool,
-    which of the fixed pairs are edges. kinds: kind of non-member -> the columns of the challenge that hold these non-members, and
-    the members with which they are compared.
+    challenge: the game's units first, then fixed pairs. Its graph, which the attacker knows, lacks these edges. there: (pairs,)
+    bool, which of the fixed pairs are edges. kinds: kind of non-member -> the columns of the challenge that hold these
+    non-members, and the members with which they are compared.
     """
 
     game: Game
@@ -43,7 +43,7 @@ class Question:
         return np.concatenate([units, np.tile(self.there, (len(units), 1))], axis=1)
 
     def few(self, count: int) -> Question:
-        """The same game with at most `count` members and `count` non-members of each kind, for attacks with a cost per query."""
+        """The same game with about `count` members and `count` non-members of each kind, for attacks that query models."""
         thinned = {kind: self._halves(kind, columns, count) for kind, columns in self.kinds.items()}
         return dataclasses.replace(self, kinds=thinned)
 
@@ -56,15 +56,15 @@ class Question:
 
 
 def question(graph: Graph, kind: str, key: Key) -> Question:
-    """The challenges of a game. Label and node games have training nodes. The edge game has edges with random bits, known edges,
-    and pairs without an edge.
+    """The challenges of a game. Label and node games challenge training nodes. The edge game challenges edges with random bits,
+    edges that are always there, and pairs without an edge.
     """
     if kind != "edge":
         items = sample(np.flatnonzero(graph.train), ASKED, key.fold("nodes"))
         game = Game(graph, kind, items, key.fold(kind), watch=items, paired=True)
         return Question(game, game.challenge, np.zeros(0, dtype=bool), {UNITS[kind]: np.arange(len(items))})
     order = key.fold("edges").generator().permutation(graph.edges.shape[1])
-    some = min(ASKED, order.size // 3 or order.size)  # at least a third of the edges stay known to the attacker
+    some = min(ASKED, order.size // 3 or order.size)  # of three or more edges, at least a third stay known to the attacker
     items, told = np.sort(order[:some]), np.sort(order[some : 2 * some])
     parts = {"known": graph.edges[:, told].T, **{name: pairs(graph, ASKED, key.fold(name)) for name, pairs in NON_EDGES.items()}}
     asked = np.concatenate([graph.edges[:, items].T, *parts.values()])
@@ -79,7 +79,9 @@ def question(graph: Graph, kind: str, key: Key) -> Question:
 
 
 def public_part(graph: Graph, key: Key) -> Graph:
-    """The graph of the nodes that are not training nodes: public data for shadow models. `key` draws its split, 75/10/15."""
+    """The graph of the nodes that are not training nodes, as public data for shadow models. `key` draws its split: 75 % train, 10
+    % validation, 15 % test.
+    """
     nodes = np.flatnonzero(~graph.train)
     place = np.full(graph.nodes, -1)
     place[nodes] = np.arange(len(nodes))
@@ -97,7 +99,7 @@ def public_part(graph: Graph, key: Key) -> Graph:
 
 
 def random_pairs(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
-    """(<= count, 2) int64: distinct pairs of different nodes without an edge, uniform among all such pairs."""
+    """(<= count, 2) int64: distinct pairs of different nodes without an edge, drawn uniformly from all such pairs."""
     drawn = key.generator().integers(graph.nodes, size=(4 * count, 2))
     return without_edges(graph, drawn)[:count]
 
@@ -129,6 +131,8 @@ NON_EDGES: dict[str, Callable[[Graph, int, Key], NDArray[np.int64]]] = {"random"
 
 
 def view(case: Case) -> tuple[str, ...]:
-    """The arrays that the adversary sees, and "queries" or "graph queries" if the model answers on chosen inputs or graphs."""
+    """What the adversary sees: the arrays of the claim, and "queries" or "graph queries" if the model answers on chosen features
+    or graphs.
+    """
     live = {AnswersOtherFeatures: "queries", AnswersOtherGraphs: "graph queries"}
     return (*case.claim.exposes, *(name for capability, name in live.items() if has(case.model, capability)))

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from ..key import Key
     from ..storage.store import Store
 
-COINS = 8  # number of edges with a coin in the worlds for the accuracy of a user's own model
+COINS = 8  # number of edges with a coin, if the model is a user's own
 
 
 def utility(case: Case, graph: Graph, store: Store, key: Key, repeats: int) -> list[UtilityRow]:
     """Accuracy and macro F1 on the test nodes: means over `repeats` trainings with Student's 95 % interval.
 
-    A user's own model gets worlds as in an audit: a few edges have coins, and the rows of all nodes are watched. Otherwise it
-    could tell from its input that only its accuracy is measured. Systems of this package train on the whole graph.
+    A user's own model gets worlds as in an audit, with a coin on a few edges and the rows of all nodes released. Otherwise it
+    could tell from its input that only its accuracy is measured. Built-in models train on the whole graph.
     """
     test = np.flatnonzero(graph.test)
     own = not is_built_in(case.model)

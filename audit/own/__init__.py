@@ -1,1 +1,1 @@
-"""Users' own models: a program, function or file as a model, and the checks of the model contract."""
+"""Users' own models: turns a program, a function or a file into a model, and checks the model contract."""

@@ -16,7 +16,7 @@ HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.re
 
 
 def read_array(path: Path, shape: tuple[Any, ...], most: int) -> np.ndarray:
-    """The finite real numbers of a .npy file. shape: the expected shape; an Ellipsis stands for any further axes. most: bytes.
+    """The finite real numbers of a .npy file. shape: the expected one; a final Ellipsis allows any further axes. most: bytes.
 
     Raises ValueError with the name of the file, what it holds and what is expected.
     """
@@ -48,7 +48,7 @@ def read_array(path: Path, shape: tuple[Any, ...], most: int) -> np.ndarray:
 
 
 def _header(file: IO[bytes], name: str, expected: str) -> tuple[tuple[int, ...], Any, np.dtype[Any]]:
-    """Shape, order and type, as the header states them."""
+    """(shape, order, type), as the header states them. Raises ValueError for other files and for arrays of objects."""
     try:
         shape, fortran, kind = HEADERS[np.lib.format.read_magic(file)](file)
     except Exception:  # a damaged header makes its reader raise almost anything

@@ -1,4 +1,4 @@
-"""The files of a user's own model or program, with their hashes. The report lists them as what was audited."""
+"""The files of a user's own model or program, with their hashes. With them the report says what was audited."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def audited(model: Model) -> dict[str, str]:
-    """Name of a part -> its files and their hash, or its version. Empty for systems of this package."""
+    """Name of a part -> its files and their hash, or its version. Empty for built-in systems."""
     if isinstance(model, Declared):
         return model.audited
     if isinstance(model, External):

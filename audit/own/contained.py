@@ -11,8 +11,8 @@ from typing import Any
 
 @contextlib.contextmanager
 def contained() -> Iterator[None]:
-    """Within this context, what is printed goes to stderr, and `os._exit` raises SystemExit in this process, because a run that
-    ends without a verdict must not return 0. At the end, the working directory is as before.
+    """A context in which printed text goes to stderr, and `os._exit` raises SystemExit in this process, because a run that ends
+    without a verdict must not return 0. At its end, the working directory is restored.
     """
     own, ends = os.getpid(), os._exit
 

@@ -1,4 +1,6 @@
-"""The model contract as executable checks. A failed check is reported with the smallest test graph on which it fails."""
+"""The model contract as executable checks ("clauses"). A failed clause is reported with the smallest test graph on which it
+fails.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ TOLERANCE = 1e-4  # relative difference that is ignored: float32 trainings may a
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one clause. failure: None if it held on every graph. unasked: why the clause does not apply, or None."""
+    """The result of one clause. failure: how the clause failed, None if it did not. unasked: why the clause does not apply, or
+    None.
+    """
 
     name: str
     failure: str | None
@@ -49,7 +53,7 @@ class Unasked(Exception):
 
 
 def contract(model: Model) -> list[Check]:
-    """Checks every clause on graphs of increasing size, up to its first failure."""
+    """Checks every clause on graphs of SIZES nodes, each up to its first failure."""
     checks = []
     for name, clause in CLAUSES.items():
         try:
@@ -74,7 +78,9 @@ def _first_failure(clause: Callable[[Model, Graph], str | None], model: Model) -
 
 
 def tiny(nodes: int) -> Graph:
-    """A random undirected graph with two classes, noisy one-hot features, and at least one node without edges."""
+    """A random undirected graph with two classes, five columns of features that show the class with noise, and a node without
+    edges.
+    """
     rng = stream(nodes, "contract")
     pairs = np.array([(u, v) for u in range(nodes - 1) for v in range(u + 1, nodes - 1)], dtype=np.int64)
     chosen = np.sort(rng.permutation(len(pairs))[: max(nodes, 3)])
@@ -93,7 +99,7 @@ def worlds(graph: Graph, kind: str) -> Worlds:
 
 
 def differs(a: Release, b: Release, tolerance: float) -> str | None:
-    """Where two releases differ by more than `tolerance` of their scale, or None."""
+    """Says where two releases differ by more than `tolerance`, relative to the largest entry or 1; None if nowhere."""
     for name in a.arrays:
         x, y = np.asarray(a[name], dtype=np.float64), np.asarray(b[name], dtype=np.float64)
         if x.shape != y.shape:

@@ -1,4 +1,4 @@
-"""A program with a declaration: a TOML file that says what the program releases, and what its ledger charges for it.
+"""A program with a declaration: a TOML file that says what the program releases, and what its ledger charges for the release.
 
 With a declaration, audits that need a ledger, noisy sums or the size of the noise work on a program as they do on a model in a
 Python file. A recipe is a declaration that comes with the tool, for the checkout of a public repository.
@@ -54,9 +54,10 @@ print(json.dumps(found))
 class Declared(External):
     """A user's own program with its declaration.
 
-    charged: the ledger as text, "" for none. values: the values of the names in the ledger. noise: the standard deviation of the
-    noise on "aggregates" as text; "" if the program writes noise_std.npy. keep: the arrays of the program that are read, by
-    default all. about: what was audited, as the report prints it. digest: a hash of the declaration and of the program's files.
+    charged: the ledger as text, "" for none. values: (name, value) of each name in `charged` and `noise`. noise: the standard
+    deviation of the noise on "aggregates" as text; "" if the program writes noise_std.npy. keep: the arrays that `read` returns;
+    () stands for all. about: what was audited, as the report prints it. digest: a hash of the declaration and of the program's
+    files.
     """
 
     charged: str = ""
@@ -80,7 +81,7 @@ class Declared(External):
         return dict(self.about)
 
     def read(self, out: Path, worlds: Worlds) -> Release:
-        """The declared arrays of the program's output as a release. Raises ValueError with the file and the expected shape."""
+        """The declared arrays of the program's output as a release. Raises ValueError with the file and what was expected."""
         release = super().read(out, worlds)
         for name in self.releases:
             if name not in release:
@@ -145,7 +146,7 @@ def _declared(table: dict[str, Any], path: Path, digest: str) -> Declared:
     if noise and not number(noise, values) > 0:
         raise ValueError(f"noise_std={noise}: must be above 0.")
     if table.get("ledger"):
-        ledger(table["ledger"], values)  # refused here rather than in the middle of a run
+        ledger(table["ledger"], values)  # a ledger that cannot be read is refused here rather than in the middle of a run
     python = table.get("python", sys.executable)
     python = str((path.parent / python).absolute()) if (path.parent / python).is_file() else python
     checkout = path.parent / table["checkout"] if "checkout" in table else None
@@ -188,7 +189,7 @@ def _typed(table: Mapping[str, Any]) -> None:
 
 
 def _command(text: str, folder: Path, python: str, values: Mapping[str, float], checkout: Path | None) -> tuple[str, list[Path]]:
-    """Two results: the command, with its placeholders replaced and full paths for files beside the declaration; and the program's
+    """Returns the command, in which placeholders are replaced and files beside the declaration have full paths, and the program's
     files.
     """
     try:

@@ -1,4 +1,4 @@
-"""A user's files: Python files and the hash by which a report names them, TOML files, and the recipes of this package."""
+"""Finds, hashes and reads a user's Python and TOML files, and the recipes of this package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from ...models.errors import one_line
 
-CLAIM = ("epsilon", "delta", "unit")  # keys of a declaration's table `claim`, which are options of `audit run`
+CLAIM = ("epsilon", "delta", "unit")  # keys of a declaration's table `claim`; they are options of `audit run` too
 RECIPES = Path(str(resources.files("gnnaudit"))) / "recipes"
 MOST_FILES = 2000  # largest number of files that are hashed
 
@@ -29,7 +29,7 @@ def python_files(folder: Path) -> list[Path]:
 
 
 def hashed(files: list[Path]) -> str:
-    """The number of files and one hash of their names and bytes, in words."""
+    """A phrase with the number of different files and one hash of their names and contents. Missing files are left out."""
     digest, every = hashlib.sha256(), sorted({f.resolve() for f in files if f.is_file()})
     for file in every:
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
@@ -38,7 +38,7 @@ def hashed(files: list[Path]) -> str:
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], str]:
-    """The tables of a TOML file, and the SHA-256 of its bytes. Raises ValueError, one line that names the file."""
+    """(the tables of a TOML file, the SHA-256 of its bytes). Raises ValueError in one line, which names the file."""
     try:
         content = path.read_bytes()
         return tomllib.loads(content.decode("utf-8")), hashlib.sha256(content).hexdigest()
@@ -64,7 +64,7 @@ def recipe(name: str) -> Path:
 
 
 def claim_of(path: Path) -> dict[str, Any]:
-    """The parts of a claim (epsilon, delta, unit) that a declaration states. Raises ValueError, like `declared`."""
+    """The parts of a claim (epsilon, delta, unit) that a declaration states. Raises ValueError in one line with the file."""
     table, _ = read_toml(path)
     claim = table.get("claim", {})
     if not isinstance(claim, dict) or not set(claim) <= set(CLAIM):

@@ -23,7 +23,9 @@ PROTOCOL = ("name", "mode", "unit", "releases", "public", "ledger", "with_noise"
 
 
 def load_model(address: str) -> Any:
-    """The object that the address FILE.py:Name names. Raises ValueError if there is none, or if the file raises an exception."""
+    """The object that the address FILE.py:Name names. Raises ValueError if there is none, or if the file raises an exception, and
+    Stopped if the import is interrupted.
+    """
     file, _, name = address.rpartition(":")
     path = Path(file)
     if not name or path.suffix != ".py":
@@ -34,10 +36,10 @@ def load_model(address: str) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses look up their module; worker processes import it by this name
+    sys.modules[path.stem] = module  # dataclasses look up their module here, and worker processes import it by this name
     sys.path.insert(0, str(path.parent.resolve()))
     try:
-        with hearable():  # draws of generators that the module creates can be recorded later
+        with hearable():  # so that draws of generators that the module creates can be recorded later
             spec.loader.exec_module(module)
     except KeyboardInterrupt:
         raise Stopped(f"The import of {path} was interrupted.") from None
@@ -49,12 +51,12 @@ def load_model(address: str) -> Any:
 
 
 def blamed(fault: BaseException, path: Path) -> str:
-    """The exception in one line, with the last line of the user's file that its traceback holds."""
+    """The exception in one line, with the last line of the user's file in its traceback."""
     lines = [
         frame.lineno for frame in traceback.extract_tb(fault.__traceback__) if Path(frame.filename).resolve() == path.resolve()
     ]
     at = f"{path}, line {lines[-1]}" if lines else f"{path}"
-    if isinstance(fault, SyntaxError) and fault.filename:  # its place is in no frame
+    if isinstance(fault, SyntaxError) and fault.filename:  # a traceback does not show the place of a SyntaxError
         at = f"{fault.filename}, line {fault.lineno}"
     return f"{at}: {type(fault).__name__}: {one_line(fault)}"
 
@@ -67,7 +69,9 @@ def is_built_in(model: Model) -> bool:
 
 
 def own_models(program: External | None, model: str | None) -> dict[str, Any]:
-    """Factories for the user's own models, as for the systems of this package: name -> (mode, facts, private) -> Model."""
+    """name -> a function (mode, facts, private) -> Model that returns the user's own model, as for built-in systems. Raises
+    ValueError if the model cannot be made.
+    """
     found: dict[str, Any] = {}
     if program is not None:
         found[program.name] = lambda mode, facts, private: program
@@ -113,7 +117,9 @@ def checked(made: Any, where: str) -> None:
 
 
 def portable(model: Model) -> None:
-    """Raises ValueError for a model that cannot be sent to a worker process, such as a function that is defined in another."""
+    """Raises ValueError for a model that cannot be sent to a worker process, such as one with a function that is defined inside
+    another.
+    """
     try:
         pickle.dumps(model)
     except Exception as fault:  # pickle raises almost anything, and so may a user's class

@@ -1,4 +1,4 @@
-"""Checks, before the audits run, what they assume about a user's model. If an assumption fails, bounds that need it are
+"""Checks, before the audits run, what they assume about a user's model. If an assumption fails, the bounds that need it are
 withdrawn.
 """
 
@@ -30,19 +30,19 @@ WITHOUT = {
 def checked_first(model: Model) -> tuple[Check, ...]:
     """Checks the clauses of the contract on a user's model that runs in this process.
 
-    Systems of this package are not checked here, because the package's tests check them. Programs are not checked, because every
-    training would start the program again; `audit contract` does not take programs either.
+    Built-in systems are not checked here, because the package's tests check them. Programs are not checked, because every
+    training would start the program again. For both the result is ().
     """
     return () if isinstance(model, External) or is_built_in(model) else tuple(contract(model))
 
 
 def clauses(checks: Sequence[Check]) -> list[dict[str, str]]:
-    """The clauses as rows of results.json: the name, whether it holds, and the failure."""
+    """The clauses as rows of results.json: the name of the clause, its result, and why it fails or does not apply."""
     return [{"clause": c.name, "how": c.how, "detail": c.failure or c.unasked or ""} for c in checks]
 
 
 def broken(case: Case, checks: Sequence[Check]) -> list[SkippedRow]:
-    """One row for each cause of failed clauses, with the smallest graph on which they fail."""
+    """One row for each cause of failed clauses, with the names of the clauses and the smallest graph on which they fail."""
     causes: dict[str, list[str]] = {}
     for check in checks:
         if check.failure:
@@ -51,7 +51,7 @@ def broken(case: Case, checks: Sequence[Check]) -> list[SkippedRow]:
 
 
 def resting_on(case: Case, outcome: Outcome, checks: Sequence[Check]) -> Outcome:
-    """The outcome of an audit that masks units, with the clause on which its bounds rest added to their conditions."""
+    """The outcome of an audit that masks units. Its bounds get one more condition: the clause that masked units are absent."""
     found = next((c for c in checks if c.name == WITHOUT.get(case.claim.unit)), None)
     if found is None:
         return outcome

@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 OPTIONAL = {"aggregates": 2, "inputs": 2, "transcript": None, "gradients": None, "reports": 1, "votes": None}  # axis of nodes
 SECONDS = 3600.0  # time limit of one training
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
-LOG_BYTES = 1 << 20  # size of a run's target.log in bytes, above which no more output is appended
-LAST = 1000  # characters of the last line of output that are reported
+LOG_BYTES = 1 << 20  # bytes; no more output is appended to a target.log of this size
+LAST = 1000  # largest number of characters of a program's last line of output that are reported
 
 
 @dataclass(frozen=True)
 class External:
     """A user's own program: it reads worlds from one folder and writes posteriors to another. Its code is never imported.
 
-    command: contains {worlds} and {out}, which are replaced by the two folders. The program chooses its own noise, so it is not
-    calibrated. Its mechanisms are unknown, so every accountant declines. unit: the protected unit that the plan claims. seconds:
+    The program chooses its own noise, so it is not calibrated. Its mechanisms are unknown, so every accountant declines. command:
+    contains {worlds} and {out}, which are replaced by the two folders. unit: the protected unit that the plan claims. seconds:
     time limit of one training, after which the program is ended. memory: largest size in bytes of an array, and of a file that
-    the program writes. run: the folder of the run. The program's output is kept there, and the tool hides the folder from the
-    program if the system allows this. record: whether the random draws of the program may be recorded.
+    the program writes. run: the folder of the run. What the program prints is appended to target.log there, and the folder is
+    hidden from the program if the system allows this. record: whether the random draws of the program may be recorded.
 
     Raises ValueError if the command lacks a placeholder, or if this machine has no such program.
     """
@@ -86,13 +86,14 @@ class External:
         return None
 
     def footprint(self, graph: Graph) -> int:
-        """A constant (bytes), because the program manages its own memory. The constant limits a chunk to a few runs."""
+        """A constant number of bytes, because the program manages its own memory. The constant limits a chunk to a few runs."""
         return 4 << 20
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         """Calls the program once for each world, because the masks of two worlds in one call would reveal the challenge units.
 
-        Raises ValueError with the last line of the program's output, or with the file and the expected shape.
+        Raises ValueError if the program fails, with the last line of its output, or if its files are wrong, with the file and
+        what was expected. Raises OSError if the supervisor is killed.
         """
         return Release.join([self._fit_one(worlds[k : k + 1]) for k in range(len(worlds))])
 
@@ -106,8 +107,8 @@ class External:
         return release, found[0]
 
     def _fit_one(self, world: Worlds, request: Request | None = None, heard: list[Recording] | None = None) -> Release:
-        """Runs the program on one world. request: what a recorded run must repeat; None if nothing is recorded. heard: the
-        recording is appended to this list.
+        """Runs the program on one world. request: what a recorded run must repeat; None for a run without recording. heard: a
+        list to which the recording is appended.
         """
         with temporary() as folder:
             inputs, out = folder / "worlds", folder / "out"
@@ -130,7 +131,7 @@ class External:
             return self.read(out, world)
 
     def read(self, out: Path, world: Worlds) -> Release:
-        """The program's output as a release. Raises ValueError with the file and the expected shape."""
+        """The program's output as a release. Raises ValueError with the file and what was expected."""
         return read_release(out, world, self.memory)
 
     def _call(self, words: list[str], folder: Path, environment: dict[str, str] | None = None) -> None:
@@ -158,8 +159,8 @@ class External:
             raise ValueError(f"target: {words[0]} {ended(told['code'])}: {last}")
 
     def _keep(self, output: str, errors: str) -> str:
-        """Appends the program's output to RUN/target.log, unless the file has reached LOG_BYTES, and returns a sentence with its
-        path.
+        """Appends the program's output to RUN/target.log, unless the file has reached LOG_BYTES. Returns a sentence with the
+        path, "" if there is no output or no run.
         """
         path = None if self.run is None else self.run / "target.log"
         if path is None or not output + errors:
@@ -189,7 +190,7 @@ def ended(code: int) -> str:
 
 
 def last_line(output: str) -> str:
-    """The last line that is not blank, without unprintable characters, at most LAST characters of it."""
+    """The last LAST characters of the last line that is not blank, with spaces for unprintable characters."""
     lines = output.strip().splitlines()
     return "".join(c if c.isprintable() else " " for c in lines[-1][-LAST:]) if lines else ""
 
@@ -212,7 +213,9 @@ def write_worlds(world: Worlds, folder: Path) -> None:
 
 
 def read_release(out: Path, world: Worlds, memory: int = 8 << 30) -> Release:
-    """The program's output as a release of the watched nodes. Raises ValueError with the file and the expected shape."""
+    """The program's output as a release of the watched nodes; posteriors become logarithms. Raises ValueError with the file and
+    what was expected.
+    """
     nodes = world.graph.nodes
     posteriors = read_array(out / "posteriors.npy", (world.runs, nodes, world.graph.classes), memory)[:, world.watch]
     if (posteriors < 0).any():

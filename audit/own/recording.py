@@ -1,4 +1,4 @@
-"""Starts the recorder of random draws in the Python of a user's program, and reads what it recorded there."""
+"""Starts the recorder of random draws in the Python of a user's program, and reads its recording."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ try:
     import sitecustomize
 except ImportError:
     sys.modules["sitecustomize"] = own
-"""  # Python imports `sitecustomize` when it starts; then a `sitecustomize` of the program's own is imported, if there is one
+"""  # Python imports this `sitecustomize` at its start; the last lines import the program's own `sitecustomize`, if there is one
 
 
 class Unheard(ValueError):
@@ -40,9 +40,7 @@ class Unheard(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What a recorded run must repeat from another run: its draws, and the noisy values of its mechanisms. None: nothing to
-    repeat.
-    """
+    """What a recorded run must repeat: the draws of another run, and the noisy values of its mechanisms. None: nothing."""
 
     draws: Sequence[Draw] | None = None
     meetings: Sequence[Meeting] | None = None
@@ -61,7 +59,7 @@ def brought(folder: Path, request: Request) -> dict[str, str]:
 
 
 def received(folder: Path, most: int) -> Recording:
-    """The recording that the recorder wrote. most: the largest size in bytes. Raises Unheard if nothing was recorded."""
+    """The recording in `folder`. most: the largest size in bytes. Raises Unheard if nothing was recorded."""
     own = folder / "record"
     if not own.is_symlink() and (own / "unheard").is_file():
         raise Unheard(f"the recorder could not start in the program's Python ({_reason(own / 'unheard')})")
@@ -75,8 +73,8 @@ def received(folder: Path, most: int) -> Recording:
 
 
 def _reason(path: Path) -> str:
-    """The text that the recorder wrote about its own failure. A link is not followed, because it could lead to the key of the
-    run.
+    """What the recorder wrote about its own failure, at most 200 characters. Links are not followed, because they could lead to
+    the key of the run.
     """
     try:
         with open(path, encoding="utf-8", errors="replace", opener=no_link) as file:

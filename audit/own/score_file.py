@@ -1,4 +1,4 @@
-"""Reads scores and bits from a CSV file, and checks them. Errors name the file, the line, and what is wrong."""
+"""Reads scores and bits from a CSV file, and checks them. Errors name the file, usually the line, and the fault."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BITS = {"0", "1", "0.0", "1.0", "true", "false"}
 def read(path: Path) -> dict[str, NDArray[Any]]:
     """The columns score (rows,) float64, bit (rows,) bool and, if the file has it, run (rows,).
 
-    Raises ValueError, with the file and the fault, for any other content.
+    Raises ValueError, with the file and the fault, for a file that cannot be read or has other content.
     """
     import numpy as np
     import pyarrow
@@ -51,7 +51,7 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
         raise ValueError(f"{path}: its first line is no text in UTF-8. Save the file as CSV in UTF-8.") from None
     except pyarrow.ArrowException as fault:
         raise ValueError(f"{path}{first_wrong(path)}: {_plain(fault)}. A row is a number and a bit, such as 1.37,1.") from None
-    except OSError as fault:  # Arrow's unpacking of a file names neither the file nor an error number
+    except OSError as fault:  # when Arrow unpacks a file, its errors have neither the name of the file nor a number
         raise ValueError(f"{path}: cannot be read ({_plain(fault)}). Name a CSV file, or one that gzip made (.gz).") from None
     if not table.num_rows:
         raise ValueError(f"{path}: has no rows. Each round of the game is a row: its score and its bit.")
@@ -107,7 +107,9 @@ def check(path: Path, columns: dict[str, NDArray[Any]]) -> None:
 
 
 def first_wrong(path: Path) -> str:
-    """The first row that is not a score and a bit, as ", line 17". Lines count as in an editor. "" if all rows are right."""
+    """The line of the first row that is not a score and a bit, such as ", line 17"; "" if there is none. Lines are counted from 1
+    as in an editor.
+    """
     import pyarrow
 
     with pyarrow.input_stream(str(path), compression="detect") as stream:

@@ -3,10 +3,10 @@
     python -I supervisor.py '{"words": […], "folder": …, "seconds": …, "hide": …, "bytes": …}'
 
 A run starts this script, and the script starts the program. The script imports nothing of gnnaudit and lives as long as the
-program. Its standard input is a pipe from the run, which closes when the run dies, even by SIGKILL. The script prints one JSON
-document: code (exit code, negative for a signal; null if the program did not end by itself), error (why the program could not be
-started), hidden (whether the folder `hide` was hidden from the program), output and errors (the end of what the program printed).
-The script opens no file that the program wrote, because links could lead to the key of the run.
+program. Its standard input is a pipe from the run, which closes when the run dies, even by SIGKILL. Unless the run died, the
+script prints one JSON document: code (exit code, negative for a signal; null if the program did not end by itself), error (why
+the program could not be started), hidden (whether the folder `hide` was hidden from the program), output and errors (the end of
+what the program printed). The script opens no file that the program wrote, because links could lead to the key of the run.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ PRIVATE, RECURSIVE = 1 << 18, 1 << 14
 def hide(folder: str) -> None:
     """Hides `folder` behind an empty folder, for this process and its children only. Raises OSError if the system refuses.
 
-    Afterwards the process is in a user namespace. In this namespace the program has no rights over the processes of the run. Even
-    root cannot remove the empty folder, because mounts from outside of the namespace are locked.
+    Afterwards the process is in a user namespace, in which the program has no rights over the processes of the run. Even root
+    cannot remove the empty folder, because mounts from outside the namespace are locked.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     root = libc.unshare(NEW_MOUNTS) == 0
@@ -51,13 +51,13 @@ def hide(folder: str) -> None:
 
 
 def _without_rights(libc: ctypes.CDLL) -> None:
-    """Enters a user namespace that has all users of the present one. There root keeps its rights over files, and loses all
-    others.
+    """Enters a user namespace that has all users of the present one. In the new namespace, root keeps its rights over files and
+    loses all others.
     """
     maps = {kind: Path(f"/proc/self/{kind}_map").read_text().splitlines() for kind in ("uid", "gid")}
     pid, (entered, tell) = os.getpid(), os.pipe()
     child = os.fork()
-    if child == 0:  # only a process outside of the namespace may say which users it has
+    if child == 0:  # only a process outside the new namespace may write its list of users
         try:
             os.close(tell)
             os.read(entered, 1)
@@ -80,7 +80,7 @@ def _do(result: int) -> None:
 
 
 def can_hide(folder: str | None) -> bool:
-    """Whether there is a folder to hide and the system allows hiding it. A child process tries it."""
+    """Whether there is a folder and the system lets `hide` hide it. A child process tries this."""
     if folder is None or not sys.platform.startswith("linux"):
         return False
     child = os.fork()
@@ -103,7 +103,9 @@ def limit(most: int) -> None:
 
 
 def supervise(words: list[str], seconds: float, hidden: str | None, most: int) -> dict[str, object]:
-    """Runs the program until it ends, until `seconds` are over, or until standard input closes, and ends all its processes."""
+    """Runs the program until it ends, `seconds` are over, or standard input closes, and then ends all its processes. Returns the
+    fields of the JSON document, and orphaned: whether standard input closed.
+    """
     libc = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
     if libc is not None:
         libc.prctl(SUBREAPER, 1, 0, 0, 0)
@@ -114,7 +116,7 @@ def supervise(words: list[str], seconds: float, hidden: str | None, most: int) -
             hide(hidden)
         limit(most)
         if libc is not None:
-            libc.prctl(PARENT_DEATH, signal.SIGKILL, 0, 0, 0)  # a program that kills this process ends with it
+            libc.prctl(PARENT_DEATH, signal.SIGKILL, 0, 0, 0)  # if the program kills this process, the program is killed too
 
     try:
         program = subprocess.Popen(
@@ -159,7 +161,7 @@ def follow(program: subprocess.Popen[bytes], tails: dict[IO[bytes], bytes], unti
 
 
 def end(program: subprocess.Popen[bytes]) -> None:
-    """Kills the program, its process group, and everything that they left behind in sessions of their own."""
+    """Kills the program, its process group, and all their descendants in other sessions."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(program.pid, signal.SIGKILL)
     program.wait()

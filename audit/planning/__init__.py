@@ -1,1 +1,1 @@
-"""Plans a run: its options, its cases (models with claims), the epsilon of each case by every accountant, and its folder."""
+"""Plans a run: its options, its cases (calibrated models with claims), the epsilons of the cases, and its folder."""

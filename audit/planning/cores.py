@@ -1,4 +1,4 @@
-"""How many cores this process may use. Its affinity mask and its control groups may allow fewer than the machine has."""
+"""Counts the cores that this process may use. Its affinity mask and its control groups may allow fewer than the machine has."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ GROUPS = Path("/sys/fs/cgroup")
 
 
 def usable_cores(groups: Path = GROUPS, own: Path = Path("/proc/self/cgroup")) -> int:
-    """The smallest of two kinds of limits, rounded up: the cores of the affinity mask, and the quota of each control group above
-    this process.
+    """The number of cores that this process may use: the smallest of the affinity mask and the quotas of its control groups and
+    of those above them, rounded up.
 
-    groups, own: where the system describes control groups. Both versions of control groups are read.
+    groups, own: where the system describes control groups. Both versions of control groups are supported.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, math.ceil(min([float(cores), *_quotas(groups, own)])))

@@ -1,4 +1,4 @@
-"""The epsilon of a case by every accountant, and the epsilons that its paper prints, proves and implements."""
+"""The epsilon of a case by every accountant, and the epsilons that its paper prints, proves and implements in code."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 def accounted(plan: Plan, graph: Graph, tuned_over: int = 1) -> dict[str, Any]:
     """The epsilon of every case of a plan by every accountant, as {"rows": [...], "warnings": [...]}.
 
-    rows: of kind "account", "tuning" and "skipped", as in results.json. warnings: sentences about what accountants cannot know.
-    tuned_over: the number of trainings from which the released one was chosen; 1 gives no rows of kind "tuning".
+    rows: of kind "account", "tuning" and "skipped", as in results.json. warnings: sentences about problems that no accountant
+    reports. tuned_over: the number of trainings from which the released one was chosen; with 1 there are no rows of kind
+    "tuning".
     """
     from ...models.facts import Facts
     from ...reports.files import plain
@@ -32,7 +33,9 @@ def accounted(plan: Plan, graph: Graph, tuned_over: int = 1) -> dict[str, Any]:
 
 
 def is_document(stored: dict[str, Any]) -> bool:
-    """Whether a stored value has the form of the result of `accounted`: rows as in results.json, and sentences."""
+    """Whether a stored value has the form of a result of `accounted`, with at least one row. Raises an exception for some other
+    forms.
+    """
     from ...reports.results import AccountRow, Row, SkippedRow, TuningRow
 
     kinds: dict[str, type[Row]] = {"account": AccountRow, "tuning": TuningRow, "skipped": SkippedRow}
@@ -41,7 +44,7 @@ def is_document(stored: dict[str, Any]) -> bool:
 
 
 def uppers(case: Case) -> tuple[Upper, ...]:
-    """The epsilon of a case by every accountant, and last the epsilon that the paper prints, if the model has one."""
+    """The epsilon of a case by every accountant; last the epsilon that the paper prints, if it prints one."""
     from ...accounting.upper.accountants import Upper, upper
 
     found = upper(case.model.ledger, case.claim, stored=False)
@@ -73,7 +76,7 @@ def account_rows(case: Case, ceiling: Iterable[Upper]) -> list[dict[str, Any]]:
 
 
 def tuning_rows(case: Case, over: int) -> list[dict[str, Any]]:
-    """Rows of kind "tuning": the epsilon of the best of `over` trainings of a case, for each way to draw their number."""
+    """Rows of kind "tuning": the epsilon of the best of `over` trainings of a case by each selection; empty if `over` is 1."""
     from ...accounting.upper.accountants import tightest, upper
     from ...accounting.upper.tuning import SELECTIONS, tuned
     from ...reports.files import plain
@@ -92,7 +95,7 @@ def tuning_rows(case: Case, over: int) -> list[dict[str, Any]]:
 
 
 def theorem(case: Case) -> float | None:
-    """The epsilon that the theorem in the paper gives for this noise; None if there is no theorem or it is not implemented."""
+    """The epsilon that the paper's theorem gives for this noise; None in mode "sound", or if the model states no theorem."""
     from ...models.capabilities import StatesTheorem
 
     model = case.model
@@ -100,7 +103,7 @@ def theorem(case: Case) -> float | None:
 
 
 def as_coded(case: Case) -> float | None:
-    """The epsilon that the code of the paper computes for this noise; None if no code was published."""
+    """The epsilon that the paper's code computes for this noise; None in mode "sound", or if no code was published."""
     from ...models.capabilities import HasReleasedCode
 
     model = case.model

@@ -1,18 +1,20 @@
-"""Upper bounds on the numbers that a user may give, far above what is useful. Beyond them computations overflow or never end."""
+"""Upper bounds on the numbers that a user may give. They are far above useful values; beyond them computations overflow or never
+end.
+"""
 
 from __future__ import annotations
 
 import math
 
-MOST = 10**6  # trainings of a kind, and minutes
+MOST = 10**6  # largest number of trainings of each kind, and of minutes
 MOST_JOBS = 4096
-MOST_FACTOR = 1000  # of the noise: no larger violation is looked for (accounting.lower.power.MOST_KAPPA)
+MOST_FACTOR = 1000  # of the noise; larger violations are not searched for (accounting.lower.power.MOST_KAPPA)
 MOST_SEED = 2**64 - 1
 MOST_EPSILON = 100  # nats; exp(epsilon) and the searches for the noise overflow at a few hundred
 
 
 def budget(epsilon: float) -> float:
-    """The epsilon itself. Raises ValueError, without the option's name, if it is finite and above MOST_EPSILON."""
+    """The epsilon itself. Raises ValueError if it is finite and above MOST_EPSILON; the caller adds the name of the option."""
     if MOST_EPSILON < epsilon < math.inf:
         raise ValueError(f"must be at most {MOST_EPSILON} nats, or inf for no claim")
     return epsilon

@@ -36,7 +36,7 @@ ATTACKS = (  # attacks that read the arrays of every system and train no classif
 
 
 def split(value: Any) -> Any:
-    """ "a,b" -> ("a", "b"); lists stay lists."""
+    """A text "a,b" as ("a", "b"), and a number as a tuple with it; other values stay. Raises ValueError for an empty part."""
     if isinstance(value, str):
         parts = tuple(part.strip() for part in value.split(","))
         if not all(parts):
@@ -46,12 +46,12 @@ def split(value: Any) -> Any:
 
 
 def one_or_more(value: Any) -> Any:
-    """ "a" -> ("a",); other values stay."""
+    """A text as a tuple with it; other values stay."""
     return (value,) if isinstance(value, str) else value
 
 
 def size(value: Any) -> Any:
-    """ "8GiB" -> bytes."""
+    """A text such as "8GiB" as a number of bytes; other values stay. Raises ValueError for a text that is no size."""
     if not isinstance(value, str):
         return value
     units = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "B": 1}
@@ -72,20 +72,20 @@ Numbers = Annotated[
 
 
 def new_folder() -> Path:
-    """A folder below runs/ that does not exist, named by the time."""
+    """A path below runs/, named by the time, at which there is nothing yet."""
     name = f"{datetime.now():%Y-%m-%d-%H%M%S}"
     names = (Path("runs") / (name if again == 1 else f"{name}-{again}") for again in count(1))
     return next(path for path in names if not path.exists())
 
 
 class Plan(BaseModel):
-    """All options of a run. Frozen, so that the report prints the plan as it was given."""
+    """All options of a run. The class is frozen, so that the report prints the plan as it was given."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=True)
 
     data: str = "campus"
     data_dir: Path | None = None
-    trust: bool = False  # data sets whose files run code when they are read, and downloads without a known checksum
+    trust: bool = False  # whether to read data sets whose files can run code, and downloads without a known checksum
     models: Words = MODELS
     mode: Literal["paper", "sound", "both"] = "sound"
     epsilon: Numbers = (1.0, 8.0, float("inf"))
@@ -95,14 +95,14 @@ class Plan(BaseModel):
     attacks: Words = ATTACKS
     games: Words = ("all",)
     audits: Words = ("all",)
-    rounds: int = Field(10, ge=1, le=MOST)  # rounds of the game on released arrays; each tests many canaries at once
+    rounds: int = Field(10, ge=1, le=MOST)  # rounds of the audit game; each tests many canaries at once
     minutes: float | None = Field(None, gt=0, le=MOST)  # time limit of the audit blackbox on each claim, which then adds rounds
     shadows: int = Field(8, ge=2, le=MOST, multiple_of=2)  # shadow runs, in pairs with complementary bits
     targets: int = Field(4, ge=1, le=MOST)
     repeats: int = Field(10, ge=1, le=MOST)  # trainings over which accuracy is averaged
     seed: str | None = None
     out: Path = Field(default_factory=new_folder)
-    mlflow: str | None = None  # None: SQLite beside the runs; "none": no mirror
+    mlflow: str | None = None  # None: an SQLite file beside the runs; "none": no copy in MLflow
     device: Literal["cpu", "cuda"] = "cpu"
     memory: Annotated[int, BeforeValidator(size), Field(ge=1 << 20)] = 8 << 30
     jobs: int = Field(default_factory=usable_cores, ge=1, le=MOST_JOBS)
@@ -117,7 +117,7 @@ class Plan(BaseModel):
     alpha: float = Field(0.05, gt=0, lt=1)
     notices: float = Field(1.5, gt=1, le=MOST_FACTOR)
     fresh: bool = False
-    split: int = Field(0, ge=0)  # number of the public split of the nodes
+    split: int = Field(0, ge=0)  # which public split of the nodes into train, validation and test
     preset: str | None = None  # defaults for options that neither the plan file nor the command line sets
 
     @field_validator("*", mode="before")
@@ -149,12 +149,12 @@ class Plan(BaseModel):
 
     @property
     def own_alone(self) -> bool:
-        """Whether the plan runs a user's own model and no system of this package."""
+        """Whether the plan runs a user's own model and no built-in system."""
         return (self.target or self.recipe or self.model) is not None and "models" not in self.model_fields_set
 
     @property
     def declaration(self) -> Path | None:
-        """The file that declares the program of `target` or `recipe`, if one does. Raises ValueError for an unknown recipe."""
+        """The declaration of the program of `target` or `recipe`, or None. Raises ValueError for an unknown recipe."""
         if self.recipe is not None:
             return recipe(self.recipe)
         return Path(self.target) if self.target is not None and self.target.endswith(".toml") else None
@@ -175,7 +175,7 @@ UNMEASURED = frozenset(
 )  # these options change no result
 
 PRESETS: dict[str, dict[str, Any]] = {
-    # For a pull request: the most sensitive audits, few trainings, no MLflow. Weakly tested claims are warnings in JUnit.
+    # For a pull request: the most sensitive audits, few trainings, no MLflow. An inconclusive claim is a warning in JUnit.
     "ci": {
         "epsilon": (1.0,),
         "attacks": ("confidence", "lira", "edge-lira"),
@@ -188,13 +188,15 @@ PRESETS: dict[str, dict[str, Any]] = {
         "repeats": 3,
         "mlflow": "none",
     },
-    # For the night: every audit, several budgets, more runs. Weakly tested claims are errors in JUnit.
+    # For the night: every audit, several budgets, more runs. An inconclusive claim is an error in JUnit.
     "nightly": {"epsilon": (1.0, 4.0, 8.0), "alpha": 1e-4, "rounds": 40, "shadows": 32, "targets": 16},
 }
 
 
 def read(path: Path | None, options: dict[str, Any]) -> Plan:
-    """The [run] table of the plan file, overridden by the given options. Raises ValueError with one sentence per error."""
+    """The plan: the [run] table of the plan file, overridden by `options`; a preset and a declaration give defaults. Raises
+    ValueError with a sentence for each error.
+    """
     table: dict[str, Any] = {}
     if path is not None:
         document, _ = read_toml(path)

@@ -1,4 +1,4 @@
-"""Makes the calibrated cases of a plan, and says why others cannot be made."""
+"""Makes the calibrated cases of a plan, and gives the reasons why others cannot be made."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ Factory = Callable[[str, Facts, bool], Any]
 
 
 def recipes(plan: Plan) -> dict[str, Factory]:
-    """Factories by name: those of the systems in the plan, and those of the user's own models. Raises ValueError for unknown
-    names.
+    """name -> factory (mode, facts, private) -> Model, for the user's own models and the systems of the plan. Raises ValueError
+    for unknown names and for wrong use of options.
     """
     limits: dict[str, Any] = {
         "seconds": plan.target_timeout,
@@ -56,7 +56,7 @@ def recipes(plan: Plan) -> dict[str, Factory]:
 
 
 def refuse_unused(plan: Plan) -> None:
-    """Raises ValueError for an option that has no effect beside the others."""
+    """Raises ValueError for an option that has no effect together with the others."""
     program = plan.target is not None or plan.recipe is not None
     timeout = type(plan).model_fields["target_timeout"].default
     unused = {
@@ -71,7 +71,7 @@ def refuse_unused(plan: Plan) -> None:
 
 
 def _program(plan: Plan, limits: Mapping[str, Any]) -> External | None:
-    """The program of a command, of its declaration, or of a recipe."""
+    """The program that --target or --recipe names; None if neither is given."""
     if plan.recipe is not None and plan.target is not None:
         raise ValueError(f"recipe={plan.recipe}: comes with a program of its own. Leave --target out.")
     if plan.recipe is not None and plan.checkout is None:
@@ -86,11 +86,10 @@ def _program(plan: Plan, limits: Mapping[str, Any]) -> External | None:
 
 
 def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[Case], list[SkippedRow]]:
-    """The calibrated cases: every model in every mode at every budget. Also one row, with the reason, for each that cannot be
-    calibrated.
+    """The calibrated cases, one for every model, mode and epsilon, and a row with the reason for each case that cannot be made.
 
-    Raises ValueError for wrong use: a field in `plan.param` that no model has, a value that a model refuses, and a unit that no
-    model of the plan protects, or that a model named in the plan does not protect.
+    Raises ValueError for wrong use: a field in `plan.param` that no model has; a value that a model refuses; a unit that no model
+    of the plan protects, or that a model named in the plan does not protect.
     """
     facts = Facts.of(graph)
     made: list[Case] = []
@@ -135,8 +134,8 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
 def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
     """A case whose model is calibrated for its own unit.
 
-    In mode "paper", and for a program, the plan may claim another unit; the claim then has the plan's delta, or the default delta
-    of the claimed unit.
+    In mode "paper", and for a program, the plan may claim another unit. The claim then has the plan's delta, or the default delta
+    of the claimed unit. For other models this raises OtherUnit.
     """
     claimed = Unit(plan.unit) if plan.unit else recipe.unit
     own_delta, delta = (
@@ -179,8 +178,8 @@ def fitting(model: Any, name: str, params: Iterable[str]) -> list[tuple[str, str
 
 
 def same_type(value: Any, usual: Any) -> bool:
-    """Whether a value can replace `usual`: an int may replace a float, but a bool may not replace a number. Any value may replace
-    None.
+    """Whether a value may replace `usual`: a value of the same type, an int for a float (but no bool), a value of an enumeration,
+    any value for None.
     """
     if usual is None or type(value) is type(usual):
         return True
@@ -190,7 +189,7 @@ def same_type(value: Any, usual: Any) -> bool:
 
 
 def pair(text: str) -> tuple[str, str, Any]:
-    """ "MODEL.NAME=VALUE" -> (model or "", field, value). Raises ValueError."""
+    """Splits "MODEL.NAME=VALUE" into (model or "", field, value). Raises ValueError for other forms and for sigma."""
     path, equals, value = text.partition("=")
     owner, _, field = path.rpartition(".")
     if not (field and equals):

@@ -1,4 +1,4 @@
-"""The folder of a run: its lock, plan, versions and secret key."""
+"""The folder of a run: its lock, its plan, its secret key, and the versions of all software."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STREAMS = (
 
 @contextmanager
 def opened(plan: Plan) -> Iterator[Path]:
-    """The run's folder, locked against a second run.
+    """The run's folder, made if it is missing, and locked against a second run.
 
     Warns if another user could change its files. Raises ValueError if the folder cannot be written, is in use, or holds the run
     of another plan and this plan is not `fresh`.
@@ -45,7 +45,7 @@ def opened(plan: Plan) -> Iterator[Path]:
                 "out=%s: %s: another user could change the stored parts and the report. Choose another --out.", folder, reason
             )
         (folder / "evidence").mkdir(parents=True, exist_ok=True)
-        # another user who can read a lock file can hold the lock
+        # mode 0600, because another user who can read a lock file can hold the lock
         lock = FileLock(folder / ".lock", timeout=0, mode=0o600).acquire()
     except Timeout:
         raise ValueError(f"out={folder}: another run is writing here. Wait for it, or choose another --out.") from None
@@ -53,7 +53,7 @@ def opened(plan: Plan) -> Iterator[Path]:
         raise ValueError(f"out={folder}: cannot be written ({fault.strerror}). Choose another folder with --out.") from None
     with lock:
         refuse_another(plan, folder)
-        # temporary files of a killed writer; no other process writes while the lock is held
+        # removes temporary files of killed writers; no other process writes while the lock is held
         for half in folder.rglob(".*.npz.*"):
             half.unlink(missing_ok=True)
         (folder / "plan.toml").write_text(plan.toml(), encoding="utf-8")
@@ -61,7 +61,7 @@ def opened(plan: Plan) -> Iterator[Path]:
 
 
 def refuse_another(plan: Plan, folder: Path) -> None:
-    """Raises ValueError if the folder holds the run of a plan that measures something else, unless `plan` is fresh."""
+    """Raises ValueError if the folder holds the run of a plan whose results may differ, unless `plan.fresh`."""
     path = folder / "plan.toml"
     if plan.fresh or not path.is_file():
         return
@@ -88,9 +88,10 @@ def _short(value: Any) -> str:
 def root_key(plan: Plan, folder: Path) -> Key:
     """The root key of a run, from which all its randomness is derived.
 
-    With a seed, anybody can reproduce the run. Without one, the key is 256 bits from the operating system, stored in the
-    folder with owner-only permissions so that a killed run can resume; whoever reads it can subtract the noise. Raises
-    ValueError if the file is another user's, or incomplete: noise from a shorter key could be guessed.
+    With a seed, anybody can reproduce the run. Without one, the key is 256 bits from the operating system. They are stored in the
+    folder with owner-only permissions, so that a killed run can resume; whoever reads them can subtract the noise. Raises
+    ValueError if the file belongs to another user or can be written by others, or if it is incomplete, because noise from a
+    shorter key could be guessed.
     """
     if plan.seed is not None:
         return Key("seed", plan.seed)
@@ -135,12 +136,12 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """Operating system, processor and number of usable cores."""
+    """The operating system, the processor and the number of usable cores."""
     return {"system": platform.platform(), "processor": platform.machine(), "cores": usable_cores()}
 
 
 def arithmetic() -> dict[str, str]:
-    """Whether compiled loops or torch train the models, and for which processor. Their rounding differs, and long trainings
+    """Whether compiled loops or torch train the models, and the instruction set. Rounding depends on both, and long trainings
     amplify rounding errors.
     """
     return {"path": compiled.path(), "instruction_set": compiled.instruction_set()}

@@ -39,7 +39,9 @@ ACCOUNTANTS = (
 
 @dataclass(frozen=True)
 class Rule:
-    """name: its id. reason: which promise the pattern has broken. advice: what to do. find: the places in one file."""
+    """name: the id of the rule. reason: why the pattern can break a privacy promise. advice: what to do. find: finds the places
+    in one file.
+    """
 
     name: str
     reason: str

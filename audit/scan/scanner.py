@@ -66,7 +66,7 @@ def scan(path: Path) -> tuple[list[Hit], list[str]]:
 
 
 def row(hit: Hit) -> dict[str, Any]:
-    """A hit as one row of JSON, of kind "look"."""
+    """A hit as a row of JSON of kind "look"."""
     rule = hit.rule
     return {"kind": "look", "path": hit.path, "line": hit.line, "rule": rule.name, "reason": rule.reason, "advice": rule.advice}
 

@@ -24,7 +24,7 @@ class Source:
 
 @cache
 def below(node: ast.AST) -> tuple[ast.AST, ...]:
-    """The node and all nodes below it. The cache is cleared after each file."""
+    """The node and all nodes below it. The scanner clears the cache after each file."""
     return tuple(ast.walk(node))
 
 
@@ -52,7 +52,9 @@ def any_like(names: set[str], pattern: str) -> bool:
 
 
 def is_private(node: ast.AST) -> bool:
-    """Whether code is about privacy: it names epsilon or privacy together with noise, or a privacy library."""
+    """Whether code is about privacy: it contains names like epsilon or privacy together with names like noise, or names a privacy
+    library.
+    """
     names = names_in(node)
     return any_like(names, r"^(opacus|noise_multiplier|PrivacyEngine|dp_accounting)$") or (
         any_like(names, r"^(eps|epsilon|target_epsilon)|_eps(ilon)?$|privacy")

@@ -1,4 +1,4 @@
-"""Executors of chunks: this process, worker processes, or a Ray cluster. All three give equal results."""
+"""Trains chunks of runs in this process, in worker processes, or on a Ray cluster. All three give equal results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Execute = Callable[[Iterable[Task]], Iterator[Path]]
 BATCH_SECONDS = 0.5  # target duration of a batch of chunks, so that the overhead of small chunks is low
-PRELOADED = f"{__package__}.preloaded"  # this module is imported once for all workers
+PRELOADED = f"{__package__}.preloaded"  # the module that is imported once for all workers
 AHEAD = 3  # largest number of submitted batches for each worker; more would fill the memory, because tasks contain their worlds
 
 
@@ -50,12 +50,12 @@ def one_thread() -> None:
 
 
 def without_graph(tasks: list[Task]) -> list[Task]:
-    """The tasks without their graph, which is sent once and not with each task."""
+    """The tasks without their graph, because the graph is sent once and not with each task."""
     return [(model, bare(worlds), where, device) for model, worlds, where, device in tasks]
 
 
 def bare(worlds: Worlds) -> Worlds:
-    """The worlds without their graph. Only `with_graph` may use them, so they are not checked as `Worlds` checks itself."""
+    """The worlds without their graph, made without the checks of `Worlds`. Only `with_graph` may use them."""
     part = copy(worlds)
     object.__setattr__(part, "graph", None)
     return part
@@ -71,7 +71,8 @@ def in_batches(
 ) -> Iterator[Path]:
     """Submits the tasks in batches and yields the paths of their parts in order.
 
-    submit: starts a batch and returns a handle. collect: waits until the batch is on disk and returns the seconds it took.
+    submit: starts a batch and returns a handle. collect: waits until the parts of the batch are on disk, and returns the seconds
+    that it took.
     """
     tasks, size = iter(tasks), 1
     waiting: deque[tuple[list[Task], Any]] = deque()
@@ -87,7 +88,9 @@ def in_batches(
 
 
 def compute_here(batch: list[Task]) -> float:
-    """Computes the batch of a lost worker in this process. Returns infinite seconds, so that the next batches are small."""
+    """Computes a batch in this process, because its worker was lost. Returns infinite seconds, so that the next batches are
+    small.
+    """
     for _ in in_process(batch):
         pass
     return math.inf
@@ -116,7 +119,7 @@ def read_graph(path: str) -> Graph:
 
 
 def compute_batch(path: str, batch: list[Task]) -> float:
-    """Computes and stores a batch in a worker. Returns the seconds it took."""
+    """Computes and stores a batch in a worker. path: the file of the graph. Returns the seconds that it took."""
     clock = time.perf_counter()
     for task in with_graph(read_graph(path), batch):
         fit_part(task)
@@ -132,8 +135,8 @@ def say_alone(reason: str) -> None:
 
 
 def workers_context() -> Any:
-    """The way to start workers: they are forked from a process that has loaded little but torch. Without fork, each worker
-    imports torch itself.
+    """The way to start workers: they are forked from a process that has loaded PRELOADED and little else. On a system without
+    fork, each worker imports torch itself.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
@@ -144,9 +147,7 @@ def workers_context() -> Any:
 
 @contextmanager
 def processes(jobs: int) -> Iterator[Execute]:
-    """Runs chunks in `jobs` worker processes, which live as long as the context. They start at the first request for several
-    chunks.
-    """
+    """An executor with `jobs` worker processes. They start at the first request for several chunks, and end with the context."""
     pool: ProcessPoolExecutor | None = None
 
     def start() -> ProcessPoolExecutor:
@@ -197,7 +198,7 @@ def processes(jobs: int) -> Iterator[Execute]:
 
 @contextmanager
 def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
-    """Runs chunks as Ray tasks on `address`; "local" starts `jobs` workers on this machine.
+    """An executor that runs chunks as Ray tasks on `address`; "local" starts `jobs` workers on this machine.
 
     Each node's object store holds the graph once. Releases return through the object store too, so no shared folder is needed.
     The nodes need this package; a model from a user's own file is pickled by value. Raises ValueError if Ray is not installed or
@@ -270,7 +271,7 @@ def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
 
 
 def compute(graph: Graph, batch: bytes) -> tuple[list[Release], float]:
-    """The body of a Ray task: the releases of a pickled batch, and the seconds it took."""
+    """The body of a Ray task: returns the releases of a pickled batch, and the seconds that it took."""
     one_thread()
     clock = time.perf_counter()
     tasks = with_graph(graph, pickle.loads(batch))
@@ -279,7 +280,7 @@ def compute(graph: Graph, batch: bytes) -> tuple[list[Release], float]:
 
 @contextmanager
 def executor(jobs: int, ray_address: str | None) -> Iterator[Execute]:
-    """The executor for the options --jobs and --ray of a plan."""
+    """The executor for the options --jobs and --ray of a plan. Raises ValueError as `ray_cluster`."""
     one_thread()
     if ray_address:
         with ray_cluster(ray_address, jobs) as execute:

@@ -1,4 +1,4 @@
-"""Modules that every worker needs. The process from which workers are forked imports them once."""
+"""Imports the modules that every worker needs, once, in the process from which workers are forked."""
 
 from __future__ import annotations
 

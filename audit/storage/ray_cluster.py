@@ -1,4 +1,4 @@
-"""A separate process that is the client of Ray, because Ray kills its client when the cluster is lost."""
+"""Runs the client of Ray in a separate process, because Ray kills its client when the cluster is lost."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class ClusterLost(Exception):
 
 @dataclass(frozen=True)
 class Cluster:
-    """A handle of the process that runs `serve`. Its methods raise exceptions of that process again. They raise ClusterLost if
-    the process has ended.
+    """A handle of the process that runs `serve`. `ask` and `answer` raise the exceptions of that process again; `ask` raises
+    ClusterLost if the process has ended, `answer` EOFError.
     """
 
     process: Any
@@ -78,7 +78,7 @@ def serve(pipe: Connection, address: str, cpus: int | None, compute: Any) -> Non
         batches[number] = remote.remote(graphs[digest], batch)
 
     def collect(number: int, paths: list[str]) -> float | None:
-        """Stores the releases of a batch. Returns its seconds, or None if Ray has given up on it after its retries."""
+        """Stores the releases of a batch. Returns the seconds that it took, or None if Ray gave up on it after its retries."""
         try:
             releases, seconds = ray.get(batches.pop(number))
         except ray.exceptions.RayTaskError as fault:

@@ -1,4 +1,4 @@
-"""Recognises failures for lack of memory. A library that finds no memory to load may raise many kinds of errors."""
+"""Recognises failures for lack of memory. A library that cannot load for lack of memory may raise many kinds of errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 from pathlib import Path
 
 WORDS = ("map segment", "cannot allocate memory", "unable to allocate", "out of memory")
-SHARE = 0.75  # if more than this share of the memory limit is in use, an error in a library counts as lack of memory
+SHARE = 0.75  # if more than this share of the memory limit is in use, some kinds of errors count as lack of memory
 
 
 def starved(fault: BaseException) -> str | None:

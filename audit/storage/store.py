@@ -1,4 +1,4 @@
-"""Finished chunks of runs on disk. A chunk is named by a hash of its inputs, written atomically, and checked when it is read."""
+"""Stores finished chunks of runs on disk. A chunk is named by a hash of its inputs, written atomically, and checked when read."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph, Worlds
 
 Task = tuple["Model", "Worlds", str, str]
-CHUNK_BYTES = 24 << 20  # bytes of working memory for one chunk; larger chunks miss the caches, and lose more work if killed
+CHUNK_BYTES = 24 << 20  # bytes of working memory for one chunk; larger chunks exceed the caches, and lose more work if killed
 
 
 @functools.cache
 def code_version() -> str:
-    """A hash of the source of models/ and its sub-packages. It is part of a part's name, so parts that other code computed are
+    """A hash of the source of models/ and its sub-packages. The path of a part contains it, so parts that other code computed are
     not reused.
     """
     return sources(Path(models.__file__).parent)
@@ -65,7 +65,9 @@ def identity(model: Model, game: Game) -> str:
 
 
 def _named(value: Any) -> str:
-    """A JSON value for a field: a function by its name, an array by a hash of its bytes, anything else by its str."""
+    """The text that stands for a field in `identity`: the name of a function, a hash of an array's bytes, and str(value) of
+    anything else.
+    """
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape} {hashlib.blake2b(value.tobytes(), digest_size=12).hexdigest()}"
     return str(getattr(value, "__qualname__", value))
@@ -95,10 +97,12 @@ def _for_others_to_read(path: str, flags: int) -> int:
 
 
 def load(path: Path) -> Release | None:
-    """A stored part, or None if it is absent, belongs to another user, or is damaged. Every array in the file has a checksum."""
+    """A stored part, or None if it is absent or damaged, belongs to another user, or can be written by others. Every array in the
+    file has a checksum.
+    """
     try:
         with open_own(path) as file, np.load(file, allow_pickle=False) as f:
-            members = {n: f[n] for n in f.files}  # reads all arrays: only then are all checksums verified
+            members = {n: f[n] for n in f.files}  # reading an array verifies its checksum
         watch, public = members.pop("watch"), json.loads(str(members.pop("public")))
         return Release({n.removeprefix("array:"): a for n, a in members.items()}, watch, public)
     except Exception:  # a damaged file makes its reader raise almost anything
@@ -112,7 +116,7 @@ def fit(model: Model, worlds: Worlds, device: str = "cpu") -> Release:
     except (MemoryError, RuntimeError) as fault:
         if not out_of_memory(fault):
             raise
-    half = len(worlds) // 2  # this stands after the except clause, because the traceback in the clause keeps the arrays in memory
+    half = len(worlds) // 2  # not inside the except clause, where the traceback would keep the arrays in memory
     if not half:
         raise MemoryError(
             f"{model.name}: not enough memory for a single run on {worlds.graph.name}. "
@@ -139,7 +143,7 @@ class Store:
     """The parts of a run on disk, and the executor that computes missing parts."""
 
     root: Path
-    memory: int = 8 << 30  # bytes of working memory that a chunk may take in addition to the graph
+    memory: int = 8 << 30  # bytes of working memory that a single run may take in addition to the graph
     device: str = "cpu"
     execute: Callable[[Iterable[Task]], Iterator[Path]] = in_process
     fresh: bool = False  # whether to ignore stored parts
@@ -161,13 +165,13 @@ class Store:
         return max(1, min(1024, CHUNK_BYTES // needed))
 
     def fit(self, model: Model, game: Game, runs: int) -> Seen:
-        """The results of `runs` rounds. Stored chunks are read, and missing chunks are computed."""
+        """The results of `runs` rounds. Stored chunks are read, and missing chunks are computed. Raises ValueError as `chunk`."""
         parts = list(self.parts(model, game, runs))
         bits = np.concatenate([part.bits for part in parts])
         return Seen(Release.join([part.release for part in parts]), parts[0].challenge, bits)
 
     def parts(self, model: Model, game: Game, runs: int) -> Iterator[Seen]:
-        """The results of `fit`, chunk by chunk, for callers that do not need all releases in memory."""
+        """Yields the results of `fit` chunk by chunk, for callers that do not need all releases in memory."""
         rounds = game.rounds(runs)
         folder = self.root / model.name / identity(model, game)
         size = self.chunk(model, game.graph)

@@ -1,4 +1,4 @@
-"""Temporary folders that are locked while their process lives, so that a later process can remove those of killed processes."""
+"""Temporary folders. Each is locked while its process lives, so a later process can remove those of killed processes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ PREFIX, LOCK = "gnnaudit-run-", "alive"
 
 @contextmanager
 def temporary() -> Iterator[Path]:
-    """A folder that only this user can read, removed at the end. The first call in a process removes the folders of dead
-    processes.
+    """A folder that only this user can read, which is removed when the context ends. The first call in a process also removes the
+    folders of dead processes.
     """
     sweep(tempfile.gettempdir())
     new = Path(tempfile.mkdtemp(prefix="gnnaudit-new-"))

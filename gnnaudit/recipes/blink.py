@@ -13,12 +13,12 @@ from types import ModuleType
 sys.path[:0] = [str(Path(sys.argv[3], "src")), str(Path(__file__).parents[1])]
 
 import torch
-import torch_geometric  # noqa: F401  before the stand-in: PyG must not take it for torch_sparse
+import torch_geometric  # noqa: F401  imported before the stand-in, which PyG must not take for torch_sparse
 from target import target
 
 
 class SparseTensor:
-    """A 0/1 matrix with the calls of torch_sparse.SparseTensor that Blink uses."""
+    """A 0/1 matrix with those methods of torch_sparse.SparseTensor that Blink uses."""
 
     def __init__(self, row, col, sparse_sizes):
         self.matrix = torch.zeros(sparse_sizes)

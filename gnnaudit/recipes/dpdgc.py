@@ -3,8 +3,8 @@ code.
 
     python dpdgc.py WORLDS OUT CHECKOUT EPSILON NORM [posteriors]
 
-NORM: DPDGC calibrates the noise of its embedding for weights whose columns have this length, which it calls `norm_scale`. This
-program needs the packages that the checkout imports; docs/recipes.md lists versions. With `posteriors`, it releases only the
+NORM: the length of the columns of weights for which DPDGC calibrates the noise of its embedding. DPDGC calls it `norm_scale`.
+This program needs the packages that the checkout imports; docs/recipes.md lists versions. With `posteriors`, it releases only the
 posteriors.
 """
 
@@ -20,7 +20,7 @@ from target import target
 
 
 class SparseTensor:
-    """A 0/1 matrix with the calls of torch_sparse.SparseTensor that DPDGC uses; entries are ordered by row, then by column."""
+    """A 0/1 matrix with those methods of torch_sparse.SparseTensor that DPDGC uses. Entries are sorted by row, then by column."""
 
     def __init__(self, row, col, sparse_sizes):
         order = (row * sparse_sizes[1] + col).argsort()
@@ -42,7 +42,7 @@ class SparseTensor:
         return self.to_torch_sparse_coo_tensor().to_dense()
 
     def __getitem__(self, asked):
-        """The rows asked[0], in this order, with all their columns."""
+        """The rows asked[0], in this order, with all columns."""
         place = torch.full((self.sizes[0],), -1)
         place[asked[0]] = torch.arange(len(asked[0]))
         there = place[self.row] >= 0
@@ -52,7 +52,7 @@ class SparseTensor:
 sys.modules["torch_sparse"] = stand_in = ModuleType("torch_sparse")
 stand_in.SparseTensor, stand_in.matmul, stand_in.eye = SparseTensor, None, None
 sys.modules.setdefault("torch_geometric.sampler.utils", torch_geometric.loader.utils)
-for name in ("to_csc", "filter_data"):  # imported by methods that are not used here
+for name in ("to_csc", "filter_data"):  # methods that this program does not use import these names
     for module in (torch_geometric.loader.utils, sys.modules["torch_geometric.sampler.utils"]):
         if not hasattr(module, name):
             setattr(module, name, None)

@@ -16,11 +16,11 @@ import torch
 import torch_geometric.loader.utils
 from target import target
 
-if not torch_geometric.typing.WITH_TORCH_SPARSE:  # PyG then gives a sparse tensor of PyTorch, which sums in the same way
+if not torch_geometric.typing.WITH_TORCH_SPARSE:  # PyG then returns a sparse tensor of PyTorch, which sums in the same way
     stand_in = ModuleType("torch_sparse")
     stand_in.SparseTensor, stand_in.matmul = torch.Tensor, torch.matmul
     sys.modules["torch_sparse"] = stand_in
-for name in ("to_csc", "filter_data"):  # only node-level GAP imports these names, which PyG 2.3 no longer has
+for name in ("to_csc", "filter_data"):  # node-level GAP imports these names, which PyG 2.3 no longer has
     if not hasattr(torch_geometric.loader.utils, name):
         setattr(torch_geometric.loader.utils, name, None)
 

@@ -20,11 +20,13 @@ import trainer
 from target import target
 from utils import Dataset
 
-STACKED = 2  # networks that read noisy counts, each with epsilon / STACKED
+STACKED = 2  # number of networks that read noisy counts; each gets epsilon / STACKED
 
 
 class Loaded:
-    """One graph as LPGNet's own loader returns it. Nodes that are in another part of the split have the label -100."""
+    """The graph of one run, as LPGNet's own loader returns it. In the labels of each split, nodes of other splits have the label
+    -100.
+    """
 
     def __init__(self, run):
         features, labels = torch.from_numpy(run.x), torch.from_numpy(run.y)

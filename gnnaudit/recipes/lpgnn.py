@@ -21,10 +21,10 @@ from target import target
 
 try:
     import torch_sparse  # noqa: F401
-except ImportError:  # PyG then gives a sparse tensor of PyTorch; `reduce` is always a sum here
+except ImportError:  # PyG then returns a sparse tensor of PyTorch; `reduce` is always a sum here
     sys.modules["torch_sparse"] = stand_in = ModuleType("torch_sparse")
     stand_in.matmul = lambda adjacency, x, reduce: torch.sparse.mm(adjacency, x)
-if not hasattr(torch_geometric.utils, "accuracy"):  # gone from PyG 2.2; it is printed and not trained on
+if not hasattr(torch_geometric.utils, "accuracy"):  # PyG 2.2 no longer has it; LPGNN prints it and does not train on it
     torch_geometric.utils.accuracy = lambda pred, target: float((pred == target).float().mean())
 
 from torch_geometric.transforms import ToSparseTensor
@@ -37,7 +37,7 @@ normalised = models.gcn_norm
 
 
 def one_matrix(*given, **options):
-    """gcn_norm; for a sparse tensor of PyTorch it returns the matrix and None, and LPGNN expects the matrix."""
+    """PyG's gcn_norm. For a sparse tensor of PyTorch it returns (matrix, None), and LPGNN expects only the matrix."""
     found = normalised(*given, **options)
     return found[0] if isinstance(found, tuple) else found
 

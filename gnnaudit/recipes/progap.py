@@ -13,11 +13,11 @@ from types import ModuleType
 sys.path[:0] = [sys.argv[3], str(Path(__file__).parents[1])]
 
 import torch
-import torch_geometric  # noqa: F401  before the stand-ins: PyG must not take them for the packages
+import torch_geometric  # noqa: F401  imported before the stand-ins, which PyG must not take for the packages
 from target import target
 
 for name, imported in {"torch_sparse": "SparseTensor", "pyg_lib": "", "pyg_lib.sampler": "neighbor_sample"}.items():
-    try:  # methods that are not used here import these names
+    try:  # methods that this program does not use import these names
         __import__(name)
     except ImportError:
         sys.modules[name] = ModuleType(name)

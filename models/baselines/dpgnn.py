@@ -1,4 +1,4 @@
-"""DP-GNN: a graph layer under DP-SGD, where a node enters a bounded number of loss terms (Daigavane et al. 2021)."""
+"""DP-GNN: DP-SGD on one graph layer, where a node affects a bounded number of loss terms (Daigavane et al. 2021)."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ if TYPE_CHECKING:
 class DpGnn(common.NodeRecipe):
     """Classifies a node from its own features and the mean of its neighbours' features. In training, only training nodes send.
 
-    One training node enters its own loss term and those of at most max_degree others. Mode "paper": each node's list of receivers
-    is thinned with probability max_degree / (2 degree) and emptied if it is still too long; batches have a fixed size; the noise
-    std on the sum of clipped gradients is sigma x 2 (max_degree + 1) clip. Mode "sound": the degree bound is a public promise;
-    nodes join batches independently; the noise std is sigma x (1 + 2 max_degree) clip, because removing a node removes its own
-    gradient and may reverse the gradients of max_degree others. The ledger does not charge for predictions that read training
-    nodes, so only validation and test nodes get predictions, computed from validation and test neighbours alone. Both modes clip
-    all tensors together, as GAP and ProGAP do; the authors' code clips each tensor and charges once (finding dpgnn-per-tensor).
-    `NodeRecipe` and its base describe the other fields.
+    A training node affects its own loss term and those of at most max_degree others.
+    Mode "paper": each receiver in a node's list is kept with probability max_degree / (2 degree), and a list that is still longer
+    than max_degree is emptied. Batches have a fixed size. The noise std on the sum of clipped gradients is sigma x 2 (max_degree
+    + 1) clip.
+    Mode "sound": the degree bound is a public promise, and nodes join batches independently. The noise std is sigma x (1 + 2
+    max_degree) clip: removing a node removes its own gradient and may reverse the gradients of max_degree others. The ledger does
+    not charge for predictions that read training nodes. So only validation and test nodes get predictions, which read validation
+    and test neighbours alone.
+    Both modes clip all tensors together, as GAP and ProGAP do. The authors' code clips each tensor separately but charges for one
+    clipped gradient (finding dpgnn-per-tensor). `NodeRecipe` and its base describe the other fields.
     """
 
     unit: Unit = Unit.NODE
@@ -52,12 +54,12 @@ class DpGnn(common.NodeRecipe):
 
     @property
     def inclusion_chance(self) -> float | None:
-        """None: see `declines`."""
+        """None, because `declines` names ClippedGradients."""
         return None
 
     @property
     def declines(self) -> Mapping[str, str]:
-        """Capabilities that the recipe's attributes suggest but that it lacks, each with the reason."""
+        """The capability that the recipe's attributes suggest but that the recipe lacks, with the reason."""
         if self.mode == "paper":
             return {"ClippedGradients": "its batches have a fixed size: a node that joins a batch displaces another"}
         return {"ClippedGradients": "a node also changes the gradients of its neighbours"}
@@ -97,7 +99,7 @@ class DpGnn(common.NodeRecipe):
         return published.dp_gnn_multi_term(self.sigma, self.max_degree, self.train_nodes, self.batch, self.epochs, delta)
 
     def footprint(self, graph: Graph) -> int:
-        """Counts the neighbours' features twice, and a matrix of the graph."""
+        """Bytes of three arrays of features, the activations, the arcs and the weights."""
         return 4 * graph.nodes * (3 * graph.dim + 12 * self.hidden) + 16 * graph.arc_count + 50 * graph.dim * self.hidden
 
     def check(self, graph: Graph) -> None:
@@ -134,7 +136,7 @@ class DpGnn(common.NodeRecipe):
         return common.withhold(self, worlds, {"posteriors": posteriors})
 
     def _bounded(self, worlds: Worlds) -> NDArray[np.bool_]:
-        """(K, arcs) bool: the arcs that carry messages in training."""
+        """(K, arcs) bool: the arcs that are left after the lists of receivers are shortened; all arcs in mode "sound"."""
         present, graph = arc_present(worlds), worlds.graph
         if self.mode == "sound":
             return present
@@ -148,8 +150,8 @@ class DpGnn(common.NodeRecipe):
         return present
 
     def _mean(self, company: Company, kept: list[NDArray[np.bool_]]) -> Tensor:
-        """(runs, nodes, dim): for each node, the mean of the features of the nodes that send to it over the arcs `kept`; zero
-        without a sender.
+        """(runs, nodes, dim): for each node, the mean of the features of its senders over the arcs `kept`, (arcs,) bool for each
+        run; zero if it has no sender.
         """
         graph = company.worlds.graph
         x = company.features("all").dense.unsqueeze(0).expand(len(kept), -1, -1)

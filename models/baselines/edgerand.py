@@ -1,4 +1,4 @@
-"""EdgeRand: randomised response perturbs the graph, and an ordinary GraphSAGE learns from the perturbed graph."""
+"""EdgeRand: randomised response perturbs the edges, and an ordinary GraphSAGE learns from the perturbed graph."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ class EdgeRand(common.EdgeRecipe):
     """Asymmetric randomised response, the edge-level GraphSAGE baseline of GAP and ProGAP ("sage-edp"); without noise, GraphSAGE.
 
     sigma: 1 / epsilon (nats), because Laplace noise of this scale on a value of sensitivity 1 costs epsilon; 0 keeps the graph
-    unchanged. The recipe spends nine tenths of epsilon on the entries of the adjacency matrix and the rest on its density. Mode
-    "paper": every directed entry has its own coin, self loops too. The density is released for each block of 500 rows, with noise
-    that is calibrated for the density of the whole matrix. This noise is too small for one block; the ledger computes by how much
-    from the public number of nodes, `nodes`. Mode "sound": one density; one coin for every pair, or for every directed entry
-    without self loops if the unit is the directed edge. `EdgeRecipe` describes the other fields.
+    unchanged. The recipe spends nine tenths of epsilon on the entries of the adjacency matrix and the rest on its density.
+    Mode "paper": every directed entry is flipped independently, self loops too. Each block of 500 rows has its own noisy density,
+    whose noise is calibrated for the density of the whole matrix. This noise is too small. The ledger computes the true cost from
+    the public number of nodes, `nodes`.
+    Mode "sound": one density. Every pair is flipped independently, or every directed entry without self loops if the unit is the
+    directed edge. `EdgeRecipe` describes the other fields.
     """
 
     base_layers: int = 2
@@ -79,14 +80,14 @@ class EdgeRand(common.EdgeRecipe):
             return composed(link, LaplaceDpEvent(1 / density))
         if not self.nodes:
             raise ValueError("nodes=0: the ledger of edgerand as published depends on the public number of nodes. Set nodes.")
-        fewest = self.nodes % CHUNK or CHUNK  # rows of the smallest chunk, whose density one arc changes most
+        fewest = self.nodes % CHUNK or CHUNK  # rows of the smallest block, whose density one arc changes most
         return composed(link, LaplaceDpEvent(fewest / (self.nodes * density)))
 
     def printed(self, delta: float) -> float | None:
         return None if self.mode == "sound" or not self.sigma else self.epsilon
 
     def footprint(self, graph: Graph) -> int:
-        """Counts two sparse matrices, the activations of all layers and what the backward pass keeps."""
+        """Bytes of two sparse matrices, the activations of all layers and the values that the backward pass stores."""
         return 4 * (graph.nodes * self.hidden * (self.layers * 8 + 16) + graph.dim * self.hidden * 6) + 60 * graph.arc_count
 
     def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:
@@ -108,8 +109,8 @@ class EdgeRand(common.EdgeRecipe):
         return {"posteriors": common.log_probabilities(network, weights, everyone)[:, worlds.watch]}
 
     def _trunk(self, neighbours: Neighbours, classes: int) -> tuple[Layer, ...]:
-        """The layers after the base: the sum over the neighbours and the node itself, each multiplied by a matrix of its own.
-        Rows are scaled to length 1 before the activation.
+        """The layers after the base. Each has one matrix for the sum over the neighbours and one for the node's own row, and
+        scales its rows to length 1 before the activation.
         """
         layers: list[Layer] = []
         for _ in range(self.layers):
@@ -118,22 +119,22 @@ class EdgeRand(common.EdgeRecipe):
 
     @property
     def one_density(self) -> bool:
-        """Whether one noisy density is used for all pairs; in mode "paper" each block of rows has its own."""
+        """Whether all pairs use the same noisy density. In mode "paper" each block of rows has its own."""
         return self.mode == "sound"
 
     @property
     def declines(self) -> Mapping[str, str]:
-        """Capabilities that the recipe's attributes suggest but that it lacks, each with the reason."""
+        """The capabilities that the recipe's attributes suggest but that the recipe lacks, each with the reason."""
         return {} if self.sigma else {"RandomisedEdges": "without noise it flips no entry"}
 
     def entry_chances(self, density: float, kappa: float = 1.0) -> tuple[float, float]:
-        """The probabilities that an existing edge is kept and that an absent edge appears, at `kappa` times the epsilon of an
-        entry.
+        """The probabilities that an existing edge is kept and that an absent edge appears, at `kappa` times the epsilon that the
+        recipe spends on an entry.
         """
         return probabilities(LINK_SHARE * kappa * self.epsilon, density)
 
     def response(self, worlds: Worlds, run: int) -> NDArray[np.int64]:
-        """(2, arcs) int64: the graph that the network of this run sees, arcs (from, to)."""
+        """(2, arcs) int64: the perturbed graph of one run, arcs (from, to)."""
         graph, seed = worlds.graph, worlds.seeds[run]
         sender, receiver = graph.arcs[:, arc_present(worlds[run : run + 1])[0]]
         if not self.sigma:

@@ -1,4 +1,4 @@
-"""Plain graph networks, trained for K runs at once without any privacy, as the literature trains them."""
+"""Plain graph networks without privacy, trained as in the literature, for K runs at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..graph.graph import Graph, Worlds
 
-CACHE = 6 << 20  # largest size of one hidden layer's activations, in bytes: more runs at once are slower
+CACHE = 6 << 20  # most bytes of one hidden layer's activations in all runs that train together; more is slower
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Gnn:
     The defaults are those of MIA-audit-GNN (Lassila et al. 2025) on Cora: two layers, 64 hidden units. With `kind="gcn",
     hidden=16, input_dropout=0.5, learning_rate=0.01, weight_decay=5e-4` this is the GCN of Kipf and Welling.
 
-    The GAT of MIA-audit-GNN is `kind="gat", hidden=256, heads=4, last_heads=2`, except that its attention has dropout too.
+    `kind="gat", hidden=256, heads=4, last_heads=2` is the GAT of MIA-audit-GNN without its dropout of attention weights.
 
-    kind: gcn, sage, gat or gin. hidden: the width of the inner layers, in a GAT of all heads together. heads, last_heads: the
+    kind: gcn, sage, gat or gin. hidden: the width of the inner layers; in a GAT, of all heads together. heads, last_heads: the
     number of attention heads in the inner layers and in the last layer of a GAT; those of the last layer are averaged. dropout,
-    input_dropout: the shares of hidden units and of features that are set to zero.
+    input_dropout: the probabilities that a hidden unit and a feature are set to zero. Raises ValueError for fields out of range.
     """
 
     kind: str = "gcn"
@@ -91,7 +91,7 @@ class Gnn:
         return None
 
     def footprint(self, graph: Graph) -> int:
-        """Counts the weights, their gradients and Adam's two moments, a few activations of every layer, the features, and four
+        """Bytes of the weights, their gradients and Adam's two moments, a few activations of every layer, the features, and four
         releases.
         """
         weights = (graph.dim + self.layers * self.hidden) * self.hidden
@@ -99,24 +99,22 @@ class Gnn:
         return 20 * weights + 8 * self.layers * self._activation(graph) + 32 * graph.nodes * graph.classes + 32 * stored
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        """Trains every run on its own world and queries it four times, always the same way for members and others.
+        """Trains every run on its own world and queries it in four ways, which treat members and other nodes alike.
 
-        posteriors: on its own world, where an absent node is alone. posteriors@0-hop: every node alone. posteriors@half: every
-        node alone, with half of each feature. posteriors@full: on the whole union graph.
+        posteriors: on the run's own graph, where an absent node has no edges. posteriors@0-hop: without edges. posteriors@half:
+        without edges, with half of each feature. posteriors@full: on the whole graph.
         """
         step = max(1, CACHE // max(1, self._activation(worlds.graph)))
         parts = [worlds[first : first + step] for first in range(0, len(worlds), step)]
         return Release.join([self._release(part, self.train(part, device), device) for part in parts])
 
     def _activation(self, graph: Graph) -> int:
-        """Bytes of one hidden layer of one run; attention holds one row for every arc."""
+        """Bytes of one hidden layer's activations in one run. Attention also holds a row for every arc."""
         rows = graph.nodes + (graph.arcs.shape[1] if self.kind == "gat" else 0)
         return 4 * self.hidden * rows
 
     def train(self, worlds: Worlds, device: str = "cpu") -> list[Values]:
-        """The trained values of every layer, each (K, …). A node that a run does not have is not in the graph that the run trains
-        on.
-        """
+        """The trained parameters of every layer, each (K, …). A run trains on its own graph, which absent nodes are not in."""
         graph, trained = worlds.graph, worlds.trained()
         alive = worlds.nodes.dense(graph.nodes) if worlds.nodes is not None else np.ones_like(trained)
         members = [np.flatnonzero(row) for row in alive]
@@ -138,9 +136,9 @@ class Gnn:
         return [{n: v.detach() for n, v in layer.items()} for layer in values]
 
     def deployed(self, worlds: Worlds, device: str = "cpu") -> Callable[[Any], NDArray[np.float32]]:
-        """Trains every run and returns it as a function that keeps the graph of its world.
+        """Trains every run and returns a function that answers queries on each run's own graph.
 
-        The function takes features of all nodes, (nodes, dim), and returns log-probabilities (K, nodes, classes).
+        The function takes features of all nodes, (nodes, dim), and returns log-probabilities (K, nodes, classes) float32.
         """
         values = self.train(worlds, device)
         everyone = [np.arange(worlds.graph.nodes)] * len(worlds)
@@ -148,7 +146,9 @@ class Gnn:
         return lambda x: self.posteriors(values, features(x, everyone, device), blocks)
 
     def anywhere(self, worlds: Worlds, device: str = "cpu") -> Callable[[Graph], NDArray[np.float32]]:
-        """Trains every run and returns it as a function of any graph: log-probabilities (K, nodes of that graph, classes)."""
+        """Trains every run and returns a function that takes any graph and returns log-probabilities (K, nodes of that graph,
+        classes) float32.
+        """
         values = self.train(worlds, device)
 
         def answer(graph: Graph) -> NDArray[np.float32]:
@@ -194,7 +194,7 @@ class Gnn:
         return Release(arrays, worlds.watch)
 
     def posteriors(self, values: list[Values], x: Operator | Tensor, blocks: Blocks) -> NDArray[np.float32]:
-        """Log-probabilities (K, size, classes) float32 of trained runs on any features and graphs."""
+        """Log-probabilities (K, size, classes) float32 of trained runs. x, blocks: any features and graphs, one for each run."""
         with torch.no_grad():
             answer: NDArray[np.float32] = self.forward(values, x, blocks).log_softmax(2).cpu().numpy()
         return answer
@@ -203,8 +203,8 @@ class Gnn:
 def loss_weights(
     y: NDArray[np.int64], trained: NDArray[np.bool_], members: list[NDArray[np.int64]], size: int, device: str
 ) -> tuple[Tensor, Tensor]:
-    """Labels (K, 1, size), and the weight of each row's log-likelihood in the loss (K, size): -1 / (number of trained rows) where
-    trained.
+    """The labels, (K, 1, size) int64, and the weight of each row's log-likelihood in the loss, (K, size) float32: -1 / (number of
+    trained rows) for a trained row, else 0.
     """
     label = np.zeros((len(members), 1, size), dtype=np.int64)
     weight = np.zeros((len(members), size), dtype=np.float32)

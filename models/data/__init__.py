@@ -1,4 +1,4 @@
-"""From a name or a path to a checked graph: downloads, readers of file formats, generated graphs."""
+"""Loads a checked graph from a name or a path: downloads, readers of file formats, and generated graphs."""
 
 from typing import TYPE_CHECKING
 

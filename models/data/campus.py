@@ -1,4 +1,4 @@
-"""Generates a social graph: friendships within and across classes, a few hubs, and binary features that hint at the class."""
+"""Generates a social graph: friendships within and across classes, a few hubs, and binary features that depend on the class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .checks import Raw, distinct
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MOST = 10**9  # largest number of nodes; the pairs of more nodes have no numbers of 64 bits
+MOST = 10**9  # largest number of nodes; the numbers of all pairs of more nodes do not fit 64 bits
 
 
 def campus(
@@ -26,11 +26,12 @@ def campus(
 ) -> Raw:
     """A degree-corrected block model (Karrer & Newman 2011) with n nodes and n * degree / 2 edges, sampled in O(edges).
 
-    Popularity is Pareto with exponent 2.5, truncated so that no node knows more than about an eighth of the others. The first end
-    of an edge is drawn by popularity. With probability `same` the second end is drawn from the same class, else from all nodes.
-    Edges do not depend on the features. x: (n, dim) float32, each 0 or 1, independent given the class. The log-odds of a feature
-    in each class are those of the feature plus a normal number of standard deviation `signal`. The arguments determine the graph.
-    Raises ValueError if n is too small for this number of classes or edges.
+    Each node has a popularity: a Pareto number whose density falls with exponent 2.5, truncated so that no node has more than
+    about n / 8 neighbours. The first end of an edge is drawn in proportion to popularity. So is the second end, with probability
+    `same` from the class of the first end, else from all nodes. Edges do not depend on the features.
+    x: (n, dim) float32, each 0 or 1, independent given the class. The log-odds of a feature in a class are the feature's own
+    log-odds plus a normal number of standard deviation `signal`. The arguments determine the graph.
+    Raises ValueError if n is above 10^9, or too small for this number of classes or edges.
     """
     if n < 20 * classes:
         raise ValueError(f"n={n}: campus needs at least {20 * classes} nodes, 20 for each of its {classes} classes.")
@@ -65,10 +66,10 @@ def campus(
 def pairs(
     rng: np.random.Generator, total: NDArray[np.float64], bounds: NDArray[np.int64], same: float, draws: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Both ends of `draws` edges, each (draws,) int64, some of them repeated.
+    """Both ends of `draws` edges, each (draws,) int64. Edges may be repeated, or join a node to itself.
 
-    total: (nodes + 1,) cumulative popularity. bounds: (classes + 1,) where each class begins. Drawing an end is a search in
-    `total`. The searches are made in ascending order, which is faster because neighbouring searches share cache lines; one end is
+    total: (nodes + 1,) cumulative popularity. bounds: (classes + 1,) where each class begins. Each end is found by a search in
+    `total`. The searches run in ascending order, because neighbouring searches then share cache lines; one of the two ends is
     shuffled afterwards.
     """
 

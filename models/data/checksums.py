@@ -53,7 +53,7 @@ SHA256 = {
 
 @dataclass(frozen=True)
 class Remote:
-    """A published file. path: where it lies under the data folder. sha256: None if no digest is known."""
+    """A published file. path: its path under the data folder. sha256: None if no digest is known."""
 
     path: str
     url: str
@@ -61,6 +61,6 @@ class Remote:
 
 
 def remote(path: str) -> Remote:
-    """The published file that lies at `path` under the data folder."""
+    """The published file with this path, folder/name, under the data folder."""
     folder, name = path.split("/")
     return Remote(path, (URLS.get(path) or URLS[folder]) + name, SHA256.get(path))

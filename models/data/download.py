@@ -1,4 +1,4 @@
-"""Finds the files of data sets in a folder, or downloads them once, checks their sha256, and stores them atomically."""
+"""Finds the files of data sets in a folder. Downloads missing files, checks their sha256, and stores them atomically."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def digest(path: Path) -> str:
 
 
 def obtain(remote: Remote, folder: Path, trust: bool = False) -> Path:
-    """The file under `folder`, at its path or directly in the folder; it is downloaded if it is in neither place.
+    """The path of a file, which is either at its path under `folder` or directly in `folder`. A missing file is downloaded.
 
-    An existing file is not checked; the caller reports its sha256. trust: whether to download a file without a known sha256.
-    Raises ValueError, one line, if it cannot be downloaded.
+    The sha256 of an existing file is not checked here; the caller reports it. trust: whether to download a file without a known
+    sha256. Raises ValueError (one line) if the file cannot be downloaded.
     """
     for path in (folder / remote.path, folder / Path(remote.path).name):
         if path.is_file():
@@ -59,7 +59,9 @@ def obtain(remote: Remote, folder: Path, trust: bool = False) -> Path:
 
 
 def download(remote: Remote, to: Path) -> Path:
-    """Downloads `remote` to a temporary file, checks it, then renames it, so that `to` is complete whenever it exists."""
+    """Downloads `remote` to a temporary file, checks its sha256 if that is known, and renames it to `to`, which is therefore
+    complete whenever it exists. Raises ValueError (one line) for every failure.
+    """
     way_out = f"get the file elsewhere and put it at {to}, or name the folder that has it with --data-dir"
     aside = to.with_name(f"{to.name}.{os.getpid()}.part")
     try:
@@ -82,7 +84,7 @@ def download(remote: Remote, to: Path) -> Path:
 
 
 def _copy(answer: IO[bytes], out: IO[bytes], size: int, name: str) -> str:
-    """Copies all bytes, with a progress bar on stderr if this takes long. Returns the sha256 of the copied bytes."""
+    """Copies all bytes, with a progress bar on stderr after QUIET seconds. Returns the sha256 of the copied bytes."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""The table of data sets, the places of their files, and the parser of a name with options."""
+"""The table of data sets, the paths of their files, and the parser of a name with options."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .checks import Raw
 class DataSet:
     """One entry of DATASETS. read(*paths of files, **options) -> the contents of the files.
 
-    files: paths under the data folder; {} stands for the second part of the data set's name, which `word` describes. split: per
-    cent of the labelled nodes to train / validate / test on, or "public" for the split in the files. min_class: classes with a
-    smaller share of the labelled nodes are dropped. torch_seed: the seed from which published work draws its split with torch;
-    split 0 is then the published split.
+    files: paths under the data folder; {} stands for the second part of the data set's name, which `word` describes. options:
+    for each option of `read`, the type to convert its text to. split: per cent of the labelled nodes to train / validate / test
+    on, or "public" for the split in the files. min_class: classes with a smaller share of the labelled nodes are dropped.
+    torch_seed: the seed from which published work draws its split with torch; split 0 is then the published split.
     """
 
     about: str
@@ -127,13 +127,15 @@ OPTIONS = {
     "directed": "yes keeps arcs as they are stored; no, the default, takes each as an undirected edge",
     "prep": "paper drops nodes without an edge, as published work does; kept, the default, keeps them",
 }
-SPECIAL = "special"  # such as a device or a pipe
+SPECIAL = "special"  # the kind of a path that is neither a file nor a folder, such as a device or a pipe
 CHOICES = {"directed": ("yes", "no"), "prep": ("paper", "kept")}
 
 
 @dataclass(frozen=True)
 class Name:
-    """A parsed name. path: of a user's own file or folder, else None. words: after the first colon, without `=`."""
+    """A parsed name. words: the parts after the first colon that hold no `=`. options: text by key, from the parts that do. path:
+    of a user's own file or folder, else None.
+    """
 
     text: str
     data: DataSet
@@ -143,7 +145,9 @@ class Name:
 
 
 def parse(text: str) -> Name:
-    """Parses a name such as facebook100:Rice31:target=gender, pyg:Planetoid:Cora or ./mine.npz:split=50/25/25."""
+    """Parses a name such as facebook100:Rice31:target=gender, pyg:Planetoid:Cora or ./mine.npz:split=50/25/25. Raises ValueError
+    for anything else.
+    """
     first, *rest = text.split(":")
     if first == "pyg":
         data = PYG
@@ -160,7 +164,7 @@ def parse(text: str) -> Name:
 
 
 def own(text: str) -> Name:
-    """A path, perhaps followed by options."""
+    """Parses the path of a user's own file or folder, perhaps followed by options. Raises ValueError if there is no such file."""
     parts, options = text.split(":"), []
     while len(parts) > 1 and "=" in parts[-1] and not kind_of(":".join(parts)):
         options.append(parts.pop())
@@ -178,7 +182,9 @@ def own(text: str) -> Name:
 
 
 def kind_of(path: str) -> str:
-    """`folder`, the suffix of a file, SPECIAL for anything else that exists, or "" if nothing does."""
+    """The kind of a path: "folder" for a folder; for a file its suffix in lower case, or "file" if it has none; SPECIAL for
+    anything else that exists; "" if nothing exists at the path.
+    """
     try:
         at = Path(path).expanduser()
         if path and at.is_dir():
@@ -190,7 +196,9 @@ def kind_of(path: str) -> str:
 
 
 def chosen(text: str, data: DataSet, options: list[str]) -> dict[str, str]:
-    """The options of a name by key. Raises ValueError for an option that does not exist."""
+    """The options of a name by key. Raises ValueError for an option that is unknown or repeated, and for a value that is none of
+    its CHOICES.
+    """
     found = dict(p.split("=", 1) for p in options)
     if len(found) < len(options):
         raise ValueError(f"data {text!r}: gives one option more than once. Leave all but one out.")

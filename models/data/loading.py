@@ -1,4 +1,4 @@
-"""Loads a graph from a name: reads its files, splits its nodes, and refuses or repairs data that would mislead an audit."""
+"""Loads a graph from a name: reads its files, splits its nodes, and refuses or repairs data that would falsify an audit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MOST_SPLITS = 1 << 32  # number of public splits
 
 @dataclass(frozen=True)
 class Provenance:
-    """The source of a graph and the repairs made to it. sha256: of every source file, by name."""
+    """The source of a graph and the repairs made to it. sha256: the digest of every source file, by file name."""
 
     source: str
     licence: str
@@ -47,11 +47,12 @@ class Provenance:
 def load(
     name: str | Path, data_dir: str | Path | None = None, split: int = 0, *, trust: bool = False, memory: int = MEMORY
 ) -> Graph:
-    """The graph called `name`, with the public random split number `split`. A name may be a path.
+    """The graph called `name`, which may be a path. split: the number of the public random split of its nodes.
 
-    data_dir: the folder that has the files, or that downloads go to; see download.data_folder. trust: whether to accept files
-    that may run code when they are read (`pyg:`), and downloads without a known checksum. memory: bytes that the files may take
-    when they are unpacked. Raises ValueError (one line) for anything that cannot be loaded.
+    data_dir: the folder that has the files, or that downloads go to; None means the environment variable GNNAUDIT_DATA, or
+    gnnaudit/data in the user's cache. trust: whether to accept files that may run code when they are read (`pyg:`), and downloads
+    without a known checksum. memory: the most bytes that the unpacked files may take. Raises ValueError (one line) for anything
+    that cannot be loaded.
     """
     check_type("name", name, str | Path, "the name of a data set or a path. `audit data list` shows the names.")
     check_type("data_dir", data_dir, str | Path | None, "the path of a folder, or None for the usual one.")
@@ -78,7 +79,7 @@ def load_described(
 
 
 def _described(parsed: Name, data_dir: str | Path | None, split: int, trust: bool, memory: int) -> tuple[Graph, Provenance]:
-    """The graph of a parsed name. Raises ValueError, which may leave the name out."""
+    """The graph of a parsed name. Raises ValueError, whose message need not contain the name."""
     data, folder = parsed.data, data_folder(data_dir)
     options = {key: convert(key, text, data.options[key]) for key, text in parsed.options.items() if key in data.options}
     if data is PYG:
@@ -107,7 +108,7 @@ def _described(parsed: Name, data_dir: str | Path | None, split: int, trust: boo
 def prepare(raw: Raw, parsed: Name, split: int = 0, memory: int = MEMORY) -> tuple[Graph, Provenance]:
     """Turns the contents of the files into a graph, in the order of the published work: labels, split, classes, edges."""
     data, options = parsed.data, parsed.options
-    # the shape of an array in a file may claim more numbers than the file holds
+    # an array may have more entries than its file holds, so its size is checked again
     stored = raw.x.nnz if sp.issparse(raw.x) else raw.x.size
     room(8 * (stored + raw.y.size + raw.edges.size), memory, f"data {parsed.text!r}")
     shares = options.get("split") or (DataSet.split if data.split == "public" and raw.masks is None else data.split)
@@ -126,10 +127,10 @@ def prepare(raw: Raw, parsed: Name, split: int = 0, memory: int = MEMORY) -> tup
 
 
 def node_order(data: DataSet, nodes: int, split: int) -> NDArray[np.int64]:
-    """The order of the labelled nodes from which split number `split` is cut.
+    """The random order of the labelled nodes from which `divided` takes split number `split`.
 
-    Facebook100: torch.randperm after seeding with 12345, as in the code of ProGAP and GAP, so that split 0 of JohnsHopkins55 has
-    their 3314 / 435 / 665 nodes and their test set.
+    For Facebook100, the order is torch.randperm after seeding with 12345, as in the code of ProGAP and GAP. Split 0 of
+    JohnsHopkins55 then has their 3314 / 435 / 665 nodes and their test set.
     """
     if data.torch_seed is None:
         return stream(split, "split").permutation(nodes)
@@ -139,7 +140,9 @@ def node_order(data: DataSet, nodes: int, split: int) -> NDArray[np.int64]:
 
 
 def divided(raw: Raw, shares: str, order: NDArray[np.int64]) -> Masks:
-    """(train, val, test), each (nodes,) bool: the split in the file, or cut from `order`: val first, then test."""
+    """(train, val, test), each (nodes,) bool: the split in the file if `shares` is "public"; otherwise the first nodes of `order`
+    are for validation, the next ones for testing, and the rest for training. Raises ValueError for other shares.
+    """
     if shares == "public":
         if raw.masks is None:
             raise ValueError("split=public: the files contain no split. Give per cent instead, such as split=75/10/15.")
@@ -160,8 +163,8 @@ def divided(raw: Raw, shares: str, order: NDArray[np.int64]) -> Masks:
 def describe(graph: Graph, facts: Provenance | None = None) -> dict[str, Any]:
     """The facts of a graph as plain numbers and words, ready for JSON.
 
-    classes: the number of nodes of each class. homophily: share of the edges that join two nodes of one class. density: share of
-    the features that are not 0.
+    Keys: classes: the number of nodes of each class. homophily: the share of the edges that join two nodes of the same class.
+    density: the share of the features that are not 0. isolated: the number of nodes without an edge.
     """
     stored = graph.x.nnz if sp.issparse(graph.x) else int(np.count_nonzero(graph.x))
     parts = (graph.edges[:, at : at + BLOCK] for at in range(0, graph.edges.shape[1], BLOCK))

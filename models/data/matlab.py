@@ -1,4 +1,4 @@
-"""Matrices from Matlab files of level 5, read with bounds checks: scipy's reader crashes the interpreter on damaged files."""
+"""Reads matrices from Matlab files of level 5, with bounds checks, because scipy's reader crashes on damaged files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ DENSE = range(6, 16)  # double, single and the whole numbers
 
 
 def matrices(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
-    """The matrices of the file whose names are in `names`: a dense one as ndarray, a sparse one as csr_array of its transpose.
+    """The matrices of the file whose names are in `names`, by name. A dense matrix is an ndarray; for a sparse matrix the value
+    is its transpose, a csr_array.
 
     Format: MathWorks, MAT-File Format, level 5. Raises ValueError for any other file.
     """
@@ -40,7 +41,7 @@ def matrices(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def elements(content: bytes, order: str) -> Iterator[tuple[int, bytes]]:
-    """The data elements of `content`: type and body."""
+    """The type and the body of every data element of `content`. order: "<" or ">", the byte order."""
     at = 0
     while at + 8 <= len(content):
         kind, size = struct.unpack_from(order + "II", content, at)
@@ -55,7 +56,7 @@ def elements(content: bytes, order: str) -> Iterator[tuple[int, bytes]]:
 
 
 def matrix(body: bytes, order: str, names: tuple[str, ...]) -> tuple[str, Any]:
-    """Name and value of one matrix; the value is None if `names` lacks the name."""
+    """The name and the value of one matrix; the value is None if the name is not in `names`."""
     parts = elements(body, order)
     flags, shape, name = (next(parts) for _ in range(3))
     word = name[1].decode("ascii", "replace")

@@ -25,9 +25,9 @@ FACEBOOK_COLUMNS = ("status", "gender", "major", "minor", "housing", "year")
 def facebook100(path: Path, target: str = "year") -> Raw:
     """One university of Facebook100 (Traud, Mucha & Porter 2012), a Matlab file with A and local_info.
 
-    Prepared as by the authors of GAP and ProGAP: the target column is the label, the other five are one-hot features
-    with a column for every value that occurs in the file except 0, which means missing; the high school is dropped.
-    Raises ValueError for another target or a file without these two matrices.
+    The authors of GAP and ProGAP prepare the file in the same way: the target column is the label. The other five columns are
+    one-hot features, with a feature for every value that occurs in the file except 0, which means missing. The high school is
+    dropped. Raises ValueError for another target or a file without these two matrices.
     """
     if target not in FACEBOOK_COLUMNS:
         raise ValueError(f"target={target}: must be one of {', '.join(FACEBOOK_COLUMNS)}.")
@@ -49,7 +49,7 @@ def facebook100(path: Path, target: str = "year") -> Raw:
 
 
 class _Kind:
-    """Replaces a dtype while a pickle is read, because a damaged dtype makes numpy corrupt memory."""
+    """Stands in for a dtype while a pickle is read, because a damaged dtype makes numpy corrupt memory."""
 
     def __init__(self, code: str, *_: Any) -> None:
         self.code, self.order = code, "="
@@ -59,7 +59,7 @@ class _Kind:
 
 
 class _Array:
-    """Replaces an array until its parts are checked."""
+    """Stands in for an array while a pickle is read. `whole` checks its parts and makes the array."""
 
     state: Any = None
 
@@ -78,7 +78,7 @@ class _Array:
 
 
 class _Parts:
-    """Replaces a sparse matrix, because scipy does not check indices and would read out of bounds."""
+    """Stands in for a sparse matrix, because scipy does not check indices and would read out of bounds."""
 
     data: Any = None
     indices: Any = None
@@ -114,7 +114,7 @@ ADMITTED: dict[tuple[str, str], Any] = {
 
 
 class _Planetoid(pickle.Unpickler):
-    """Reads a pickle that contains only the replacements in ADMITTED, lists and dicts; any other name is an error."""
+    """Reads a pickle. Names in ADMITTED are replaced by their values; any other name raises UnpicklingError."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in ADMITTED:
@@ -137,9 +137,9 @@ def _unpickled(path: Path) -> Any:
 def planetoid(*paths: Path) -> Raw:
     """Cora, CiteSeer or PubMed (Yang, Cohen & Salakhutdinov 2016) from the files x, tx, allx, ty, ally, graph, test.index.
 
-    The public split: the rows of x are for training, the next 500 for validation, those in test.index for testing. Citations
-    count in both directions. A node that occurs only in the file of the graph gets features of 0 and class 0, as in every
-    published experiment.
+    The masks are the public split: the rows of x are for training, the next 500 nodes for validation, those in test.index for
+    testing. A citation is an undirected edge. A node that occurs only in the file `graph` gets features of 0 and class 0, as in
+    every published experiment. Raises ValueError for damaged files and for files that do not belong together.
     """
     x, tx, allx, ty, ally, graph = (_unpickled(p) for p in paths[:6])
     try:
@@ -177,7 +177,9 @@ def _lines(path: Path) -> NDArray[np.int64]:
 
 
 def musae_facebook(edges: Path, features: Path, target: Path) -> Raw:
-    """Facebook pages that like each other (Rozemberczki, Allen & Sarkar 2021). The label is the type of the page."""
+    """Facebook pages that like each other (Rozemberczki, Allen & Sarkar 2021). The label is the type of the page. Raises
+    ValueError for damaged files.
+    """
     links, pages = read_table(edges, ("id_1", "id_2")), read_table(target, ("id", "page_type"))
     kinds, y = np.unique(pages["page_type"].astype(str).to_numpy(dtype=str), return_inverse=True)
     nodes = len(pages)

@@ -1,4 +1,7 @@
-"""Readers of a user's own graph: .npz, .pt, a folder of tables, and any node-classification set of PyTorch Geometric."""
+"""Readers of a user's own graph (.npz, .pt or a folder of tables), and of the data sets of PyTorch Geometric.
+
+They raise ValueError, one line, for a file that they cannot read.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +29,11 @@ MASKS = ("train_mask", "val_mask", "test_mask")
 
 
 def npz(path: Path) -> Raw:
-    """A NumPy archive, read without unpickling anything.
+    """The graph in a NumPy archive, which is read without unpickling.
 
-    Either x (nodes, dim), y (nodes,), edge_index (2, arcs), and perhaps train_mask, val_mask, test_mask; or the parts of
-    two CSR matrices, adj_matrix.data|indices|indptr|shape and attr_matrix.…, or adj_data|… and attr_data|…, with labels.
+    The archive holds x (nodes, dim), y (nodes,), edge_index (2, arcs), and perhaps train_mask, val_mask, test_mask. Or it holds
+    labels and the parts of two CSR matrices: adj_matrix.data|indices|indptr|shape and attr_matrix.…, or adj_data|… and
+    attr_data|….
     """
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -54,7 +58,9 @@ def npz(path: Path) -> Raw:
 
 
 def csr_parts(arrays: Mapping[str, NDArray[Any]], stem: str, path: Path) -> sp.csr_array:
-    """A CSR matrix from its parts, checked, because scipy trusts indices that would make it read out of bounds."""
+    """A CSR matrix from its parts in `arrays`, whose names begin with `stem`. The parts are checked, because scipy would read out
+    of bounds for wrong indices.
+    """
     for style in (f"{stem}_matrix.", f"{stem}_"):
         parts = [arrays.get(style + part) for part in ("data", "indices", "indptr", "shape")]
         if all(p is not None for p in parts):
@@ -63,8 +69,8 @@ def csr_parts(arrays: Mapping[str, NDArray[Any]], stem: str, path: Path) -> sp.c
 
 
 def csr(data: Any, indices: Any, indptr: Any, shape: Any, what: str) -> sp.csr_array:
-    """A well-formed CSR matrix. Raises ValueError for faulty parts, also where scipy's own check finds nothing, as in an empty
-    matrix.
+    """A well-formed CSR matrix from its parts. Raises ValueError for faulty parts, also in an empty matrix, where scipy's own
+    check finds no fault. what: the name of the matrix in error messages.
     """
     data = np.asarray(data)
     indices, indptr = whole(indices, f"{what}: indices"), whole(indptr, f"{what}: indptr")
@@ -79,9 +85,9 @@ def csr(data: Any, indices: Any, indptr: Any, shape: Any, what: str) -> sp.csr_a
 
 
 def pt(path: Path) -> Raw:
-    """A file of torch.save: a PyG Data, or a dict of tensors, with x, y, edge_index and perhaps masks.
+    """The graph in a file of torch.save: a PyG Data, or a dict of tensors, with x, y, edge_index and perhaps masks.
 
-    Read with weights_only=True: nothing in the file is executed.
+    The file is read with weights_only=True, so no code in it runs.
     """
     import torch
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
@@ -98,7 +104,7 @@ def pt(path: Path) -> Raw:
 
 
 def from_pyg(data: Any, path: Any) -> Raw:
-    """The graph in a torch_geometric Data or in a mapping of tensors."""
+    """The graph in a torch_geometric Data or in a dict of tensors."""
     import torch
 
     if isinstance(data, tuple) and data:
@@ -116,7 +122,7 @@ def from_pyg(data: Any, path: Any) -> Raw:
 
 
 def as_array(value: torch.Tensor) -> NDArray[Any]:
-    """A dense NumPy array of a tensor of any layout; half precision becomes float32, which represents its values exactly."""
+    """A tensor of any layout as a dense NumPy array. Half precision becomes float32."""
     import torch
 
     dense = value if value.layout == torch.strided else value.to_dense()
@@ -126,7 +132,9 @@ def as_array(value: torch.Tensor) -> NDArray[Any]:
 
 
 def from_arrays(arrays: Mapping[str, NDArray[Any]], path: Any) -> Raw:
-    """x, y, edge_index and perhaps the three masks, as PyG names them."""
+    """The graph in named arrays: x, y, edge_index and perhaps train_mask, val_mask and test_mask. Of masks with several columns,
+    which are several splits, the first column is used.
+    """
     lacking = [k for k in ("x", "y", "edge_index") if k not in arrays]
     if lacking:
         raise ValueError(f"{path}: has no {listed(lacking)}; a graph needs x, y and edge_index.")
@@ -147,10 +155,10 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], path: Any) -> Raw:
 
 
 def folder(path: Path) -> Raw:
-    """edges.csv, whose first two columns are node ids, and nodes.csv or nodes.parquet.
+    """The graph in a folder with edges.csv, whose first two columns are node ids, and nodes.csv or nodes.parquet.
 
-    nodes: a column `label` (or y, class, target), perhaps `id` (else the row number) and `split` (train, val, test);
-    every other column is a feature and must hold numbers.
+    nodes has a column `label` (or y, class, target), perhaps a column `id` (otherwise the id is the row number), and perhaps a
+    column `split` (train, val, test). Every other column is a feature and must hold numbers.
     """
     found = [p for p in (path / "nodes.csv", path / "nodes.parquet") if p.is_file()]
     edges_file = path / "edges.csv"
@@ -179,7 +187,9 @@ def folder(path: Path) -> Raw:
 
 
 def numbers(links: pd.DataFrame, ids: pd.Series | None, nodes: int, path: Path) -> NDArray[np.int64]:
-    """(2, arcs) int64 row numbers for the first two columns of `links`, whose entries are ids of nodes."""
+    """(2, arcs) int64: the row numbers of the nodes whose ids the first two columns of `links` hold. ids: of all nodes, or None
+    if ids are row numbers.
+    """
     ends = [links.iloc[:, 0], links.iloc[:, 1]]
     if ids is None:
         return np.stack([whole(e.to_numpy(), f"{path}: column {e.name!r}") for e in ends])
@@ -199,7 +209,7 @@ def numbers(links: pd.DataFrame, ids: pd.Series | None, nodes: int, path: Path) 
 
 
 def codes(label: pd.Series) -> NDArray[np.int64]:
-    """(nodes,) int64: whole numbers as they are, words by their rank, -1 where the label is missing."""
+    """(nodes,) int64: whole numbers unchanged, words numbered in alphabetical order, -1 for a missing label."""
     missing = label.isna().to_numpy()
     if label.dtype.kind in "iufb":
         return whole(np.where(missing, -1, label.to_numpy()), "label")
@@ -210,7 +220,7 @@ def codes(label: pd.Series) -> NDArray[np.int64]:
 
 
 def named_split(split: pd.Series, path: Path) -> Masks:
-    """The masks from a column of the words train, val and test; a row whose entry is empty is in none of them."""
+    """The masks from a column that holds train, val, test, or nothing for a node in none of them."""
     strange = split[~(split.isin(["train", "val", "test"]) | split.isna())]
     if len(strange):
         raise ValueError(f"{path}: split {strange.iloc[0]!r}: must be train, val, test, or empty.")
@@ -219,7 +229,9 @@ def named_split(split: pd.Series, path: Path) -> Masks:
 
 
 def read_table(path: Path, columns: tuple[str, ...] = ()) -> pd.DataFrame:
-    """A CSV or parquet file with a header; ValueError if it cannot be read or lacks one of `columns`."""
+    """The table in a CSV or parquet file with a header. Raises ValueError if it cannot be read, repeats the name of a column, or
+    lacks one of `columns`.
+    """
     import pandas as pd
 
     try:
@@ -244,9 +256,9 @@ def read_table(path: Path, columns: tuple[str, ...] = ()) -> pd.DataFrame:
 
 
 def pyg(words: tuple[str, ...], root: Path, trust: bool = False) -> Raw:
-    """The first graph of a data set class of torch_geometric.datasets; words: the class, then perhaps its `name`.
+    """The first graph of a data set of torch_geometric.datasets. words: the class, then perhaps its argument `name`.
 
-    trust: whether to run the code in the data set's files, which are pickles. Raises ValueError if `trust` is False.
+    trust: whether the code in the data set's files, which are pickles, may run. Raises ValueError if `trust` is False.
     """
     import torch_geometric.datasets as sets
     from torch_geometric.data import Data

@@ -18,10 +18,10 @@ SCALED = "Features are scaled to [0, 1] by the least and greatest value of each 
 
 
 def alike(x: NDArray[np.float64], threshold: float) -> NDArray[np.int64]:
-    """(2, arcs) int64: joins every row to the rows that are nearly as similar to it as its most similar row.
+    """(2, arcs) int64: joins every row i to the rows that are nearly as similar to i as its most similar row.
 
-    x: (rows, columns). Similarity is 1 / (1 + Euclidean distance); j is joined to i when their similarity exceeds
-    `threshold` times the greatest similarity of i to another row (Agarwal, Lakkaraju & Zitnik 2021).
+    x: (rows, columns). Similarity is 1 / (1 + Euclidean distance). Row j is joined to i if their similarity exceeds `threshold`
+    times the greatest similarity of i to another row (Agarwal, Lakkaraju & Zitnik 2021).
     """
     from scipy.spatial import KDTree
 
@@ -59,7 +59,9 @@ def german(path: Path) -> Raw:
 
 
 def digits(k: int = 10) -> Raw:
-    """Scikit-learn's 1,797 images of handwritten digits, each joined to the k images nearest to it."""
+    """Scikit-learn's 1,797 images of handwritten digits, each joined to the k nearest other images. Raises ValueError for a k out
+    of range.
+    """
     from scipy.spatial import KDTree
     from sklearn.datasets import load_digits
 

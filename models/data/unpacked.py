@@ -1,4 +1,4 @@
-"""Computes how much memory a file of a data set will take, from its headers, before it is unpacked."""
+"""Estimates how much memory a file of a data set takes, before it is unpacked."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from ..errors import one_line
 
 MEMORY = 8 << 30  # bytes; the default of --memory
-CHUNK = 1 << 20  # bytes that are unpacked at a time
+CHUNK = 1 << 20  # how many bytes are unpacked at a time
 
 
 def fits(path: Path, memory: int = MEMORY) -> None:
-    """Raises ValueError for a file that unpacks to more than `memory` bytes, and for a table that holds NUL characters.
+    """Raises ValueError for a file that takes more than `memory` bytes unpacked, and for a CSV file that holds NUL characters.
 
-    A damaged file passes, because its reader reports the damage.
+    A damaged file raises nothing here, because its reader reports the damage.
     """
     try:
         size = UNPACKED.get(path.suffix.lower(), plain)(path, memory)
@@ -38,7 +38,7 @@ def plain(path: Path, memory: int) -> int:
 
 
 def zipped(path: Path, memory: int) -> int:
-    """The sum of the sizes in the headers, which no reader of zip files exceeds; the file's own size if it is no zip file."""
+    """Sums the sizes in the headers, which no reader of zip files exceeds. For a file that is no zip file, its own size."""
     if not zipfile.is_zipfile(path):
         return plain(path, memory)
     with zipfile.ZipFile(path) as archive:
@@ -46,7 +46,7 @@ def zipped(path: Path, memory: int) -> int:
 
 
 def matlab(path: Path, memory: int) -> int:
-    """Counts the bytes while unpacking, because Matlab's files do not state them; stops beyond `memory`."""
+    """Unpacks the file to count its bytes, because Matlab's files do not state their unpacked size. Stops beyond `memory`."""
     from .matlab import COMPRESSED, elements
 
     content, total = path.read_bytes(), 0
@@ -74,8 +74,8 @@ def parquet(path: Path, memory: int) -> int:
 
 
 def table(path: Path, memory: int) -> int:
-    """Counts eight bytes for each entry. Raises ValueError for NUL characters, because readers disagree about the rest of a line
-    after one.
+    """Counts eight bytes for each entry. Raises ValueError for a NUL character, because readers of CSV files disagree about the
+    rest of its line.
     """
     entries = 0
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""DPAR: private personalised PageRank rows, then DP-SGD on them."""
+"""DPAR: noisy personalised PageRank rows, then DP-SGD on lists of nodes that these rows choose."""
 
 from typing import TYPE_CHECKING
 

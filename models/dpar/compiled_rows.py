@@ -1,4 +1,4 @@
-"""DP-SGD on short lists of nodes in the compiled kernel, which computes everything between the two products with the features."""
+"""The compiled kernel for DP-SGD on short lists of nodes. It computes everything between the two products with the features."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def clipped(
     gram: Tensor,
     second: Tensor,
 ) -> tuple[Tensor, Tensor] | None:
-    """For each run the gradient with respect to the first layer's sums, (K, rows, hidden), and with respect to the second layer's
-    weights. None if there is no kernel.
+    """For each run, the clipped gradient with respect to `before`, (K, rows, hidden), and with respect to `second`. None if the
+    kernel cannot be used. The arguments are those of `list_gradients.clipped_rows`; kept: None without dropout.
 
     before: (K, rows, hidden). kept: the same, or None. alive, counted: (K, rows). index: (K, rows, entries) int64. labels: (K,
     rows) int64. weights: (K, rows, entries). gram: (K, rows, entries, entries). second: (K, hidden, classes). All except index

@@ -1,4 +1,4 @@
-"""DPAR: private PageRank lists choose the nodes whose predictions are averaged, and DP-SGD trains the network that predicts."""
+"""DPAR: noisy PageRank rows choose lists of nodes, and DP-SGD trains a network whose outputs are averaged over each list."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 from .recipe import DparRecipe
 
 WEIGHT_DECAY = 1e-4  # the value of the released code
-TOGETHER = 1 << 22  # approximate size in bytes of the hidden activations of all runs that are trained together
+TOGETHER = 1 << 22  # about how many bytes the hidden activations of all runs that train together take
 
 
 @dataclass(frozen=True)
 class Dpar(DparRecipe):
-    """The recipe, trained on many worlds at once."""
+    """`DparRecipe` with `fit`, which trains many worlds at once."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         rows = int((~(worlds.graph.val | worlds.graph.test)).sum())
@@ -37,7 +37,7 @@ class Dpar(DparRecipe):
         return Release.join([self._fit(part, device) for part in parts])
 
     def _fit(self, worlds: Worlds, device: str) -> Release:
-        """Trains some runs; in mode "paper" one run, because its rows differ from those of every other run."""
+        """Trains some runs; in mode "paper" a single run, because each run samples other rows."""
         graph, present, trained = worlds.graph, worlds.edge_present(), worlds.trained()
         drawn = [draw(self, graph, graph.edges[:, present[k]], trained[k], s) for k, s in enumerate(worlds.seeds)]
         expected = self.rate * len(drawn[0][0].nodes) if self.mode == "sound" else float(self.batch)
@@ -65,7 +65,7 @@ class Dpar(DparRecipe):
         return Release(arrays, worlds.watch, {"noise_std": self.noise_std, "sigma": self.sigma})
 
     def _batches(self, seeds: NDArray[np.uint64], rows: int) -> list[NDArray[np.bool_]]:
-        """For each step, (K, rows): which rows join."""
+        """For each step, (K, rows) bool: which rows are in the batch."""
         if self.mode == "sound":
             if not self.batch:
                 return [np.ones((len(seeds), rows), dtype=bool)] * self.steps
@@ -83,8 +83,8 @@ class Dpar(DparRecipe):
     def _answers(
         self, graph: Graph, edges: NDArray[np.int64], first: NDArray[np.float32], second: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """(nodes, classes) log-posteriors: each node's own prediction, smoothed over self loops and edges among val and test
-        nodes.
+        """(nodes, classes) log-posteriors: each node's own prediction, smoothed by PageRank over the edges among validation and
+        test nodes.
         """
         walk = among(edges, graph.val | graph.test, self.symmetric(graph))
         scores = smoothed(np.maximum(limited(graph.x) @ first, 0) @ second, walk, self.teleport, self.smoothing)

@@ -1,4 +1,4 @@
-"""DP-SGD on short lists of nodes. Each list is one example: the outputs of a two-layer perceptron on its nodes are averaged."""
+"""DP-SGD on short lists of nodes. Each list is one example, over whose nodes the outputs of a perceptron are averaged."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class How:
-    """The hyper-parameters. noise_std: std of the noise on the sum of the gradients, each clipped to `clip`. expected: the public
-    number by which the noisy sum is divided.
+    """The hyper-parameters. noise_std: std of the noise on the sum of the gradients, each clipped to norm `clip`. expected: the
+    public number by which the noisy sum is divided. hidden: the width of the hidden layer.
 
-    dropout, input_dropout: the shares of hidden units and of features dropped in every step. weight_decay: that of the first
-    layer.
+    dropout, input_dropout: the probabilities that a hidden unit and a feature are dropped. weight_decay: that of the first layer.
     """
 
     noise_std: float
@@ -46,7 +45,9 @@ class How:
 
 
 class Trainer:
-    """K runs with the same number of rows. Weights: (K, dim, hidden) and (K, hidden, classes), without biases."""
+    """Trains K runs with the same number of rows. `first`, (K, dim, hidden), and `second`, (K, hidden, classes), are the weights;
+    there are no biases. Raises ValueError for a label that is no class of the graph.
+    """
 
     def __init__(self, graph: Graph, lists: list[Lists], seeds: NDArray[np.uint64], how: How, device: str = "cpu") -> None:
         self.how, self.device, self.lists = how, device, lists
@@ -71,11 +72,13 @@ class Trainer:
 
     @cached_property
     def average(self) -> Operator:
-        """Row i of a run: the mean over the list of row i."""
+        """Computes, for every row of every run, the weighted mean over the row's list."""
         return Operator.of(sp.csr_array(sp.block_diag([_matrix(own) for own in self.lists], format="csr")), self.device)
 
     def step(self, batch: NDArray[np.bool_], noises: list[np.random.Generator]) -> Tensor:
-        """Takes one step on the noisy sum of clipped gradients, and returns this sum: (K, parameters)."""
+        """Takes one step on the noisy sum of clipped gradients, and returns this sum: (K, parameters). batch: (K, rows) bool.
+        noises: the generator of each run's noise.
+        """
         witness.sampled("steps", batch)
         sums = self.gradient(self._tensor(batch), self._dropped(), self.inputs.features(self.x))
         witness.clean("steps", *sums)
@@ -87,11 +90,13 @@ class Trainer:
         return torch.cat([g.flatten(1) for g in released], dim=1)
 
     def gradient(self, batch: Tensor, dropped: Tensor | None = None, x: Operator | Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """For each run, the sum over its batch of the gradients of single rows, each scaled to norm `clip` at most.
+        """For each run, the sum over its batch of the gradients of single rows, each scaled to norm `clip` at most: (K, dim,
+        hidden) and (K, hidden, classes). batch: (K, rows) float32. dropped: the factors of dropout on the hidden layer. x: the
+        features after dropout, or None.
 
-        The gradient of a row with respect to the first layer is a sum of outer products x_j (m_j q)' over its entries j, where q
-        is the gradient at the hidden layer and m_j the mask of ReLU and dropout. Its squared norm follows from the products x_j ·
-        x_l, so no row's gradient is built. x: the features after dropout, if any are dropped.
+        The gradient of a row with respect to the first layer is a sum of outer products x_j (m_j q)ᵀ over its entries j, where q
+        is the gradient at the hidden layer and m_j the mask of ReLU and dropout, times the weight of the entry. The squared norm
+        follows from the products x_j · x_l, so no row's gradient is built.
         """
         x = self.x if x is None else x
         gram = self.gram if x is self.x else self._gram(x)
@@ -102,7 +107,7 @@ class Trainer:
         return x.transpose(1, 2) @ into, second
 
     def _clipped(self, before: Tensor, batch: Tensor, dropped: Tensor | None, gram: Tensor) -> tuple[Tensor, Tensor]:
-        """The gradient of the first layer's sums `before`, (K, rows, hidden), and of the second layer's weights."""
+        """The clipped gradients of the first layer's output `before`, (K, rows, hidden), and of the second layer's weights."""
         lists = (self.index, self.y, self.weights, gram, self.second)
         found = compiled_rows.clipped(self.how.clip, before, dropped, self.alive[..., 0], batch, *lists)
         if found is not None:
@@ -123,13 +128,13 @@ class Trainer:
         return multiply(self.average.transpose, back * scale[..., None]) * passes, second
 
     def _gram(self, x: Operator | Tensor) -> Tensor:
-        """(K, rows, entries, entries): inner products of the features of all pairs in a row's list."""
+        """(K, rows, entries, entries): the inner products of the features of all pairs of nodes in a row's list."""
         if isinstance(x, Tensor):
             return dense_gram(x, self.index)
         return self.products.gram(x.matrix.values())
 
     def _dropped(self) -> Tensor | None:
-        """Inverted dropout on the hidden layer, each run from its own stream."""
+        """(K, rows, hidden) factors of dropout: 0, or 1 / (1 - share). None without dropout. Each run has its own stream."""
         share = self.how.dropout
         if not share:
             return None
@@ -142,7 +147,7 @@ class Trainer:
 
 
 def start(seeds: NDArray[np.uint64], dim: int, hidden: int, classes: int, device: str) -> tuple[Tensor, Tensor]:
-    """Glorot-uniform weights of both layers, each run's from its own stream."""
+    """Glorot-uniform weights of both layers, (K, dim, hidden) and (K, hidden, classes). Each run has its own streams."""
 
     def layer(name: str, inputs: int, outputs: int) -> Tensor:
         bound = (6 / (inputs + outputs)) ** 0.5
@@ -156,7 +161,7 @@ def _matrix(own: Lists) -> sp.csr_array:
     """(rows, rows): row i holds the weights of the list of row i."""
     rows, entries = own.index.shape
     starts = np.arange(0, rows * entries + 1, entries)
-    index = own.index.flatten()  # a copy, as the next line sorts in place
+    index = own.index.flatten()  # a copy, because sum_duplicates sorts in place
     matrix = sp.csr_array((own.weights.astype(np.float32).ravel(), index, starts), shape=(rows, rows))
     matrix.sum_duplicates()
     matrix.eliminate_zeros()

@@ -1,4 +1,4 @@
-"""The training rows of one DPAR run: the nodes that exist, those that get a PageRank list, and the noise on these lists."""
+"""Selects the training rows of one DPAR run: which nodes exist, which nodes get a PageRank list, and the noise on the lists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 def draw(
     model: DparRecipe, graph: Graph, edges: NDArray[np.int64], trained: NDArray[np.bool_], seed: np.uint64
 ) -> tuple[Lists, NDArray[np.float32], NDArray[np.int64]]:
-    """One run's training rows, the noisy PageRank rows (sources, nodes), and the ids of their sources."""
+    """One run's training rows; the noisy PageRank rows, (sources, nodes) float32; and the ids of their sources, (sources,), -1
+    for a missing source. edges: the edges of the run. trained: (nodes,) bool.
+    """
     pool, paper = np.flatnonzero(~(graph.val | graph.test)), model.mode == "paper"
     order = stream(seed, "nodes").permutation(pool.size)
     if paper:
@@ -43,7 +45,7 @@ def draw(
         adjacency = among(edges, present, model.symmetric(graph))
         vectors = page_rank(adjacency, nodes[chosen], model.teleport, model.threshold)[:, nodes].toarray().astype(np.float64)
         if not paper:
-            vectors[np.arange(chosen.size), chosen] = 0  # every source lists itself, which is public
+            vectors[np.arange(chosen.size), chosen] = 0  # it is public that every source lists itself
         listed, weight, rows = noisy_lists(model, vectors, seed)
         released[: chosen.size, nodes], ids[: chosen.size] = rows, nodes[chosen]
     if paper:
@@ -57,7 +59,10 @@ def draw(
 def placed(
     listed: NDArray[np.int64], weight: NDArray[np.float64], sources: NDArray[np.int64], rows: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Index and weights (rows, entries): the lists of the sources; every other row lists only its own node."""
+    """Index and weights, (rows, entries) each: a source has its list; every other row lists only its own node.
+
+    listed, weight: (sources, entries). sources: the rows of the sources.
+    """
     entries = listed.shape[1]
     index, weights = np.zeros((rows, entries), dtype=np.int64), np.zeros((rows, entries))
     index[:, 0], weights[:, 0] = np.arange(rows), 1.0
@@ -73,15 +78,15 @@ def seated(
     cap: int,
     share: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Index and weights (rows, entries), from the released lists and the nodes that exist, so that each node occurs in at most
-    `cap` rows.
+    """Index and weights, (rows, entries) each, in which every node occurs in at most `cap` rows.
 
-    A node occurs at most `cap` times, in this order: in its own list if it is a source, then in the lists in which its weight is
-    largest, and last in a row of its own. In its own list a source has weight `share`; the other nodes of the list divide the
-    rest in proportion to their weights. A row that names an absent node is empty and has no gradient. So the removal of a node
-    empties at most `cap` rows, changes no other row, and moves a sum of clipped gradients by at most cap * clip.
+    Lists keep a node in this order until it has occurred `cap` times: its own list if it is a source; the lists in which its
+    weight is largest; its own row if it is no source. In its own list a source has weight `share`, and the other nodes of the
+    list share the rest in proportion to their weights. A row that lists an absent node is empty and has no gradient. So the
+    removal of a node empties at most `cap` rows and changes no other row. It changes a sum of clipped gradients by at most cap *
+    clip in L2 norm.
 
-    listed, weight: (sources, picks), noisy. sources: places of the sources. alive: (rows,) bool.
+    listed, weight: (sources, picks), noisy. sources: the rows of the sources. alive: (rows,) bool.
     """
     own = sources[:, None]
     crowd = np.isin(listed, sources)
@@ -102,7 +107,7 @@ def seated(
 def noisy_lists(
     model: DparRecipe, vectors: NDArray[np.float64], seed: np.uint64
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """The places and weights (sources, picks) of each list, and the rows (sources, rows) as they are released."""
+    """The row numbers and the weights of each list, (sources, picks) each, and the released noisy rows, (sources, rows)."""
     rng, count = stream(seed, "rows"), min(model.picks, vectors.shape[1])
     if not model.row_noise:
         listed = largest(vectors, count)

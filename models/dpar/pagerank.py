@@ -1,4 +1,4 @@
-"""Approximate personalised PageRank of many sources at once, and its differentially private short lists (DPAR)."""
+"""Approximate personalised PageRank of many sources at once, and DPAR's private choice of the largest entries."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ def page_rank(
 ) -> sp.csr_array:
     """The PageRank vector of each source, without entries below the threshold: (sources, nodes) float32, sparse.
 
-    Minimises the l1-regularised form of Fountoulakis et al. 2019: on its support p - (1 - teleport) W p =
-    teleport e_s - threshold teleport d, with a self loop at every node, d the degrees and W = (I + A D^-1) / 2 the lazy walk.
-    Every iteration takes all residuals above their threshold, adds them to the solution and passes them to the neighbours. It
-    stops when no residual exceeds its threshold by more than the tolerance. The entries grow monotonically towards the minimum.
+    The PageRank vector p of each source s minimises the l1-regularised form of Fountoulakis et al. 2019. On its support,
+    p - (1 - teleport) W p = teleport e_s - threshold teleport d, where every node has a self loop, d are the degrees and W = (I +
+    A D^-1) / 2 is the lazy walk. Every iteration takes all residuals above their threshold, adds them to the solution and passes
+    them to the neighbours. The iteration stops when no residual exceeds its threshold by more than the tolerance, a share of the
+    threshold. The entries grow monotonically towards the minimum.
 
-    adjacency: (nodes, nodes), no self loops. An arc without its reverse counts in the degree of its sender but transports no
+    adjacency: (nodes, nodes), without self loops. An arc without its reverse counts in the degree of its sender but transports no
     weight, as in the released code of DPAR.
     """
     nodes = adjacency.shape[0]
@@ -62,7 +63,9 @@ def _push(
 
 
 def among(edges: NDArray[np.int64], present: NDArray[np.bool_], both_ways: bool) -> sp.csr_array:
-    """(nodes, nodes) float32 0/1: the edges with both ends present, row = sender. present: (nodes,) bool."""
+    """(nodes, nodes) float32 0/1: the edges between present nodes, row = sender, without self loops. present: (nodes,) bool.
+    both_ways: whether each edge counts in both directions.
+    """
     send, receive = edges[:, present[edges[0]] & present[edges[1]] & (edges[0] != edges[1])]
     if both_ways:
         send, receive = np.concatenate([send, receive]), np.concatenate([receive, send])
@@ -74,7 +77,7 @@ def among(edges: NDArray[np.int64], present: NDArray[np.bool_], both_ways: bool)
 def smoothed(scores: NDArray[np.float32], adjacency: sp.csr_array, teleport: float, steps: int) -> NDArray[np.float32]:
     """Personalised PageRank of predictions by power iteration: scores <- (1 - teleport) D^-1 A scores + teleport scores_0.
 
-    adjacency gets self loops, so a node without edges keeps its own scores. scores: (nodes, classes).
+    The walk has a self loop at every node, so a node without edges keeps its own scores. scores: (nodes, classes).
     """
     own, degree = scores, np.asarray(adjacency.sum(axis=1)).ravel()[:, None] + 1
     for _ in range(steps):
@@ -85,7 +88,8 @@ def smoothed(scores: NDArray[np.float32], adjacency: sp.csr_array, teleport: flo
 def gaussian_rows(vectors: NDArray[np.float64], clip: float, std: float, rng: np.random.Generator) -> NDArray[np.float64]:
     """DP-APPR-GM: every row scaled to L2 norm `clip` at most, plus Gaussian noise on every entry.
 
-    If one node is removed, the row of another may become any other non-negative row of that norm, at most sqrt(2) clip away.
+    The removal of a node may turn the row of another node into any non-negative row of norm at most `clip`. Two such rows differ
+    by at most sqrt(2) clip.
     """
     clipped = vectors * (clip / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), clip))
     witness.clean("rows", clipped[None])
@@ -95,7 +99,7 @@ def gaussian_rows(vectors: NDArray[np.float64], clip: float, std: float, rng: np
 
 
 def gumbel_scores(vectors: NDArray[np.float64], clip: float, epsilon: float, rng: np.random.Generator) -> NDArray[np.float64]:
-    """DP-APPR-EM: entries cut at `clip`, plus Gumbel noise of scale 2 clip / epsilon.
+    """DP-APPR-EM: entries of at most `clip`, plus Gumbel noise of scale 2 clip / epsilon.
 
     The k largest scores, in order, are k draws of the exponential mechanism without replacement. Each draw is
     epsilon-bounded-range (Durfee & Rogers 2019), because one score may rise by `clip` while another falls by `clip`.
@@ -111,10 +115,10 @@ def largest(scores: NDArray[np.float64], count: int) -> NDArray[np.int64]:
 
 
 def capped(index: NDArray[np.int64], weights: NDArray[np.float64], rows: NDArray[np.int64], cap: int) -> NDArray[np.float64]:
-    """The weights, with some set to 0 so that no node is in more than `cap` lists besides its own. Each node keeps its largest
-    weights.
+    """The weights, of which some are set to 0, so that no node is in more than `cap` lists besides its own. Each node keeps its
+    largest weights.
 
-    index, weights: (lists, entries). rows: (lists,) the node that each list belongs to.
+    index, weights: (lists, entries). rows: (lists,) the node to which each list belongs.
     """
     flat, size = index.ravel(), np.abs(weights).ravel()
     counted = (index != rows[:, None]).ravel() & (size > 0)
@@ -128,6 +132,6 @@ def capped(index: NDArray[np.int64], weights: NDArray[np.float64], rows: NDArray
 
 
 def column_normalised(index: NDArray[np.int64], weights: NDArray[np.float64], nodes: int) -> NDArray[np.float64]:
-    """Every entry divided by the L1 norm of its column over all lists."""
+    """Every weight divided by the sum of its node's absolute weights over all lists. index, weights: (rows, entries)."""
     norm = np.bincount(index.ravel(), weights=np.abs(weights).ravel(), minlength=nodes)[index]
     return np.where(norm > 0, weights / np.where(norm > 0, norm, 1), 0.0)

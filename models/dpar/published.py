@@ -1,9 +1,8 @@
-"""The epsilon that DPAR's code prints, formula by formula.
+"""The epsilon that DPAR's public code prints, formula by formula (Zhang et al., WWW 2024, arXiv 2210.04442).
 
-Zhang et al., WWW 2024 (arXiv 2210.04442), as its public code computes. The code prints two figures and never adds them: one for
-the private PageRank rows at delta = 2 q M delta, one for DP-SGD at delta = 1e-3. It multiplies both by the node sampling rate q,
-but sampling amplifies privacy by less than the factor q: see `closed_forms.amplified`. In the formulas, M is the number of rows,
-C the clipping norm, N the number of records and B the batch size.
+The code prints two figures and never adds them: one for the M noisy PageRank rows, at delta 2 q M times the delta of a row, and
+one for DP-SGD, at delta = 1e-3. It multiplies both by the node sampling rate q, although the true epsilon after sampling is
+larger: see `closed_forms.amplified`. In the formulas, C is the clipping norm, N the number of records and B the batch size.
 """
 
 from __future__ import annotations
@@ -16,17 +15,19 @@ from ...accounting.upper.libraries import sampled_gaussian_rdp
 
 
 def gaussian_row_epsilon(sigma: float, clip: float, delta: float) -> float:
-    """DP-APPR-GM, one row: the classical Gaussian bound sqrt(2 ln(1.25/delta)) C / sigma, used beyond epsilon = 1 too.
+    """DP-APPR-GM, one row: the classical Gaussian bound sqrt(2 ln(1.25/delta)) C / sigma. The code uses it for epsilon above 1
+    too, where it does not hold.
 
-    sigma is the noise std, as in the code. The code takes C for the sensitivity; the true sensitivity is sqrt(2) C.
+    sigma is the noise std, as in the code. The code takes C as the sensitivity; the true sensitivity is sqrt(2) C.
     """
     return math.sqrt(2 * math.log(1.25 / delta)) * clip / sigma  # scan: intended
 
 
 def exponential_row_epsilon(epsilon: float, picks: int, delta: float, values: float = -1.0) -> float:
-    """DP-APPR-EM, one row: `picks` one-shot picks, and the picked values with Laplace noise.
+    """DP-APPR-EM, one row: `picks` picks of `epsilon` each, and the picked values with Laplace noise.
 
-    values: the epsilon of the values. 0: they are not released. -1, the default of the code: they cost as much as the picks.
+    values: the epsilon of the values; 0 if they are not released. -1, the default of the code, means that they cost as much as
+    the picks.
     """
     advanced = picks * epsilon * math.expm1(epsilon) / (math.exp(epsilon) + 1) + epsilon * math.sqrt(
         2 * picks * math.log(1 / delta)
@@ -36,8 +37,8 @@ def exponential_row_epsilon(epsilon: float, picks: int, delta: float, values: fl
 
 
 def rows_epsilon(row: float, rows: int, delta: float) -> float:
-    """The epsilon that the code prints for all M = `rows` lists at 2 M delta, if each costs `row`: the solution e of e / (2
-    sqrt(M ln(exp(1) + e / (2 M delta)))) = row (Kairouz, Oh and Viswanath, corollary).
+    """The epsilon that the code computes for all M = `rows` rows at 2 M delta, if each costs `row` at delta. It is the solution e
+    of e / (2 sqrt(M ln(exp(1) + e / (2 M delta)))) = row (Kairouz, Oh and Viswanath, corollary).
 
     The result is a loose upper bound if `row` is below 0.9. For a larger `row` it is no upper bound.
     """
@@ -58,8 +59,8 @@ def page_rank_printed(row: float, rows: int, delta: float, rate: float) -> tuple
 
 
 def dp_sgd_unamplified(sigma: float, records: int, batch: int, epochs: int, rate: float, delta: float = 1e-3) -> float:
-    """The epsilon that the code multiplies by q: that of epochs * ceil(N/B) Poisson steps at delta / q, by RDP with an older
-    conversion.
+    """The epsilon that the code multiplies by q: that of epochs * ceil(N/B) Poisson-sampled steps at delta / q, by RDP with the
+    conversion epsilon = R(alpha) - ln(delta) / (alpha - 1).
     """
     steps = epochs * math.ceil(records / batch)
     orders = (*(1 + x / 10 for x in range(1, 100)), *(float(a) for a in range(12, 64)))

@@ -25,27 +25,31 @@ class DparRecipe:
 
     The pool is every node outside val and test. `sources` nodes of the pool, drawn independently of the data, get a noisy
     PageRank list of `picks` nodes; all others list only themselves. DP-SGD trains a two-layer perceptron without biases on the
-    lists. The prediction for a pool node reads its features alone. Val and test nodes are assumed to belong to the adversary, and
+    lists. The prediction for a pool node reads its features alone. The adversary is assumed to own the val and test nodes, and
     their predictions are smoothed over the edges among them.
 
     sigma: noise std of DP-SGD / sensitivity of one step. source_sigma: the noise of the lists divided by sigma, so that
     `with_noise` scales both. The noise of the lists is the Gaussian std / sensitivity of a row, or, for mechanism "gumbel", 1 /
     epsilon of one pick. values: with "gumbel", whether to release the entries of the picks too, at the same epsilon as the picks.
 
-    mode "sound": arcs count in both directions (unless both_ways is False). The rows of a source in neighbouring graphs differ by
-    at most sqrt(2) source_clip. A node is in at most `cap` rows, and a row that names an absent node is empty, so the sums of a
-    step differ by cap * clip (see `seated`). Rows join a batch independently with probability batch / train_nodes (every batch,
-    if batch is 0). Nodes are sampled independently; the ledger composes all mechanisms and then amplifies once. A source always
-    lists itself, which is public, so its own entry is neither clipped nor released.
+    mode "sound": arcs count in both directions, unless both_ways is False. The rows of a source in neighbouring graphs differ by
+    at most sqrt(2) source_clip in L2 norm. A node is in at most `cap` rows, and a row that lists an absent node is empty, so the
+    sums of a step differ by at most cap * clip (see `seated`). Each row joins a batch independently with probability batch /
+    train_nodes; if batch is 0, every row joins every batch. Nodes are sampled independently, with probability node_rate. The
+    ledger composes all mechanisms and then amplifies once. It is public that a source lists itself, so its own entry is neither
+    clipped nor released.
 
-    mode "paper", as in the released code: arcs as stored; sensitivities source_clip and clip; a node sample of fixed size;
-    batches are cut once and used in every epoch; the last one overlaps the one before. fixed_noise: the noise of DP-SGD comes
-    from a public seed. Dropout acts on the features too, and without noise the weights of the first layer decay by 1e-4.
+    mode "paper", as in the released code: arcs count as they are stored. The sensitivities are source_clip and clip. The node
+    sample has a fixed size. The rows are divided into batches once, for all epochs, and the last batch overlaps the one before.
+    Dropout acts on the features too. Without noise, the weights of the first layer decay by 1e-4. fixed_noise: whether the noise
+    of DP-SGD comes from a public seed.
 
     Releases posteriors, and if `keep` names them:
     rows: (K, sources, nodes) float32: noisy PageRank rows, or for "gumbel" the weights of the picks; 0 for nodes that cannot be
-        listed. With them, sources: (K, sources) int64, the node of each row, -1 for none.
+        listed. "rows" also releases sources: (K, sources) int64, the node of each row, -1 for none.
     gradients: (K, steps, parameters) float32: the noisy sums of clipped gradients, first layer first.
+
+    Raises ValueError for fields out of range.
     """
 
     sigma: float = 0.0
@@ -102,17 +106,17 @@ class DparRecipe:
 
     @property
     def inclusion_chance(self) -> float | None:
-        """The chance that a row joins a batch."""
+        """The probability that a row joins a batch, in mode "sound"."""
         return self.rate
 
     @property
     def gaussian_rows(self) -> int:
-        """Number of PageRank rows that are released with Gaussian noise."""
+        """The number of PageRank rows that are released with Gaussian noise."""
         return self.sources if self.mechanism == "gaussian" else 0
 
     @property
     def declines(self) -> Mapping[str, str]:
-        """Capabilities that the recipe's attributes suggest but that it lacks, each with the reason."""
+        """The capabilities that the recipe's attributes suggest but that the recipe lacks, each with the reason."""
         if self.mode == "paper":
             reason = "its node sample has a fixed size: when a node leaves, another takes its place"
             return dict.fromkeys(("ClippedGradients", "NoisyRows", "RepeatsWithoutNode"), reason)
@@ -139,12 +143,12 @@ class DparRecipe:
 
     @property
     def rate(self) -> float:
-        """Chance of a row to join a batch, in mode "sound"."""
+        """The probability that a row joins a batch, in mode "sound"."""
         return self.batch / self.train_nodes if self.batch else 1.0
 
     @property
     def steps(self) -> int:
-        """Steps of mode "sound"; those of mode "paper" follow from the size of the sample."""
+        """The number of steps in mode "sound". In mode "paper" the number of steps depends on the size of the node sample."""
         return self.epochs * (self.train_nodes // self.batch if self.batch else 1)
 
     @property
@@ -160,19 +164,20 @@ class DparRecipe:
 
     @property
     def ledger(self) -> DpEvent:
-        """A node comes or goes with its features, label and edges.
+        """Charges for adding or removing a node with its features, label and edges.
 
-        mode "paper": what the mechanisms of the code cost, which differs from what the code prints. A node may be in all lists.
-        Each row is visited once in every epoch, and some rows of the last batch twice. The sample has a fixed size, so when a
-        node leaves, another takes its place. The other node changes as many rows again, but does not move a clipped PageRank row
-        farther. So sampling does not amplify privacy.
+        mode "paper": the true cost of the mechanisms of the code, which differs from the epsilon that the code prints. A node may
+        be in all lists. Each epoch visits every row once, and some rows of the last batch twice. The sample has a fixed size, so
+        when a node leaves, another node takes its place. The other node changes as many rows again, but the distance between two
+        clipped PageRank rows does not grow. The adversary is assumed to know which nodes were sampled (see `public`), so sampling
+        does not amplify privacy.
         """
         from ...accounting import events
 
         if self.mode == "sound":
             lists = self._lists_event(self.row_noise)
             training = events.dp_sgd(self.sigma, self.rate, self.steps)
-            # each further row is charged as if it moved by two clipping norms
+            # the gradient of each further row is charged as if it changed by two clipping norms
             if self.sources and self.cap > 1 and self.rate < 1:
                 training = events.dp_sgd_capped(self.sigma * self.cap / (2 * self.cap - 1), self.rate, self.cap - 1, self.steps)
             return events.on_sampled_nodes(self.node_rate, lists, training)
@@ -195,16 +200,17 @@ class DparRecipe:
         return replace(self, sigma=float(sigma))
 
     def printed(self, delta: float) -> float | None:
-        """The sum of the two figures that the code prints. delta is divided in the ratio of its constants (2 q M 1e-4 and 1e-3).
+        """The sum of the two figures that the code prints. delta is divided between them in the ratio of the code's constants (2
+        q M 1e-4 and 1e-3).
 
-        Needs train_nodes. None in mode "sound", without noise and without train_nodes.
+        None in mode "sound", without noise, and without train_nodes. Raises ValueError if the sample is smaller than a batch.
         """
         if self.mode == "sound" or not self.sigma or not self.train_nodes:
             return None
         return sum(epsilon for epsilon, _ in self.printed_parts(delta))
 
     def coded_epsilon(self, delta: float) -> float | None:
-        """The same as `printed`: the paper prints what its code computes."""
+        """The same as `printed`, because the paper prints the epsilon that its code computes."""
         return self.printed(delta)
 
     def printed_parts(self, delta: float) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -225,7 +231,7 @@ class DparRecipe:
         return code.page_rank_printed(row, self.sources, 1e-4 * share, rate), (training, 1e-3 * share)
 
     def footprint(self, graph: Graph) -> int:
-        """Counts the hidden activations of all entries, the weights with their gradients and noise, and the released arrays."""
+        """Bytes of the hidden activations of all entries, the weights with their gradients and noise, and the released arrays."""
         rows = graph.nodes
         steps = self.steps if self.mode == "sound" else self.epochs * (rows // self.batch + 1)
         weights = (graph.dim + graph.classes) * self.hidden
@@ -234,5 +240,5 @@ class DparRecipe:
         return int(4 * (rows * self.hidden * (6 + 3 * self.picks) + 8 * weights + kept) + features)
 
     def symmetric(self, graph: Graph) -> bool:
-        """Whether PageRank walks every arc both ways."""
+        """Whether PageRank uses every arc in both directions."""
         return not graph.directed or (self.mode == "sound" and self.both_ways)

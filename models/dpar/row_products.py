@@ -1,4 +1,4 @@
-"""Inner products between the features of the nodes in each row's list, from which DP-SGD reads the norms of gradients."""
+"""Inner products between the features of the nodes in each row's list, from which DP-SGD computes the norms of gradients."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """For each inner product of sparse features, the stored values that it multiplies, so that dropout needs no new sparse
-    product.
+    """Which stored values of sparse features enter each inner product, so that dropout, which changes only these values, needs no
+    new sparse product.
 
-    shape: (K, rows, entries, entries). cells: (m,) int64 places in an array of this shape. left, right: (m,) int64 among the
-    stored values of all runs. Each pair of entries is listed once, with the first entry not after the second.
+    shape: (K, rows, entries, entries). cells: (m,) int64, flat indices into an array of this shape. left, right: (m,) int64, the
+    indices of the two factors among the stored values of all runs. Of two symmetric inner products only one is listed.
     """
 
     shape: tuple[int, ...]
@@ -32,7 +32,7 @@ class Products:
 
     @staticmethod
     def of(x: Operator, lists: list[Lists], device: str) -> Products:
-        """x: the features of every run's nodes, block-diagonal."""
+        """x: the features of every run's nodes, block-diagonal. lists: one for each run."""
         rows, entries = lists[0].index.shape
         starts, columns = x.matrix.crow_indices().cpu().numpy(), x.matrix.col_indices().cpu().numpy()
         places = sp.csr_array((np.arange(1, len(columns) + 1), columns, starts), shape=tuple(x.matrix.shape))
@@ -51,14 +51,14 @@ class Products:
         return Products((len(lists), rows, entries, entries), *found)
 
     def gram(self, values: Tensor) -> Tensor:
-        """(K, rows, entries, entries) float32 of these stored values."""
+        """The inner products, (K, rows, entries, entries) float32. values: the stored values of the features."""
         half = torch.zeros(self.shape, device=values.device)
         half.view(-1).index_add_(0, self.cells, values[self.left] * values[self.right])
         return half + half.triu(1).transpose(2, 3)
 
 
 def dense_gram(x: Tensor, index: Tensor) -> Tensor:
-    """(K, rows, entries, entries) of dense features (K, rows, dim). index: (K, rows, entries) int64."""
+    """The inner products of dense features (K, rows, dim): (K, rows, entries, entries). index: (K, rows, entries) int64."""
     runs, rows, entries = index.shape
     listed = [x[k][index[k].reshape(-1)].view(rows, entries, -1) for k in range(runs)]
     return torch.stack([near @ near.transpose(1, 2) for near in listed])
@@ -69,7 +69,7 @@ class Lists:
     """The examples of one run. Row i has the label of node nodes[i] and averages over nodes[index[i]].
 
     nodes: (rows,) int64 ids. alive: (rows,) bool; an absent node sends nothing and its row does not count.
-    index: (rows, entries) int64, places in `nodes`. weights: (rows, entries) float64, 0 for what is not listed.
+    index: (rows, entries) int64, positions in `nodes`. weights: (rows, entries) float64, 0 for an unused entry.
     """
 
     nodes: NDArray[np.int64]

@@ -25,7 +25,7 @@ class Adam:
         self._in_one_pass = flat.device.type == "cpu" and flat.is_contiguous() and compiled.used()
 
     def step(self, gradient: Tensor, share: float = 1.0) -> None:
-        """One step along `share` times the gradient."""
+        """One step with `share` times the gradient, which has the size of `flat`."""
         self.steps += 1
         rate, below = self.learning_rate / (1 - 0.9**self.steps), 1 / math.sqrt(1 - 0.999**self.steps)
         if self._in_one_pass:

@@ -1,4 +1,4 @@
-"""Turns a network and its nodes into a program for the compiled kernel, which trains one run after the other."""
+"""Turns a network and its training rows into operations for the compiled kernel, which trains one run after the other."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from .network import Network, Rows, Weights
 
 LINEAR, FEATURES, TAKE, SELU, UNIT, GROUP, NORM, KEEP = range(8)  # as in kernels/mlp.py
-LINE = 16  # numbers in a cache line; each part of a buffer begins at a multiple of this
-WIDEST = 256  # largest number of units; for wider layers a GEMM library is faster
+LINE = 16  # float32 numbers in a cache line; each part of a buffer begins at a multiple of LINE
+WIDEST = 256  # largest number of inputs of a layer; for wider layers a GEMM library is faster
 
 
 @dataclass
 class Step:
-    """One operation of the kernel. layer: the index of the layer whose parameters it uses. start, to: the first
-    row of the block that it reads, and the first that it writes.
+    """One operation of the kernel. inputs, outputs: numbers of units. layer: the index of the layer whose parameters the
+    operation uses. start, to: the first row of the block that it reads, and the first row that it writes.
 
-    branch: the branch whose input it reads, if it reads no row of the block; else -1.
+    branch: the branch whose input the operation reads, or -1 if it reads rows of the block.
     """
 
     kind: int
@@ -52,7 +52,7 @@ class Step:
 @dataclass
 class Plan:
     """The segments that kernels/mlp.py expects; all but the last end with a KEEP. again: for each segment, how many steps the
-    backward pass repeats. rows: how many rows a block needs.
+    backward pass computes again. rows: how many rows a block needs.
     """
 
     segments: list[list[Step]] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Plan:
 
 
 def expressible(network: Network, *parts: Rows | None) -> bool:
-    """Whether a compiled kernel exists that supports all layers, and features stored as those of these nodes are."""
+    """Whether the compiled kernel can be used, for all layers of this network and all inputs of these rows."""
     layers = (Linear, Selu, BatchNorm, GroupNorm, UnitLength, UnitLinear)
     return (
         all(isinstance(layer, layers) for layer in network.layers)
@@ -74,8 +74,8 @@ def expressible(network: Network, *parts: Rows | None) -> bool:
 
 
 def _readable(rows: Rows) -> bool:
-    """Whether the kernel reads these inputs. It leaves wide dense features to a GEMM library, and features in a file, in a graph
-    or on an accelerator to torch.
+    """Whether the kernel reads these inputs. It does not read wide dense features, for which a GEMM library is faster, features
+    in a mapped file, rows of which only some are counted, and rows on an accelerator.
     """
     shared = [x for x in rows.inputs if isinstance(x, Shared)]
     own = [x for x in rows.inputs if not isinstance(x, Shared)]
@@ -84,8 +84,8 @@ def _readable(rows: Rows) -> bool:
 
 
 def planned(network: Network, inputs: Sequence[Any], drawn: bool = False) -> Plan:
-    """Cuts branches and trunk at the batch norms, and assigns rows of a block to every output. drawn: nodes are drawn for every
-    pass.
+    """Cuts branches and trunk at the batch norms, and assigns rows of a block to every output. drawn: whether every pass draws
+    its own nodes.
     """
     plan, layer, tails, widths = Plan(), 0, [], []
     for number, (branch, x) in enumerate(zip(network.branches, inputs, strict=True)):
@@ -122,8 +122,8 @@ def planned(network: Network, inputs: Sequence[Any], drawn: bool = False) -> Pla
 
 
 def _cut(layers: Sequence[Any], layer: int, units: int, rows: int = 0) -> list[list[Step]]:
-    """The steps of consecutive layers, with a new list after every batch norm. rows: the rows that a batch norm has to keep if it
-    is the first layer.
+    """The steps of consecutive layers, with a new list after every batch norm. rows: how many rows a batch norm stores if it is
+    the first layer.
     """
     lists: list[list[Step]] = [[]]
     for i, what in enumerate(layers, layer):
@@ -158,8 +158,8 @@ def _chain(plan: Plan, steps: list[Step], free: int) -> int:
 
 
 def _again(steps: list[Step]) -> int:
-    """How many steps the backward pass repeats: all steps up to the last one whose output it reads. A stored output at the end is
-    loaded, not recomputed.
+    """How many steps the backward pass computes again: all steps up to the last one whose output it reads. The output before a
+    KEEP is loaded and not computed again. 0 for the last segment.
     """
     if steps[-1].kind != KEEP:
         return 0
@@ -176,7 +176,9 @@ class Pass:
     """Forward and backward passes of one run over some nodes. Keeps references to all memory that the kernel uses."""
 
     def __init__(self, network: Network, weights: Weights, gradients: Weights, rows: Rows, drawn: bool = False) -> None:
-        """weights, gradients: of one run. drawn: nodes are drawn for every pass. Raises ValueError for a label of no class."""
+        """weights, gradients: of one run. drawn: whether every pass draws its own nodes. Raises ValueError for a label that is no
+        class of the network.
+        """
         from ..kernels import mlp
 
         strange = rows.labels[(rows.labels < 0) | (rows.labels >= network.classes)]
@@ -216,16 +218,18 @@ class Pass:
         self._kernel.gradient(self._net, self._nodes, np.float32(0))
 
     def clipped_gradient(self, drawn: NDArray[np.int32], clip: float) -> None:
-        """Writes the sum of the gradients of the drawn rows, each scaled to norm `clip` at most, into `gradients`."""
+        """Writes the sum of the gradients of single rows into `gradients`, each scaled to norm `clip` at most. drawn: the numbers
+        of the rows.
+        """
         self._kernel.gradient(self._net, drawn, np.float32(clip))
 
     def hits(self) -> int:
-        """How many nodes are classified correctly, with the running moments of the batch norms."""
+        """How many rows are classified correctly, with the running moments of the batch norms."""
         return int(self._kernel.hits(self._net, self._nodes))
 
 
 class _Memory:
-    """The offsets of the numbers, inputs and sums of a network's operations."""
+    """Lays out the inputs, tables and moments of a network's operations in buffers, and gives every operation its offsets."""
 
     def __init__(self, weights: Weights, rows: Rows, drawn: bool, block: int) -> None:
         self._weights, self._rows, self._drawn, self._block = weights, rows, drawn, block
@@ -272,14 +276,14 @@ class _Memory:
 
 
 class _Buffer:
-    """Flat arrays in one buffer, each at an offset that is a multiple of `line`."""
+    """Joins arrays into one flat buffer, each at an offset that is a multiple of `line`."""
 
     def __init__(self, line: int) -> None:
         self._line, self._size = line, 0
         self._parts: list[tuple[int, NDArray[np.float32]]] = []
 
     def put(self, part: NDArray[np.float32]) -> int:
-        """The offset of the part."""
+        """Adds a part, and returns its offset."""
         at = self._size
         self._parts.append((at, part))
         self._size += -(-part.size // self._line) * self._line
@@ -293,12 +297,12 @@ class _Buffer:
 
 
 def by_unit(x: Shared | Tensor) -> Tensor:
-    """Dense features of all runs, or the input of the only run: (units, nodes)."""
+    """(units, nodes): dense features that all runs share, or the input of a single run."""
     return x.dense.t() if isinstance(x, Shared) else x[0]
 
 
 def blocked(x: Tensor, block: int) -> NDArray[np.float32]:
-    """(units, nodes) -> (blocks, units, block), filled up with zeros."""
+    """(units, nodes) -> (blocks, units, block), padded with zeros."""
     blocks = -(-x.shape[1] // block)
     filled = torch.nn.functional.pad(x, (0, blocks * block - x.shape[1]))
     found: NDArray[np.float32] = filled.view(len(x), blocks, block).transpose(0, 1).contiguous().numpy()

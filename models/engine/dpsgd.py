@@ -1,4 +1,4 @@
-"""DP-SGD for K networks at once: Poisson batches, clipping without building per-node gradients, one noise stream for each run."""
+"""DP-SGD for K networks at once. Gradients are clipped without building per-node gradients; each run has its own noise stream."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 class Private:
     """How a private training samples, clips and adds noise.
 
-    sigma: noise std / clip, on the sum of the clipped gradients. rate: the probability that a node joins a batch. batch: the
-    public, expected batch size, by which the noisy sum is divided. epochs x steps batches are drawn.
+    sigma: std of the noise on the sum of the clipped gradients / clip. rate: the probability that a node joins a batch. batch:
+    the public, expected batch size, by which the noisy sum is divided. epochs, steps: the training has `epochs` epochs of `steps`
+    batches.
     """
 
     sigma: float
@@ -40,7 +41,7 @@ class Private:
     steps: int
     clip: float = 1.0
     learning_rate: float = 0.01
-    fixed: bool = False  # draws batches of exactly `batch` nodes in each step, instead of Poisson batches
+    fixed: bool = False  # whether every batch has exactly `batch` nodes, instead of a Poisson sample
 
 
 def train_privately(
@@ -54,11 +55,12 @@ def train_privately(
     how: Private,
     check: Rows | None = None,
 ) -> Weights:
-    """DP-Adam on each run's own Poisson batches. Returns the weights of the last epoch, or with `check` those of the best epoch.
+    """DP-Adam on each run's own batches. Returns the weights of the last epoch, or, with `check`, those of the epoch with the
+    highest accuracy on these rows.
 
-    rows: the training rows. nodes: (n,) their ids among the `population` nodes of the graph. Each node's coins have a fixed
-    position in the stream of batches, so two neighbouring worlds draw the same coins for the nodes that both have. purpose: the
-    name of the random streams.
+    rows: the training rows. nodes: (n,) their ids among the `population` nodes of the graph. In every step the run draws one
+    uniform number for each id, so two neighbouring worlds sample the nodes that both have in the same way. purpose: the name of
+    the random streams.
     """
     draws = [stream(seed, "batch", purpose) for seed in seeds]
     noises = [stream(seed, "gradient", purpose) for seed in seeds]
@@ -100,7 +102,7 @@ def _alone(
     how: Private,
     check: Rows | None,
 ) -> Weights:
-    """Trains one run as `train_privately` does, by the compiled kernel. batches: the row numbers of each batch."""
+    """Trains one run as `train_privately` does, with the compiled kernel. batches: the row numbers of each batch."""
     weights, gradients = Weights(parts), Weights(parts)
     on_rows = compiled_mlp.Pass(network, weights, gradients, rows, drawn=True)
     on_check = compiled_mlp.Pass(network, weights, gradients, check) if check is not None else None
@@ -125,19 +127,19 @@ def sampled(
         for own, rows in zip(joined, drawn, strict=True):
             own[rows] = True
         witness.sampled(purpose, joined)
-        return [own.nonzero()[0].astype(np.int32) for own in joined]  # a witness (random/witness.py) may replace the sample
+        return [own.nonzero()[0].astype(np.int32) for own in joined]  # the witness may have replaced the sample
     return drawn
 
 
 def _fixed(draw: np.random.Generator, places: NDArray[np.int32], batch: int) -> NDArray[np.int32]:
-    """The rows with the `batch` lowest coins, or all rows if there are no more than `batch`."""
+    """The rows with the `batch` lowest random numbers, or all rows if there are no more than `batch`."""
     there = places >= 0
     coins = draw.random(places.size)[there]
     return places[there] if coins.size <= batch else places[there][coins <= np.partition(coins, batch - 1)[batch - 1]]
 
 
 def make_noisy(gradients: Weights, noises: Sequence[np.random.Generator], purpose: str, how: Private) -> None:
-    """Adds the noise of one step, if there is any, and reports the sums before and after it to the witness."""
+    """Adds the noise of one step, if sigma is not 0, and reports the sums before and after the noise to the witness."""
     if not how.sigma:
         return
     summed = [a for layer in gradients.trained for a in layer]
@@ -149,10 +151,11 @@ def make_noisy(gradients: Weights, noises: Sequence[np.random.Generator], purpos
 def private_gradient(
     network: Network, weights: Weights, inputs: Sequence[Any], target: Tensor, real: Tensor, clip: float, into: Weights
 ) -> None:
-    """Writes the sum over each run's batch of the per-node gradients of the cross-entropy, each scaled to norm `clip` at most.
+    """Writes into `into`, for each run, the sum over its batch of the per-node gradients of the cross-entropy, each scaled to
+    norm `clip` at most.
 
     inputs: (runs, units, batch) each. target: (runs, classes, batch) one-hot. real: (runs, batch), 0 for the padding of a batch.
-    The norm of a node's gradient follows from the inputs of its layers and the gradients of their outputs (Goodfellow 2015).
+    The norm of a node's gradient follows from the inputs of the layers and the gradients of their outputs (Goodfellow 2015).
     Scaling the gradients of the outputs scales the node's gradient, so one backward pass is enough.
     """
     logits, tape = network.forward(weights.numbers, inputs, training=True)
@@ -165,7 +168,7 @@ def private_gradient(
 
 
 def add_noise(gradients: Weights, random: Sequence[np.random.Generator], std: float) -> None:
-    """Adds Gaussian noise to every trained number, drawn for one run after the other."""
+    """Adds Gaussian noise to every trained number. Each run draws its noise from its own generator."""
     size = gradients.flat.numel() // len(random)
     drawn = [torch.from_numpy(r.standard_normal(size, dtype=np.float32)) for r in random]
     if len(drawn) == 1:  # with one run, the order of the numbers is the order of the draws
@@ -180,7 +183,9 @@ def add_noise(gradients: Weights, random: Sequence[np.random.Generator], std: fl
 
 
 def gather(inputs: Sequence[Any], index: Tensor) -> list[Any]:
-    """The inputs of each run's own batch. index: (runs, batch) -> (runs, units, batch) each."""
+    """The inputs of each run's own batch. index: (runs, batch) row numbers. Returns (runs, units, batch) or `Drawn` for each
+    input.
+    """
     return [x.gather(index) if isinstance(x, Shared) else x.gather(2, _wide(index, x)) for x in inputs]
 
 
@@ -189,7 +194,7 @@ def _wide(index: Tensor, x: Tensor) -> Tensor:
 
 
 def _padded(drawn: list[NDArray[np.int32]], device: torch.device) -> tuple[Tensor, Tensor]:
-    """The row numbers of each run, (runs, batch), padded with 0; and a mask of this shape, 1 for a row and 0 for padding."""
+    """The row numbers of each run, (runs, batch) int64, padded with 0; and a float32 mask of this shape, 0 for padding."""
     sizes = np.array([rows.size for rows in drawn])
     real = np.arange(max(1, sizes.max())) < sizes[:, None]
     index = np.zeros(real.shape, dtype=np.int64)

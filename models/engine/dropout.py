@@ -1,4 +1,4 @@
-"""Dropout for K runs at once. Every run draws its masks from its own stream, so they do not depend on the other runs."""
+"""Dropout for K runs at once. Every run draws its masks from its own stream, independently of the other runs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ..sparse.block_diagonal import Operator
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# For each share a table. Its row b is a mask for eight units, one for each bit of the byte b: 0 for a dropped unit, else the
-# scale of a kept unit.
+# For each share a table with a row for every byte b. The row holds the factors of eight units, one for each bit of b: 0 for a
+# dropped unit, 1 / (1 - share) for a kept one.
 BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
 TABLES = {share: BITS * np.float32(1 / (1 - share)) for share in (0.25, 0.5, 0.75)}
 
 
 @dataclass(eq=False)
 class Dropout:
-    """Sets a share of the units of one layer to zero and scales the others up. Each call draws a new mask.
+    """Sets each unit of one layer to zero with probability `share`, and divides the others by 1 - share.
 
-    The next call overwrites the mask. rows: how many nodes each run has; padding stays zero.
+    Each call draws a new mask, which overwrites the last one. rows: how many nodes each run has; padding stays zero.
     """
 
     share: float
@@ -39,14 +39,14 @@ class Dropout:
         return Dropout(share, rows, [stream(seed, purpose) for seed in seeds], device)
 
     def relu(self, x: Tensor) -> Tensor:
-        """x: (K, size, units), rectified and then dropped, in place."""
+        """ReLU and then dropout, in place. x: (K, size, units)."""
         if not self.share:
             return torch.relu_(x)
         y: Tensor = ReluTimes.apply(x, self.mask(x.shape), 1 / (1 - self.share))
         return y
 
     def features(self, x: Operator | Tensor) -> Operator | Tensor:
-        """Drops some features. For sparse features, only stored entries are dropped, because the others are 0."""
+        """Dropout of features: (K, size, dim), or a block-diagonal matrix, of which only the stored entries need factors."""
         if not self.share:
             return x
         if isinstance(x, Tensor):
@@ -57,7 +57,7 @@ class Dropout:
         return x.scaled(torch.from_numpy(np.concatenate(factors)).to(self.device))
 
     def mask(self, shape: tuple[int, ...]) -> Tensor:
-        """(K, size, units) float32: zero, or one over the share that is kept."""
+        """(K, size, units) float32: zero with probability `share`, else 1 / (1 - share)."""
         if self.buffer is None:
             # the buffer is kept for the next call, because allocating memory takes three times as long as the draw
             self.buffer = np.zeros(shape, dtype=np.float32)
@@ -86,8 +86,8 @@ def eights(random: np.random.Generator, count: int) -> NDArray[np.uint8]:
 
 
 class ReluTimes(torch.autograd.Function):
-    """relu(x) * mask, written over x. Entries of the mask are 0 or `factor`. Only kept units are above zero afterwards, so the
-    backward pass does not need the mask.
+    """relu(x) * mask, written over x. Entries of the mask are 0 or `factor`. The backward pass does not need the mask: a unit
+    passes its gradient on if and only if the result is above zero.
     """
 
     @staticmethod

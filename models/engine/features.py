@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from ..graph.graph import Features
 
-BLOCK = 1 << 18  # how many numbers of mapped features are read at a time: 1 MiB stays in the cache until it has been multiplied
-LARGEST = 1e9  # squares of much larger features overflow, and the NaN of one node would reach its neighbours and all weights
+BLOCK = 1 << 18  # how many numbers of mapped features are read at a time: 1 MiB, which fits the cache
+LARGEST = 1e9  # squares of much larger features overflow, and one node's NaN would reach its neighbours and all weights
 
 
 def limited(x: Any) -> Any:
@@ -31,9 +31,9 @@ def limited(x: Any) -> Any:
 
 
 class Shared:
-    """Some rows of a graph's features, dense or sparse, to be multiplied with many weight matrices.
+    """Some rows of a graph's features, dense or sparse, for products with many weight matrices.
 
-    Dense features that are mapped from a file may be larger than the memory: their rows are read again for every product.
+    Dense features may be mapped from a file that is larger than the memory. Their rows are read again for every product.
     """
 
     def __init__(self, x: Any, rows: NDArray[np.int64], device: str = "cpu") -> None:
@@ -64,12 +64,12 @@ class Shared:
 
     @cached_property
     def bags(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """The columns of every row, where each row begins, and the entries unless all are one."""
+        """The columns of every row, (stored,), where each row begins, (nodes + 1,), and the entries, or None if all are one."""
         return _bags(sp.csr_array(self.x), self.device)
 
     @cached_property
     def rows32(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Where each row begins, the columns of every row, and the entries unless all are one; 32-bit integers.
+        """Where each row begins, the columns of every row, and the entries, or None if all are one. Integers are int32.
 
         Raises ValueError for column numbers out of range, with which the kernel would read and write beyond its memory.
         """
@@ -80,7 +80,7 @@ class Shared:
 
     @cached_property
     def columns(self) -> Tensor:
-        """(dim, nodes) sparse."""
+        """The transpose of sparse features, (dim, nodes) CSR."""
         return _matrix(sp.csr_array(self.x.T), self.device)
 
     def product(self, weight: Tensor, bias: Tensor) -> Tensor:
@@ -96,12 +96,12 @@ class Shared:
         wide = torch.nn.functional.embedding_bag(
             index, table, offsets, mode="sum", per_sample_weights=values, include_last_offset=True
         )
-        # Moves the nodes from the first axis to the last: a product with the identity transposes twice as fast as a copy.
+        # The product with the identity moves the nodes from the first axis to the last, twice as fast as a copy.
         unit = torch.eye(units, device=wide.device).expand(runs, units, units)
         return torch.baddbmm(bias, unit, wide.view(self.nodes, runs, units).permute(1, 2, 0))
 
     def gradient(self, dy: Tensor, out: Tensor) -> None:
-        """dy X of every run. dy: (runs, units, nodes), out: (runs, units, dim)."""
+        """Writes dy X of every run into `out`. dy: (runs, units, nodes), out: (runs, units, dim)."""
         runs, units, _ = dy.shape
         if not self.sparse:
             flat, wide = out.view(runs * units, self.dim), dy.reshape(runs * units, self.nodes)
@@ -116,8 +116,8 @@ class Shared:
 
     @cached_property
     def padded(self) -> tuple[Tensor, Tensor] | None:
-        """(nodes, most entries of a row) columns and entries, padded with zero entries; None if the features are dense or a row
-        has too many entries.
+        """Columns and entries of sparse features, (nodes, most entries of a row) each, padded with zero entries. None if the
+        features are dense, or if a row has more than dim / 8 entries.
         """
         if not self.sparse:
             return None
@@ -131,7 +131,7 @@ class Shared:
         return torch.from_numpy(columns).to(self.device), torch.from_numpy(entries).to(self.device)
 
     def gather(self, index: Tensor) -> Tensor | Drawn:
-        """Each run's own choice of rows: (runs, dim, batch). index: (runs, batch)."""
+        """Each run's own choice of rows: (runs, dim, batch), or `Drawn` for sparse features. index: (runs, batch) row numbers."""
         if self.padded is None:
             if self.mapped:
                 return torch.from_numpy(self._read(self.rows[index.cpu().numpy()])).to(self.device).transpose(1, 2)
@@ -142,7 +142,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Sparse rows that each run has drawn for itself. columns, entries: (runs, batch, most entries of a row)."""
+    """Sparse feature rows, chosen by each run. columns, entries: (runs, batch, most entries of a row)."""
 
     columns: Tensor
     entries: Tensor
@@ -162,7 +162,7 @@ class Drawn:
         return rows.view(runs, -1, units).transpose(1, 2) + bias
 
     def gradient(self, dy: Tensor, out: Tensor) -> None:
-        """dy X of every run. dy: (runs, units, batch), out: (runs, units, dim)."""
+        """Writes dy X of every run into `out`. dy: (runs, units, batch), out: (runs, units, dim)."""
         runs, units, _ = dy.shape
         parts = dy.transpose(1, 2).unsqueeze(2) * self.entries.unsqueeze(3)
         table = torch.zeros(runs * self.dim, units, device=dy.device)
@@ -170,7 +170,7 @@ class Drawn:
         out.copy_(table.view(runs, self.dim, units).transpose(1, 2))
 
     def square_lengths(self) -> Tensor:
-        """(runs, batch)."""
+        """(runs, batch): the squared L2 norm of each row."""
         return self.entries.square().sum(2)
 
 
@@ -186,12 +186,12 @@ def _matrix(x: Any, device: str) -> Tensor:
 
 
 def clipped(x: Features, low: float, high: float) -> Features:
-    """Every feature moved into [low, high]; sparse features stay sparse if this interval contains 0."""
+    """Features with every entry clipped to [low, high]. Sparse features stay sparse if this interval contains 0."""
     if not sp.issparse(x) or not low <= 0 <= high:
         return dense(x, low, high)
     return sp.csr_array((np.clip(x.data, low, high), x.indices, x.indptr), shape=x.shape)
 
 
 def dense(x: Features, low: float, high: float) -> NDArray[np.float32]:
-    """(nodes, dim) float32, every feature moved into [low, high]."""
+    """(nodes, dim) float32, with every entry clipped to [low, high]."""
     return np.clip(x.toarray() if sp.issparse(x) else x, low, high)

@@ -26,9 +26,8 @@ Forward = Callable[[Values, Operator | Tensor, "Blocks | Whole"], Tensor]
 
 @dataclass(frozen=True)
 class Kind:
-    """start(random, inputs, outputs, last): the values of one run. forward(values, x, blocks): (K, size, outputs).
-
-    x: the features, or (K, size, inputs).
+    """One kind of graph layer. start(random, inputs, outputs, last): the initial parameters of one run. forward(values, x,
+    blocks): the layer's output, (K, size, outputs), where x is the features or (K, size, inputs).
     """
 
     start: Start
@@ -36,7 +35,7 @@ class Kind:
 
 
 def glorot(random: np.random.Generator, inputs: int, outputs: int) -> NDArray[np.float64]:
-    """Glorot and Bengio 2010, uniform."""
+    """(inputs, outputs) initial weights: uniform in ±√(6 / (inputs + outputs)) (Glorot and Bengio 2010)."""
     bound = np.sqrt(6 / (inputs + outputs))
     return random.uniform(-bound, bound, (inputs, outputs))
 
@@ -63,7 +62,9 @@ def sage_start(random: np.random.Generator, inputs: int, outputs: int, last: boo
 
 @dataclass(frozen=True, eq=False)
 class WithMean:
-    """(K, size, 2 inputs), inputs that training does not change: the mean over the arcs into each row, and the row itself."""
+    """Inputs of a GraphSAGE layer that training does not change. rows: (K, size, 2 inputs), the mean over the arcs into each
+    node, then the node's own row.
+    """
 
     rows: Tensor
 
@@ -87,8 +88,8 @@ def gin_start(random: np.random.Generator, inputs: int, outputs: int, last: bool
 
 
 def gin(values: Values, x: Operator | Tensor, blocks: Blocks | Whole) -> Tensor:
-    """Xu et al. 2019 with epsilon = 0: a two-layer perceptron of X + A X. Its first product is computed before the sum, which
-    changes nothing.
+    """Xu et al. 2019 with epsilon = 0: a two-layer perceptron of X + A X. The first weight is applied before the sum, which gives
+    the same result.
     """
     inner = linear(x, values["weight"])
     inner = torch.relu((blocks.total @ inner).add_(inner).add_(values["bias"]))
@@ -98,8 +99,8 @@ def gin(values: Values, x: Operator | Tensor, blocks: Blocks | Whole) -> Tensor:
 def gat_start(
     random: np.random.Generator, inputs: int, outputs: int, last: bool, heads: tuple[int, int] = HEADS
 ) -> dict[str, NDArray[np.float64]]:
-    """The heads of the last layer have the full width and are averaged; the heads of any other layer divide its width
-    among them.
+    """Initial parameters. The heads of the last layer have `outputs` units each and are averaged; the heads of any other layer
+    share `outputs` units equally. Raises ValueError if they cannot.
     """
     count = heads[last]
     if not last and outputs % count:

@@ -1,7 +1,7 @@
 """Layers of many small networks at once, each with its backward pass written out.
 
-Activations have the runs first and the nodes last: (runs, units, nodes). Every product is then one batched GEMM on
-contiguous memory, and a softmax over few classes runs along whole vectors. A layer holds no parameters. The caller passes them as
+Activations have the runs first and the nodes last: (runs, units, nodes). Every product is then one batched GEMM on contiguous
+memory, and a softmax over few classes uses vector instructions. A layer holds no parameters. The caller passes the parameters as
 one tuple of tensors with the runs first: trained parameters, then running moments.
 """
 
@@ -25,17 +25,18 @@ if TYPE_CHECKING:
 SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772
 EPSILON = 1e-5  # the epsilon of batch and group norm, PyTorch's default
-MOMENTUM = 0.1
-IN_CACHE = 2**16  # numbers
+MOMENTUM = 0.1  # of the running moments of batch norm, PyTorch's default
+IN_CACHE = 2**16  # how many float32 numbers stay in the cache
 
 
 class Layer(Protocol):
     """The protocol of a layer.
 
-    start: the initial parameters and running moments of one run, drawn from that run's stream. forward: the output, and the
-    values that `backward` needs. It never changes its input, which other layers may have saved. backward: dy and those values ->
-    dx, or None if `inner` is False, when dx is not needed. backward also writes the gradients of the parameters into `gradients`,
-    unless `gradients` is None.
+    start: the initial parameters and running moments of one run, drawn from that run's stream.
+    forward: the output, and the values that `backward` needs. forward never changes its input, which other layers may have saved.
+    backward: computes the gradient of the input, dx, from the gradient of the output, dy, and the saved values. It also writes
+    the gradients of the parameters into `gradients`, unless `gradients` is None. inner: whether dx is needed; a layer may return
+    None if not.
     """
 
     def start(self, random: np.random.Generator) -> tuple[Arrays, Arrays]: ...
@@ -48,8 +49,8 @@ class Layer(Protocol):
 class Separable(Layer, Protocol):
     """A layer with trained numbers that does not mix nodes, so that every node has a gradient of its own (DP-SGD).
 
-    gradient: like `backward`, but only the gradients of the trained numbers. square_norms: (runs, nodes), the squared L2 norm of
-    the gradient that each node causes; the gradients themselves are never built.
+    gradient: writes the gradients of the trained numbers, without dx. square_norms: (runs, nodes), the squared L2 norm of each
+    node's gradient, computed without building that gradient.
     """
 
     def gradient(self, dy: Tensor, saved: Any, gradients: Numbers) -> None: ...
@@ -59,10 +60,11 @@ class Separable(Layer, Protocol):
 
 @dataclass(frozen=True)
 class Linear:
-    """y = W x + b, started as torch.nn.Linear is: uniform within ±1/√inputs. x: (runs, inputs, nodes), Shared or Drawn.
+    """y = W x + b. Its initial parameters are those of torch.nn.Linear: uniform in ±1/√inputs. x: (runs, inputs, nodes), Shared
+    or Drawn.
 
-    centred: a batch norm follows and subtracts b again. The gradient of b is then zero except for rounding, which Adam would
-    amplify to full steps, so b is not trained.
+    centred: whether a batch norm follows, which subtracts b again. The gradient of b is then zero up to rounding errors, which
+    Adam would amplify to full steps. So b is not trained.
     """
 
     inputs: int
@@ -94,7 +96,7 @@ class Linear:
             torch.sum(dy, 2, keepdim=True, out=bias)
 
     def square_norms(self, dy: Tensor, saved: Any) -> Tensor:
-        """A node's gradient is the outer product of dy and (x, 1), and the norm of a product is the product of the norms."""
+        """A node's gradient is the outer product of dy and (x, 1), whose norm is the product of their norms."""
         lengths = saved.square_lengths() if isinstance(saved, Drawn) else saved.square().sum(1)
         return dy.square().sum(1) * (lengths + 1)
 
@@ -107,7 +109,7 @@ class Selu:
         return [], []
 
     def forward(self, numbers: Numbers, x: Tensor, training: bool) -> tuple[Tensor, Any]:
-        # Six passes over a few runs that stay in cache take half as long as torch.selu, whose expm1 is slow.
+        # torch.selu takes twice as long, because its expm1 is slow. Here a few runs at a time stay in the cache.
         y, few = torch.empty_like(x), max(1, IN_CACHE // max(1, x[0].numel()))
         for part, out in zip(x.split(few), y.split(few), strict=True):
             torch.clamp(part, min=0, out=out)
@@ -120,7 +122,7 @@ class Selu:
 
 @dataclass(frozen=True)
 class BatchNorm:
-    """torch.nn.BatchNorm1d for each run: in training over the given nodes, otherwise with the running moments."""
+    """torch.nn.BatchNorm1d for each run. Training uses the moments of the given nodes, prediction the running moments."""
 
     units: int
 
@@ -134,7 +136,7 @@ class BatchNorm:
             factor = scale * (running_variance + EPSILON).rsqrt()
             return torch.mul(x, factor).add_(shift - running_mean * factor), None
         runs, units, nodes = x.shape
-        # With the nodes last, standardising a unit over the nodes is what layer norm does over the last axis.
+        # The nodes are the last axis, over which layer norm standardises.
         y, mean, inverse = torch.native_layer_norm(x.reshape(runs * units, nodes), [nodes], None, None, EPSILON)
         variance = inverse.view_as(scale).pow(-2).sub_(EPSILON).mul_(nodes / max(nodes - 1, 1))
         running_mean.lerp_(mean.view_as(scale), MOMENTUM)
@@ -204,10 +206,10 @@ class UnitLength:
 
 @dataclass(frozen=True)
 class UnitLinear:
-    """UnitLength, then Linear, without storing the normalised vectors. Its input is the list of the branches' outputs, which are
-    not stacked.
+    """UnitLength, then Linear, without storing the normalised vectors. The input is the list of the branches' outputs, so that
+    they need not be stacked.
 
-    y = (W x) / ‖x‖ + b. With e = dy / ‖x‖, dx = W' e - x (dy · (y - b)) / ‖x‖².
+    y = (W x) / ‖x‖ + b. With e = dy / ‖x‖, dx = Wᵀ e - x (dy · (y - b)) / ‖x‖².
     """
 
     inputs: int
@@ -245,7 +247,7 @@ class UnitLinear:
         torch.sum(dy, 2, keepdim=True, out=gradients[1])
 
     def square_norms(self, dy: Tensor, saved: Any) -> Tensor:
-        """As for Linear; the inputs of the linear map have length 1 here, or 0."""
+        """As for Linear. The inputs of the linear map have length 1, or 0 for a zero vector."""
         x, inverse, _ = saved
         length = cast("Tensor", sum(part.square().sum(1) for part in x)) * inverse[:, 0].square()
         return dy.square().sum(1) * (length + 1)

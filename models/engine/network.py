@@ -1,4 +1,7 @@
-"""Many copies of one small network: its layers, its numbers, its forward and its backward pass."""
+"""Many copies of one small network: layers, parameters, forward and backward pass.
+
+The "numbers" of a layer are its trained parameters and its running moments.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ Parts = list[tuple[tuple["Tensor", ...], tuple["Tensor", ...]]]
 
 @dataclass(frozen=True)
 class Tape:
-    """The data for the backward pass: the values that each layer saved, and how many units each branch gave to the trunk."""
+    """The data for the backward pass. saved: the values that each layer saved. widths: the number of units of each branch's
+    output.
+    """
 
     saved: list[Any]
     widths: list[int]
@@ -36,7 +41,7 @@ class Tape:
 
 @dataclass(frozen=True)
 class Network:
-    """Branches, one for each input, whose outputs are stacked and go through the trunk."""
+    """A network with one branch of layers for each input. The trunk reads the stacked outputs of the branches."""
 
     branches: tuple[tuple[Layer, ...], ...]
     trunk: tuple[Layer, ...]
@@ -44,7 +49,7 @@ class Network:
 
     @property
     def joined(self) -> bool:
-        """Whether the trunk reads the branches' outputs one by one, which saves stacking them."""
+        """Whether the trunk reads the list of the branches' outputs, which are then not stacked."""
         return bool(self.trunk) and isinstance(self.trunk[0], UnitLinear)
 
     @property
@@ -65,10 +70,10 @@ class Network:
     def backward(
         self, numbers: Sequence[Numbers], tape: Tape, dy: Tensor, gradients: Sequence[Numbers] | None
     ) -> list[tuple[Layer, Tensor, Any]]:
-        """With `gradients`, writes the gradients of all trained numbers into it. With None, computes only the values from which
-        these gradients follow.
+        """Writes the gradients of all trained numbers into `gradients`. If `gradients` is None, computes only the values from
+        which they follow.
 
-        Returns (layer, dy, what it saved) for each layer, last first.
+        Returns (layer, dy, saved values) for each layer, last layer first.
         """
         met = []
         layers, last = self.layers, len(self.layers)
@@ -93,7 +98,7 @@ class Network:
 def through(
     layers: Sequence[Layer], numbers: Sequence[Numbers], x: Any, training: bool = False, saved: list[Any] | None = None
 ) -> Tensor:
-    """The forward pass of consecutive layers. What their backward passes need is appended to `saved`."""
+    """The forward pass of consecutive layers. Appends the values that their backward passes need to `saved`, if given."""
     for layer, own in zip(layers, numbers, strict=True):
         x, kept = layer.forward(own, x, training)
         if saved is not None:
@@ -102,7 +107,7 @@ def through(
 
 
 def draw(layers: Sequence[Layer], seeds: NDArray[np.uint64], *path: int | str, device: str = "cpu") -> Parts:
-    """Initial numbers of some layers: one stream for each run, so that the start of a run does not depend on the other runs."""
+    """The initial numbers of some layers. Each run draws them from its own stream, named "start" and `path`."""
     streams = [stream(seed, "start", *path) for seed in seeds]
     parts: Parts = []
     for layer in layers:
@@ -117,7 +122,7 @@ def _stacked(runs: Sequence[NDArray[Any]], device: str) -> Tensor:
 
 
 def apart(parts: Parts) -> list[Parts]:
-    """The numbers of every run, separately."""
+    """For each run its own numbers, with a run axis of length 1."""
     runs = range(len(parts[0][0][0]))
     return [[(tuple(a[k : k + 1] for a in t), tuple(a[k : k + 1] for a in r)) for t, r in parts] for k in runs]
 
@@ -129,10 +134,10 @@ def together(parts: Sequence[Parts]) -> Parts:
 
 
 class Weights:
-    """The numbers of K copies of a network, in one flat buffer, so that an optimiser step or a snapshot is a single pass.
+    """The numbers of K copies of a network, in one flat buffer, so that an optimiser step or a copy is a single pass.
 
-    buffer: (all numbers,). flat: its first part, (all trained numbers,). trained, remembered: for each layer its trained tensors
-    and its running moments, runs first. numbers: both. All are views of the buffer.
+    buffer: (all numbers,). flat: the first part of the buffer, (all trained numbers,). trained, remembered: for each layer its
+    trained tensors and its running moments, runs first. numbers: for each layer both. All are views of the buffer.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -170,12 +175,12 @@ class Weights:
 
 @dataclass(frozen=True)
 class Rows:
-    """The inputs of every branch for some nodes, and their labels."""
+    """The inputs of every branch for some nodes, and the labels of these nodes."""
 
     inputs: Sequence[Input]
     labels: Tensor  # (nodes,) int64
-    counted: Tensor | None = None  # int64, the nodes of the inputs to which the labels belong; None means all, in order
+    counted: Tensor | None = None  # int64, the positions of the labelled nodes in the inputs; None means all nodes, in order
 
     def of(self, run: int) -> Rows:
-        """The inputs of one run."""
+        """The rows of one run, with a run axis of length 1."""
         return replace(self, inputs=[x if isinstance(x, Shared) else x[run : run + 1] for x in self.inputs])

@@ -1,4 +1,4 @@
-"""Groups runs that train together. All runs of a group train on the same nodes, and the group fits the cache."""
+"""Groups runs that train together. All runs of a group train on the same nodes, and their activations fit the cache."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
     from ..graph.graph import Worlds
 
-# largest size in bytes of one layer's activations in all runs that train together; several such arrays are in memory at a time
+# most bytes of one layer's activations in all runs that train together; several such arrays are in memory at a time
 CACHE = 2**20
-# the same limit for the compiled kernel, which trains one run at a time, so the activations of all runs need not fit the cache
+# the same limit for the compiled kernel. It is larger, because the kernel trains one run at a time
 ROOM = 2**22
 
 
 def companies(worlds: Worlds, units: int, batch: int | None = None) -> Iterator[slice]:
-    """Slices of consecutive runs that train on the same nodes. The slices are so short that `units` activations for each node and
-    run fit the cache.
+    """Slices of consecutive runs that train on the same nodes. A slice has one run, or so few that `units` float32 activations
+    for each node and run take at most CACHE bytes (ROOM for the compiled kernel on full batches).
 
-    batch: how many nodes a step uses; None for all training nodes. A private run also holds its own graph, so it counts as four
-    times the batch.
+    batch: how many nodes a step uses; None means all training nodes. With a batch, four times as many nodes are counted, because
+    each run also holds its own graph.
     """
     room = ROOM if batch is None and compiled.used() else CACHE
     nodes = max(1, int(worlds.graph.train.sum())) if batch is None else 4 * batch
@@ -46,8 +46,10 @@ def companies(worlds: Worlds, units: int, batch: int | None = None) -> Iterator[
 
 
 class Company:
-    """For some worlds, the nodes to train on, to validate on, to release and to compute, and the network inputs for these
-    nodes.
+    """Worlds that train on the same nodes, and their network inputs.
+
+    nodes: the ids of the nodes to train on ("train"), to validate on ("check") and to release ("watch"), and of all nodes
+    ("all"). features(which): the features of these nodes.
     """
 
     def __init__(self, worlds: Worlds, device: str) -> None:
@@ -62,14 +64,14 @@ class Company:
         self.features = cache(lambda which: Shared(graph.x, self.nodes[which], device))
 
     def aggregation(self, max_degree: int | None = None) -> Aggregation:
-        """Neighbour sums in these worlds, with out-degrees cut at random if there is a bound."""
+        """Neighbour sums in these worlds. If max_degree is given, random arcs of larger out-degrees are removed."""
         if max_degree is None:
             return Aggregation.of(self.worlds, self.device)
         graph = self.worlds.graph
         return Aggregation.over(graph.nodes, [graph.arcs[:, kept] for kept in bounded(self.worlds, max_degree)], self.device)
 
     def rows(self, which: str, inputs: Sequence[Tensor | None]) -> Rows:
-        """The rows of one kind of nodes (`which`) in every input. inputs: (runs, nodes, units), or None for the features."""
+        """The inputs and labels of the nodes `which`. inputs: for each branch (runs, nodes, units), or None for the features."""
         nodes = torch.from_numpy(self.nodes[which]).to(self.device)
         parts: list[Any] = [
             self.features(which) if x is None else x.index_select(1, nodes).transpose(1, 2).contiguous() for x in inputs

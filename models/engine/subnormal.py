@@ -1,4 +1,4 @@
-"""A context in which the processor treats subnormal numbers (below 1e-38) as zero, because it computes with them slowly."""
+"""A context in which the processor treats subnormal numbers (below 1e-38) as zero, because arithmetic on them is slow."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 
 @contextmanager
 def subnormals_are_zero() -> Iterator[None]:
-    """Treats subnormal numbers as zero within the context, in this thread, and restores the setting afterwards. Saturated units
-    produce subnormal numbers, and an operation on one costs a hundred cycles.
+    """Within the context, this thread treats subnormal numbers as zero. Saturated units produce such numbers, and an operation on
+    one takes about a hundred cycles.
     """
     before = flushed()
     torch.set_flush_denormal(True)

@@ -1,8 +1,7 @@
 """Trains K networks at once by full-batch Adam, and keeps the best epoch of each run.
 
-All runs of one call train on the same nodes, so that nothing is padded or masked: a node that a run lacks is physically absent.
-The compiled kernel trains one run after the other. If it does not support the network, the layers in torch train all runs at
-once.
+All runs of one call train on the same nodes, so nothing is padded or masked. The compiled kernel trains one run after the other.
+If the kernel does not support the network, the layers in torch train all runs at once.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate: float, check: Rows | None = None) -> Weights:
-    """Minimises each run's mean cross-entropy over `rows`; returns the numbers of its best or of its last epoch.
+    """Minimises each run's mean cross-entropy over `rows`, and returns the weights of its last epoch.
 
-    With `check`, a run keeps the first epoch with the highest accuracy on these rows. Without `check` it keeps the last epoch.
+    With `check`, returns the weights of the first epoch with the highest accuracy on the rows `check`.
     """
     if compiled_mlp.expressible(network, rows, check):
         alone = []
@@ -54,9 +53,7 @@ def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate
 
 
 def _alone(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate: float, check: Rows | None) -> Weights:
-    """Trains one run as `train` does, by the compiled kernel. The activations of one run fit the nearest cache; those of many
-    runs would not.
-    """
+    """Trains one run as `train` does, with the compiled kernel."""
     weights, gradients = Weights(parts), Weights(parts)
     on_rows = compiled_mlp.Pass(network, weights, gradients, rows)
     on_check = compiled_mlp.Pass(network, weights, gradients, check) if check is not None else None
@@ -71,7 +68,7 @@ def _alone(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rat
 
 
 def hit_count(network: Network, weights: Weights, rows: Rows) -> Tensor:
-    """(runs,) how many of the rows each run classifies correctly."""
+    """(runs,) int64: how many of the rows each run classifies correctly. A tie for the largest logit counts as correct."""
     logits, _ = network.forward(weights.numbers, rows.inputs)
     if rows.counted is not None:
         logits = logits.index_select(2, rows.counted)

@@ -1,4 +1,4 @@
-"""GAP, ProGAP and DP-MLP: noisy sums of rows, and stages of small networks on them."""
+"""GAP, ProGAP and DP-MLP: noisy sums over neighbours, and small networks that learn from these sums."""
 
 from typing import TYPE_CHECKING
 

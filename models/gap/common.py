@@ -1,4 +1,4 @@
-"""Code shared by GAP, ProGAP, MLP, EdgeRand and DP-GNN: fields, units, noise, and which rows are released."""
+"""Code shared by GAP, ProGAP, MLP, EdgeRand and DP-GNN: fields, units, noise, and the choice of released rows."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class EdgeRecipe:
 
     sigma: noise std / sensitivity of every noisy step; 0 means no privacy. mode: "paper" (as published) or "sound" (as proved).
     unit: None means the directed edge in mode "paper", and the undirected edge in mode "sound". hidden: width of every layer.
+    Raises ValueError for an unknown mode, and for a unit that the mode does not protect.
     """
 
     sigma: float = 0.0
@@ -58,8 +59,8 @@ class EdgeRecipe:
         check_direction(self.name, self.unit, graph)
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        """Trains all runs, as many at a time as fit the processor's caches. Raises ValueError for a graph that the ledger does
-        not cover.
+        """Trains all runs, in groups that fit the processor's caches. Raises ValueError for a graph that the ledger does not
+        cover.
         """
         self.check(worlds.graph)
         parts = [self._fit(Company(worlds[runs], device)) for runs in companies(worlds, self.hidden, self._batch)]
@@ -72,7 +73,7 @@ class EdgeRecipe:
 
     @property
     def _batch(self) -> int | None:
-        """How many rows one step trains on; None for all."""
+        """How many rows one step trains on; None means all."""
         return None
 
     @property
@@ -85,8 +86,9 @@ class EdgeRecipe:
 class NodeRecipe(EdgeRecipe):
     """A recipe that also has a node-level version, which DP-SGD trains.
 
-    train_nodes: the public number N of training nodes. Each node joins a batch with probability batch / N, and every network
-    trains for epochs x floor(N / batch) steps. clip: the norm to which the gradient of one node is clipped.
+    train_nodes: the public number N of training nodes. batch: each node joins a batch with probability batch / N, and every
+    network trains for epochs x floor(N / batch) steps. clip: the norm to which the gradient of one node is clipped. Raises
+    ValueError at node level unless 0 < batch <= train_nodes.
     """
 
     batch: int = 256
@@ -103,7 +105,7 @@ class NodeRecipe(EdgeRecipe):
 
     @property
     def inclusion_chance(self) -> float | None:
-        """The probability that a node joins a batch; None at edge level, where nothing is sampled."""
+        """The probability that a node joins a batch; None at edge level, where training samples no nodes."""
         return self.batch / self.train_nodes if self.unit is Unit.NODE else None
 
     @property
@@ -119,12 +121,14 @@ class NodeRecipe(EdgeRecipe):
 class NoisySums(NodeRecipe):
     """A recipe that sums rows of length 1 over neighbours, adds noise to the sums and learns from them.
 
-    base_layers: linear layers of the network on one hop's rows. keep: which of "posteriors", "aggregates" (the noisy sums) and
-    "inputs" (the rows that were summed) a release holds; without "posteriors" the last network is not trained. public_seed: if
-    set, at edge level, all runs with the same training nodes share the network that reads no edges, which is trained once from
-    this seed. At edge level this network reads public data only, so an adversary may know it. The results of an audit then hold
-    for this one network only. max_degree: at node level, the bound on out-degrees. Mode "paper" cuts out-degrees at random, as
-    the published code does; in mode "sound" the bound is a public promise.
+    base_layers: the number of linear layers of the network that reads one hop's rows.
+    keep: which of "posteriors", "aggregates" (the noisy sums) and "inputs" (the rows that were summed) a release holds; without
+    "posteriors" the last network is not trained.
+    public_seed: if set, at edge level, all runs with the same training nodes share the network that reads no edges, which is
+    trained once from this seed. An adversary may know this network, because it reads public data only. The results of an audit
+    then hold for this one network only.
+    max_degree: at node level, the bound on out-degrees. Mode "paper" removes random arcs of larger out-degrees, as the published
+    code does; in mode "sound" the bound is a public promise.
     """
 
     base_layers: int = 1
@@ -146,7 +150,7 @@ class NoisySums(NodeRecipe):
         raise NotImplementedError
 
     def coded_epsilon(self, delta: float) -> float | None:
-        """The same as `printed`: the papers print what their code computes."""
+        """The same as `printed`, because the papers print the epsilon that their code computes."""
         return self.printed(delta)
 
     def check(self, graph: Graph) -> None:
@@ -158,17 +162,17 @@ class NoisySums(NodeRecipe):
 
     @property
     def _cut(self) -> int | None:
-        """The bound to which out-degrees are cut before the sums; None if they are not cut."""
+        """The bound to which random removal of arcs reduces out-degrees before the sums; None if no arc is removed."""
         return self.max_degree if self.unit is Unit.NODE and self.mode == "paper" else None
 
     @property
     def _shares_first(self) -> bool:
-        """Whether all runs share the network that reads no edge."""
+        """Whether all runs share the network that reads no edges."""
         return self.public_seed is not None and self.unit is not Unit.NODE
 
 
 def checked_unit(name: str, mode: str, unit: Unit | str | None) -> Unit:
-    """The unit that a recipe protects; None means the edge that its mode counts.
+    """The unit that a recipe protects. None means the directed edge in mode "paper", and the undirected edge in mode "sound".
 
     Raises ValueError for an unknown mode, and for a unit that the mode does not protect.
     """
@@ -189,8 +193,8 @@ def check_direction(name: str, unit: Unit, graph: Graph) -> None:
 
 
 def check_graph(model: NodeRecipe, graph: Graph, max_degree: int) -> None:
-    """Raises ValueError for a graph that the recipe's ledger does not cover: see `check_direction`; in mode "sound" at node level
-    also a graph with a degree above max_degree.
+    """Raises ValueError for a graph that the recipe's ledger does not cover: one that `check_direction` refuses, or, in mode
+    "sound" at node level, one with an out-degree above max_degree. 0 turns off the test of degrees.
     """
     check_direction(model.name, model.unit, graph)
     if model.unit is Unit.NODE and model.mode == "sound" and max_degree:
@@ -203,17 +207,18 @@ def check_graph(model: NodeRecipe, graph: Graph, max_degree: int) -> None:
 
 
 def sensitivity(unit: Unit, max_degree: int) -> float:
-    """L2 sensitivity of one hop over rows of length 1 at most.
+    """The L2 sensitivity of the sums of one hop, over rows of length 1 at most.
 
-    A directed edge moves one row by 1 (GAP, Lemma 1), an undirected edge two rows. A node that sends to at most max_degree
-    others moves that many rows of others (GAP, Lemma 2); its own row is not counted, so it must not be released.
+    A directed edge changes one row of the sums by 1 (GAP, Lemma 1), an undirected edge two rows. A node that sends to at most
+    max_degree others changes that many rows of others (GAP, Lemma 2). The sensitivity does not count the node's own row, so that
+    row must not be released.
     """
     return math.sqrt({Unit.DIRECTED_EDGE: 1, Unit.UNDIRECTED_EDGE: 2}.get(unit, max_degree))
 
 
 def perturb(sums: Tensor, seeds: NDArray[np.uint64], std: float, hop: int) -> Tensor:
-    """Adds Gaussian noise to every entry, in place. sums: (runs, nodes, dim). hop: 1 for the first; it is part of the stream's
-    name.
+    """Adds Gaussian noise to every entry, in place. sums: (runs, nodes, dim). hop: the number of the hop, from 1, which is a part
+    of the stream's name.
     """
     if std:
         witness.clean("aggregate", sums)
@@ -223,10 +228,10 @@ def perturb(sums: Tensor, seeds: NDArray[np.uint64], std: float, hop: int) -> Te
 
 
 def released_rows(model: NodeRecipe, worlds: Worlds) -> NDArray[np.bool_]:
-    """(w,) bool: the watched rows that are released.
+    """(w,) bool: which of the watched rows are released.
 
     A node's own prediction depends on its own data. So at node level, in mode "sound", only nodes of the public validation and
-    test sets get a prediction, and only training nodes are protected.
+    test sets get a prediction, and the claim protects only training nodes.
     """
     if model.unit is not Unit.NODE or model.mode == "paper":
         return np.ones(worlds.watch.size, dtype=bool)
@@ -234,7 +239,7 @@ def released_rows(model: NodeRecipe, worlds: Worlds) -> NDArray[np.bool_]:
 
 
 def assumed_public(model: NodeRecipe) -> tuple[str, ...]:
-    """What the ledger does not protect, one sentence each."""
+    """What the ledger assumes to be public or does not charge for, one sentence each."""
     common = ("The set of nodes, the split and the number of classes are public.",)
     if model.unit is not Unit.NODE:
         return (
@@ -261,7 +266,7 @@ def assumed_public(model: NodeRecipe) -> tuple[str, ...]:
 
 
 def check_kept(name: str, keep: tuple[str, ...], hops: int) -> None:
-    """Raises ValueError for an array that the model cannot release."""
+    """Raises ValueError unless the model can release the arrays `keep`. hops: its number of noisy sums."""
     if not hops and set(keep) != {"posteriors"}:
         raise ValueError(f"{name} without hops has no sums to release. Use at least one hop, or the model mlp.")
     if not keep or set(keep) - set(ARRAYS):
@@ -269,19 +274,19 @@ def check_kept(name: str, keep: tuple[str, ...], hops: int) -> None:
 
 
 def log_probabilities(network: Network, weights: Weights, rows: Rows) -> NDArray[np.float32]:
-    """(runs, nodes, classes) natural logarithms."""
+    """(runs, nodes, classes) float32: natural logarithms of the class probabilities of these rows."""
     logits, _ = network.forward(weights.numbers, rows.inputs)
     return torch.log_softmax(logits, 1).transpose(1, 2).contiguous().cpu().numpy()
 
 
 def watched_hops(hops: list[Tensor], watch: NDArray[np.int64]) -> NDArray[np.float32]:
-    """hops: (runs, nodes, dim) each -> (runs, hops, w, dim)."""
+    """The watched rows of all hops: (runs, nodes, dim) each -> (runs, hops, w, dim) float32."""
     rows = torch.from_numpy(watch).to(hops[0].device)
     return torch.stack([hop.index_select(1, rows) for hop in hops], 1).cpu().numpy()
 
 
 def withhold(model: NodeRecipe, worlds: Worlds, arrays: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
-    """Replaces the rows that are not released by constants, in place: uniform posteriors, zero sums."""
+    """Replaces the rows that are not released by constants, in place: uniform posteriors, zeros in other arrays."""
     hidden = ~released_rows(model, worlds)
     for name, array in arrays.items():
         array[..., hidden, :] = -math.log(worlds.graph.classes) if name == "posteriors" else 0.0

@@ -30,8 +30,8 @@ def _mlp(mode: str, facts: Facts, private: bool) -> Mlp:
     return Mlp(mode=mode)
 
 
-# node_level holds the epochs of the authors' node-level scripts, and for ProGAP also depth and layers. The degree bound stays the
-# public default of 100.
+# node_level holds the epochs of the authors' node-level scripts, and for ProGAP also depth and base_layers. The degree bound
+# keeps its default of 100, which is public.
 GAP = System(
     make=_gap,
     protects="an edge",

@@ -1,4 +1,4 @@
-"""GAP: a graph-free encoder, noisy neighbour sums hop after hop, and a classifier on all hops (USENIX Security 2023)."""
+"""GAP (USENIX Security 2023): an encoder that reads no edges, noisy sums over neighbours, and a classifier on all hops."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Gap(common.NoisySums):
-    """Sajadmanesh, Shamsabadi, Bellet & Gatica-Perez 2023: z_0 = unit(encoder(x)), z_k = unit(A z_{k-1} + noise).
+    """Sajadmanesh, Shamsabadi, Bellet & Gatica-Perez 2023: z_0 = unit(encoder(x)), z_k = unit(A z_{k-1} + noise), where unit
+    scales every row to length 1.
 
-    sigma: noise std / sensitivity of every hop, and at node level noise std / clip of DP-SGD; 0 means no privacy. The network
-    that reads no edge is the encoder; without "posteriors" in `keep` no classifier is trained. `NoisySums` and its bases describe
-    the other fields.
+    sigma: noise std / sensitivity of every hop, and at node level also noise std / clip of DP-SGD; 0 means no privacy. The
+    encoder is the network that reads no edges. Without "posteriors" in `keep`, the classifier is not trained. `NoisySums` and its
+    bases describe the other fields.
     """
 
     hops: int = 2
@@ -58,7 +59,7 @@ class Gap(common.NoisySums):
         return published.gap_edge_coded(self.sigma, self.hops, delta)
 
     def footprint(self, graph: Graph) -> int:
-        """Counts the rows of all hops twice, the activations of the classifier and what its backward pass stores."""
+        """Bytes of the rows of all hops, the activations of the classifier, and the values that its backward pass stores."""
         return 4 * (graph.nodes * self.hidden * (self.hops + 1) * 14 + graph.dim * self.hidden * 6)
 
     def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:
@@ -77,7 +78,7 @@ class Gap(common.NoisySums):
         return common.withhold(self, worlds, released)
 
     def _encoded(self, company: Company) -> Tensor:
-        """(runs, nodes, hidden), rows of length 1."""
+        """The encoder's output: (runs, nodes, hidden), rows of length 1."""
         worlds, classes = company.worlds, company.worlds.graph.classes
         seeds = np.array([self.public_seed], dtype=np.uint64) if self._shares_first else worlds.seeds
         wide = (worlds.graph.dim, *[self.hidden] * self.encoder_layers)
@@ -89,7 +90,9 @@ class Gap(common.NoisySums):
         return z.transpose(1, 2).expand(worlds.runs, -1, -1)
 
     def _classified(self, company: Company, steps: list[Tensor]) -> NDArray[np.float32]:
-        """(runs, w, classes) log-probabilities."""
+        """Trains the classifier on the rows of all hops, (runs, nodes, hidden) each. Returns log-probabilities (runs, w,
+        classes).
+        """
         worlds, classes = company.worlds, company.worlds.graph.classes
         base, wide = mlp([self.hidden] * (self.base_layers + 1), self.unit), self.hidden * len(steps)
         trunk = (UnitLength(), *activated(wide, self.unit), Linear(wide, classes))
@@ -100,14 +103,14 @@ class Gap(common.NoisySums):
 
 
 def activated(units: int, unit: Unit) -> tuple[Layer, ...]:
-    """SELU after a batch norm. At node level SELU alone, because DP-SGD needs a separate gradient for each node and a batch norm
-    mixes nodes.
+    """A batch norm, then SELU. At node level SELU alone, because DP-SGD needs a gradient for each node and a batch norm mixes
+    nodes.
     """
     return (Selu(),) if unit is Unit.NODE else (BatchNorm(units), Selu())
 
 
 def mlp(widths: list[int] | tuple[int, ...], unit: Unit, plain: bool = True) -> tuple[Layer, ...]:
-    """Linear layers, each followed by a norm and an activation. plain: nothing follows the last one."""
+    """Linear layers, each followed by `activated`. plain: whether the last linear layer ends the network instead."""
     layers: list[Layer] = []
     for i, (inputs, outputs) in enumerate(pairwise(widths)):
         if plain and i == len(widths) - 2:

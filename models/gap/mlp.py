@@ -1,4 +1,4 @@
-"""The baseline that reads no edge: a multi-layer perceptron, plain or by DP-SGD (DP-MLP)."""
+"""The baseline that reads no edges: a multi-layer perceptron, trained by Adam or by DP-SGD (DP-MLP)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mlp(common.NodeRecipe):
-    """The MLP of GAP's code. Its epsilon for edges is 0, because it reads no edge. At unit "node" it is DP-MLP, trained by
+    """The MLP of GAP's code. Its epsilon for edges is 0, because it reads no edges. With unit "node" it is DP-MLP, trained by
     DP-SGD.
 
     layers: number of linear layers. sigma: noise std / clip at node level; unused at edge level. `NodeRecipe` and its base
@@ -34,7 +34,7 @@ class Mlp(common.NodeRecipe):
     name = "mlp"
 
     def check(self, graph: Graph) -> None:
-        """Accepts every graph, because the model reads no edge."""
+        """Accepts every graph, because the model reads no edges."""
 
     @property
     def ledger(self) -> DpEvent:
@@ -53,7 +53,7 @@ class Mlp(common.NodeRecipe):
         return published.dp_mlp_coded(self.sigma, self.train_nodes, self.batch, self.epochs, delta)
 
     def footprint(self, graph: Graph) -> int:
-        """Counts the activations of all layers and what the backward pass stores."""
+        """Bytes of the activations of all layers and of the values that the backward pass stores."""
         return 4 * (graph.nodes * self.hidden * self.layers * 6 + graph.dim * self.hidden * 6)
 
     def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:

@@ -1,4 +1,4 @@
-"""ProGAP (WSDM 2024): trains stage after stage, each on noisy neighbour sums of the earlier stages, which continue to learn."""
+"""ProGAP (WSDM 2024): trains in stages. Each stage reads noisy sums over neighbours and continues the networks before it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class ProGap(common.NoisySums):
     """Sajadmanesh & Gatica-Perez 2024: stage k learns from x_0 = features and x_j = A unit(base_{j-1}(x_{j-1})) + noise, j <= k.
 
-    depth: number of aggregations; there are depth + 1 stages. The sums of a stage are drawn once and kept, while the networks of
-    the earlier stages continue to learn. The first stage is the network that reads no edge. `NoisySums` and its bases describe
-    the other fields.
+    depth: number of aggregations; there are depth + 1 stages. The noisy sums of a stage are computed once and kept, while the
+    networks of the earlier stages continue to learn. The first stage is the network that reads no edges. `NoisySums` and its
+    bases describe the other fields.
     """
 
     depth: int = 5
@@ -55,7 +55,7 @@ class ProGap(common.NoisySums):
         return published.progap_edge_coded(self.sigma, self.depth, delta)
 
     def theorem_epsilon(self, delta: float) -> float | None:
-        """Theorem 4.1 at edge level, theorem 4.2 at node level; None without noise."""
+        """The epsilon of theorem 4.1 at edge level and of theorem 4.2 at node level; None without noise."""
         from . import published
 
         if not self.sigma:
@@ -65,7 +65,7 @@ class ProGap(common.NoisySums):
         return published.progap_edge_theorem(self.sigma, self.depth, delta)
 
     def footprint(self, graph: Graph) -> int:
-        """Counts the sums of all stages, the activations of the last stage, and what its backward pass stores."""
+        """Bytes of the sums of all stages, the activations of the last stage, and the values that its backward pass stores."""
         return 4 * (graph.nodes * self.hidden * (self.depth + 1) * (8 + 4 * self.base_layers) + graph.dim * self.hidden * 6)
 
     def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:

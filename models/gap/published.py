@@ -1,9 +1,9 @@
-"""The epsilon that GAP, ProGAP and their baselines print for a noise multiplier: by their theorems, and by their code.
+"""The epsilon of GAP, ProGAP and their baselines for a noise multiplier, as their theorems give it and as their code computes it.
 
-sigma is always the "noise scale" that both papers calibrate: noise std / claimed sensitivity, the same for every noisy
-aggregation and for DP-SGD. epsilon in nats. Sources: Sajadmanesh et al., USENIX Security 2023; Sajadmanesh and Gatica-Perez,
-WSDM 2024; Daigavane et al. 2021; and their public code. In the formulas of GAP and ProGAP, K is the number of hops, T the number
-of steps and q the sampling rate.
+sigma is the "noise scale" that both papers calibrate: noise std / claimed sensitivity, the same for every noisy aggregation and
+for DP-SGD. epsilon is in nats. Sources: Sajadmanesh et al., USENIX Security 2023; Sajadmanesh and Gatica-Perez, WSDM 2024;
+Daigavane et al. 2021; and their public code. In the formulas of GAP and ProGAP, K is the number of hops, T the number of steps
+and q the sampling rate. `records` is the number of training nodes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def progap_edge_theorem(sigma: float, hops: int, delta: float) -> float:
 
 
 def progap_edge_coded(sigma: float, hops: int, delta: float) -> float:
-    """ProGAP's code at edge level, for ProGAP and for GAP: the epsilon of K Gaussians by RDP, converted as in `converted`."""
+    """ProGAP's code at edge level, for ProGAP and for GAP: the epsilon of K Gaussians by RDP and `converted`."""
     return converted(lambda alpha: hops * alpha / (2 * sigma**2), delta)
 
 
@@ -51,7 +51,7 @@ def progap_node_theorem(sigma: float, hops: int, records: int, batch: int, epoch
 
 
 def progap_node_coded(sigma: float, hops: int, records: int, batch: int, epochs: int, delta: float) -> float:
-    """ProGAP's code at node level: K Gaussians and (K+1) T sampled ones, by RDP over real alpha."""
+    """ProGAP's code at node level: K Gaussians and (K+1) T Poisson-sampled Gaussians, by RDP over real alpha."""
     rate, steps = batch / records, epochs * records // batch
     return _node(sigma, hops, rate, (hops + 1) * steps, delta)
 
@@ -63,20 +63,20 @@ def gap_node_coded(sigma: float, hops: int, records: int, batch: int, encoder_ep
 
 
 def dp_mlp_coded(sigma: float, records: int, batch: int, epochs: int, delta: float) -> float:
-    """The DP-MLP of both repositories: DP-SGD alone. ProGAP's DP-GNN prints the same number (see `dp_gnn_multi_term`)."""
+    """The code of DP-MLP in both repositories: DP-SGD alone. ProGAP's DP-GNN prints the same number (see `dp_gnn_multi_term`)."""
     return _node(sigma, 0, batch / records, epochs * records // batch, delta)
 
 
 def dp_gnn_multi_term(sigma: float, degree: int, records: int, batch: int, epochs: int, delta: float) -> float:
-    """The epsilon that ProGAP's DP-GNN computes and then ignores: T steps of `multi_term_rdp`, with K + 1 loss terms for each
-    node.
+    """The epsilon that ProGAP's DP-GNN computes but does not print: T steps of `multi_term_rdp`, in which each node affects
+    degree + 1 loss terms.
     """
     steps = epochs * records // batch
     return converted(lambda alpha: steps * multi_term_rdp(alpha, sigma, degree, records, batch), delta)
 
 
 def poisson_gaussian_rdp(alpha: int, rate: float, sigma: float) -> float:
-    """R(alpha) of one Poisson-sampled Gaussian at an integer order, as in theorem 4.2:
+    """R(alpha), the RDP of one Poisson-sampled Gaussian at an integer order alpha, as in ProGAP's theorem 4.2:
 
     ln((1-q)^(alpha-1) (alpha q - q + 1) + sum over l >= 2 of C(alpha, l) (1-q)^(alpha-l) q^l e^(l(l-1)/(2 sigma^2))) / (alpha-1).
     """
@@ -91,9 +91,9 @@ def poisson_gaussian_rdp(alpha: int, rate: float, sigma: float) -> float:
 
 
 def multi_term_rdp(alpha: float, sigma: float, degree: int, records: int, batch: int) -> float:
-    """Daigavane et al., theorem 1, one step: ln E exp(alpha (alpha-1) rho^2 / (2 sigma^2 (K+1)^2)) / (alpha-1).
+    """The RDP of one step (Daigavane et al., theorem 1): ln E exp(alpha (alpha-1) rho^2 / (2 sigma^2 (D+1)^2)) / (alpha-1).
 
-    K is `degree`. rho, the number of a node's K + 1 loss terms in the batch, is hypergeometric.
+    D is `degree`. rho, the number of the node's D + 1 loss terms in the batch, is hypergeometric.
     """
     terms = degree + 1
     met = np.arange(max(0, terms + batch - records), min(terms, batch) + 1)
@@ -102,7 +102,9 @@ def multi_term_rdp(alpha: float, sigma: float, degree: int, records: int, batch:
 
 
 def converted(rdp: RdpCurve, delta: float) -> float:
-    """autodp's conversion: the minimum over real alpha > 1 of R + ln((alpha-1)/alpha) - (ln delta + ln alpha)/(alpha-1)."""
+    """epsilon from the RDP curve R, by autodp's conversion: the minimum over real alpha > 1 of R(alpha) + ln((alpha-1)/alpha) -
+    (ln delta + ln alpha)/(alpha-1), or 0 if that is negative.
+    """
 
     def epsilon(log_excess: float) -> float:
         alpha = 1 + math.exp(log_excess)
@@ -114,8 +116,8 @@ def converted(rdp: RdpCurve, delta: float) -> float:
 
 
 def interpolated(rdp: Callable[[int], float]) -> RdpCurve:
-    """autodp's rule for orders that are not integers: (alpha-1) R(alpha) is linear between neighbouring integers; below 2, R(2)
-    is used.
+    """An RDP curve for all real orders, by autodp's rule: (alpha-1) R(alpha) is linear between neighbouring integers, and R is
+    constant below 2.
     """
     known: dict[int, float] = {}
 

@@ -21,12 +21,11 @@ if TYPE_CHECKING:
 def train_stage(
     recipe: NodeRecipe, company: Company, network: Network, parts: Parts, inputs: Sequence[Tensor | None], purpose: str
 ) -> Weights:
-    """Trains a network of a recipe. inputs: (runs, all nodes, units), or None for the features.
+    """Trains a network of a recipe. inputs: for each branch (runs, all nodes, units), or None for the features. purpose: the name
+    of the random streams.
 
-    purpose: the name of the random streams.
-
-    At edge level labels are public, so both modes keep the epoch that is best on the validation nodes. At node
-    level only mode "paper" does so, as the released code does; its ledger does not charge for that choice.
+    At edge level labels are public, so both modes keep the epoch with the highest accuracy on the validation nodes. At node level
+    only mode "paper" does so, as the released code does. Its ledger does not charge for that choice.
     """
     chooses = company.nodes["check"].size and (recipe.unit is not Unit.NODE or recipe.mode == "paper")
     check = company.rows("check", inputs) if chooses else None
@@ -47,7 +46,7 @@ def train_stage(
 
 
 def ledger(recipe: NodeRecipe, hops: int, stages: int) -> DpEvent:
-    """`hops` noisy aggregations, and at node level the DP-SGD steps that `stages` trainings execute."""
+    """The ledger of `hops` noisy aggregations and, at node level, of the DP-SGD steps of `stages` trainings."""
     from dp_accounting import NonPrivateDpEvent
 
     from ...accounting.events.mechanisms import composed, dp_sgd, gaussian_hops

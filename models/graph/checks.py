@@ -1,4 +1,4 @@
-"""Checks that a graph keeps the rules of `Graph`. Reads large arrays in blocks, because they may be mapped from files."""
+"""Checks that a graph obeys the rules of `Graph`. Reads large arrays in blocks, because they may be mapped from files."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .graph import Graph
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-BLOCK = 1 << 20  # numbers that are checked at a time
+BLOCK = 1 << 20  # how many numbers are checked at a time
 
 
 def check(graph: object, ordered: bool = False) -> None:
-    """Raises ValueError, one line that names the field, for anything that breaks the rules of `Graph`.
+    """Raises ValueError for anything that breaks the rules of `Graph`. The message is one line and names the field.
 
     ordered: whether edges must also be sorted, as in a mapped graph.
     """
@@ -108,14 +108,14 @@ def check_repeats(graph: Graph) -> None:
 
 
 def refuse(low: NDArray[np.int64], high: NDArray[np.int64], wrong: NDArray[np.bool_], why: str) -> None:
-    """Raises ValueError with the first edge that is wrong, if there is one."""
+    """Raises ValueError with the first edge (low, high) that `wrong` marks, if it marks one. low, high, wrong: (edges,)."""
     if wrong.any():
         first = int(wrong.argmax())
         raise ValueError(f"edges hold ({low[first]}, {high[first]}): {why}")
 
 
 def array(name: str, value: Any, dtype: type[np.generic], dimensions: int) -> None:
-    """Raises ValueError unless it is an array of this type and number of dimensions."""
+    """Raises ValueError unless `value` is an array of this type and number of dimensions."""
     wanted = np.dtype(dtype).name
     if not isinstance(value, np.ndarray):
         raise ValueError(f"{name}={shown(value)}: must be a NumPy array. Write np.array({name}, dtype=np.{wanted}).")

@@ -1,6 +1,6 @@
-"""Cuts out-degrees at random, as GAP and ProGAP do at node level.
+"""Bounds out-degrees by removing random arcs, as GAP and ProGAP do at node level.
 
-The cut is not stable: when a node leaves, its neighbours may refill their lists with other nodes.
+One node may change many kept arcs: when it leaves, each of its neighbours may keep another arc instead.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 def arc_present(worlds: Worlds) -> NDArray[np.bool_]:
-    """(K, arcs) bool over graph.arcs, after both masks."""
+    """(K, arcs) bool: which of graph.arcs exist in each run, after the edge mask and the node mask."""
     edges = worlds.edge_present()
     return edges if worlds.graph.directed else np.concatenate([edges, edges], axis=1)
 
 
 def bounded(worlds: Worlds, max_degree: int) -> NDArray[np.bool_]:
-    """(K, arcs) bool: for every node in each run, a uniform choice of max_degree of its outgoing arcs, or all of them if there
-    are no more.
+    """(K, arcs) bool: which arcs each run keeps. Every node keeps max_degree of its outgoing arcs, drawn uniformly, or all of
+    them if there are no more.
 
     The published code never visits the last node, so that node sends nothing; this function does the same. A run orders arcs by
-    keys that depend on its seed and on the arc's two ends alone, so that an absent edge does not change the order of the other
-    arcs.
+    keys that depend only on the run's seed and on the two ends of the arc. An absent edge therefore does not change the order of
+    the other arcs.
     """
     graph = worlds.graph
     present = arc_present(worlds)
@@ -49,7 +49,7 @@ def bounded(worlds: Worlds, max_degree: int) -> NDArray[np.bool_]:
 
 
 def by_sender(senders: NDArray[np.int64], nodes: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-    """Sorts the arcs by sender: where each sender's arcs begin, (nodes + 1,), and the order. Takes time linear in the arcs."""
+    """Sorts arcs by sender, in linear time. Returns where the arcs of each sender begin, (nodes + 1,), and the order, (arcs,)."""
     arcs = np.arange(len(senders))
     grouped = sp.csr_array((np.ones(len(senders), dtype=bool), (senders, arcs)), shape=(nodes, len(senders)))
     return grouped.indptr, grouped.indices
@@ -58,7 +58,7 @@ def by_sender(senders: NDArray[np.int64], nodes: int) -> tuple[NDArray[np.intege
 def arc_coins(
     nodes: int, sender: NDArray[np.int64], receiver: NDArray[np.int64], seed: np.uint64, purpose: str
 ) -> NDArray[np.float64]:
-    """Uniform numbers in [0, 1), one for each arc, that depend on the run's seed and on the arc's two ends alone."""
+    """(arcs,) uniform numbers in [0, 1). Each depends only on the run's seed, `purpose` and the two ends of its arc."""
     salt = stream(seed, purpose, "arcs").integers(2**64, dtype=np.uint64)
     cell = sender.astype(np.uint64) * np.uint64(nodes) + receiver.astype(np.uint64)
     return (finalised(finalised(cell ^ salt) + salt) >> np.uint64(11)).astype(np.float64) * 2.0**-53

@@ -1,4 +1,4 @@
-"""A graph without some of its edges: a view of the whole graph, copied only when its arrays are read."""
+"""A graph without some of its edges. It reads the arrays of the whole graph, and copies them only when it must."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 class Without(Graph):
-    """The result of `without`. Its edges and lists are copied at their first use. Blocks of edges are read from the whole
-    graph.
+    """The graph `whole` without the edges `gone`, made by `without`.
+
+    Reading `edges` or `incoming` copies the edges that are left. Until then, `edge_blocks` and `into` read the whole graph.
     """
 
     whole: Graph
@@ -53,7 +54,7 @@ class Without(Graph):
 
 
 def without(graph: Graph, gone: NDArray[np.int64]) -> Graph:
-    """The graph without the edges `gone`: ascending ids of edges that are listed once."""
+    """The graph without the edges `gone`, (g,) int64: ascending indices into graph.edges. The graph lists each edge once."""
     made = object.__new__(Without)
     kept = {field.name: getattr(graph, field.name) for field in fields(Graph) if field.name != "edges"}
     vars(made).update(kept, whole=graph, gone=gone)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Features = Any  # NDArray[np.float32] | sp.csr_array; scipy ships no types
 
 
-# attributes for the engine, which the error message for a model's author does not list
+# attributes that only the engine reads; the AttributeError of a graph does not list them
 NOT_READ = ("incoming", "edge_blocks", "into", "digest", "arc_count", "as_directed")
 
 
@@ -37,7 +37,8 @@ class Graph:
     over neighbours needs both directions: use `arcs` (alias `edge_index`), `adjacency()` or `to_pyg()`.
     train, val, test: (nodes,) bool, disjoint. The node set and the split are public.
 
-    These rules are checked where a graph enters an audit, and not here, because an audit derives thousands of graphs.
+    Raises ValueError for labels that are not whole numbers in one dimension. The other rules are checked when a graph enters an
+    audit, and not here, because an audit derives thousands of graphs.
     """
 
     x: Features
@@ -72,7 +73,7 @@ class Graph:
 
     @cached_property
     def arcs(self) -> NDArray[np.int64]:
-        """(2, arcs) int64: messages go from row 0 to row 1. Edge i of an undirected graph becomes the arcs i and i + m."""
+        """(2, arcs) int64: messages go from row 0 to row 1. Edge i of m undirected edges becomes the arcs i and i + m."""
         return self.edges if self.directed else np.concatenate([self.edges, self.edges[::-1]], axis=1)
 
     @property
@@ -82,7 +83,7 @@ class Graph:
 
     @property
     def arc_count(self) -> int:
-        """How many arcs there are, without listing them."""
+        """The number of arcs, computed without building `arcs`."""
         return int(self.edges.shape[1]) * (1 if self.directed else 2)
 
     def as_directed(self) -> Graph:
@@ -90,19 +91,19 @@ class Graph:
         return self if self.directed else dataclasses.replace(self, edges=self.arcs, directed=True)
 
     def adjacency(self) -> sp.csr_array:
-        """(nodes, nodes) float32; row = receiver, column = sender; an arc listed twice counts twice."""
+        """(nodes, nodes) float32: row = receiver, column = sender. An arc that is listed twice counts twice."""
         send, receive = self.arcs
         ones = np.ones(send.shape[0], dtype=np.float32)
         return sp.csr_array((ones, (receive, send)), shape=(self.nodes, self.nodes))
 
     @cached_property
     def degree(self) -> NDArray[np.int64]:
-        """(nodes,) int64: how many arcs a node receives."""
+        """(nodes,) int64: the number of arcs into each node."""
         return degrees(self.edges, self.nodes, self.directed)
 
     @cached_property
     def incoming(self) -> Lists:
-        """The adjacency as a list of senders for every receiver; an arc listed twice counts twice."""
+        """The adjacency as a list of senders for every receiver. An arc that is listed twice counts twice."""
         return incoming(self.edges, self.nodes, self.directed)
 
     def edge_blocks(self) -> Iterator[NDArray[np.int64]]:
@@ -110,12 +111,12 @@ class Graph:
         yield from (self.edges[:, at : at + BLOCK] for at in range(0, self.edges.shape[1], BLOCK))
 
     def into(self, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.int32]]]:
-        """The lists of senders of `nodes`, some nodes at a time: see `neighbour_lists.received`."""
+        """The senders to each of `nodes`, for some nodes at a time: see `neighbour_lists.received`."""
         return received(self.incoming, nodes)
 
     @cached_property
     def digest(self) -> str:
-        """A short hash of everything that a model could read."""
+        """A hash, 32 hex digits, of everything that a model could read, except the name."""
         h = hashlib.blake2b(digest_size=16)
         x = (self.x.data, self.x.indices, self.x.indptr) if sp.issparse(self.x) else (self.x,)
         for a in (*x, self.y, self.edges, self.train, self.val, self.test):
@@ -148,7 +149,7 @@ class Mask:
         return Mask(self.items, self.present[runs])
 
     def dense(self, size: int) -> NDArray[np.bool_]:
-        """(runs, size) bool over all ids."""
+        """(runs, size) bool: which of the ids 0 … size-1 exist in each run."""
         full = np.ones((self.present.shape[0], size), dtype=bool)
         full[:, self.items] = self.present
         return full
@@ -156,14 +157,16 @@ class Mask:
 
 @dataclass(frozen=True, eq=False)
 class Worlds:
-    """K subgraphs of one union graph, one seed per run, and the rows that are released.
+    """K subgraphs of one graph that contains them all, one seed for each run, and the nodes whose rows are released.
 
-    seeds: (K,) uint64; all randomness of run k comes from seeds[k], so the result of a run does not depend on the other runs of
-    its batch.
+    seeds: (K,) uint64. All randomness of run k comes from seeds[k], so the result of a run does not depend on the runs that are
+    trained with it.
     edges, nodes, labels: which edges, nodes and training labels exist in each run; None means all of them.
-        A masked edge is an absent edge. A masked node sends nothing, receives nothing and is not trained on; its own
-        row is still computed, as that of a node without edges. A masked label is not trained on (transductive game).
+        A masked edge is absent. A masked node sends nothing, receives nothing and is not trained on; its own row is still
+        computed, as that of a node without edges. A masked label is not trained on, but its node keeps its edges.
     watch: (w,) int64 node ids, the rows that a release holds.
+
+    Raises ValueError for values of other types, ids out of range, and masks of another shape.
     """
 
     graph: Graph
@@ -191,7 +194,7 @@ class Worlds:
 
     @staticmethod
     def of(graph: Graph, seeds: NDArray[np.uint64] | list[int], watch: NDArray[np.int64] | None = None) -> Worlds:
-        """Identical worlds: the whole graph in every run. watch: node ids, all nodes by default."""
+        """Identical worlds: the whole graph in every run. watch: node ids; None means all nodes."""
         check_type("graph", graph, Graph, "a Graph. `load` makes one.")
         rows = np.arange(graph.nodes, dtype=np.int64) if watch is None else watch
         return Worlds(graph, seeds_of(seeds), rows)
@@ -208,7 +211,7 @@ class Worlds:
         return dataclasses.replace(self, seeds=self.seeds[runs], **part)
 
     def trained(self) -> NDArray[np.bool_]:
-        """(K, nodes) bool: the nodes whose labels each run trains on."""
+        """(K, nodes) bool: on which nodes each run trains."""
         rows = np.repeat(self.graph.train[None], self.runs, axis=0)
         for mask in (self.nodes, self.labels):
             if mask is not None:
@@ -216,7 +219,7 @@ class Worlds:
         return rows
 
     def edge_present(self) -> NDArray[np.bool_]:
-        """(K, m) bool over the graph's edges, after both the edge and the node mask."""
+        """(K, m) bool: which of graph.edges exist in each run, after the edge mask and the node mask."""
         m = self.graph.edges.shape[1]
         present = np.ones((self.runs, m), dtype=bool) if self.edges is None else self.edges.dense(m)
         if self.nodes is not None:

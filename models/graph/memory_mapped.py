@@ -37,7 +37,7 @@ ABOUT = "graph.json"
 
 
 class Mapped(Graph):
-    """A graph that is mapped from a folder. Its pickle holds only the folder's name, so that workers map the same files."""
+    """A graph that is mapped from a folder. Its pickle holds only the folder's path, so that workers map the same files."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         folder = vars(self).get("folder")  # a graph that is derived from this one has no folder
@@ -47,8 +47,9 @@ class Mapped(Graph):
 def write(graph: Graph, folder: str | Path) -> Graph:
     """Writes the graph and its neighbour lists into a new folder, and returns the graph mapped from there.
 
-    Arrays are read in blocks, so the graph may itself be mapped. A temporary folder is written and then renamed, so that `folder`
-    is complete or absent. Raises ValueError if `folder` exists already, or for a graph that breaks the rules of `Graph`.
+    The graph may itself be mapped, because its arrays are read in blocks. The files are written to a temporary folder, which is
+    then renamed, so `folder` is complete or absent. Raises ValueError if `folder` exists already, for a graph that breaks the
+    rules of `Graph`, and for edges that are not sorted.
     """
     folder = Path(folder)
     if folder.exists():
@@ -76,10 +77,10 @@ def write(graph: Graph, folder: str | Path) -> Graph:
 
 
 def read(folder: str | Path, checked: bool = False) -> Graph:
-    """The graph that `write` stored in the folder. checked: compare every file with its digest, which reads all of the files.
+    """The graph that `write` stored in the folder. checked: whether to compare the arrays with their stored digests, which reads
+    all files.
 
-    The graph's pickle holds only the name of its folder, so that worker processes map the same files. Raises ValueError (one
-    line) for a folder that is incomplete, damaged or not a graph.
+    Raises ValueError (one line) for a folder that is incomplete, damaged or not a graph.
     """
     folder = Path(folder).absolute()
     try:

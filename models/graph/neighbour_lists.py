@@ -17,7 +17,7 @@ BLOCK = 1 << 18  # edges that are turned into arcs and sorted at a time: about 2
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """Node i receives from senders[starts[i] : starts[i + 1]]; a sender appears once for each of its arcs.
+    """The senders to every node. Node i receives from senders[starts[i] : starts[i + 1]]; a sender appears once for each arc.
 
     starts: (nodes + 1,) int64. senders: (arcs,) int32, perhaps mapped from a file.
     """
@@ -27,16 +27,16 @@ class Lists:
 
 
 def degrees(edges: NDArray[np.int64], nodes: int, directed: bool) -> NDArray[np.int64]:
-    """(nodes,) int64: how many arcs a node receives. edges: (2, m); an undirected edge is two arcs."""
+    """(nodes,) int64: the number of arcs into each node. edges: (2, m); an undirected edge is two arcs."""
     received = np.bincount(edges[1], minlength=nodes)
     return received if directed else received + np.bincount(edges[0], minlength=nodes)
 
 
 def incoming(edges: NDArray[np.int64], nodes: int, directed: bool, senders: NDArray[np.int32] | None = None) -> Lists:
-    """The lists of a graph. edges: (2, m) int64, arcs (from, to) if directed. senders: where to write them, or None.
+    """The lists of a graph. edges: (2, m) int64, arcs (from, to) if directed. senders: (arcs,) int32, the array to write the
+    senders into, or None for a new one.
 
-    Edges are read in blocks, so that they may lie in a file that is larger than the memory. Raises ValueError for
-    2^31 nodes or more.
+    Edges are read in blocks, so they may lie in a file that is larger than the memory. Raises ValueError for 2^31 nodes or more.
     """
     if nodes >= 2**31:
         raise ValueError(f"{nodes} nodes: neighbour lists hold 32-bit numbers. Use fewer than 2147483648.")
@@ -56,7 +56,7 @@ def incoming(edges: NDArray[np.int64], nodes: int, directed: bool, senders: NDAr
 
 
 def blocks(edges: NDArray[np.int64], directed: bool) -> Iterator[NDArray[np.int64]]:
-    """The arcs of every block of edges as receiver * 2^32 + sender, ascending."""
+    """For each block of edges, its arcs as the numbers receiver * 2^32 + sender, ascending."""
     for at in range(0, edges.shape[1], BLOCK):
         send, receive = (np.asarray(end[at : at + BLOCK], dtype=np.int64) for end in edges)
         keys = (receive << 32) | send
@@ -66,8 +66,8 @@ def blocks(edges: NDArray[np.int64], directed: bool) -> Iterator[NDArray[np.int6
 
 
 def received(lists: Lists, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.int32]]]:
-    """The lists of `nodes`, in blocks of about BLOCK arcs. Each block is a slice of `nodes`, and their lists as starts and
-    senders.
+    """The lists of `nodes`, in blocks of about BLOCK arcs. A block is a slice of `nodes`, and the `starts` and `senders` of the
+    lists of these nodes.
     """
     begin, counts = lists.starts[nodes], lists.starts[nodes + 1] - lists.starts[nodes]
     cuts = np.flatnonzero(np.diff(np.cumsum(counts) // BLOCK, prepend=0)) + 1

@@ -1,4 +1,5 @@
-"""Records ("hears") every random number that a training draws from NumPy, PyTorch, SciPy and Python. The model need not call it.
+"""Records ("hears") every random number that a training draws from NumPy, PyTorch, SciPy and Python, without changes to the
+model.
 
 Recording does not change the numbers, but an audit may replace some of them.
 """
@@ -16,18 +17,20 @@ from .libraries import of_numpy, of_python, of_scipy, of_torch
 
 __all__ = ["Change", "Draw", "Hearing", "hearable", "hearing"]
 
-# packages that need no search: the files in libraries/ replace their random functions, or the packages draw no random numbers
+# packages whose imported names `_imported` leaves alone, because the files in libraries/ replace their random functions
 LIBRARIES = ("numpy", "random", "secrets", "os", "torch")
 OURS = __name__
-# cache: modules that import no random function, by the identity and size of their dictionaries
+# cache: name of a module that imports no random function -> the identity and the size of its dictionary
 NONE_IN: dict[str, tuple[int, int]] = {}
 INSTALLED = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")})
-SETTLED: set[str] = set()  # cache: installed modules that import no random function; there are thousands, and they do not change
+SETTLED: set[str] = set()  # cache: modules that are not searched again, because installed modules do not change
 
 
 @contextmanager
 def hearable() -> Iterator[None]:
-    """Makes generators that are created within this context recordable later. Used while a user's module is loaded."""
+    """Within this context, new generators are of a class whose draws `hearing` can record later. It is for loading a
+    user's module.
+    """
     with ExitStack() as stack:
         new: dict[int, Any] = {}
         for library in (of_numpy, of_python, of_scipy, of_torch):
@@ -42,7 +45,7 @@ def hearable() -> Iterator[None]:
 
 @contextmanager
 def hearing(change: Change | None = None, follow: Follow | None = None) -> Iterator[Hearing]:
-    """Records every draw within this context, and replaces its numbers if `change` returns others."""
+    """Records every draw within this context. change: may return numbers that replace those of a draw. follow: see `Hearing`."""
     before, listens = Listening.hearing, Hearing(change, follow)
     with hearable():
         Listening.hearing = listens
@@ -53,7 +56,9 @@ def hearing(change: Change | None = None, follow: Follow | None = None) -> Itera
 
 
 def _imported(new: dict[int, Any]) -> Iterator[tuple[dict[str, Any], str, Any]]:
-    """Replaces names that modules have imported, as in `from numpy.random import default_rng`, by recorded versions."""
+    """Replaces names that modules have imported, as by `from numpy.random import default_rng`. new: id of an original -> its
+    replacement. Yields the dictionary, the name and the original of each replaced name.
+    """
     for module_name in sys.modules.keys() - SETTLED:
         module = sys.modules.get(module_name)
         names = getattr(module, "__dict__", None)

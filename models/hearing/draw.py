@@ -16,20 +16,20 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FEW = 64  # largest number of values of a report
-CALLS = 5  # largest number of calling lines that are kept for a draw
+FEW = 64  # a report has at most this many values
+CALLS = 5  # at most this many calling lines are kept for a draw
 SHIFTED = ("normal", "laplace", "gumbel", "logistic", "cauchy", "student-t")  # laws whose support is the whole real line
 
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One random draw. law: the name of the distribution. loc, scale: as requested, numbers or arrays that broadcast. values: the
-    drawn numbers.
+    """One random draw. law: the name of the distribution. loc, scale: its requested location and scale, numbers or arrays that
+    broadcast. values: the drawn numbers.
 
     lowest, highest: the ends of the support; infinite if there is no end. line: file and line of the calling code. parameters:
     all other parameters of the law. among, chances: if each number is one of finitely many values, the values and their
-    probabilities; one row of probabilities for all numbers, or one row for each. calls: the program's own lines that led to the
-    draw, innermost first.
+    probabilities, (..., values): one row of probabilities for all numbers, or one row for each. calls: the program's own lines
+    that led to the draw, innermost first.
     """
 
     law: str
@@ -46,7 +46,7 @@ class Draw:
 
     @property
     def where(self) -> str:
-        """The line, and the lines from which it was called."""
+        """The line of the draw, and the lines of the calls that led to it."""
         outer = ", ".join(call for call in self.calls if call != self.line)
         return f"{self.line} (called from {outer})" if outer else self.line
 
@@ -62,18 +62,18 @@ class Draw:
 
     @property
     def own_chances(self) -> bool:
-        """Whether each number has its own probabilities of few values. If so, the draw is a randomised report of the data from
-        which the probabilities were computed.
+        """Whether each number has its own probabilities, of at most FEW values. Such a draw is a randomised report of the data
+        from which the program computed the probabilities.
         """
         rows = self.chances is not None and self.chances.ndim > 1 and self.chances.shape[:-1] == self.values.shape
         return rows and len(self.among) <= FEW
 
 
-Change = Callable[[int, Draw], "NDArray[Any] | None"]  # (position in the order of draws, the draw) -> the numbers that replace it
+Change = Callable[[int, Draw], "NDArray[Any] | None"]  # (number of the draw, draw) -> the numbers that replace it, or None
 
 
 class Follow(Protocol):
-    """Follows drawn numbers to the operation that adds them to data."""
+    """Follows drawn numbers to the operation that combines them with data."""
 
     def follow(self, value: Any, draw: Draw) -> Any:
         """The value that the training gets in place of the drawn `value`."""
@@ -82,17 +82,17 @@ class Follow(Protocol):
 
 @dataclass(eq=False)
 class Hearing:
-    """All draws of one training, in order. change: a function that may replace drawn numbers by others. follow: may replace a
-    drawn array by an array that stores the draw it came from.
+    """All draws of one training, in order. change: a function that may replace drawn numbers by others. follow: an object that
+    may replace a drawn array by an array that stores its draw.
     """
 
     change: Change | None = None
     follow: Follow | None = None
     draws: list[Draw] = field(default_factory=list)
-    inside: bool = False  # a draw inside another draw of the same generator belongs to the outer one
+    inside: bool = False  # whether a draw is in progress; draws that it makes itself are not recorded
 
     def hear(self, draw: Draw) -> NDArray[Any] | None:
-        """Records the draw, if a training made it. Returns the numbers that replace it, or None."""
+        """Records the draw, if the training made it (if it has a line). Returns the numbers that replace it, or None."""
         if not draw.line:
             return None
         instead = None if self.change is None else self.change(len(self.draws), draw)
@@ -103,7 +103,7 @@ class Hearing:
 
 
 class Listening:
-    """The active recording of this process, for all its threads; there is at most one."""
+    """The active recording of this process, for all its threads; None if there is none."""
 
     hearing: Hearing | None = None
 
@@ -122,7 +122,7 @@ OTHERS = (
 
 def calling_line() -> str:
     """File and line of the innermost caller outside the libraries of random numbers; "" if the training did not make the draw.
-    Python's standard library draws names of temporary files, and some libraries draw while they are imported.
+    For example, Python's standard library draws names of temporary files, and some libraries draw while they are imported.
     """
     frame = sys._getframe(2)
     while frame.f_back is not None and any(word in frame.f_code.co_filename for word in QUIET):
@@ -150,7 +150,9 @@ def of_others(file: str) -> bool:
 
 
 def outer_lines() -> tuple[str, ...]:
-    """The lines of the program's own files that led to this call, innermost first; libraries and this package are left out."""
+    """The lines of the program's own files that led to this call, innermost first, at most CALLS. Lines of libraries and of this
+    package are left out.
+    """
     found: list[str] = []
     frame: Any = sys._getframe(1)
     while frame is not None and len(found) < CALLS:
@@ -162,7 +164,7 @@ def outer_lines() -> tuple[str, ...]:
 
 
 def rows_of(chances: Any) -> NDArray[np.float64]:
-    """Probabilities, shape (..., values); (values,) if they are the same for all numbers."""
+    """Probabilities as an array of shape (..., values), or (values,) if all rows are the same."""
     rows = np.asarray(chances, dtype=np.float64)
     first = rows.reshape(-1, rows.shape[-1])[:1]
     return first[0] if rows.ndim > 1 and len(first) and bool(np.all(rows == first[0])) else rows
@@ -175,7 +177,7 @@ def of_two(chance: Any) -> NDArray[np.float64]:
 
 
 def parameters(*given: Any) -> tuple[NDArray[Any], ...]:
-    """Copies of those arguments that are numbers."""
+    """Copies, as arrays, of those arguments that are numbers or arrays of numbers."""
     arrays = (
         g.detach().cpu().numpy().copy() if hasattr(g, "detach") else np.array(g) for g in given if not isinstance(g, (str, bytes))
     )
@@ -186,7 +188,7 @@ Asked = Callable[[str, Sequence[Any], dict[str, Any], Any], Draw]  # (method, ar
 
 
 def listened(name: str, call: Callable[..., Any], args: Sequence[Any], options: dict[str, Any], asked: Asked) -> Any:
-    """The result of call(*args, **options), recorded if a recording is active."""
+    """The result of call(*args, **options), recorded if a recording is active, and perhaps replaced by the recording."""
     hearing = Listening.hearing
     if hearing is None or hearing.inside:
         return call(*args, **options)

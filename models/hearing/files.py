@@ -1,4 +1,4 @@
-"""Draws and mechanisms as one file of arrays without pickles, to pass between two processes that need not trust each other."""
+"""Stores draws and mechanisms in one file of arrays without pickles, so that the reader need not trust the writer."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .mechanisms.meetings import Meeting
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """The recording of one run. draws, meetings: in order. diverged: the line at which the run departed from the run that it
-    should repeat; "" if it did not. notes: what was not recorded.
+    """The recording of one run: its draws and its mechanisms (meetings), in order. diverged: the line at which the run departed
+    from the run that it should repeat; "" if it did not. notes: sentences about what was not recorded.
     """
 
     draws: list[Draw]
@@ -79,7 +79,9 @@ def no_link(path: str, flags: int) -> int:
 
 
 def load(path: Path, most: int) -> Recording:
-    """Reads a recording. most: bytes. Raises ValueError for a link, a larger file, and a file that `save` did not write."""
+    """Reads a recording. most: the most bytes that its arrays may take. Raises ValueError for a symbolic link, a larger file, and
+    a file that `save` did not write.
+    """
     try:
         with open(path, "rb", opener=no_link) as file:
             recording = _read(file, most)

@@ -3,7 +3,7 @@ changed.
 
 GNNAUDIT_RECORD names a folder. If the folder has a file `request.npz`, this run repeats another run: the file holds the draws of
 the other run, and the noisy values that the mechanisms of this run return instead of their own. When the program ends, this
-module writes `recording.npz`.
+module writes `recording.npz` into the folder.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ UNHEARD = ("jax", "tensorflow", "cupy", "mxnet", "numba", "randomgen", "tenseal"
 
 
 class Told(Hearing):
-    """A recording that ends the program if it departs from the run that it repeats, and that stops when it grows too large."""
+    """A recording that ends the program if its draws depart from the run that it repeats, and that stops when it grows too
+    large.
+    """
 
     def __init__(self, script: Script | None, meetings: Meetings, end: Callable[[str], None]) -> None:
         super().__init__(script, meetings)
@@ -90,7 +92,9 @@ class AfterImport(importlib.abc.MetaPathFinder):
 
 
 def start() -> None:
-    """Begins the recording, if the environment asks for one. Processes that the program starts are counted but not recorded."""
+    """Begins the recording, if the environment asks for one. Other Python processes that the program starts are not recorded;
+    each leaves a file `another-PID` in the folder.
+    """
     asked = os.environ.pop(FOLDER, "")
     if not asked:
         if ANOTHER in os.environ:

@@ -1,4 +1,4 @@
-"""Records the return values of a program's functions, in order. They show where two runs that should be equal first differ."""
+"""Records the return values of a program's functions, in order, to find the line where two runs that should be equal differ."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .draw import OTHERS, outer_lines
 
 @dataclass(frozen=True)
 class Returned:
-    """One return of a function. function: its name. where: the line that returned, and the lines that called it. value: a digest
-    of the numbers.
+    """One return of a function. function: its file and name. where: the line that returned, then the calling lines. value: a
+    digest of the returned numbers.
     """
 
     function: str
@@ -26,7 +26,7 @@ class Returned:
 
 
 def digest(value: Any) -> int | None:
-    """A digest of an array or a tensor, or of several; None for anything else."""
+    """A digest of an array, a tensor, or a list, tuple or dict of them; None for anything else."""
     if isinstance(value, dict):
         value = tuple(value.values())
     if isinstance(value, (list, tuple)):
@@ -61,8 +61,8 @@ def returned() -> Iterator[list[Returned]]:
 
 
 def parting(one: list[Returned], other: list[Returned], clean: set[int]) -> str:
-    """The line where two runs first differ; "" if they are equal. clean: digests of values that may differ, because noise covers
-    them.
+    """The line where two runs first differ; "" if they are equal. clean: digests of values that may differ, because noise is
+    added to them.
     """
     for a, b in zip(one, other):  # noqa: B905  (Python 3.9)
         if a.function != b.function:

@@ -1,4 +1,7 @@
-"""Repeats the draws of one run in another: each draw returns the numbers of the first run, or numbers that the caller chose."""
+"""Repeats the draws of one run in another: each draw returns the numbers of the first run, or numbers that the caller chose.
+
+The caller passes a `Script` as the `change` of a recording.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Diverged(Exception):
-    """The run made another draw than the run that it repeats. The message names the line."""
+    """The run made a draw that differs from that of the run that it repeats. The message names the line."""
 
 
 @dataclass(frozen=True, eq=False)
 class Script:
-    """The numbers with which a run repeats an earlier one. draws: of the earlier run, in order. instead: position -> numbers to
-    use instead; an empty array leaves the draw random. reports: whether the probabilities of a draw may differ, because the draw
-    is recorded as a mechanism of its own.
+    """The numbers with which a run repeats an earlier one. draws: of the earlier run, in order. instead: index of a draw -> the
+    numbers to use instead; an empty array leaves the draw random. reports: whether the probabilities of a draw may differ if the
+    draw is itself a report.
     """
 
     draws: Sequence[Draw]
@@ -30,22 +33,24 @@ class Script:
     reports: bool = False
 
     def __call__(self, at: int, draw: Draw) -> NDArray[Any] | None:
-        """The numbers of the draw. Raises Diverged if this draw is another than that of the earlier run."""
+        """The numbers for draw number `at`; None leaves it random. Raises Diverged if the draw differs from that of the earlier
+        run.
+        """
         if at >= len(self.draws) or not alike(draw, self.draws[at], self.reports):
             raise Diverged(draw.line)
         numbers = self.instead.get(at, self.draws[at].values)
         return carried(numbers, self.draws[at], draw) if numbers.size else None
 
     def ended(self, count: int) -> None:
-        """Raises Diverged if the run ended after `count` draws, fewer than the earlier run made."""
+        """Raises Diverged if `count`, the number of draws of the ended run, is below that of the earlier run."""
         if count < len(self.draws):
             raise Diverged(self.draws[count].line)
 
 
 def alike(one: Draw, other: Draw, reports: bool = False) -> bool:
-    """Whether two draws request the same type and count of numbers, of the same law up to location and scale.
+    """Whether two draws request numbers of the same law, up to location and scale, in an array of the same shape.
 
-    reports: whether the probabilities may differ if each number of both draws has its own.
+    reports: whether probabilities may differ if each number of both draws has its own probabilities.
     """
     if one.law != other.law or one.values.shape != other.values.shape or len(one.parameters) != len(other.parameters):
         return False
@@ -60,7 +65,7 @@ def alike(one: Draw, other: Draw, reports: bool = False) -> bool:
 
 
 def carried(numbers: NDArray[Any], one: Draw, other: Draw) -> NDArray[Any]:
-    """The numbers of draw `one`, moved to the location and scale of draw `other`, which may depend on data."""
+    """`numbers` of draw `one`, shifted and scaled to the location and scale of draw `other`, which may depend on data."""
     if np.array_equal(one.loc, other.loc) and np.array_equal(one.scale, other.scale):
         return numbers
     return np.asarray(other.loc + other.scale * ((numbers - one.loc) / one.scale)).astype(other.values.dtype)

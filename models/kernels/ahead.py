@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 def compile_ahead(say: Callable[[str], object]) -> None:
-    """Compiles the loops that are not compiled yet for these sources and this processor, and prints a line before.
+    """Compiles the loops that are not compiled yet for these sources and this processor.
 
-    It also says if the user wants no compiled loops. An interrupted compilation continues where it ended.
+    say: called with a line before a compilation, and with a line if the user has switched compiled loops off. An interrupted
+    compilation continues where it ended.
     """
     if os.environ.get(SWITCH) == "off":
         say(f"{SWITCH}=off: torch trains the models; this takes several times as long as compiled loops.")

@@ -1,4 +1,4 @@
-"""Functions that several kernels use: exp, and steps of Adam."""
+"""Functions that several kernels use: exp, and a step of Adam."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ONE = np.float32(1)
 
 @helper
 def power(x: np.float32) -> np.float32:
-    """exp(x) for one x <= 0, to one unit in the last place (Cephes)."""
+    """exp(x) for a number x <= 0, to one unit in the last place (Cephes). Numbers below -87 count as -87."""
     x = max(x, np.float32(-87))
     whole = np.int32(x * np.float32(1.44269504) - np.float32(0.5))
     rest = x - np.float32(whole) * np.float32(0.693359375) + np.float32(whole) * np.float32(2.12194440e-4)
@@ -39,7 +39,10 @@ def adam_step(
     below: np.float32,
     share: np.float32,
 ) -> None:
-    """A step of Adam with torch.optim's betas and epsilon on `share` times the gradient; `rate`, `below`: bias-corrected."""
+    """A step of Adam with torch.optim's betas and epsilon, on `share` times the gradient.
+
+    rate: learning rate / (1 - 0.9^steps). below: 1 / √(1 - 0.999^steps).
+    """
     for i in range(x.size):
         g = gradient[i] * share
         mean[i] += np.float32(0.1) * (g - mean[i])
@@ -57,5 +60,5 @@ def adam(
     below: np.float32,
     share: np.float32,
 ) -> None:
-    """The step of Adam as a function that Python can call."""
+    """`adam_step` as a function that Python can call."""
     adam_step(x, gradient, mean, square, rate, below, share)

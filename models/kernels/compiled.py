@@ -1,6 +1,4 @@
-"""Compiles the loops of this folder for this machine's processor, once, with Numba; reports whether compiled code or torch
-computes the results.
-"""
+"""Compiles the loops of this folder with Numba, once for each processor. Says whether compiled loops or torch train models."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ UNUSED: ContextVar[bool] = ContextVar("unused", default=False)
 
 @contextmanager
 def unused() -> Iterator[None]:
-    """Models that are fitted within this context, in this thread, are trained by the layers in torch."""
+    """Within this context, the layers in torch train the models that this thread fits."""
     token = UNUSED.set(True)
     try:
         yield
@@ -41,7 +39,7 @@ def used() -> bool:
 
 @cache
 def found() -> bool:
-    """Whether Numba is installed and works, and the user has not switched it off. Raises ValueError for an unknown SWITCH."""
+    """Whether Numba can be imported and the user has not switched it off. Raises ValueError for an unknown value of SWITCH."""
     switch = os.environ.get(SWITCH, "")
     if switch not in ("", "on", "off"):
         raise ValueError(f"{SWITCH}={switch}: must be off, for torch alone, or on. Without it, compiled loops train the models.")
@@ -63,9 +61,7 @@ def path() -> str:
 
 
 def instruction_set() -> str:
-    """The target of the compiled arithmetic: torch's vector instructions, and the processor for which Numba compiles the
-    loops.
-    """
+    """The vector instructions that torch uses, and, with compiled loops, the processor for which Numba compiles."""
     import torch
 
     vectors = torch.backends.cpu.get_cpu_capability()
@@ -73,23 +69,23 @@ def instruction_set() -> str:
 
 
 def processor() -> str:
-    """What the loops are compiled for."""
+    """The name of the processor for which Numba compiles the loops."""
     import llvmlite.binding
 
     return str(_settings().CPU_NAME or llvmlite.binding.get_host_cpu_name())
 
 
 def _settings() -> Any:
-    """Numba's settings, which environment variables may set."""
+    """Numba's module of settings, which environment variables may change."""
     from numba import config
 
     return config
 
 
 def helper(function: Function) -> Function:
-    """A function that only compiled functions call, and that becomes a part of each of them.
+    """Decorates a function that only compiled functions call. Numba inlines it in each of them.
 
-    Without this, a process that compiles and a process that loads stored code would call two compiled copies of the function. The
+    Otherwise a process that compiles and a process that loads stored code would use two compiled copies of the function. The
     copies may add numbers in another order, so the last bits of their results would differ.
     """
     import numba
@@ -99,7 +95,9 @@ def helper(function: Function) -> Function:
 
 
 def compiled(signature: Any) -> Callable[[Function], Function]:
-    """A function that is compiled when its file is imported, or loaded if it was compiled before. signature: Numba's types."""
+    """Decorates a function that is compiled when its file is imported, or loaded if it was compiled before. signature: the types
+    of its arguments and result, in Numba's terms.
+    """
 
     def decorate(function: Function) -> Function:
         import numba
@@ -127,7 +125,7 @@ def compiled(signature: Any) -> Callable[[Function], Function]:
 
 
 def plain(signature: Any) -> Callable[[Function], Function]:
-    """A function that is compiled in this process and not stored."""
+    """Decorates a function that is compiled in this process and not stored."""
     import numba
 
     made: Callable[[Function], Function] = numba.njit(signature, **OPTIONS)

@@ -1,6 +1,6 @@
 """VESPER's small networks, one run after the other: unit rows of an encoder, and a decoder's gradients.
 
-No loop writes to an array that it reads. Otherwise the compiler would generate code that handles one number at a time.
+No loop writes to an array that it reads, because the compiler would then generate no vector code.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PLANE, CUBE = float32[:, ::1], float32[:, :, ::1]
 
 @helper
 def load(x: Floats, first: int, to: Floats) -> None:
-    """to[u * BLOCK + n] = x[u, first + n], zero beyond the last node."""
+    """to[u * BLOCK + n] = x[u, first + n], or zero if x has no such node."""
     here = min(BLOCK, x.shape[1] - first)
     for u in range(x.shape[0]):
         own, read = row(to, u), x[u, first : first + here]
@@ -44,7 +44,7 @@ def load(x: Floats, first: int, to: Floats) -> None:
 
 @helper
 def save(block: Floats, first: int, x: Floats) -> None:
-    """x[u, first + n] = block[u * BLOCK + n]."""
+    """x[u, first + n] = block[u * BLOCK + n], as far as x has such nodes."""
     here = min(BLOCK, x.shape[1] - first)
     for u in range(x.shape[0]):
         own, to = row(block, u), x[u, first : first + here]
@@ -54,8 +54,8 @@ def save(block: Floats, first: int, x: Floats) -> None:
 
 @helper
 def to_unit(y: Floats, made: Floats, inverse: Floats, least: np.float32) -> None:
-    """Writes `made`, y with each node's vector divided by its length (at least sqrt(least)), and `inverse`, (BLOCK,), the
-    factors.
+    """Divides each node's vector in y by its length, or by sqrt(least) if the length is smaller. Writes the result into `made`
+    and the factors into `inverse`, (BLOCK,).
     """
     add_squares(y, inverse, ZERO)
     for n in range(BLOCK):
@@ -68,8 +68,7 @@ def to_unit(y: Floats, made: Floats, inverse: Floats, least: np.float32) -> None
 
 @compiled(void(CUBE, CUBE, float32))
 def unit_selu(before: Floats, rows: Floats, least: np.float32) -> None:
-    """rows = selu(before), with each node's vector divided by its length, or by sqrt(least) if its squared length is below
-    `least`.
+    """rows = selu(before), with each node's vector divided by its length, or by sqrt(least) if the length is smaller.
 
     before, rows: (K, units, nodes).
     """
@@ -86,7 +85,7 @@ def unit_selu(before: Floats, rows: Floats, least: np.float32) -> None:
 
 @compiled(void(CUBE, CUBE, CUBE, float32))
 def unit_selu_slope(before: Floats, slope: Floats, to: Floats, least: np.float32) -> None:
-    """to = the gradient with respect to `before`, from slope, the gradient with respect to the rows of `unit_selu`."""
+    """The backward pass of `unit_selu`. slope: the gradient of its `rows`. Writes the gradient of `before` into `to`."""
     size = before.shape[1] * BLOCK
     x, y, made = np.empty(size, np.float32), np.empty(size, np.float32), np.empty(size, np.float32)
     d, through = np.empty(size, np.float32), np.empty(size, np.float32)
@@ -117,12 +116,12 @@ def decoder_slope(
     outer_bias_slope: Floats,
     back: Floats,
 ) -> None:
-    """Gradients of each run's cross-entropy for the logits outer relu(inner rows + inner_bias) + outer_bias. `share` weights the
-    nodes.
+    """The gradients of each run's cross-entropy, for the logits outer relu(inner rows + inner_bias) + outer_bias.
 
-    rows: (K, units, nodes). labels: (nodes,). share: (K, nodes). Weights: (K, outputs * inputs), biases: (K, outputs). A linear
-    decoder has inner arrays of shape (K, 0), and `outer` reads the rows. The function writes the four slopes, which are the
-    gradients of the parameters, and back, (K, units, nodes), the gradient of the rows, unless back is (K, 0, nodes).
+    rows: (K, units, nodes). labels: (nodes,). share: (K, nodes), the weight of each node's loss. inner, outer: (K, outputs *
+    inputs); their biases: (K, outputs). A linear decoder has inner arrays of shape (K, 0), and `outer` reads the rows.
+    The function writes the gradients of the parameters into the four slopes. It writes the gradient of the rows into back, (K,
+    units, nodes), unless back has the shape (K, 0, nodes).
     """
     runs, units, nodes = rows.shape
     hidden, classes = inner_bias.shape[1], outer_bias.shape[1]

@@ -1,8 +1,8 @@
 """The cache of compiled code. Only unchanged files in a folder that only this user can write are loaded.
 
-Numba's index and data files are pickles, whose contents are executed. So each has a sha256, written by the process that compiled
-it. A file without a correct sha256 is removed before Numba reads it. On a machine that has not loaded the code before, a child
-process loads and runs it first, because faulty code may end the process.
+Numba's index and data files are pickles, and loading a pickle may run any code. So the process that compiles a file also stores
+its sha256. A file without a correct sha256 is removed before Numba reads it. On a machine that has not loaded the code before, a
+child process loads and runs it first, because faulty machine code may crash the process.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from ...accounting.own_folder import make_own, read_own
 SOURCES = tuple(sorted(Path(__file__).parent.glob("*.py")))
 SUMS, TRIED, LOCK = "sha256.json", "tried.json", "lock"
 TRIAL = "GNNAUDIT_KERNEL_TRIAL"  # an environment variable, set in the child process that tests the cached code
-PATIENCE = 300  # seconds that the test may take; it compiles missing code
+PATIENCE = 300  # seconds that the test may take, which includes compiling missing code
 
 
 @cache
 def kept_in() -> Path | None:
-    """A private folder of the user for the compiled code of these sources, which was tested on this machine. None if no folder is
-    safe and writable.
+    """A folder for the compiled code of these sources, which only this user can write. Its code works on this machine. None if
+    there is no such folder.
 
     The name of the folder contains a hash of all sources, because Numba notices only changes of a loop's own file and of the
-    processor. NUMBA_CACHE_DIR chooses another place.
+    processor. The environment variable NUMBA_CACHE_DIR chooses another parent folder.
     """
     import numba
 
@@ -68,7 +68,9 @@ def kept_in() -> Path | None:
 
 
 def checked(folder: Path, pattern: str) -> bool:
-    """Whether there are unchanged files of this pattern that belong to this user. Removes all others, with a warning."""
+    """Whether there are unchanged files of this pattern that belong to this user. Removes other files of this pattern, with a
+    warning.
+    """
     sums, found = _read(folder / SUMS), False
     for path in folder.rglob(pattern):
         try:
@@ -82,7 +84,7 @@ def checked(folder: Path, pattern: str) -> bool:
 
 
 def record(folder: Path, pattern: str) -> None:
-    """Stores the sha256 of the files of this pattern, which this process has compiled or checked."""
+    """Stores the sha256 of the files of this pattern, all of which this process has compiled or checked."""
     sums = _read(folder / SUMS)
     now = sums | {_name(path, folder): hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob(pattern)}
     if now != sums:
@@ -94,7 +96,7 @@ def _name(path: Path, folder: Path) -> str:
 
 
 def _try(folder: Path) -> None:
-    """Tests code from another machine or an earlier system in a child process; removes it if the child fails."""
+    """Tests compiled code that this machine has not run before in a child process. Removes the code if the child fails."""
     here, tried = _machine(), _read(folder / TRIED)
     found = {source.stem for source in SOURCES} & {path.name.partition(".")[0] for path in folder.rglob("*.nbi")}
     if here in tried or not found:
@@ -118,7 +120,7 @@ def _try(folder: Path) -> None:
 
 
 def _machine() -> str:
-    """The facts, besides the sources, on which compiled code depends."""
+    """The versions and the processor on which compiled code depends."""
     import llvmlite
     import llvmlite.binding
 

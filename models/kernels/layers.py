@@ -1,8 +1,8 @@
 """The forward and backward passes of layers on one block of nodes. A row holds one unit of every node of the block.
 
-A block is one flat float32 array: the BLOCK nodes of its first unit, then those of the next. Innermost loops run over nodes, so
-that they fill vectors of any width. Each loop uses few arrays, because with many the compiler does not check whether they overlap
-and generates no vector code.
+A block is one flat float32 array: the BLOCK nodes of its first unit, then those of the next unit. Innermost loops run over nodes,
+so that they fill vectors of any width. Each loop uses few arrays: for many arrays the compiler would not check whether they
+overlap, and would generate no vector code.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def row(x: Floats, u: int) -> Floats:
 
 @helper
 def fill(numbers: Floats, y: Floats) -> None:
-    """y[o] = numbers[o]."""
+    """Sets every number in row o of y to numbers[o]."""
     for o in range(y.size // BLOCK):
         to, number = row(y, o), numbers[o]
         for n in range(BLOCK):
@@ -42,8 +42,8 @@ def fill(numbers: Floats, y: Floats) -> None:
 
 @helper
 def add_product(w: Floats, down: int, right: int, x: Floats, y: Floats) -> None:
-    """y += W x with W[o, i] = w[o * down + i * right]. It works in tiles of four and two, so that each value that is read enters
-    several sums.
+    """y += W x with W[o, i] = w[o * down + i * right]. Works in tiles of four outputs and two inputs, so that each number that is
+    read enters several sums.
     """
     outputs, inputs = y.size // BLOCK, x.size // BLOCK
     high, wide = outputs - outputs % 4, inputs - inputs % 2
@@ -70,7 +70,7 @@ def add_product(w: Floats, down: int, right: int, x: Floats, y: Floats) -> None:
 
 @helper
 def add_outer(dy: Floats, x: Floats, slope: Floats) -> None:
-    """slope[o * inputs + i] += the sum over the nodes of dy[o] x[i], in tiles of two and four."""
+    """slope[o * inputs + i] += the sum over the nodes of dy[o] x[i]. Works in tiles of two outputs and four inputs."""
     outputs, inputs = dy.size // BLOCK, x.size // BLOCK
     high, wide = outputs - outputs % 2, inputs - inputs % 4
     for i in range(0, wide, 4):
@@ -133,7 +133,7 @@ def selu_slope(y: Floats, dy: Floats, dx: Floats) -> None:
 
 @helper
 def unit(x: Floats, y: Floats, inverse: Floats) -> None:
-    """Divides every node's vector by its length; writes the inverse lengths into one more row."""
+    """y = x with every node's vector divided by its length. Writes the inverse lengths into `inverse`, (BLOCK,)."""
     add_squares(x, inverse, ZERO)
     for n in range(BLOCK):
         inverse[n] = ONE / max(np.sqrt(inverse[n]), np.float32(1e-12))
@@ -145,7 +145,7 @@ def unit(x: Floats, y: Floats, inverse: Floats) -> None:
 
 @helper
 def add_squares(x: Floats, to: Floats, start: np.float32) -> None:
-    """For each node, the sum of `start` and the squares of its units."""
+    """Writes into `to`, (BLOCK,), for each node the sum of `start` and the squares of its units."""
     to[:] = start
     for u in range(x.size // BLOCK):
         read = row(x, u)
@@ -155,7 +155,7 @@ def add_squares(x: Floats, to: Floats, start: np.float32) -> None:
 
 @helper
 def unit_slope(y: Floats, inverse: Floats, dy: Floats, dx: Floats, along: Floats) -> None:
-    """y, inverse: as `unit` wrote them. along: scratch memory for one row."""
+    """The backward pass of `unit`. y, inverse: what `unit` wrote. along: scratch memory for one row."""
     along[:] = ZERO
     for u in range(y.size // BLOCK):
         a, b = row(y, u), row(dy, u)
@@ -169,7 +169,7 @@ def unit_slope(y: Floats, inverse: Floats, dy: Floats, dx: Floats, along: Floats
 
 @helper
 def own_moments(x: Floats, mean: Floats, inverse: Floats) -> None:
-    """For every node, over its own units: the mean, and one over the standard deviation."""
+    """Writes for every node, over its own units, the mean, and one over the standard deviation. mean, inverse: (BLOCK,)."""
     units = np.float32(x.size // BLOCK)
     mean[:] = ZERO
     inverse[:] = ZERO
@@ -198,7 +198,7 @@ def group(scale: Floats, shift: Floats, x: Floats, y: Floats, spare: Floats) -> 
 
 @helper
 def group_slope(scale: Floats, x: Floats, dy: Floats, dx: Floats, spare: Floats) -> None:
-    """spare: scratch memory for four rows."""
+    """The backward pass of `group`: writes the gradient of x into dx. spare: scratch memory for four rows."""
     units = np.float32(x.size // BLOCK)
     mean, inverse, level, tilt = row(spare, 0), row(spare, 1), row(spare, 2), row(spare, 3)
     own_moments(x, mean, inverse)
@@ -220,7 +220,7 @@ def group_slope(scale: Floats, x: Floats, dy: Floats, dx: Floats, spare: Floats)
 
 @helper
 def group_numbers(x: Floats, dy: Floats, scale_slope: Floats, shift_slope: Floats, spare: Floats) -> None:
-    """Adds the gradients of scale and shift. spare: scratch memory for two rows."""
+    """Adds the gradients of the scale and shift of `group`. spare: scratch memory for two rows."""
     mean, inverse = row(spare, 0), row(spare, 1)
     own_moments(x, mean, inverse)
     for u in range(x.size // BLOCK):
@@ -233,8 +233,8 @@ def group_numbers(x: Floats, dy: Floats, scale_slope: Floats, shift_slope: Float
 
 @helper
 def exponentials(logits: Floats, to: Floats, top: Floats, sums: Floats) -> None:
-    """to = exp(logits - the node's largest logit). sums: (BLOCK,), for every node the sum of these numbers. top: (BLOCK,),
-    scratch memory.
+    """to = exp(logits - the node's largest logit). Writes the largest logit of every node into `top` and the sum of its
+    exponentials into `sums`, (BLOCK,) each.
     """
     top[:] = np.float32(-np.inf)
     sums[:] = ZERO
@@ -251,7 +251,9 @@ def exponentials(logits: Floats, to: Floats, top: Floats, sums: Floats) -> None:
 
 @helper
 def entropy_slope(logits: Floats, labels: NDArray[np.int64], share: np.float32, d: Floats, spare: Floats) -> None:
-    """d = `share` times the gradient of the cross-entropy, 0 for nodes beyond the labels. spare: scratch memory for two rows."""
+    """d = `share` times the gradient of the cross-entropy with respect to the logits; 0 for nodes without a label. labels: one
+    for each of the block's first nodes. spare: scratch memory for two rows.
+    """
     sums = row(spare, 1)
     exponentials(logits, d, row(spare, 0), sums)
     for n in range(BLOCK):

@@ -1,7 +1,7 @@
-"""Clipped gradients of a two-layer perceptron, one run after the other. Each row averages the perceptron's outputs over a short
+"""Clipped gradients of a two-layer perceptron, one run after the other. Each row averages the perceptron's logits over a short
 list of nodes.
 
-A list holds one to about five nodes, so a row's activations stay in the nearest cache.
+A list usually holds at most five nodes, so a row's activations stay in the nearest cache.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def add_times(factor: np.float32, a: Floats, to: Floats) -> None:
 
 @helper
 def softmax_slope(label: int, z: Floats) -> np.float32:
-    """Turns logits into the gradient of the cross-entropy; returns its squared length."""
+    """Turns the logits z into the gradient of the cross-entropy, in place. Returns the squared length of this gradient."""
     top, total, square = z.max(), ZERO, ZERO
     for c in range(z.size):
         z[c] = power(z[c] - top)
@@ -54,8 +54,8 @@ def softmax_slope(label: int, z: Floats) -> np.float32:
 
 @helper
 def passed(weight: np.float32, before: Floats, kept: Floats, through: Floats, averaged: Floats) -> None:
-    """Writes `through`, the mask of ReLU and dropout of a listed node times its weight, and adds the node's part to `averaged`.
-    kept: the factors of dropout, empty without dropout.
+    """For one listed node, writes into `through` the factors of ReLU and dropout times the node's weight, and adds through *
+    before to `averaged`. kept: the factors of dropout, empty without dropout.
     """
     for h in range(before.size):
         through[h] = weight if before[h] > ZERO else ZERO
@@ -80,14 +80,14 @@ def clipped_rows(
     into: Floats,
     slope: Floats,
 ) -> None:
-    """Writes, for each run, the sum of its rows' gradients, each scaled to norm `clip` at most.
+    """For each run, the sum of the gradients of single rows, each scaled to norm `clip` at most.
 
-    before: (K, rows, hidden), each node's first sums. kept: factors of dropout, the same shape, or (K, rows, 0). alive: (K,
-    rows), 0 for an absent node. counted: (K, rows), 0 for a row outside the batch. index, weights: (K, rows, entries) what is
-    listed. labels: (K, rows). gram: (K, rows, entries, entries) products of the listed nodes' features. second: (K, hidden,
-    classes).
-    The function writes `into`, (K, rows, hidden), the gradient of the first sums, and `slope`, (K, hidden, classes), the gradient
-    of `second`.
+    before: (K, rows, hidden), the first layer's output for each node, before ReLU. kept: factors of dropout, the same shape, or
+    (K, rows, 0). alive: (K, rows), 0 for an absent node. counted: (K, rows), 0 for a row outside the batch. index, weights: (K,
+    rows, entries), the rows of the listed nodes, and their weights. labels: (K, rows). gram: (K, rows, entries, entries), inner
+    products of the listed nodes' features. second: (K, hidden, classes), the weights of the second layer.
+    The function writes into `into`, (K, rows, hidden), the gradient of `before`, and into `slope`, (K, hidden, classes), the
+    gradient of `second`.
     """
     runs, rows, hidden = before.shape
     entries, classes = index.shape[2], second.shape[2]

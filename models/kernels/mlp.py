@@ -1,6 +1,7 @@
-"""Trains one small network, block of nodes after block, so that activations stay in the nearest cache.
+"""Computes the gradients of one small network for one block of nodes after the other, so that activations stay in the nearest
+cache.
 
-A network is cut into segments. The operations of a segment need only their own block; between two segments is a batch norm, whose
+A network is cut into segments. The operations of a segment need only their own block. Between two segments is a batch norm, whose
 moments need every node. A block holds its activations in `x` and their gradients in `d`, a row for each unit. The input of a
 batch norm is stored for all nodes, (blocks, units, BLOCK), because the backward pass needs it.
 """
@@ -25,38 +26,39 @@ ZERO = np.float32(0)
 Floats = NDArray[np.float32]
 
 FIELDS = (  # the fields of an operation
-    *("kind", "inputs", "outputs"),  # numbers of units; for NORM and KEEP, `inputs` is the number of rows that are kept
-    *("start", "to"),  # the rows of the block where the operation begins to read and to write
+    # inputs, outputs: numbers of units. For NORM and KEEP, `inputs` is the number of stored rows
+    *("kind", "inputs", "outputs"),
+    *("start", "to"),  # the first row of the block that the operation reads, and the first that it writes
     *("centred", "leaf"),  # centred: a batch norm follows, so the bias has no gradient. leaf: the gradient of x is not needed
-    # places in `numbers` of weight and bias, or of scale and shift, and of the running moments
+    # offsets in `numbers`: of weight and bias, or of scale and shift; and of the running moments
     *("first", "second", "mean", "variance"),
-    # places in `room`. NORM and KEEP: kept is the place of the norm's input, slope that of the gradient of its output. LINEAR:
-    # kept is the place of its input, if this layer reads its input from `room` and not from the block
+    # offsets in `room`, in rows. NORM and KEEP: of the norm's input, and of the gradient of its output. LINEAR: `kept` is the
+    # offset of the input, if the layer reads its input from `room` and not from the block
     *("kept", "slope"),
-    # FEATURES: the place of two tables, weights and their gradients. TAKE: the place of its inputs. Norms: the first row of
-    # `moments`
+    # offsets in `tables`. FEATURES: of two tables, the weights and their gradients. TAKE: of the inputs. For NORM and KEEP, the
+    # first row of `moments`
     "sums",
-    "matrix",  # FEATURES: the place where the row starts of its sparse matrix begin
+    "matrix",  # FEATURES: the offset in `starts` of its sparse matrix
 )
 OPERATION = np.dtype([(name, np.int64) for name in FIELDS])
 
 
 class Net(NamedTuple):
-    """One network and its nodes. The offset of a parameter that an operation does not have is -1."""
+    """One network and its nodes. In `operations`, -1 means that an operation does not use the field."""
 
     operations: NDArray[np.void]  # an array of type OPERATION
     ends: NDArray[np.int64]  # for each segment, the index after its last operation
     again: NDArray[np.int64]  # for each segment, the index after the last operation that the backward pass computes again
     numbers: Floats  # all numbers of the network, running moments included
-    slopes: Floats  # the gradients of `numbers`, at the same places
+    slopes: Floats  # the gradients of `numbers`, at the same offsets
     room: Floats  # (rows * BLOCK,) stored for all blocks: see `kept` and `slope` in FIELDS
-    moments: NDArray[np.float64]  # (units that a batch norm sees, 9)
-    tables: Floats  # tables that are ordered by feature or by node
+    moments: NDArray[np.float64]  # (units of all batch norms, 9)
+    tables: Floats  # see `sums` in FIELDS
     x: Floats  # (rows * BLOCK,) activations of a block
     d: Floats  # the gradients of these activations
     spare: Floats  # (4 * BLOCK,)
     line: Floats  # scratch memory for the widest layer
-    starts: NDArray[np.int64]  # sparse features of all branches: where each node's entries start and end
+    starts: NDArray[np.int64]  # sparse features of all branches: where the entries of each node begin and end
     columns: NDArray[np.int32]
     entries: Floats
     labels: NDArray[np.int32]
@@ -76,25 +78,25 @@ NET = types.NamedTuple(
 
 @helper
 def rows(of: Floats, first: int, count: int) -> Floats:
-    """Some rows of a flat block, one after the other."""
+    """(count * BLOCK,): `count` rows of a block, from row `first` on."""
     return of[first * BLOCK : (first + count) * BLOCK]
 
 
 @helper
 def kept_rows(net: Net, op: Any, block: int) -> Floats:
-    """(inputs * BLOCK,): the stored rows of a block."""
+    """(inputs * BLOCK,): the stored input of an operation, for one block."""
     return rows(net.room, op.kept + block * op.inputs, op.inputs)
 
 
 @helper
 def kept_slope(net: Net, op: Any, block: int) -> Floats:
-    """(outputs * BLOCK,): the gradient of what a batch norm wrote."""
+    """(outputs * BLOCK,): the stored gradient of a batch norm's output, for one block."""
     return rows(net.room, op.slope + block * op.outputs, op.outputs)
 
 
 @helper
 def moments_of(net: Net, op: Any) -> NDArray[np.float64]:
-    """(outputs, 9) float64."""
+    """(outputs, 9) float64: the moments of a batch norm."""
     return net.moments[op.sums : op.sums + op.outputs]
 
 
@@ -125,7 +127,7 @@ def features(net: Net, op: Any, nodes: NDArray[np.int32], y: Floats) -> None:
 
 @helper
 def empty(y: Floats, here: int) -> None:
-    """Writes zeros at the positions from `here` on, which hold no node."""
+    """Writes zeros at the positions from `here` on of every row. They hold no node."""
     for u in range(y.size // BLOCK):
         for n in range(here, BLOCK):
             y[u * BLOCK + n] = ZERO
@@ -133,7 +135,7 @@ def empty(y: Floats, here: int) -> None:
 
 @helper
 def features_slope(net: Net, op: Any, nodes: NDArray[np.int32], dy: Floats) -> None:
-    """Adds the gradient contributions of these nodes to the second half of the table."""
+    """Adds these nodes' gradients of the weights of `features` to the second of the operation's two tables."""
     wide, line, first = op.outputs, net.line, op.sums + op.inputs * op.outputs
     for n in range(nodes.size):
         for u in range(wide):
@@ -147,7 +149,7 @@ def features_slope(net: Net, op: Any, nodes: NDArray[np.int32], dy: Floats) -> N
 
 @helper
 def take(net: Net, op: Any, nodes: NDArray[np.int32], y: Floats) -> None:
-    """The inputs of the drawn nodes, which the tables hold node by node."""
+    """y = the inputs of the drawn nodes. The table holds them node by node."""
     for n in range(nodes.size):
         first = op.sums + nodes[n] * op.outputs
         for u in range(op.outputs):
@@ -157,7 +159,9 @@ def take(net: Net, op: Any, nodes: NDArray[np.int32], y: Floats) -> None:
 
 @helper
 def join_moments(own: NDArray[np.float64], x: Floats, first: bool, here: int) -> None:
-    """Adds a block to the sums of distances from a pivot, which is the mean of the first block."""
+    """Adds a block to the sums of each unit's distances from a pivot, and of their squares. The pivot is the mean of the first
+    block. here: the number of nodes in the block.
+    """
     for u in range(own.shape[0]):
         values, m = layers.row(x, u)[:here], own[u]
         if first:
@@ -173,7 +177,9 @@ def join_moments(own: NDArray[np.float64], x: Floats, first: bool, here: int) ->
 
 @helper
 def settle_moments(net: Net, op: Any, own: NDArray[np.float64], nodes: int) -> None:
-    """Computes factor and shift of y = (x - mean) factor + shift from the sums, or from the running moments if nodes is 0."""
+    """Computes mean, factor and shift of y = (x - mean) factor + shift, and updates the running moments. If nodes is 0, takes the
+    mean and the variance from the running moments instead.
+    """
     for u in range(op.outputs):
         m = own[u]
         mean, variance = net.numbers[op.mean + u], net.numbers[op.variance + u]
@@ -201,7 +207,7 @@ def normalise(own: NDArray[np.float64], x: Floats, y: Floats) -> None:
 
 @helper
 def keep_slope(own: NDArray[np.float64], x: Floats, dy: Floats, kept: Floats) -> None:
-    """Stores the gradient of a batch norm's output until every node has contributed to the gradients of the moments."""
+    """Stores the gradient of a batch norm's output, and adds it to the sums over all nodes that `norm_slope` needs."""
     for u in range(own.shape[0]):
         values, slope, to = layers.row(x, u), layers.row(dy, u), layers.row(kept, u)
         mean, sums, along = np.float32(own[u, MEAN]), ZERO, ZERO
@@ -232,7 +238,7 @@ def copy(values: Floats, to: Floats) -> None:
 
 @helper
 def forward(net: Net, op: Any, block: int, nodes: NDArray[np.int32]) -> None:
-    """nodes: the ids of the block's nodes."""
+    """Computes the output of an operation for one block. nodes: the ids of the block's nodes."""
     x, y, kind = read(net, op, block), rows(net.x, op.to, op.outputs), op.kind
     if kind == LINEAR:
         layers.fill(net.numbers[op.second :], y)
@@ -276,7 +282,7 @@ def backward(net: Net, op: Any, block: int, here: int, nodes: int) -> None:
 
 @helper
 def pull(net: Net, op: Any, block: int, nodes: NDArray[np.int32]) -> None:
-    """Adds the gradient of an operation's own parameters over the nodes of a block."""
+    """Adds the gradients of an operation's own parameters, summed over the nodes of a block, to `slopes`."""
     x, dy, shift = read(net, op, block), rows(net.d, op.to, op.outputs), net.slopes[op.second :]
     if op.kind == GROUP:
         layers.group_numbers(x, dy, net.slopes[op.first :], shift, net.spare)
@@ -291,8 +297,8 @@ def pull(net: Net, op: Any, block: int, nodes: NDArray[np.int32]) -> None:
 
 @helper
 def add_square_norms(net: Net, op: Any, block: int, nodes: NDArray[np.int32], squares: Floats) -> None:
-    """Adds the squared norm of the gradient that each node causes. The gradient is an outer product, so its norm is the product
-    of two norms.
+    """Adds to `squares`, (BLOCK,), the squared norm of each node's gradient of an operation's parameters. A linear layer's
+    gradient is an outer product, so its norm is the product of two norms.
     """
     if op.kind != LINEAR and op.kind != FEATURES and op.kind != GROUP:
         return
@@ -322,8 +328,8 @@ def add_square_norms(net: Net, op: Any, block: int, nodes: NDArray[np.int32], sq
 
 @helper
 def begin(net: Net, training: bool) -> None:
-    """Turns the weights of sparse features into tables with a row for each feature. In training it sets all sums to zero;
-    otherwise it computes the normalisation from the running moments.
+    """Turns the weights of sparse features into tables with a row for each feature. In training, sets all sums to zero; otherwise
+    computes the batch norms' factors from the running moments.
     """
     if training:
         net.slopes[:] = ZERO
@@ -342,7 +348,7 @@ def begin(net: Net, training: bool) -> None:
 
 @helper
 def end(net: Net) -> None:
-    """Copies the gradients of sparse features from their tables to their final places."""
+    """Copies the gradients of the weights of sparse features, and of the scale and shift of batch norms, into `slopes`."""
     for k in range(net.operations.size):
         op = net.operations[k]
         if op.kind == FEATURES:
@@ -356,7 +362,7 @@ def end(net: Net) -> None:
 
 @helper
 def turn(a: Floats, high: int, to: Floats) -> None:
-    """Transposes a matrix of `rows` rows."""
+    """Writes the transpose of `a`, a matrix of `high` rows, into `to`."""
     wide = a.size // high
     for i in range(high):
         for j in range(wide):
@@ -365,7 +371,7 @@ def turn(a: Floats, high: int, to: Floats) -> None:
 
 @helper
 def entropy(net: Net, nodes: NDArray[np.int32], share: float) -> None:
-    """Writes the gradient of `share` times the cross-entropy of a block into the rows of its logits."""
+    """Writes the gradient of `share` times the cross-entropy of a block into the rows of `d` that belong to the logits."""
     labels = np.empty(nodes.size, np.int64)
     for n in range(nodes.size):
         labels[n] = net.labels[nodes[n]]
@@ -375,10 +381,10 @@ def entropy(net: Net, nodes: NDArray[np.int32], share: float) -> None:
 
 @compiled(void(NET, int32[::1], float32))
 def gradient(net: Net, nodes: NDArray[np.int32], clip: np.float32) -> None:
-    """The gradient of the mean cross-entropy over `nodes`.
+    """Writes the gradient of the mean cross-entropy over `nodes` into `slopes`.
 
-    With a positive `clip`, in a network without batch norm: the sum of the gradients that each node alone causes, each scaled to
-    norm `clip` at most. Goes through all segments in order, and from the last one back to the first.
+    With a positive `clip`, for a network without batch norm, writes the sum of the gradients of single nodes, each scaled to norm
+    `clip` at most. The loop visits all segments in order, and then from the last one back to the first.
     """
     begin(net, True)
     squares = np.empty(BLOCK, np.float32)

@@ -1,8 +1,8 @@
 """The second GraphSAGE layer of one run and the loss on randomised labels, forward and backward. Torch computes the sums over
 arcs between these functions.
 
-Every pass computes two sets of hidden rows: without dropout, to validate the weights, and with dropout, to train them. Arguments
-have a row for each node; a block has a row for each unit, as in `layers`.
+Every pass computes two sets of hidden rows: without dropout, to validate the weights, and with dropout, to train the weights.
+Arguments have a row for each node; a block has a row for each unit, as in `layers`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FLAT, PLANE = float32[::1], float32[:, ::1]
 
 @helper
 def load(rows: Floats, first: int, to: Floats) -> None:
-    """to[u * BLOCK + n] = rows[first + n, u], zero beyond the last row."""
+    """to[u * BLOCK + n] = rows[first + n, u], or zero if there is no such row."""
     here = min(BLOCK, rows.shape[0] - first)
     to[:] = ZERO
     for n in range(here):
@@ -33,7 +33,7 @@ def load(rows: Floats, first: int, to: Floats) -> None:
 
 @helper
 def save(block: Floats, first: int, column: int, rows: Floats) -> None:
-    """rows[first + n, column + u] = block[u * BLOCK + n]."""
+    """rows[first + n, column + u] = block[u * BLOCK + n], as far as there are such rows."""
     for n in range(min(BLOCK, rows.shape[0] - first)):
         for u in range(block.size // BLOCK):
             rows[first + n, column + u] = block[u * BLOCK + n]
@@ -43,11 +43,12 @@ def save(block: Floats, first: int, column: int, rows: Floats) -> None:
 def spread(
     before: Floats, mask: Floats, neighbours: Floats, own: Floats, hidden: Floats, dropped: Floats, sent: Floats, kept: Floats
 ) -> None:
-    """The rows that every node sends to its neighbours, and those that it adds to its own sum.
+    """Computes the rows that every node sends to its neighbours, and those that it adds to its own sum.
 
-    before: (nodes, hidden), the first layer. mask: factors of dropout. neighbours, own: (hidden * classes,).
-    The function writes hidden and dropped, (blocks, hidden * BLOCK), for `pull`, and sent and kept, (nodes, 2 * classes), whose
-    first half is computed without dropout and whose second half with it.
+    before: (nodes, hidden), the first layer's output before SELU. mask: (nodes, hidden), factors of dropout. neighbours, own:
+    (hidden * classes,), weights.
+    The function writes hidden and dropped, (blocks, hidden * BLOCK), which `pull` reads, and the rows sent and kept, (nodes, 2 *
+    classes). The first half of their columns is computed without dropout, the second half with dropout.
     """
     classes = sent.shape[1] // 2
     x, y = np.empty(hidden.shape[1], np.float32), np.empty(classes * BLOCK, np.float32)
@@ -70,7 +71,7 @@ def spread(
 
 @helper
 def probabilities(logits: Floats, to: Floats, top: Floats, sums: Floats) -> None:
-    """The softmax of every node. top, sums: (BLOCK,), the largest logit and room for one more row."""
+    """to = the softmax of every node. Writes the largest logits into `top`, (BLOCK,). sums: scratch memory for one row."""
     exponentials(logits, to, top, sums)
     for c in range(logits.size // BLOCK):
         own = row(to, c)
@@ -94,13 +95,14 @@ def judge(
     scores: Floats,
     slope: Floats,
 ) -> tuple[float, float, float]:
-    """Three numbers: the summed loss of the validation nodes, and how many of the validation and of the trained nodes are
-    classified as the label that they sent.
+    """Returns three numbers: the summed loss of the validation nodes without dropout; how many validation nodes are classified as
+    the label that they sent, without dropout; and how many trained nodes are, with dropout.
 
-    sums: (nodes, 2 * classes), the sums of what the neighbours sent. scale: (nodes,), the factor of a node's sums. A label is
-    sent unchanged with chance `keep`, and as each other label with chance `other`; the loss is -log(P(label sent) + 1e-20). The
-    function writes scores, (2 * classes, nodes), without dropout and then with it, and slope, (nodes, classes), the gradient of
-    the trained nodes' summed loss with respect to their scores with dropout, 0 at other nodes.
+    sums: (nodes, 2 * classes), the sums of the rows that the neighbours sent. scale: (nodes,), the factor of a node's sums. A
+    node sends its label unchanged with probability `keep`, and each other label with probability `other`. The loss is -log(P(sent
+    label) + 1e-20).
+    The function writes the logits into scores, (2 * classes, nodes), first without and then with dropout. It writes into slope,
+    (nodes, classes), the gradient of the trained nodes' summed loss with respect to their logits with dropout, 0 for other nodes.
     """
     nodes, classes = slope.shape
     logits, chances = np.empty(classes * BLOCK, np.float32), np.empty(classes * BLOCK, np.float32)
@@ -149,10 +151,10 @@ def pull(
     bias_slope: Floats,
     before_slope: Floats,
 ) -> None:
-    """The gradients of the second layer's weights and of the first layer's rows.
+    """Writes the gradients of the second layer's weights and bias, and of the first layer's rows (before_slope).
 
-    back: (nodes, classes), the gradient of what each node sent. slope: the gradient of its scores with dropout. The other
-    arguments are those of `spread`.
+    back: (nodes, classes), the gradient of the row that each node sent. slope: (nodes, classes), the gradient of its logits with
+    dropout. The other arguments are those of `spread`.
     """
     classes = slope.shape[1]
     sent, scored = np.empty(classes * BLOCK, np.float32), np.empty(classes * BLOCK, np.float32)

@@ -1,7 +1,7 @@
-"""Trains one GraphSAGE network on a small graph, epoch after epoch, so that all its data stays in the nearest caches.
+"""Trains one GraphSAGE network on a small graph for many epochs in one call, so that all data stays in the nearest caches.
 
-Activations are (rows, units). The first layer reads inputs, sparse or dense, that already contain the mean over the neighbours.
-Every further layer reads rows and, for rows with neighbours, the mean over them.
+Activations are (rows, units). The inputs of the first layer, sparse or dense, already contain the mean over the neighbours. Every
+further layer reads a node's own row and, if the node has neighbours, the mean over their rows.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ Whole = NDArray[np.int64]
 EPSILON, MOMENTUM = np.float32(1e-5), np.float32(0.1)  # constants of batch norm
 ZERO, ONE = np.float32(0), np.float32(1)
 INPUTS, OUTPUTS = 0, 1  # columns of `layers`: the numbers of units that a layer reads and writes
-# columns of `layers`: where the parameters of a layer begin. OWN and NEIGHBOURS: weights of a node's own row and of the mean of
-# its neighbours' rows; the first layer has no NEIGHBOURS. SCALE, SHIFT, RUNNING: batch norm; the last layer has none, and its
-# SHIFT is a bias
+# columns of `layers`: where the parameters of a layer begin in `numbers`, and its running moments in `running`. OWN and
+# NEIGHBOURS: weights of a node's own row and of the mean of its neighbours' rows; the first layer has no NEIGHBOURS. SCALE,
+# SHIFT, RUNNING: batch norm; the last layer has no batch norm, and its SHIFT is a bias
 NEIGHBOURS, OWN, SCALE, SHIFT, RUNNING = range(2, 7)
 CHUNK = 64  # columns of the first layer that are updated at a time, so that their gradient stays in the nearest cache
 
 
 class Sparse(NamedTuple):
-    """A sparse matrix, stored by rows, that holds the parts of many networks. rows, columns: where this network's part begins."""
+    """One network's block of a larger sparse matrix, which holds the blocks of many networks and is stored by rows. starts,
+    which, entries: the row starts, column numbers and entries of the larger matrix. rows, columns: where the block begins.
+    """
 
     starts: NDArray[np.int32]
     which: NDArray[np.int32]
@@ -41,8 +43,8 @@ class Sparse(NamedTuple):
 class Teacher(NamedTuple):
     """One network and its graph."""
 
-    inputs: Sparse  # what the first layer reads, (rows, columns), and its transpose
-    back: Sparse
+    inputs: Sparse  # what the first layer reads, (rows, columns)
+    back: Sparse  # the transpose of `inputs`
     arcs: Sparse  # the mean over the neighbours
     dense: Floats  # (rows, columns): the first layer reads it instead of `inputs`, unless it is (0, 0)
     receivers: NDArray[np.int64]  # rows that have neighbours
@@ -61,7 +63,7 @@ TEACHER = types.NamedTuple((SPARSE, SPARSE, SPARSE, PLANE, int64[::1], PLANE, in
 
 @helper
 def gather(m: Sparse, row: int, lines: Floats, to: Floats) -> None:
-    """to = one row of the sparse matrix times a dense matrix."""
+    """to = one row of the sparse matrix, times the dense matrix `lines`."""
     to[:] = ZERO
     for k in range(m.starts[m.rows + row], m.starts[m.rows + row + 1]):
         line, entry = lines[m.which[k] - m.columns], m.entries[k]
@@ -71,7 +73,7 @@ def gather(m: Sparse, row: int, lines: Floats, to: Floats) -> None:
 
 @helper
 def scatter(m: Sparse, row: int, line: Floats, to: Floats) -> None:
-    """Adds the outer product of one row of the sparse matrix and a dense row."""
+    """Adds to `to` the outer product of one row of the sparse matrix and the dense row `line`."""
     for k in range(m.starts[m.rows + row], m.starts[m.rows + row + 1]):
         other, entry = to[m.which[k] - m.columns], m.entries[k]
         for u in range(line.size):
@@ -86,14 +88,16 @@ def matrix(of: Floats, at: int, high: int, wide: int) -> Floats:
 
 @helper
 def step(t: Teacher, at: int, gradient: Floats, rate: np.float32, below: np.float32) -> None:
-    """A step of Adam with the numbers from `at` on."""
+    """A step of Adam for the numbers from `at` on."""
     own = slice(at, at + gradient.size)
     adam_step(t.numbers[own], gradient, t.mean[own], t.square[own], rate, below, ONE)
 
 
 @helper
 def standardise(t: Teacher, layer: Whole, z: Floats, inverse: Floats) -> None:
-    """Batch norm without scale and shift, in place; inverse: (units,) receives one over the standard deviations."""
+    """Batch norm of z without scale and shift, in place. Updates the running moments, and writes one over the standard deviations
+    into `inverse`, (units,).
+    """
     rows, units = z.shape
     count = max(rows, 1)
     mean, variance = np.zeros(units, np.float32), np.zeros(units, np.float32)
@@ -121,7 +125,7 @@ def standardise(t: Teacher, layer: Whole, z: Floats, inverse: Floats) -> None:
 
 @helper
 def activate(scale: Floats, shift: Floats, z: Floats, kept: NDArray[np.uint8], factor: np.float32, y: Floats) -> None:
-    """ReLU and dropout of scale z + shift. kept: (rows, units), 0 for what is dropped."""
+    """y = ReLU and dropout of scale z + shift. kept: (rows, units), 0 for a dropped unit, else 1. factor: of kept units."""
     for r in range(z.shape[0]):
         line, to, keeps = z[r], y[r], kept[r]
         for u in range(line.size):
@@ -161,7 +165,7 @@ def activate_slope(
 
 @helper
 def softmax_slope(logits: Floats, wanted: Floats, slope: Floats) -> None:
-    """The gradient of the cross-entropy."""
+    """slope = the gradient of the cross-entropy with respect to the logits. wanted: as in `Teacher`."""
     for r in range(logits.shape[0]):
         z, label = slope[r], wanted[r]
         top, total, weight = logits[r].max(), ZERO, ZERO
@@ -175,7 +179,7 @@ def softmax_slope(logits: Floats, wanted: Floats, slope: Floats) -> None:
 
 @helper
 def read_features(t: Teacher, weight: Floats, z: Floats) -> None:
-    """z = the first layer's sums."""
+    """z = the first layer's inputs times its weights."""
     if t.dense.shape[1]:
         np.dot(t.dense, weight, z)
         return
@@ -185,7 +189,7 @@ def read_features(t: Teacher, weight: Floats, z: Floats) -> None:
 
 @helper
 def learn_features(t: Teacher, layer: Whole, dz: Floats, rate: np.float32, below: np.float32) -> None:
-    """Takes a step with the first layer's weights. Their gradient is computed for some columns at a time, never as a whole."""
+    """Takes a step with the first layer's weights, for some columns at a time, so that their whole gradient is never stored."""
     columns, units = layer[INPUTS], layer[OUTPUTS]
     slope = np.empty((CHUNK, units), np.float32)
     for first in range(0, columns, CHUNK):
@@ -200,7 +204,9 @@ def learn_features(t: Teacher, layer: Whole, dz: Floats, rate: np.float32, below
 
 @helper
 def read_rows(t: Teacher, layer: Whole, y: Floats, around: Floats, z: Floats) -> None:
-    """z = the sums of a further layer over rows y; writes the means over their neighbours into `around`."""
+    """z = the output of a layer after the first, before batch norm and bias. y: the rows that it reads. Writes the means over
+    their neighbours into `around`.
+    """
     inputs, units = layer[INPUTS], layer[OUTPUTS]
     np.dot(y, matrix(t.numbers, layer[OWN], inputs, units), z)
     for j in range(t.receivers.size):
@@ -216,7 +222,7 @@ def read_rows(t: Teacher, layer: Whole, y: Floats, around: Floats, z: Floats) ->
 def learn_rows(
     t: Teacher, layer: Whole, y: Floats, around: Floats, dz: Floats, dy: Floats, rate: np.float32, below: np.float32
 ) -> None:
-    """Writes the gradient of y, and takes a step with the weights of a layer after the first."""
+    """Writes the gradient of y into dy, and takes a step with the weights of a layer after the first."""
     inputs, units = layer[INPUTS], layer[OUTPUTS]
     received = np.empty((t.receivers.size, units), np.float32)
     for j in range(t.receivers.size):
@@ -234,8 +240,8 @@ def learn_rows(
 def teach(t: Teacher, kept: NDArray[np.uint8], factor: np.float32, learning_rate: np.float32, taken: int) -> None:
     """Trains for as many epochs as `kept` has rows, after `taken` steps.
 
-    kept: (epochs, units of all hidden layers of all rows), 0 for units that dropout drops. factor: the factor of units that it
-    keeps.
+    kept: (epochs, units of all hidden layers of all rows), 0 for dropped units, else 1. factor: the factor of kept units. taken:
+    how many steps of Adam came before.
     """
     last, rows = t.layers.shape[0] - 1, t.wanted.shape[0]
     widest, sums = t.layers[:, OUTPUTS].max(), t.layers[:, OUTPUTS].sum()

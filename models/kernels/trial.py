@@ -1,4 +1,4 @@
-"""Runs a compiled loop on a few numbers, in a process that it may crash."""
+"""Runs a compiled loop on a few numbers, in a child process, because faulty machine code may crash it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .arithmetic import adam
 
 
 def run() -> None:
-    """One step of Adam from zero moves every number by the learning rate. Raises ArithmeticError otherwise."""
+    """Raises ArithmeticError unless the first step of Adam changes every number by the learning rate."""
     x, gradient, mean, square = (np.full(5, value, dtype=np.float32) for value in (1, 1, 0, 0))
     adam(x, gradient, mean, square, np.float32(0.1 / 0.1), np.float32(1 / np.sqrt(0.001)), np.float32(1))
     if not np.allclose(x, 0.9, atol=1e-4):

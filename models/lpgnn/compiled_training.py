@@ -1,4 +1,4 @@
-"""Trains one GraphSAGE on randomised labels; everything after the first layer runs in the compiled kernel."""
+"""Trains one GraphSAGE on randomised labels. The compiled kernel computes everything after the first layer but sums over arcs."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ if TYPE_CHECKING:
 
 
 def expressible(backbone: str, device: str) -> bool:
-    """Whether the compiled kernel supports the second layer and the device."""
+    """Whether the compiled kernel can be used, for this backbone and device."""
     return backbone == "sage" and device == "cpu" and compiled.used()
 
 
 def train(task: Task, x: Any, first: Values, second: Values, dropout: Dropout, choice: drop.Choice) -> None:
-    """The same as `training.train` for a task of one run, with the same draws. x: the input of `sage`."""
+    """`training.train` for a task of one run, with the same random draws. x: the input of `sage`. Raises ValueError for a label
+    that is no class of the network.
+    """
     from ..kernels import sage_head
 
     values = [*first.values(), *second.values()]
@@ -84,10 +86,10 @@ def train(task: Task, x: Any, first: Values, second: Values, dropout: Dropout, c
 
 
 def narrow(x: WithMean, values: Values, gradient: Tensor, blocks: Whole) -> Callable[[], tuple[Tensor, Learn]]:
-    """The first layer on constant inputs, as two functions. One returns its rows, (nodes, hidden). The other turns the gradient
-    of the rows into the gradient of the layer's parameters.
+    """The first layer, for inputs that training does not change. Returns a function `ahead`, which returns the layer's output,
+    (nodes, hidden), and a function that writes the gradient of the parameters, given that of the output.
 
-    values: each (1, …), adjacent in memory and in the order of `gradient`.
+    values: the layer's parameters, (1, …) each, adjacent in memory and in the order of `gradient`.
     """
     rows, bias = x.rows[0], values["bias"].view(-1)
     shape = rows.shape[1], bias.numel()
@@ -102,7 +104,7 @@ def narrow(x: WithMean, values: Values, gradient: Tensor, blocks: Whole) -> Call
 
 
 def wide(x: Any, values: Values, gradient: Tensor, blocks: Whole) -> Callable[[], tuple[Tensor, Learn]]:
-    """The same two functions as `narrow`, for features that are summed over neighbours in every pass."""
+    """The same as `narrow`, for features that are summed over neighbours in every pass."""
     leaves = {name: value.detach().requires_grad_() for name, value in values.items()}
 
     def ahead() -> tuple[Tensor, Learn]:
@@ -117,7 +119,9 @@ def wide(x: Any, values: Values, gradient: Tensor, blocks: Whole) -> Callable[[]
 
 
 def propagated_slope(task: Task, scores: Tensor) -> Tensor:
-    """(nodes, classes): the gradient of the training loss if labels are propagated. scores: (1, classes, nodes)."""
+    """(nodes, classes): the gradient of the training loss with respect to the logits `scores`, (1, classes, nodes), if labels are
+    propagated.
+    """
     scores = scores.clone().requires_grad_()
     (found,) = torch.autograd.grad(task.training_loss(scores).sum(), scores)
     return found[0].t().contiguous()

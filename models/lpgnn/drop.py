@@ -1,4 +1,4 @@
-"""Drop: learning from randomised labels, by propagating them and by a loss that accounts for their noise."""
+"""Drop, LPGNN's way to learn from randomised labels: label propagation, and a loss that accounts for the noise of the labels."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def corrected(posterior: Tensor, keep: float) -> Tensor:
-    """The distribution of the sent label, from that of the true one: posterior T, where T has `keep` on its diagonal and equal
-    entries elsewhere.
+    """The distribution of the sent label, given the distribution `posterior` of the true label: forward correction (Patrini et
+    al. 2017). A label is sent unchanged with probability `keep`, and as each other label with equal probability.
 
-    Forward correction (Patrini et al. 2017). (K, classes, nodes) -> the same shape.
+    (K, classes, nodes) -> the same shape.
     """
     other = (1 - keep) / max(posterior.shape[1] - 1, 1)
     return other + (keep - other) * posterior
@@ -33,18 +33,17 @@ def propagated(posterior: Tensor, hop: Weighted, steps: int) -> Tensor:
 
 
 def targets(y: Tensor, sent: Tensor, hop: Weighted, steps: int, classes: int) -> tuple[Tensor, Tensor]:
-    """For each node, the class with the largest weight after the noisy labels were propagated `steps` times, and whether any
-    label reaches the node.
+    """For each node, the class with the largest weight after `steps` propagations of the noisy labels, and whether any label
+    reaches the node: (K, nodes) int64 and bool. The class is 0 if no label reaches the node.
 
-    y: (K, nodes) int64, noisy labels. sent: (K, nodes) bool, the nodes whose label is known. If no label reaches a node, its
-    class is 0.
+    y: (K, nodes) int64, noisy labels. sent: (K, nodes) bool, the nodes whose label is known.
     """
     around = hop.power(one_hot(y, classes).float() * sent[..., None], steps)
     return around.argmax(dim=2), around.sum(dim=2) > 0
 
 
 def nodes_last(rows: Tensor) -> Tensor:
-    """(K, nodes, classes) -> (K, classes, nodes): softmax over a short last dimension is 20 times slower."""
+    """(K, nodes, classes) -> (K, classes, nodes), because softmax over a short last axis is 20 times slower."""
     return rows.transpose(1, 2).contiguous()
 
 
@@ -55,23 +54,25 @@ def cross_entropy(posterior: Tensor, y: Tensor, rows: Tensor) -> Tensor:
 
 
 def accuracy(scores: Tensor, y: Tensor, rows: Tensor) -> Tensor:
-    """(K,): percent of each run's rows whose class scores highest. scores: (K, classes, nodes)."""
+    """(K,): the percentage of each run's rows whose class y has the highest score. scores: (K, classes, nodes); y, rows: (K,
+    nodes).
+    """
     hits = (scores.gather(1, y[:, None])[:, 0] == scores.amax(dim=1)) & rows
     return 100 * hits.sum(dim=1) / rows.sum(dim=1).clamp(min=1)
 
 
 def watched(scores: Tensor, watch: Tensor) -> Tensor:
-    """Log-posteriors of some nodes: (K, classes, nodes) -> (K, watched, classes)."""
+    """Log-posteriors of the watched nodes: logits (K, classes, nodes) -> (K, watched, classes)."""
     return scores.index_select(2, watch).log_softmax(1).transpose(1, 2)
 
 
 class Choice:
-    """Decides which epoch each run keeps, by the paper's rule on noisy validation and training accuracy.
+    """Decides which epoch each run keeps, by the paper's rule. Losses and accuracies are measured on noisy labels.
 
     An epoch replaces the kept one only if its validation loss is lower and its validation and training accuracies are higher. In
     addition, the validation accuracy may be at most `ceiling` percent, and the training accuracy at most 1.05 times `ceiling`.
-    This ceiling is the probability that a label is sent unchanged, so a network with a higher accuracy has memorised the noise.
-    The first epoch replaces the initial values in any case. best: (K, …), the values of the kept epoch, overwritten in place.
+    The ceiling is the probability that a label is sent unchanged: a network with a higher accuracy has memorised the noise. The
+    first epoch is always kept. best: (K, …), the log-posteriors of the kept epoch, overwritten in place.
     """
 
     def __init__(self, ceiling: float, best: Tensor) -> None:

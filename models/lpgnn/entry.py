@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def _lpgnn(mode: str, facts: Facts, private: bool) -> Lpgnn:
     from .lpgnn import Lpgnn
 
-    # The numbers of steps are those that the authors use at low budgets on most graphs. Labels are not propagated, because that
-    # presumes strong homophily.
+    # feature_steps is the authors' choice for low budgets on most graphs. Labels are not propagated, because propagation presumes
+    # strong homophily.
     return Lpgnn(mode=mode, feature_steps=2, label_steps=0)
 
 

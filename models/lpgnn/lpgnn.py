@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from ..graph.graph import Graph, Worlds
 
 BACKBONES = ("sage", "gcn", "gat")
-HEADS = 4  # attention heads of the first GAT layer, each as wide as the hidden layer
-# number of features up to which propagating the features once costs less than propagating the first layer in every epoch
+HEADS = 4  # attention heads of the first GAT layer, each of width `hidden`
+# up to this number of features, propagating the features once costs less than propagating the first layer in every epoch
 NARROW = 128
-CACHE = 1 << 20  # largest size of the first layer of all runs that train together, in bytes; more is slower
+CACHE = 1 << 20  # most bytes of the first layer's output in all runs that train together; more is slower
 ENCODERS = ("multi-bit", *ldp.DENSE)
 
 
@@ -43,21 +43,23 @@ ENCODERS = ("multi-bit", *ldp.DENSE)
 class Lpgnn:
     """Sajadmanesh & Gatica-Perez, Locally Private Graph Neural Networks, CCS 2021.
 
-    The log-odds of its coins determine the noise of a local mechanism, so the fields of the recipe are budgets in nats: infinity
-    sends the true value, 0 sends fair coins. `with_noise(sigma)` spends 1 / sigma in all, and the share `feature_share` of it on
-    the features.
+    The noise of a local mechanism follows from its budget, so the recipe has budgets in nats instead of a sigma. At budget
+    infinity a user sends the true value; at budget 0 the sent value is independent of it. `with_noise(sigma)` sets the sum of
+    both budgets to 1 / sigma, of which the share `feature_share` is for the features.
 
-    Every user reports once in a run. The draws depend only on the run's seed, so another training of this run with other steps,
-    rates or backbones reads the same reports and spends no further budget. The released code of the paper draws new reports each
-    time.
+    Every user reports once in a run. The reports depend only on the features, the labels and the run's seed. So another training
+    of the same run, with other steps, rates or backbones, reads the same reports and spends no further budget. The released code
+    of the paper draws new reports for each training.
 
     mode "paper": each feature is first scaled by its extremes over all users, constant features are dropped, and the number of
     sampled features is the paper's. mode "sound": `low` and `high` are public, values outside are clipped, and the number of
-    sampled features is the best integer.
+    sampled features is the integer with the smallest variance.
 
-    Releases posteriors, and what the server received from the watched users:
+    Releases posteriors, and the reports of the watched users:
     reports: multi-bit: (K, w, bits, 2) int32, a feature's index and its sign -1 or +1; otherwise (K, w, dim) float32.
     label_reports: (K, w) int64, the label as sent; -1 for users who send none (those outside train and val).
+
+    Raises ValueError for fields out of range.
     """
 
     feature_budget: float = math.inf
@@ -117,10 +119,10 @@ class Lpgnn:
 
     @property
     def ledger(self) -> DpEvent:
-        """Charges for the replacement of one user's features and label: a pure epsilon for each, or Gaussian noise for the
-        Gaussian encoder.
+        """Charges for replacing one user's features and label by other values: a pure epsilon for each, or Gaussian noise for the
+        features with the Gaussian encoder.
 
-        The ledger does not know the graph's number of classes, so it charges the label as one of two, the worst case.
+        The ledger cannot depend on the graph's number of classes. So it charges for a label with two classes, the worst case.
         """
         from ...accounting import events
 
@@ -150,9 +152,9 @@ class Lpgnn:
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
         """The finite channels of one report of the multi-bit encoder, computed with the functions that draw the report.
 
-        Each channel is (inputs, outputs) probabilities, with the number of independent copies in a report. First the sampled
-        features, whose inputs are both ends of their range and two values beyond; then the label. Empty if a part is sent
-        without noise or the encoder is continuous.
+        Each channel is (inputs, outputs) probabilities, with the number of independent copies in a report. The first channel is
+        that of the sampled features. Its inputs are both ends of their range, and two values outside the range. The second
+        channel is that of the label. Empty if features or label are sent without noise, or if the encoder is another one.
         """
         if self.encoder != "multi-bit" or math.isinf(self.feature_budget + self.label_budget):
             return ()
@@ -165,15 +167,17 @@ class Lpgnn:
         return (np.stack([1 - one, one], axis=1), bits), (labels, 1)
 
     def ends(self, graph: Graph) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(dim,) each: the public ends of the features' range; as published, the extremes over all users."""
+        """The lowest and the highest value of every feature, (dim,) each: the public range, or in mode "paper" the extremes over
+        all users.
+        """
         if self.mode == "sound":
             return np.full(graph.dim, self.low), np.full(graph.dim, self.high)
         low, high = (np.asarray(v.toarray() if sp.issparse(v) else v).ravel() for v in (graph.x.min(0), graph.x.max(0)))
         return low, high
 
     def footprint(self, graph: Graph) -> int:
-        """An estimate. It counts twelve arrays of the first layer's width, dense reports if the encoder sends them, narrow
-        features after propagation, and for a directed graph the lists of reversed arcs. Arcs are not copied.
+        """An estimate: bytes of twelve arrays of the first layer's width, dense reports if the encoder sends them, narrow
+        features after propagation, and for a directed graph the lists of reversed arcs.
         """
         width = 2 * self.hidden if self.backbone != "gat" else 8 * self.hidden
         dense = 0 if self.encoder == "multi-bit" and math.isfinite(self.feature_budget) else 4 * graph.nodes * graph.dim
@@ -199,7 +203,9 @@ class Lpgnn:
         return Release(arrays, worlds.watch, {"feature_budget": self.feature_budget, "label_budget": self.label_budget})
 
     def _received(self, worlds: Worlds, device: str) -> tuple[Operator | Tensor, float, NDArray[Any]]:
-        """The rectified features of all runs, the offset to add to every feature, and the reports of the watched users."""
+        """The server's estimate of the features of all runs, the number to add to every entry of it, and the reports of the
+        watched users.
+        """
         x, low, high = worlds.graph.x, self.low, self.high
         if self.mode == "paper":
             x, low, high = ldp.scaled(x), 0.0, 1.0
@@ -240,8 +246,8 @@ class Lpgnn:
     def _train(
         self, worlds: Worlds, stored: Operator | Tensor, offset: float, labels: NDArray[np.int64], device: str
     ) -> NDArray[np.float32]:
-        """Trains by Drop: learns propagated labels, and keeps the epoch that validation on noisy labels chooses. Log-posteriors
-        (K, w, classes).
+        """Trains on the labels that users sent (see drop.py), and returns the log-posteriors of the chosen epoch, (K, w,
+        classes).
         """
         graph, classes = worlds.graph, worlds.graph.classes
         blocks = Whole.of(worlds, device)
@@ -268,7 +274,7 @@ class Lpgnn:
         return choice.best.cpu().numpy()
 
     def _start(self, worlds: Worlds, dim: int, classes: int, device: str) -> tuple[Values, Values]:
-        """The first and the second layer of every run."""
+        """The initial parameters of the first and of the second layer, (K, …) each."""
         start, wide = KINDS[self.backbone].start, self.hidden * (HEADS if self.backbone == "gat" else 1)
         firsts, seconds = [], []
         for random in (stream(s, "start") for s in worlds.seeds):
@@ -280,8 +286,8 @@ class Lpgnn:
         return stacked(firsts, device), stacked(seconds, device)
 
     def _targets(self, y: Tensor, sent: Tensor, hop: Weighted, classes: int) -> Tensor:
-        """(K, nodes) int64. The targets of training. If no label reaches a node, mode "paper" trains it towards class 0, "sound"
-        towards the label that it sent.
+        """(K, nodes) int64: the labels to learn, after propagation. If propagation carries no label to a node, the node learns
+        class 0 in mode "paper", and the label that it sent in mode "sound".
         """
         if not self.label_steps:
             return y
@@ -290,6 +296,6 @@ class Lpgnn:
 
 
 def stacked(runs: list[dict[str, NDArray[np.float64]]], device: str) -> Values:
-    """The values of all runs, each (K, …) float32, ready for gradients."""
+    """The parameters of all runs as tensors with gradients, (K, …) float32 each."""
     together = {n: np.stack([run[n] for run in runs]).astype(np.float32) for n in runs[0]}
     return {n: torch.from_numpy(v).to(device).requires_grad_() for n, v in together.items()}

@@ -26,7 +26,7 @@ class Task:
 
     y, target: (K, nodes) int64, the labels that users sent, and the labels to learn. They differ if `hop` propagates the labels
     `label_steps` times. trained, val: (K, nodes) bool. keep: the probability that a label is sent unchanged, for which the loss
-    is corrected. watch: node ids.
+    is corrected; 1 means no correction. watch: (w,) node ids.
     """
 
     backbone: str
@@ -44,14 +44,14 @@ class Task:
     weight_decay: float
 
     def training_loss(self, scores: Tensor) -> Tensor:
-        """(K,), of (K, classes, nodes)."""
+        """(K,): the loss of each run. scores: (K, classes, nodes) logits."""
         posterior = drop.propagated(drop.corrected(scores.softmax(1), self.keep), self.hop, self.label_steps)
         return drop.cross_entropy(posterior, self.target, self.trained)
 
 
 def train(task: Task, x: Any, first: Values, second: Values, dropout: Dropout, choice: drop.Choice) -> None:
-    """Trains the networks, and offers every epoch to `choice`. x: the input of the first layer. first, second: the values of the
-    layers, which are changed in place.
+    """Trains the networks, and offers every epoch to `choice`. x: the input of the first layer. first, second: the parameters of
+    the layers, which are changed in place.
     """
     layer, blocks, values = KINDS[task.backbone].forward, task.blocks, [*first.values(), *second.values()]
     adams = [Adam(value.detach(), task.learning_rate) for value in values]

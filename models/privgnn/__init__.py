@@ -1,4 +1,4 @@
-"""PrivGNN and PATE: teachers vote on the labels of public nodes with noise, and a student learns from these labels."""
+"""PrivGNN and PATE: teachers label public nodes, noise is added to their answers, and a student learns from these labels."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,4 @@
-"""Trains small GraphSAGE networks one after the other in the compiled kernel, so that each fits the processor's nearest
-caches.
-"""
+"""Trains small GraphSAGE networks one after the other in the compiled kernel, so that each fits the nearest caches."""
 
 from __future__ import annotations
 
@@ -27,15 +25,15 @@ if TYPE_CHECKING:
     from .graphsage_recipe import Recipe
     from .small_graphs import Prepared
 
-# largest number of columns of dense features for which the kernel was measured; it was three times as fast as torch
+# the kernel was measured for dense features of at most this many columns; it was three times as fast as torch
 DENSE = 1024
-MASKS = 1 << 20  # bytes of dropout masks that are drawn at a time, one byte for each unit
+MASKS = 1 << 20  # bytes of dropout masks that are drawn at a time; a mask has one byte for each unit
 
 Shapes = list[tuple[int, int]]
 
 
 def expressible(recipe: Recipe, graphs: Prepared) -> bool:
-    """Whether the kernel supports these features and the way in which they are stored."""
+    """Whether the compiled kernel can be used, for these features on this device."""
     narrow = isinstance(graphs.inputs, Operator) or graphs.inputs.shape[2] <= DENSE
     return narrow and graphs.real.device.type == "cpu" and compiled.used()
 
@@ -49,7 +47,7 @@ def train(
     randoms: list[np.random.Generator],
     adams: list[Adam],
 ) -> None:
-    """Does the same as `teachers.train`, with the same draws. trained: the values that have gradients, in order."""
+    """Does the same as `teachers.train`, with the same random draws. trained: the parameters that have gradients, in order."""
     from ..kernels import teachers
 
     units, moments = [*recipe.hidden, recipe.classes], [v[name] for v in values[:-1] for name in ("mean", "variance")]
@@ -88,9 +86,7 @@ def train(
 
 
 def _sparse(matrix: Tensor | None, rows: int, columns: int) -> teachers.Sparse:
-    """A matrix in the kernel's format. rows, columns: the first row and column of this network's part. None gives an empty
-    matrix.
-    """
+    """A matrix in the kernel's format; an empty one for None. rows, columns: the first row and column of this network's block."""
     from ..kernels import teachers
 
     if matrix is None:
@@ -100,7 +96,7 @@ def _sparse(matrix: Tensor | None, rows: int, columns: int) -> teachers.Sparse:
 
 
 def _epochs(teacher: teachers.Teacher, recipe: Recipe, random: np.random.Generator, steps: int) -> None:
-    """Runs all epochs of one network, as many at a time as fit in memory with their masks."""
+    """Runs all epochs of one network, as many at a time as have at most MASKS bytes of dropout masks."""
     from ..kernels import teachers
 
     rows, factor = len(teacher.wanted), np.float32(1 / (1 - recipe.dropout))
@@ -111,10 +107,10 @@ def _epochs(teacher: teachers.Teacher, recipe: Recipe, random: np.random.Generat
 
 
 class Copy:
-    """The numbers of one network in one buffer.
+    """A copy of one network's part of some tensors, in one buffer `flat`.
 
-    columns: the network's part of the first tensor, if it holds all networks side by side; None if its first axis is the run, as
-    in the other tensors.
+    run: the index of the network on the first axis of the tensors. columns: the network's part of the first tensor, if that
+    tensor holds all networks side by side; else None.
     """
 
     def __init__(self, stacks: list[Tensor], run: int, columns: slice | None, shapes: Shapes) -> None:
@@ -133,10 +129,10 @@ class Copy:
 
 
 def shapes_of(units: Sequence[int], columns: int) -> Shapes:
-    """The shapes of all numbers of a network, layer after layer.
+    """The shapes of all parameters of a network, layer after layer.
 
-    The first layer has weights (columns, units); any other layer has two weights (inputs, units), for the neighbours and for the
-    node itself. Scale and shift follow the weights of a hidden layer; the bias follows the last weights.
+    The first layer has weights (columns, units); any other layer has two weights (inputs, units), for the neighbours' rows and
+    for the node's own row. Scale and shift follow the weights of a hidden layer; the bias follows the last weights.
     """
     shapes = [(columns, units[0])]
     for before, after in pairwise(units):
@@ -145,8 +141,8 @@ def shapes_of(units: Sequence[int], columns: int) -> Shapes:
 
 
 def layers_of(units: Sequence[int], columns: int) -> NDArray[np.int64]:
-    """(layers, 7): for each layer the units that it reads and writes, and the offsets of its parameters. kernels/teachers.py
-    names the columns.
+    """(layers, 7) int64: for each layer, the numbers of units that it reads and writes, and the offsets of its parameters.
+    kernels/teachers.py names the columns.
     """
     begins = [0, *np.cumsum([a * b for a, b in shapes_of(units, columns)]).tolist()]
     inputs, last, found = [columns, *units], len(units) - 1, []
@@ -157,7 +153,7 @@ def layers_of(units: Sequence[int], columns: int) -> NDArray[np.int64]:
 
 
 def masks(random: np.random.Generator, rows: int, hidden: Sequence[int], share: float, epochs: int) -> NDArray[np.uint8]:
-    """(epochs, rows * hidden units): the masks of `dropout.draw`, layer after layer, 0 for dropped units and 1 for the others."""
+    """(epochs, rows * hidden units): the masks of `dropout.draw`, layer after layer, 0 for dropped units and 1 for kept ones."""
     if not share:
         return np.ones((epochs, rows * sum(hidden)), dtype=np.uint8)
     # a multiple of the generator's block, so that one call draws the same bits as several calls

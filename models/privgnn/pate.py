@@ -1,5 +1,5 @@
-"""PATE, the baseline of PrivGNN: teachers of disjoint private parts vote, and a student learns the labels with the most votes
-after noise.
+"""PATE, the baseline of PrivGNN: teachers of disjoint private parts vote on the label of each query, noise is added to the votes,
+and a student learns the labels with the most votes.
 """
 
 from __future__ import annotations
@@ -34,13 +34,15 @@ class Pate:
 
     Every private node joins one of `parts` parts at random. The teacher of a part learns on the subgraph of its nodes, or on
     their features alone, and votes on every query in the public graph. Each class's number of votes gets Laplace noise of scale
-    sigma. A node changes only the teacher of its own part, and so one vote on each query. The student is PrivGNN's.
+    sigma. A node changes only the teacher of its own part, so it changes at most one vote on each query. The student is
+    PrivGNN's.
 
-    epochs: training epochs of the teachers. 0 leaves them untrained; the released code of PrivGNN has the same effect on its
-    "gnn" teachers, because it resets each one after training. mode "paper": `printed` is the data-independent epsilon of the
-    paper's columns.
+    epochs: training epochs of the teachers; 0 leaves them untrained. The released code of PrivGNN in effect has untrained "gnn"
+    teachers, because it resets each teacher after training. mode "paper": `printed` is the data-independent epsilon of the
+    paper's tables.
 
-    Releases posteriors of the student, and votes: (K, queries) int64, the labels it learned from.
+    Releases posteriors of the student, and votes: (K, queries) int64, the labels from which the student learned. Raises
+    ValueError for fields out of range.
     """
 
     sigma: float = 0.0
@@ -91,7 +93,7 @@ class Pate:
         return pate_printed(1 / self.sigma, self.queries, delta) if self.mode == "paper" and self.sigma else None
 
     def footprint(self, graph: Graph) -> int:
-        """Counts what the training of the student stores, and the teachers' answers."""
+        """Bytes of the training of the student and of the teachers' answers."""
         stored = int(graph.x.nnz if hasattr(graph.x, "nnz") else graph.x.size)
         answers = 8 * self.parts * self.queries * graph.classes
         return answers + 40 * self.hidden * (graph.nodes + 2 * graph.dim) + 60 * stored
@@ -102,8 +104,8 @@ class Pate:
         return self.answered(worlds, queries, self.counts(public, queries, device), device)
 
     def answered(self, worlds: Worlds, queries: NDArray[np.int64], counts: NDArray[np.int64], device: str = "cpu") -> Release:
-        """The noisy labels for these counts, and the posteriors of the student that learns them. `counts` do not depend on
-        sigma.
+        """The release for these counts of votes: the noisy labels, and the posteriors of the student that learns them. `counts`
+        do not depend on sigma.
         """
         public, shape = Public.of(worlds), counts.shape[2]
         noise = [
@@ -117,7 +119,7 @@ class Pate:
         return Release({n: arrays[n] for n in self.keep}, worlds.watch, {"noise_scale": self.sigma})
 
     def counts(self, public: Public, queries: NDArray[np.int64], device: str = "cpu") -> NDArray[np.int64]:
-        """(K, q, classes) how many teachers vote for each class, before any noise."""
+        """(K, q, classes) int64: how many teachers vote for each class, before noise. queries: (K, q) ids."""
         worlds, graph = public.worlds, public.worlds.graph
         arcs, hidden = between(graph, graph.train), (self.hidden,) * (self.layers - 1)
         if self.teacher == "mlp":

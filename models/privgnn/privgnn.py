@@ -1,4 +1,6 @@
-"""PrivGNN: each public query is labelled by the noisy answer of a new teacher, trained on a secret sample of private nodes."""
+"""PrivGNN: for each public query, a new teacher is trained on a secret sample of private nodes, and its noisy answer is the
+label.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ class Taught:
     """The answers of the teachers of some worlds, before noise is added.
 
     queries: (K, q) ids. answers: (K, q, classes) float32, log-probabilities. moments: the optimisers of the teachers, if the
-    student continues with them.
+    student continues with their moments; else None.
     """
 
     queries: NDArray[np.int64]
@@ -45,24 +47,26 @@ class Taught:
 class PrivGnn:
     """Olatunji, Funke & Khosla, Releasing Graph Neural Networks with Differential Privacy Guarantees, TMLR 2023, algorithm 1.
 
-    Training nodes are private. For each of `queries` validation nodes (the query), a secret sample takes every private node with
-    probability `rate`. A teacher is trained on the subgraph of the `neighbours` sampled nodes whose features are nearest to the
-    query's. The teacher then predicts the query in the public graph. The released label is the argmax of its probabilities plus
-    Laplace noise. A student learns these labels on the public graph. Training reads no edge between a private and a public node.
+    Training nodes are private. The queries are validation nodes. For each query, a secret sample takes every private node with
+    probability `rate`. A teacher is trained on the subgraph of the `neighbours` sampled nodes whose features are nearest to those
+    of the query. The teacher then predicts the query in the public graph. The released label is the argmax of the predicted
+    probabilities plus Laplace noise. A student learns these labels on the public graph. Training reads no edge between a private
+    and a public node.
 
     sigma: the scale of the Laplace noise (beta, one over the paper's lambda); 0 means no privacy. classes: the public number of
-    classes; 0 charges for the number of classes at which the cost is highest. neighbours: 0 trains on the whole sample (the
-    ablation KNNRem). single: one sample and one teacher for all queries (SingleGNN). selection: "random", "pagerank" or
-    "clusters", from public data alone. If there are fewer validation nodes than `queries`, all are queried. The paper's own
-    values: queries 1000, rate 0.3 (0.1 on large graphs), neighbours 750 to 3000, epochs 200.
+    classes; 0 charges for the number of classes at which the cost is highest. queries: their number; if there are fewer
+    validation nodes, all are queried. neighbours: 0 trains on the whole sample (the ablation KNNRem). single: one sample and one
+    teacher for all queries (SingleGNN). selection: how queries are chosen, from public data alone: "random", "pagerank" or
+    "clusters". The paper's own values: queries 1000, rate 0.3 (0.1 on large graphs), neighbours 750 to 3000, epochs 200.
 
     mode "sound": the ledger charges by the exact privacy profile of a noisy argmax. mode "paper": the same labels with the
-    epsilon of theorem 8. as_coded: follows the released code, with noise on LOGARITHMS of probabilities, samples of fixed size,
-    and one optimiser that is not reset between the teachers, or before the student; `printed` is then the epsilon of the paper's
-    tables. This version has no finite epsilon, because logarithms have no bounded range.
+    epsilon of theorem 8. as_coded: follows the released code. It adds noise to LOGARITHMS of probabilities, draws samples of
+    fixed size, and resets its optimiser neither between the teachers nor before the student; `printed` is then the epsilon of the
+    paper's tables. This version has no finite epsilon, because logarithms have no bounded range.
 
-    Releases posteriors of the student, and votes: (K, queries) int64, the labels that the student learned from. `asked` gives the
-    ids of the queries. The posterior of a private node is computed from its features alone, whether the run has the node or not.
+    Releases posteriors of the student, and votes: (K, queries) int64, the labels from which the student learned. `asked` gives
+    the ids of the queries. The posterior of a private node is computed from its features alone, whether the run has the node or
+    not. Raises ValueError for fields out of range.
     """
 
     sigma: float = 0.0
@@ -116,8 +120,8 @@ class PrivGnn:
         return dataclasses.replace(self, sigma=float(sigma))
 
     def printed(self, delta: float) -> float | None:
-        """With as_coded, the formula that produced the paper's tables, at ten times delta; otherwise theorem 8, also for
-        `single`.
+        """The epsilon of theorem 8, also for `single`. With as_coded, that of the formula that produced the paper's tables, at
+        ten times delta. None in mode "sound" and without noise.
         """
         from .published import PRINTED_DELTA_FACTOR, privgnn_epsilon
 
@@ -132,23 +136,26 @@ class PrivGnn:
         return None if self.as_coded else self.printed(delta)
 
     def coded_epsilon(self, delta: float) -> float | None:
-        """The formula of the released code for the same noise; None with `single`, which the released code does not offer."""
+        """The epsilon that the released code computes for the same noise; None with `single`, which the code does not offer."""
         return None if self.single else dataclasses.replace(self, as_coded=True).printed(delta)
 
     def footprint(self, graph: Graph) -> int:
-        """Counts the order of the nodes around each query, and what the student's training stores."""
+        """Bytes of the order of the nodes around each query, and of the training of the student."""
         stored = int(graph.x.nnz if hasattr(graph.x, "nnz") else graph.x.size)
         return 8 * self.queries * graph.nodes + 40 * self.hidden * (graph.nodes + 2 * graph.dim) + 60 * stored
 
     def asked(self, worlds: Worlds) -> NDArray[np.int64]:
-        """(K, queries) the node ids that the votes of each run are about."""
+        """(K, queries) int64: the ids of the nodes that the votes of each run label."""
         return Public.of(worlds).queries(self.queries, self.selection)
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         return self.answered(worlds, self.teachers(worlds, device), device)
 
     def teachers(self, worlds: Worlds, device: str = "cpu") -> Taught:
-        """Trains the teachers of every run. They are the same at every sigma: train them once, then call `answered` for each."""
+        """Trains the teachers of every run. They do not depend on sigma, so one call serves `answered` at every sigma.
+
+        Raises ValueError if `classes` is neither 0 nor the graph's number of classes.
+        """
         if self.classes not in (0, worlds.graph.classes):
             raise ValueError(f"classes={self.classes}: {worlds.graph.name} has {worlds.graph.classes}. Use that, or 0 for any.")
         public = Public.of(worlds)
@@ -169,24 +176,24 @@ class PrivGnn:
 
     @property
     def vote_noise(self) -> float | None:
-        """Scale of the Laplace noise on shares of votes; None with as_coded, where the noise is added to logarithms."""
+        """The scale of the Laplace noise on probabilities; None with as_coded, where the noise is added to logarithms."""
         return None if self.as_coded else self.sigma
 
     @property
     def declines(self) -> Mapping[str, str]:
-        """Capabilities that the recipe's attributes suggest but that it lacks, each with the reason."""
+        """The capabilities that the recipe's attributes suggest but that the recipe lacks, each with the reason."""
         reason = (
             "as coded, noise is added to logarithms, whose differences are unbounded, so the influence of a node is unbounded"
         )
         return {"NoisyVotes": reason} if self.as_coded else {}
 
     def labels(self, worlds: Worlds, queries: NDArray[np.int64], shares: NDArray[np.float64]) -> NDArray[np.int64]:
-        """(K, queries) the noisy labels of teachers that answer with these shares, (K, queries, classes)."""
+        """(K, q) int64: the noisy labels of teachers that answer with these shares, (K, q, classes). queries: (K, q) ids."""
         with np.errstate(divide="ignore"):
             return self.votes(worlds, Taught(queries, np.log(shares)))
 
     def votes(self, worlds: Worlds, taught: Taught) -> NDArray[np.int64]:
-        """(K, q) the noisy labels."""
+        """(K, q) int64: the labels with the largest answers after noise."""
         answers = taught.answers if self.as_coded else np.exp(taught.answers)
         queries = zip(worlds.seeds, taught.queries.tolist(), strict=True)
         noise = [laplaces(s, ("label",), row, answers.shape[2]) for s, row in queries]
@@ -197,7 +204,7 @@ class PrivGnn:
         return labels
 
     def answered(self, worlds: Worlds, taught: Taught, device: str = "cpu") -> Release:
-        """The noisy labels of these teachers, and the posteriors of the student that learns them."""
+        """The release for these teachers: their noisy labels, and the posteriors of the student that learns them."""
         votes = self.votes(worlds, taught)
         arrays: dict[str, NDArray[Any]] = {"votes": votes}
         if "posteriors" in self.keep:
@@ -221,9 +228,9 @@ class PrivGnn:
         return Lesson(run, random, sample, np.array([query]))
 
     def _sample(self, members: NDArray[np.bool_], random: np.random.Generator) -> NDArray[np.int64]:
-        """Ids of the sampled private nodes.
+        """The ids of the sampled private nodes. members: (nodes,) bool.
 
-        Every node of the graph draws a number, so an absent node does not change the draws of the others.
+        One number is drawn for every node of the graph, so an absent node does not change the numbers of the others.
         """
         draws, present = random.random(members.size)[members], np.flatnonzero(members)
         if self.as_coded:
@@ -237,7 +244,7 @@ Order = dict[int, "NDArray[np.int64]"]
 
 
 def nearest_first(x: Any, queries: NDArray[np.int64]) -> Order:
-    """For each query all nodes, by increasing Euclidean distance of their features from those of the query, then by id."""
+    """For each query, all nodes in increasing Euclidean distance of their features from those of the query, then by id."""
     asked = np.unique(queries)
     square = x.power(2).sum(1) if sp.issparse(x) else np.square(x).sum(1)
     product = x[asked] @ x.T

@@ -24,8 +24,8 @@ DAMPING, SWEEPS = 0.9, 100
 
 
 def between(graph: Graph, nodes: NDArray[np.bool_]) -> sp.csr_array:
-    """(nodes, nodes) csr_array of the arcs among `nodes` that join two private or two public nodes: row = receiver, column =
-    sender, value = edge id.
+    """The arcs among `nodes` that join two private or two public nodes: a csr_array (nodes, nodes), row = receiver, column =
+    sender, value = the index of the edge in graph.edges. nodes: (nodes,) bool.
     """
     send, receive = graph.arcs
     kept = np.flatnonzero(nodes[send] & nodes[receive] & (graph.train[send] == graph.train[receive]))
@@ -36,7 +36,9 @@ def between(graph: Graph, nodes: NDArray[np.bool_]) -> sp.csr_array:
 
 @dataclass(frozen=True, eq=False)
 class Public:
-    """The public data of some worlds. present: (K, edges) bool, or None if every run has every public edge."""
+    """The public data of some worlds. x: the features of all nodes. nodes: ids of the public nodes. arcs: see `between`. present:
+    (K, edges) bool, or None if every run has every public edge.
+    """
 
     worlds: Worlds
     x: Any
@@ -46,7 +48,7 @@ class Public:
 
     @staticmethod
     def of(worlds: Worlds) -> Public:
-        """Raises ValueError for a graph without validation nodes."""
+        """The public data of these worlds. Raises ValueError for a graph without validation nodes."""
         graph = worlds.graph
         if not graph.val.any():
             raise ValueError(
@@ -62,20 +64,20 @@ class Public:
         return Public(worlds, compact(graph.x), np.flatnonzero(public), arcs, present)
 
     def private_present(self) -> NDArray[np.bool_] | None:
-        """(K, edges) bool, or None if an edge is absent only where one of its private ends is absent."""
+        """(K, edges) bool: which edges exist; None if every absent edge has an absent private node as an end."""
         return None if self.present is None and self.worlds.edges is None else self.worlds.edge_present()
 
     def usable(self, runs: NDArray[np.int64]) -> NDArray[np.bool_] | None:
         return None if self.present is None else self.present[runs]
 
     def neighbours(self, run: int, node: int) -> NDArray[np.int64]:
-        """Public neighbours of a public node, ascending."""
+        """The public neighbours of a public node, ascending ids."""
         listed = slice(self.arcs.indptr[node], self.arcs.indptr[node + 1])
         found: NDArray[np.int64] = self.arcs.indices[listed].astype(np.int64)
         return found if self.present is None else found[self.present[run, self.arcs.data[listed]]]
 
     def ball(self, run: int, nodes: NDArray[np.int64], hops: int) -> NDArray[np.int64]:
-        """The given nodes in their order, then all other public nodes from which a path of at most `hops` hops leads to them."""
+        """`nodes` in their order, then all other public nodes from which a path of at most `hops` arcs leads to one of them."""
         ball, edge = nodes, nodes
         for _ in range(hops):
             near = np.unique(np.concatenate([nodes[:0], *(self.neighbours(run, int(v)) for v in edge)]))
@@ -84,9 +86,8 @@ class Public:
         return ball
 
     def inputs(self) -> tuple[Any, NDArray[np.int64]]:
-        """The first layer's input for every node, run after run, and where each run begins; stored once if all runs are equal.
-
-        Returns the result of `with_mean`, (rows, 2 dim), and (K,) int64.
+        """The first layer's input for every node, run after run, (rows, 2 dim) (see `with_mean`), and the first row of each run,
+        (K,) int64. Runs with equal inputs share them.
         """
         graph, runs = self.worlds.graph, len(self.worlds)
         worlds = 1 if self.present is None else runs
@@ -96,10 +97,10 @@ class Public:
         return with_mean(x, arcs), np.arange(runs) * (graph.nodes if worlds > 1 else 0)
 
     def queries(self, count: int, selection: str) -> NDArray[np.int64]:
-        """(K, at most count) ids of validation nodes, each once: in a fixed random order, or the most representative ones.
+        """(K, at most count) int64: for each run the ids of different validation nodes, chosen from public data alone.
 
-        pagerank: the most central nodes of the public graph. clusters: equally many from each of ten clusters of their features.
-        All selections read public data alone.
+        selection: "random": a fixed random choice. "pagerank": the most central nodes of the public graph. "clusters": equally
+        many nodes from each of ten clusters of their features.
         """
         graph = self.worlds.graph
         candidates = stream(0, "queries").permutation(np.flatnonzero(graph.val))
@@ -112,8 +113,8 @@ class Public:
         return np.repeat(candidates[None, :count], len(self.worlds), axis=0)
 
     def _page_rank(self, run: int) -> NDArray[np.float64]:
-        """(nodes,) float64: the PageRank of each node in the public graph of one run, by power iteration; from a node without
-        arcs the walk jumps to a random public node.
+        """(nodes,) float64: the PageRank of each node in the public graph of one run, by power iteration. From a node without
+        outgoing arcs, the walk jumps to a random public node.
         """
         nodes = self.worlds.graph.nodes
         everyone = [np.arange(nodes)]
@@ -129,7 +130,7 @@ class Public:
 
 
 def clusters(x: Any) -> NDArray[np.int64]:
-    """(rows,) the cluster of each row, by k-means on rows of length one."""
+    """(rows,) int64: the cluster of each row, by k-means on rows scaled to length one."""
     from sklearn.cluster import KMeans
     from sklearn.preprocessing import normalize
 
@@ -139,7 +140,7 @@ def clusters(x: Any) -> NDArray[np.int64]:
 
 
 def spread(cluster: NDArray[np.int64]) -> NDArray[np.int64]:
-    """An order of the rows that takes one row of each cluster in turn, until the clusters are empty."""
+    """An order of the rows that takes one row of each cluster in turn. cluster: (rows,), the cluster of each row."""
     by_cluster = np.argsort(cluster, kind="stable")
     sizes = np.bincount(cluster)
     turn = np.empty_like(cluster)

@@ -1,7 +1,6 @@
-"""The epsilon that PrivGNN prints for its noisy labels and for PATE: by each theorem, and by the formulas that produced its
-tables.
+"""The epsilon of PrivGNN's noisy labels and of PATE, by each theorem of the paper and by the formulas that produced its tables.
 
-Olatunji, Funke and Khosla, TMLR 2023. inverse_scale: the paper's lambda = 1 / beta, which the paper takes for the epsilon of one
+Olatunji, Funke and Khosla, TMLR 2023. inverse_scale: the paper's lambda = 1 / beta, which the paper takes as the epsilon of one
 label.
 """
 
@@ -12,7 +11,7 @@ import math
 import numpy as np
 from scipy.special import gammaln
 
-PRINTED_DELTA_FACTOR = 10.0  # the code writes 10e-4 and 10e-5 where the paper says 1e-4 and 1e-5
+PRINTED_DELTA_FACTOR = 10.0  # the code has 10e-4 and 10e-5 instead of the paper's 1e-4 and 1e-5
 
 
 def laplace_rdp(alpha: float, inverse_scale: float) -> float:
@@ -26,7 +25,8 @@ def laplace_rdp(alpha: float, inverse_scale: float) -> float:
 
 
 def sampled_laplace_rdp(alpha: int, inverse_scale: float, rate: float, factor: float = 3.0) -> float:
-    """Theorem 8, one Poisson-sampled label. factor: 3 as in the theorem, 1 as in the library that made the tables.
+    """The RDP of one Poisson-sampled label, by theorem 8. factor: 3 as in the theorem, or 1 as in the library that computed the
+    tables.
 
     With factor 1, the result is exact for a scalar Laplace release.
     """
@@ -43,7 +43,7 @@ def sampled_laplace_rdp(alpha: int, inverse_scale: float, rate: float, factor: f
 def privgnn_epsilon(inverse_scale: float, rate: float, queries: int, delta: float, factor: float = 1.0) -> float:
     """The epsilon of algorithm 1 by theorem 8: the minimum over alpha = 2 … 32, with the conversion term ln(1/delta)/(alpha-1).
 
-    Tables 2 and 3 are factor = 1 at ten times the delta that they state.
+    The numbers in tables 2 and 3 are those of factor = 1 at ten times the stated delta.
     """
     return min(
         queries * sampled_laplace_rdp(a, inverse_scale, rate, factor) + math.log(1 / delta) / (a - 1) for a in range(2, 33)
@@ -51,7 +51,8 @@ def privgnn_epsilon(inverse_scale: float, rate: float, queries: int, delta: floa
 
 
 def privgnn_theorem_7(inverse_scale: float, rate: float, queries: int, delta: float) -> float:
-    """Theorem 7: ln(1/sqrt(delta)) + |Q| ln(1 + g^2 (2/3 e^l + 1/3 e^(-2l) - 1)). Not a bound: it mixes Renyi orders 2 and 3.
+    """Theorem 7: ln(1/sqrt(delta)) + |Q| ln(1 + g^2 (2/3 e^l + 1/3 e^(-2l) - 1)). It is no bound, because its proof mixes Renyi
+    orders 2 and 3.
 
     In this formula l is `inverse_scale`, g is `rate` and |Q| is `queries`.
     """
@@ -64,7 +65,8 @@ def privgnn_theorem_7_repaired(inverse_scale: float, rate: float, queries: int, 
 
 
 def pate_printed(inverse_scale: float, queries: int, delta: float) -> float:
-    """The data-independent PATE columns: min over l = 1 … 8 of (|Q| min(2 lambda^2 l (l+1), 2 lambda l) + ln(1/delta)) / l.
+    """The data-independent epsilon of PATE in the tables: the minimum over l = 1 … 8 of (|Q| min(2 lambda^2 l (l+1), 2 lambda l)
+    + ln(1/delta)) / l.
 
     In this formula lambda is `inverse_scale` and |Q| is `queries`.
     """
@@ -76,8 +78,8 @@ def pate_printed(inverse_scale: float, queries: int, delta: float) -> float:
 
 
 def fixed_size_epsilon(inverse_scale: float, rate: float, queries: int, delta: float) -> float:
-    """For the fixed-size samples that the code draws, under replacement: theorem 9 of Wang, Balle and Kasiviswanathan, alpha = 2
-    … 32.
+    """The epsilon for the fixed-size samples that the code draws, when one node is replaced: theorem 9 of Wang, Balle and
+    Kasiviswanathan, minimised over alpha = 2 … 32.
     """
     return min(queries * _fixed_size_rdp(a, inverse_scale, rate) + math.log(1 / delta) / (a - 1) for a in range(2, 33))
 

@@ -1,4 +1,4 @@
-"""Joins many small graphs into one block-diagonal graph, which keeps for each graph only the feature columns that it uses."""
+"""Joins many small graphs into one block-diagonal graph. For each graph, only the feature columns that it uses are stored."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class Graphs:
     """B graphs in one block-diagonal graph. Row i of graph b is row b * size + i; padding rows have no features and no arcs.
 
-    inputs: (B * size, 2 dim) float32, csr_array or dense: the mean over the neighbours beside the node's own features. The first
-    layer of GraphSAGE reads nothing else, so the mean is computed once and not in every epoch. counts: (B,) int64, the real rows
-    of each graph, which come first. arcs: (2, a) int64, (from, to).
+    inputs: (B * size, 2 dim) float32, csr_array or dense: the mean over the neighbours, then the node's own features. These are
+    all inputs of the first GraphSAGE layer, so the mean is computed once and not in every epoch. counts: (B,) int64, the number
+    of real rows of each graph, which come before the padding. arcs: (2, a) int64, senders above receivers.
     """
 
     inputs: Any
@@ -36,21 +36,21 @@ class Graphs:
 
     @staticmethod
     def induced(x: Any, members: list[NDArray[np.int64]], arcs: NDArray[np.int64]) -> Graphs:
-        """Each graph aggregates over the arcs that it has itself. members: each graph's rows of x. arcs: see `arcs_within`."""
+        """Graphs whose means are taken over their own arcs. members: each graph's rows of x. arcs: see `arcs_within`."""
         own, counts = stacked(x, members)
         return Graphs(with_mean(own, arcs), counts, arcs)
 
     @staticmethod
     def cut_out(inputs: Any, members: list[NDArray[np.int64]], arcs: NDArray[np.int64]) -> Graphs:
-        """Parts of a larger graph; the first aggregation was computed in the larger graph. inputs: (nodes, 2 dim), of
-        `with_mean`.
+        """Parts of a larger graph, whose means were taken in the larger graph. inputs: (nodes, 2 dim), the result of `with_mean`
+        for the larger graph.
         """
         rows, counts = stacked(inputs, members)
         return Graphs(rows, counts, arcs)
 
 
 def stacked(x: Any, members: list[NDArray[np.int64]]) -> tuple[Any, NDArray[np.int64]]:
-    """The rows of x that each graph holds, filled up to one size with rows of zeros, and how many are rows of x."""
+    """Each graph's rows of x, padded with zero rows to the same number for all graphs, and the numbers of rows before padding."""
     counts = np.array([len(m) for m in members], dtype=np.int64)
     size = max(1, int(counts.max(initial=0)))
     slots = (np.arange(size) < counts[:, None]).ravel()
@@ -67,7 +67,7 @@ def stacked(x: Any, members: list[NDArray[np.int64]]) -> tuple[Any, NDArray[np.i
 
 
 def with_mean(x: Any, arcs: NDArray[np.int64]) -> Any:
-    """(rows, 2 dim) float32: the mean of x over the arcs into each row (zero without arcs), beside x itself."""
+    """(rows, 2 dim) float32: the mean of x over the arcs into each row, zero if there are none, then x itself."""
     rows = x.shape[0]
     degree = np.bincount(arcs[1], minlength=rows)
     weights = (1 / degree[arcs[1]]).astype(np.float32)
@@ -76,7 +76,7 @@ def with_mean(x: Any, arcs: NDArray[np.int64]) -> Any:
 
 
 def compact(x: Any) -> Any:
-    """Features as these functions expect them: csr_array where that is faster, else dense float32."""
+    """Features for these functions, float32: a csr_array if at most a share DENSE is non-zero, else dense."""
     x = limited(x)
     share = (x.nnz if sp.issparse(x) else np.count_nonzero(x)) / max(1, x.shape[0] * x.shape[1])
     if share <= DENSE:
@@ -85,10 +85,10 @@ def compact(x: Any) -> Any:
 
 
 def arcs_within(neighbours: sp.csr_array, members: list[NDArray[np.int64]], usable: Any = None) -> NDArray[np.int64]:
-    """(2, a) int64: for each list of nodes the arcs between them, in the numbering of `Graphs`.
+    """(2, a) int64: for each list of nodes, the arcs between these nodes, with rows numbered as in `Graphs`.
 
-    neighbours: (nodes, nodes), row = receiver, whose stored values are ids of edges. usable: (graphs, edges) bool, or None for
-    all. The function does not loop over nodes: it looks up the neighbours of all members at once in a table of their positions.
+    neighbours: (nodes, nodes), row = receiver, value = the index of the edge. usable: (graphs, edges) bool, which edges each
+    graph has; None means all.
     """
     nodes, size = neighbours.shape[0], max(1, *(len(m) for m in members))
     graph = np.repeat(np.arange(len(members)), [len(m) for m in members])
@@ -108,10 +108,9 @@ def arcs_within(neighbours: sp.csr_array, members: list[NDArray[np.int64]], usab
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The input columns for which each network has weights. The weights of a column that a network never reads would never
-    change.
+    """The input columns for which each network stores weights. The others are left out, because training would never change them.
 
-    ids: (c,) int64, graph * 2 dim + column, ascending; the networks' weights of the first layer are stored in that order.
+    ids: (c,) int64, graph * 2 dim + column, ascending: the order in which the first layer's weights are stored. dim: 2 dim.
     """
 
     ids: NDArray[np.int64]
@@ -119,7 +118,7 @@ class Columns:
 
     @staticmethod
     def read(*several: Graphs) -> Columns | None:
-        """The columns that some row of these graphs reads; None for dense inputs, which use all columns."""
+        """The columns in which some row of these graphs has an entry; None for dense inputs, for which all columns are stored."""
         if not sp.issparse(several[0].inputs):
             return None
         dim = several[0].inputs.shape[1]
@@ -134,7 +133,7 @@ class Columns:
 
 
 def column_ids(graphs: Graphs, dim: int) -> NDArray[np.int64]:
-    """For each stored input its graph * 2 dim + column."""
+    """For each stored entry of the inputs, the number graph * dim + column. dim: the number of input columns."""
     lengths = np.diff(graphs.inputs.indptr.reshape(-1)[:: graphs.size])
     ids: NDArray[np.int64] = np.repeat(np.arange(len(graphs.counts)), lengths) * dim + graphs.inputs.indices
     return ids
@@ -142,9 +141,9 @@ def column_ids(graphs: Graphs, dim: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Graphs as the networks read them. inputs: an operator onto the stored columns, or (B, size, 2 dim).
+    """Graphs in the form that the networks read. inputs: a matrix (B * size, stored columns), or a tensor (B, size, 2 dim).
 
-    begins: (B + 1,) int64, where the stored columns of each graph begin and end.
+    begins: (B + 1,) int64, where the stored columns of each graph begin and end; zeros for dense inputs.
     """
 
     inputs: Operator | Tensor

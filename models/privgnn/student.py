@@ -1,7 +1,7 @@
-"""The public side of PrivGNN and PATE: public nodes and edges, the queries to the teachers, and the student.
+"""The student of PrivGNN and PATE, which learns the teachers' noisy labels on the public graph.
 
-One union graph holds both sides. Training nodes are private; validation and test nodes are public with their features and the
-edges between them. The queries to the teachers are validation nodes. No training reads an edge between the two sides.
+Training nodes are private. Validation and test nodes, their features and the edges between them are public. The queries to the
+teachers are validation nodes. No training reads an edge between a private and a public node.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..engine.adam import Adam
 
-CACHE = 6 << 20  # largest size in bytes of one hidden layer of all students that train together
+CACHE = 6 << 20  # most bytes of one hidden layer's activations in all students that train together
 ARRAYS = ("posteriors", "votes")
 MODES = ("paper", "sound")
 SELECTIONS = ("random", "pagerank", "clusters")
@@ -50,11 +50,12 @@ def learn(
     device: str = "cpu",
     going_on: list[Adam] | None = None,
 ) -> NDArray[np.float32]:
-    """Trains a student of each run on the public graph and queries it for the watched nodes.
+    """Trains a student for each run on the public graph, and returns its log-probabilities for the watched nodes, (K, w, classes)
+    float32.
 
-    queries: (K, q) ids. answers: (K, q, classes), the distribution to learn for each query. going_on: the optimiser of the
-    teachers; the student continues with a copy of it. Returns log-probabilities (K, w, classes) float32. A private node is
-    queried with its features alone, whether the run has the node or not; its edges are never read.
+    queries: (K, q) ids. answers: (K, q, classes), the distribution to learn for each query. going_on: the optimisers of the
+    teachers, if the student continues with a copy of their moments. A prediction for a private node reads its features alone,
+    whether the run has the node or not.
     """
     step = max(1, CACHE // (4 * max(recipe.hidden) * public.nodes.size)) if going_on is None else len(queries)
     parts = [np.arange(first, min(first + step, len(queries))) for first in range(0, len(queries), step)]
@@ -80,7 +81,7 @@ def _learn(
 
 
 def graphs_of(public: Public, runs: NDArray[np.int64]) -> tuple[Graphs, Graphs]:
-    """For each run the public graph to learn on, and this graph with the watched private nodes appended without edges."""
+    """For each run, the public graph to learn on, and the same graph followed by the watched private nodes without edges."""
     watch = public.worlds.watch
     strangers = np.setdiff1d(watch, public.nodes)
     graphs = []
@@ -91,7 +92,7 @@ def graphs_of(public: Public, runs: NDArray[np.int64]) -> tuple[Graphs, Graphs]:
 
 
 def watched(public: Public, answers: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The answers for the watched nodes, in the order of `watch`. answers: for the second graph of `graphs_of`."""
+    """The answers for the watched nodes, in the order of `watch`. answers: for all nodes of the second graph of `graphs_of`."""
     watch = public.worlds.watch
     place = np.full(public.worlds.graph.nodes, -1)
     rows = np.concatenate([public.nodes, np.setdiff1d(watch, public.nodes)])
@@ -100,8 +101,8 @@ def watched(public: Public, answers: NDArray[np.float32]) -> NDArray[np.float32]
 
 
 def soft_target(public: Public, queries: NDArray[np.int64], answers: NDArray[np.float32]) -> NDArray[np.float32]:
-    """(runs, classes, public nodes) float32: the answers divided by the number of queries, and 0 for all other nodes. With this
-    target, `train` minimises the mean over the queries of -sum(answer * log p).
+    """(runs, classes, public nodes) float32: for a query, its answer divided by the number of queries; 0 for all other nodes.
+    With this target, `train` minimises the mean over the queries of -sum(answer * log p).
     """
     runs, count, classes = answers.shape
     target = np.zeros((runs, public.nodes.size, classes), dtype=np.float32)

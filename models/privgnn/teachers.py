@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from .public_part import Public
 
 EPSILON, MOMENTUM = 1e-5, 0.1  # constants of batch norm, as in PyTorch
-CACHE = 32 << 20  # bytes that the first layers of the teachers trained together may take
-HIDDEN = 1 << 20  # bytes that one hidden layer of these teachers may take; more do not fit the cache
+CACHE = 32 << 20  # most bytes of the first layers' weights of all teachers that train together
+HIDDEN = 1 << 20  # most bytes of one hidden layer's activations of all teachers that train together; more do not fit the cache
 
 
 def start(
     recipe: Recipe, randoms: list[np.random.Generator], width: int, columns: Columns | None, device: str = "cpu"
 ) -> list[Values]:
-    """Initial values of every layer, as in PyTorch Geometric's SAGEConv and BatchNorm1d. width: 2 dim.
+    """The initial parameters of every layer, as in PyTorch Geometric's SAGEConv and PyTorch's BatchNorm1d. width: 2 dim.
 
     Layers before a batch norm have no bias, because the norm would remove it.
     """
@@ -52,7 +52,7 @@ def start(
 
 
 def uniform(random: np.random.Generator, shape: tuple[int, int], inputs: int) -> NDArray[np.float32]:
-    """Uniform numbers within ±1/√inputs."""
+    """Numbers drawn uniformly from ±1/√inputs, float32."""
     drawn = random.random(shape, dtype=np.float32)
     drawn -= 0.5
     drawn *= 2 / np.sqrt(np.float32(inputs))
@@ -64,7 +64,7 @@ def trained(values: list[Values]) -> list[Tensor]:
 
 
 def adams_of(recipe: Recipe, values: list[Values], before: list[Adam] | None = None) -> list[Adam]:
-    """One optimiser for each trained value; with `before`, they continue from its moments and step counts."""
+    """One optimiser for each trained tensor. before: optimisers whose moments and step counts the new ones copy."""
     fresh = [Adam(v.detach(), recipe.learning_rate) for v in trained(values)]
     for new, old in zip(fresh, before or fresh, strict=True):
         new.mean, new.square, new.steps = old.mean.clone(), old.square.clone(), old.steps
@@ -79,7 +79,7 @@ def train(
     randoms: list[np.random.Generator],
     adams: list[Adam],
 ) -> None:
-    """Minimises -sum(target * log p) and changes the networks in place. target: (B, classes, size), the label distribution of
+    """Minimises -sum(target * log p), and changes the networks in place. target: (B, classes, size), the label distribution of
     each row times the weight of the row.
     """
     if compiled_teachers.expressible(recipe, graphs):
@@ -96,14 +96,14 @@ def train(
 
 
 def ask(values: list[Values], graphs: Prepared) -> NDArray[np.float32]:
-    """Log-probabilities (B, size, classes) float32."""
+    """The networks' answers for all rows of their graphs: log-probabilities (B, size, classes) float32."""
     with torch.no_grad():
         answer: NDArray[np.float32] = forward(values, graphs, None).log_softmax(2).cpu().numpy()
     return answer
 
 
 def forward(values: list[Values], graphs: Prepared, dropouts: list[Dropout] | None) -> Tensor:
-    """Logits (B, size, classes): the training pass if `dropouts` are given, else the pass that answers queries."""
+    """Logits (B, size, classes). With `dropouts`, batch norm and dropout work as in training, else as in prediction."""
     weight, blocks = values[0]["weight"], graphs.blocks
     if isinstance(graphs.inputs, Tensor):
         x = torch.bmm(graphs.inputs, weight)
@@ -124,8 +124,8 @@ class Activated(torch.autograd.Function):
     """Batch norm of each graph separately, over its real rows, then ReLU and dropout. The backward pass is written by hand,
     because autograd is slower.
 
-    Padding rows are zero before and after. kept: 0 for dropped units, `factor` for the others. The running moments of `layer` are
-    updated as PyTorch does.
+    Padding rows are zero before and after. kept: 0 for dropped units, `factor` for kept ones. The running moments of `layer` are
+    updated as in PyTorch.
     """
 
     @staticmethod
@@ -155,7 +155,7 @@ class Activated(torch.autograd.Function):
 
 
 def labels_as_target(y: NDArray[np.int64], members: list[NDArray[np.int64]], classes: int, size: int) -> NDArray[np.float32]:
-    """(B, classes, size) float32: 1 / (number of members) at the label of each member, else 0."""
+    """(B, classes, size) float32: 1 / (number of the graph's members) at the label of each member, else 0."""
     target = np.zeros((len(members), classes, size), dtype=np.float32)
     for b, rows in enumerate(members):
         target[b, y[rows], np.arange(len(rows))] = 1 / max(1, len(rows))
@@ -164,8 +164,8 @@ def labels_as_target(y: NDArray[np.int64], members: list[NDArray[np.int64]], cla
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """The task of one teacher. members: ids of the private nodes that it learns from. asked: ids of the public nodes that it
-    labels.
+    """The task of one teacher. run: the index of its run. random: the generator of its training. members: ids of the private
+    nodes from which it learns. asked: ids of the public nodes that it labels.
     """
 
     run: int
@@ -175,10 +175,11 @@ class Lesson:
 
 
 def taught(public: Public, arcs: sp.csr_array, recipe: Recipe, lessons: list[Lesson], device: str = "cpu") -> NDArray[np.float32]:
-    """Trains a fresh teacher for every lesson and asks each in the public graph: log-probabilities (lessons, asked, classes).
+    """Trains a fresh teacher for every lesson, and returns the teachers' answers in the public graph: log-probabilities (lessons,
+    asked, classes) float32.
 
-    arcs: the arcs between private nodes, see `between`; a teacher sees those between its members. No teacher depends on another
-    or on noise, so the same answers are used at all noise levels.
+    arcs: the arcs between private nodes, see `between`; a teacher sees those between its members. Teachers do not depend on one
+    another or on noise, so the answers are the same at all noise levels.
     """
     inputs = public.inputs()
     width = inputs[0].shape[1]
@@ -202,11 +203,11 @@ def taught(public: Public, arcs: sp.csr_array, recipe: Recipe, lessons: list[Les
 def taught_in_turn(
     public: Public, arcs: sp.csr_array, recipe: Recipe, turns: list[list[Lesson]], device: str = "cpu"
 ) -> tuple[NDArray[np.float32], list[Adam]]:
-    """Trains as the released code of PrivGNN does: one network for each run, reset for every lesson, and one optimiser that is
-    never reset.
+    """Trains as the released code of PrivGNN does: each run has one network, which is reset for every lesson, and optimisers that
+    are never reset.
 
     turns: for each turn, one lesson for each run. Returns log-probabilities (K, turns, classes) of the first queried node, and
-    the optimiser, which was used for every sample.
+    the optimisers after the last turn.
     """
     inputs, present, answers = public.inputs(), public.private_present(), []
     adams: list[Adam] | None = None
@@ -226,7 +227,7 @@ def taught_in_turn(
 def drawn(
     public: Public, arcs: sp.csr_array, inputs: Any, present: NDArray[np.bool_] | None, hops: int, lessons: list[Lesson]
 ) -> tuple[Graphs, Graphs]:
-    """The graphs that some teachers learn on, and those in which they are queried."""
+    """The graphs on which some teachers learn, and those in which they are queried. hops: the number of hidden layers."""
     rows, begins = inputs
     runs = np.array([s.run for s in lessons])
     members = [s.members for s in lessons]

@@ -1,4 +1,4 @@
-"""Draws the coins of Poisson batches, and the Laplace numbers of many short streams."""
+"""Draws Poisson batches, and the Laplace numbers of many short streams."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ if TYPE_CHECKING:
 
 
 def heads(random: np.random.Generator, chance: float, places: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Draws one coin, random.random(), for each place, and returns the places >= 0 whose coin is below `chance`."""
+    """A Poisson sample of the places >= 0: each is in it with probability `chance`. Draws one uniform number for every place,
+    negative ones included.
+    """
     some = places[np.flatnonzero(random.random(places.size) < chance)]
     return some[some >= 0]
 
 
 def laplaces(seed: int | np.uint64, path: tuple[int | str, ...], lasts: Sequence[int], count: int) -> NDArray[np.float64]:
-    """(lasts, count): stream(seed, *path, last).laplace(size=count) for each of `lasts`, faster than one stream at a time."""
+    """(lasts, count): the numbers of stream(seed, *path, last).laplace(size=count) for each of `lasts`, drawn faster."""
     if LISTENING.get() is not None:
         return np.array([stream(seed, *path, last).laplace(size=count) for last in lasts]).reshape(len(lasts), count)
     before, drawn = started(int(seed), *path), np.empty((len(lasts), count))
     random = np.random.Generator(np.random.Philox(0))
-    # the state of an unused generator; setting this state takes a quarter of the time of creating a generator
+    # setting the state of a generator takes a quarter of the time of creating a generator
     state = random.bit_generator.state
     for last, row in zip(lasts, drawn, strict=True):
         state["state"]["key"] = np.frombuffer(started(last, after=before).digest(), dtype=np.uint64)

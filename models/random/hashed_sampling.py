@@ -1,4 +1,4 @@
-"""Samples edges and neighbours by a secret keyed hash of their end nodes, so that an absent edge changes no other draw."""
+"""Samples edges and neighbours by a keyed hash of their two nodes, so that an absent edge changes no other draw."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def ticket(path: tuple[int | str, ...], first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
-    """One number in [0, 1) for each pair of nodes, a function of the secret path and the pair alone."""
+    """One number in [0, 1) for each pair of nodes: a function of the path, which holds the secret seed, and of the pair."""
     return (_bits(path, first, second) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _bits(path: tuple[int | str, ...], first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Two rounds of the finaliser of SplitMix64 (Steele, Lea & Flood 2014) over each pair, keyed by a hash of the path."""
+    """A 64-bit hash of each pair, keyed by a hash of the path. It uses the finaliser of SplitMix64 (Steele, Lea & Flood 2014)."""
     key = fold("ticket", *path)
     with np.errstate(over="ignore"):
         mixed = _mix(first.astype(np.uint64) + np.uint64(key & (2**64 - 1)))
@@ -30,7 +30,7 @@ def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def finalised(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's finaliser: a bijection whose output bits are statistically independent of its input."""
+    """SplitMix64's finaliser: a bijection of 64-bit numbers in which every input bit affects every output bit."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -39,9 +39,10 @@ def finalised(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def few(
     adjacency: Any, nodes: NDArray[np.int64], most: int, path: tuple[int | str, ...]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """At most `most` neighbours of each node, uniformly without replacement: the senders and the receivers.
+    """Draws `most` neighbours of each node, uniformly without replacement, or takes all if there are no more.
 
-    adjacency: (nodes, nodes) scipy CSR, row = receiver. nodes: ascending. A node with no more than `most` keeps them all.
+    adjacency: (nodes, nodes) scipy CSR, row = receiver. nodes: ascending ids. Returns the senders and the receivers, (arcs,)
+    int64 each.
     """
     start, count = adjacency.indptr[nodes], np.diff(adjacency.indptr)[nodes]
     receive = np.repeat(nodes, count)

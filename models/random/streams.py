@@ -1,4 +1,4 @@
-"""Seeds and streams: every draw of a run comes from a named stream of that run's own seed."""
+"""Seeds and streams: every random draw of a run comes from a named stream, which is derived from the run's own seed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ BLOCK = 1 << 20  # numbers drawn at a time: 8 MiB
 
 
 def fold(*path: int | str) -> int:
-    """A 128-bit seed from a typed path, so that ("run", 1) and ("run", "1") differ and no path is a prefix of another."""
+    """A 128-bit seed: the hash of a path of words and numbers. ("run", 1), ("run", "1") and ("run1",) give different seeds."""
     return int.from_bytes(started(*path).digest(), "little")
 
 
 def started(*path: int | str, after: hashlib.blake2b | None = None) -> hashlib.blake2b:
-    """The hash of a path. To extend the path, pass its hash as `after`, with more parts."""
+    """The hash object of a path. after: the hash object of an earlier part of the path."""
     h = hashlib.blake2b(digest_size=16) if after is None else after.copy()
     for part in path:
         word = f"{type(part).__name__}:{part}".encode()
@@ -34,15 +34,13 @@ def started(*path: int | str, after: hashlib.blake2b | None = None) -> hashlib.b
 
 
 def stream(seed: int | np.uint64, *path: int | str) -> np.random.Generator:
-    """The stream called `path` of the run with this seed. Its numbers do not depend on which runs are trained together, nor on an
-    interruption.
-    """
+    """The generator with the name `path` of the run with this seed. Its numbers depend on the seed and the path alone."""
     bits, witness = np.random.Philox(key=fold(int(seed), *path)), LISTENING.get()
     return np.random.Generator(bits) if witness is None else Heard(bits, witness, int(seed), path)
 
 
 def seeds_of(values: ArrayLike) -> NDArray[Any]:
-    """The seeds of runs as an array. Raises ValueError unless they are whole numbers of at least 0, in one dimension."""
+    """The seeds of runs as an array, (runs,). Raises ValueError unless they are whole numbers of at least 0, in one dimension."""
     if isinstance(values, list | tuple) and all(is_whole(seed) and 0 <= seed < 2**64 for seed in values):
         return np.array(values, dtype=np.uint64)  # NumPy would make floats of [1, 2**63]
     seeds = np.asarray(values)
@@ -53,10 +51,10 @@ def seeds_of(values: ArrayLike) -> NDArray[Any]:
 
 
 def normal(seeds: np.ndarray, shape: tuple[int, ...], *path: int | str) -> np.ndarray:
-    """Standard normal draws, one stream a run. seeds: (K,) -> (K, *shape) float64.
+    """Standard normal draws from one stream for each run. seeds: (K,) -> (K, *shape) float64.
 
-    path: words and numbers that name the draw; the same path gives the same numbers again. Raises ValueError for seeds or sizes
-    that are no whole numbers of at least 0.
+    path: words and whole numbers that name the draw; the same path gives the same numbers again. Raises ValueError for seeds or
+    sizes that are not whole numbers of at least 0, and for other parts of a path.
     """
     if not (isinstance(shape, tuple | list) and all(is_whole(size) and size >= 0 for size in shape)):
         raise ValueError(f"shape={shown(shape)}: must be a tuple of whole numbers of at least 0, such as (nodes, classes).")
@@ -67,7 +65,7 @@ def normal(seeds: np.ndarray, shape: tuple[int, ...], *path: int | str) -> np.nd
 
 
 def add_normal(to: Tensor, seeds: Sequence[int] | np.ndarray, std: float, *path: int | str) -> None:
-    """Adds std times the draws of `normal`, in place, with at most one block of noise in memory.
+    """Adds std times the draws of `normal` to `to`, in place. Holds at most BLOCK numbers of noise in memory.
 
     to: (K, …) float32, contiguous. The noise is drawn, scaled and added in float64, and the sum is rounded once.
     """

@@ -1,7 +1,7 @@
-"""Lets a training report to an auditor the noise that it draws, the nodes that it samples, and every noisy value.
+"""Lets a training report the noise that it draws, the nodes that it samples, and every noisy value to a witness of the audit.
 
-In an ordinary run nothing is recorded. In an audit, draws from `streams.stream` are recorded, also those of a user's model. A
-user's model may report its samples and noisy values with the same three calls.
+Without a witness nothing is recorded. With a witness, draws from `streams.stream` are recorded, also those of a user's model. A
+user's model may report its samples and noisy values with `sampled`, `clean` and `released`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NOISE = ("standard_normal", "normal", "laplace", "gumbel")  # names of distributions that models draw only as noise
+NOISE = ("standard_normal", "normal", "laplace", "gumbel")  # distributions that models use only for noise
 
 
 class Witness(Protocol):
-    """Receives the reports of a training. values: arrays or tensors that together are one release, in order; not copies."""
+    """Receives the reports of a training.
+
+    purpose: the name of the mechanism. values: arrays or tensors that together are one noisy value. They are not copies.
+    """
 
     def drew(self, seed: int, path: tuple[int | str, ...], numbers: NDArray[Any]) -> None: ...
 
@@ -38,7 +41,7 @@ LISTENING: ContextVar[Witness | None] = ContextVar("listening", default=None)
 
 @contextmanager
 def heard_by(witness: Witness) -> Iterator[None]:
-    """Within this context, models that are fitted in this thread report to `witness`."""
+    """Within this context, models that this thread fits report to `witness`."""
     token = LISTENING.set(witness)
     try:
         yield
@@ -47,24 +50,24 @@ def heard_by(witness: Witness) -> Iterator[None]:
 
 
 def sampled(purpose: str, joined: NDArray[np.bool_]) -> None:
-    """Reports which candidates were sampled, (runs, candidates) bool, just before they are used."""
+    """Reports the sample before it is used. joined: (runs, candidates) bool; the witness may overwrite it."""
     witness = LISTENING.get()
     if witness is not None:
         witness.sampled(purpose, joined)
 
 
 def clean(purpose: str, *values: Any) -> None:
-    """Reports a value just before noise is added to it."""
+    """Reports a value just before noise is added to it. values: its arrays or tensors, runs first."""
     witness = LISTENING.get()
     if witness is not None:
         witness.clean(purpose, values)
 
 
 def released(purpose: str, *values: Any, scale: float, events: int = 1, order: int = 2) -> None:
-    """Reports the value of `clean` with noise of this scale on every entry, before other code reads it.
+    """Reports the value of the last `clean` after noise of this scale was added to every entry, before other code reads it.
 
     events: the number of mechanisms of the ledger in this value; if more than one, the axis after the runs counts them. order:
-    the norm of the sensitivity, 2 for Gaussian noise, 1 for Laplace noise on shares that add up to one.
+    the norm of the sensitivity, 2 for Gaussian noise and 1 for Laplace noise. The witness may overwrite the values.
     """
     witness = LISTENING.get()
     if witness is not None:

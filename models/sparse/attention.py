@@ -1,4 +1,4 @@
-"""Attention over the arcs into each node, in blocks of receivers, so that memory never holds a value for every arc."""
+"""Attention over the arcs into each node, in blocks of receivers, so that no array has a row for every arc of a large graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .neighbour_sums import mapped
 if TYPE_CHECKING:
     from .neighbour_sums import Bags
 
-NUMBERS = 1 << 20  # size of an array with a row for every arc of a block; all arcs into one node are in one block
+NUMBERS = 1 << 20  # largest size of an array with a row for every arc of a block, unless one node alone has more arcs
 
 
 def attention(sent: Tensor, fro: Tensor, to: Tensor, receive: Tensor) -> Tensor:
@@ -33,7 +33,11 @@ def attention(sent: Tensor, fro: Tensor, to: Tensor, receive: Tensor) -> Tensor:
 
 
 def attend(rows: Tensor, to: Tensor, fro: Tensor, bags: Bags) -> Tensor:
-    """`attention` on the neighbour lists of a whole graph, with a self loop at every node. rows: (nodes, heads, units)."""
+    """`attention` on the neighbour lists of a whole graph, with a self loop at every node.
+
+    rows: (nodes, heads, units). to, fro: (nodes, heads), the scores of a node as receiver and as sender. Returns (nodes, heads,
+    units).
+    """
     if len(bags.lists.senders) + len(rows) <= NUMBERS // rows[0].numel():
         send, receive, _ = next(blocks(bags, rows))
         return attention(rows[send], fro[send], to, receive)
@@ -42,8 +46,8 @@ def attend(rows: Tensor, to: Tensor, fro: Tensor, bags: Bags) -> Tensor:
 
 
 def blocks(bags: Bags, rows: Tensor) -> Iterator[tuple[Tensor, Tensor, slice]]:
-    """Blocks of consecutive receivers: the senders and receivers of their arcs and self loops, and the slice of nodes. Receivers
-    are numbered from the first node of the block.
+    """For each block of consecutive receivers: the senders and the receivers of their arcs and self loops, (arcs,) each, and the
+    slice of nodes. Receivers are numbered from the first node of the block.
     """
     starts, device = bags.lists.starts, rows.device
     ends = starts[1:] + np.arange(1, len(starts))  # arcs and self loops up to each node
@@ -60,7 +64,7 @@ def blocks(bags: Bags, rows: Tensor) -> Iterator[tuple[Tensor, Tensor, slice]]:
 
 
 class Attend(torch.autograd.Function):
-    """Computes block after block of receivers; the backward pass recomputes each block."""
+    """`attend`, one block of receivers at a time. The backward pass recomputes each block."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, to: Tensor, fro: Tensor, bags: Bags) -> Tensor:

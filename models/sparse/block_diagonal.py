@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from ..graph.graph import Graph
 
-EDGES = 1 << 18  # number of arcs that are processed at a time, because there may be very many
-DENSE = 0.1  # features with more than this share of non-zeros are multiplied as a dense matrix
+EDGES = 1 << 18  # how many edges are processed at a time, to limit memory
+DENSE = 0.1  # features with a larger share of non-zeros are multiplied as a dense matrix
 
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A sparse matrix and its transpose, which the backward pass multiplies by. Gradients do not reach its values."""
+    """A sparse matrix, and its transpose for the backward pass. Gradients do not reach the values of the matrix."""
 
     matrix: Tensor
     transpose: Tensor
@@ -49,7 +49,7 @@ class Operator:
         return Operator(with_values(self.matrix, values), with_values(self.transpose, values[self.order]))
 
     def __matmul__(self, rows: Tensor) -> Tensor:
-        """Block-diagonal times the rows of all runs: (K, columns / K, units) -> (K, rows / K, units)."""
+        """The block-diagonal matrix times the rows of all runs: (K, columns / K, units) -> (K, rows / K, units)."""
         product: Tensor = Product.apply(rows, self.matrix, self.transpose)
         return product
 
@@ -68,18 +68,16 @@ class Product(torch.autograd.Function):
 
 
 def multiply(matrix: Tensor, rows: Tensor) -> Tensor:
-    """matrix @ rows for the stacked rows of all runs, without gradients. Passing `out` avoids the copy that torch.addmm makes of
-    its first argument.
-    """
+    """The block-diagonal matrix times the rows of all runs, as in `Operator.__matmul__`, without gradients."""
     runs, _, units = rows.shape
     out = rows.new_empty((runs, matrix.shape[0] // runs, units))
     flat = out.view(-1, units)
-    torch.addmm(flat, matrix, rows.reshape(-1, units), beta=0, out=flat)
+    torch.addmm(flat, matrix, rows.reshape(-1, units), beta=0, out=flat)  # without `out`, torch.addmm copies its first argument
     return out
 
 
 def csr(matrix: sp.csr_array) -> Tensor:
-    """A torch CSR matrix of float32. Its indices have 32 bits, because reading them limits the speed of the multiplication."""
+    """A torch CSR matrix of float32. Its indices have 32 bits, because the time to read them dominates a multiplication."""
     rows, cols = (torch.from_numpy(a.astype(np.int32, copy=False)) for a in (matrix.indptr, matrix.indices))
     values = torch.from_numpy(matrix.data.astype(np.float32, copy=False))
     with warnings.catch_warnings():
@@ -88,7 +86,7 @@ def csr(matrix: sp.csr_array) -> Tensor:
 
 
 def with_values(matrix: Tensor, values: Tensor) -> Tensor:
-    """A matrix with the same non-zero places and other values."""
+    """A CSR matrix with the stored positions of `matrix` and other values."""
     return torch.sparse_csr_tensor(matrix.crow_indices(), matrix.col_indices(), values, matrix.shape, check_invariants=False)
 
 
@@ -96,8 +94,8 @@ def with_values(matrix: Tensor, values: Tensor) -> Tensor:
 class Blocks:
     """K graphs of `size` nodes each as one graph of K * size nodes; node i of run k is row k * size + i.
 
-    arcs: (2, a) whole numbers, (from, to) as rows, without self loops; no arc joins two runs. both_ways: whether every arc has
-    its reverse.
+    arcs: (2, a) int32 or int64, senders above receivers, without self loops; no arc joins two runs. both_ways: whether every arc
+    has its reverse.
     """
 
     runs: int
@@ -108,10 +106,10 @@ class Blocks:
 
     @staticmethod
     def of(graph: Graph, members: list[NDArray[np.int64]], edges: NDArray[np.bool_], device: str = "cpu") -> Blocks:
-        """The subgraph of each run on its own nodes. Shorter runs are padded with nodes without features or arcs.
+        """The subgraph of each run on its own nodes. Runs with fewer nodes are padded with nodes without arcs.
 
-        members: for each run the node ids it keeps, in the order of its rows. edges: (K, m) bool over graph.edges; both
-        ends of an edge that is kept must be members.
+        members: for each run the ids of its nodes, in the order of its rows. edges: (K, m) bool, which of graph.edges the run
+        keeps; both ends of a kept edge must be members.
         """
         size = max(len(rows) for rows in members)
         kind, ways = np.int32 if len(members) * size < 2**31 else np.int64, 1 if graph.directed else 2
@@ -136,12 +134,12 @@ class Blocks:
 
     @cached_property
     def total(self) -> Operator:
-        """Row i: the sum over the arcs into i."""
+        """Computes, for every node, the sum over the arcs into it."""
         return Operator.of(self._adjacency(np.ones(self.arcs.shape[1], dtype=np.float32)), self.device, self.both_ways)
 
     @cached_property
     def mean(self) -> Operator:
-        """Row i: the mean over the arcs into i, zero without any."""
+        """Computes, for every node, the mean over the arcs into it; zero if there are none."""
         degree = np.bincount(self.arcs[1], minlength=self.nodes)
         return Operator.of(self._adjacency((1 / np.maximum(degree, 1)).astype(np.float32)[self.arcs[1]]), self.device)
 
@@ -153,14 +151,14 @@ class Blocks:
         return Operator.of(sp.csr_array(self._adjacency(products(root, self.arcs)) + loops), self.device, self.both_ways)
 
     def attend(self, rows: Tensor, to: Tensor, fro: Tensor) -> Tensor:
-        """For every head, a softmax over the arcs into each node and its self loop; rows: (K, size, heads, units)."""
+        """`attention` over the arcs into each node and its self loop. rows: (K, size, heads, units); fro, to: (K, size, heads)"""
         send, receive = self.looped
         flat, to, fro = (x.reshape(self.nodes, *x.shape[2:]) for x in (rows, to, fro))
         return attention(flat[send], fro[send], to, receive).view(rows.shape)
 
     @cached_property
     def looped(self) -> Tensor:
-        """(2, a + nodes) int64: the arcs and a self loop at every node, for attention."""
+        """(2, a + nodes) int64: the arcs, then a self loop at every node."""
         own = np.arange(self.nodes)
         return torch.from_numpy(np.concatenate([self.arcs, np.stack([own, own])], axis=1)).to(self.device)
 
@@ -178,8 +176,8 @@ def products(factors: NDArray[np.float64], arcs: NDArray[Any]) -> NDArray[np.flo
 
 
 def features(x: Any, members: list[NDArray[np.int64]], device: str) -> Operator | Tensor:
-    """The members' rows of x for every run: block-diagonal (K * size, K * dim) if sparse features are faster, else (K, size,
-    dim).
+    """The members' rows of x for every run, padded with zero rows. A block-diagonal matrix (K * size, K * dim) if at most a share
+    DENSE of x is non-zero, else a tensor (K, size, dim).
     """
     size = max(len(rows) for rows in members)
     share = x.nnz / (x.shape[0] * x.shape[1]) if sp.issparse(x) else np.count_nonzero(x) / max(x.size, 1)
@@ -197,5 +195,5 @@ def features(x: Any, members: list[NDArray[np.int64]], device: str) -> Operator 
 
 
 def linear(x: Operator | Tensor, weight: Tensor) -> Tensor:
-    """Each run's rows times its weight: features or (K, size, inputs), times (K, inputs, units)."""
+    """Each run's rows times that run's weight. x: (K, size, inputs), or a result of `features`; weight: (K, inputs, units)."""
     return torch.bmm(x, weight) if isinstance(x, Tensor) else x @ weight

@@ -1,4 +1,8 @@
-"""Sums over neighbours in K worlds at once. All runs share one list of senders; rows of a run's absent edges are subtracted."""
+"""Sums over neighbours in K worlds at once.
+
+If few edges are absent, all runs use the lists of the whole graph, and the rows of absent edges are subtracted. Otherwise each
+run has lists of its own.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +30,9 @@ ROWS = 1 << 14  # receivers that are summed at a time
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """The lists of a graph, ready for sums. Raises ValueError for lists that name nodes outside the graph.
+    """Neighbour lists as tensors, for sums. Raises ValueError for lists that name nodes outside the graph.
 
-    torch's embedding bag adds the rows of a list in the order of the list and reads senders in order, so the senders may lie in a
-    file that is larger than the memory.
+    torch.embedding_bag reads the senders in order, so they may lie in a file that is larger than the memory.
     """
 
     lists: Lists
@@ -43,7 +46,7 @@ class Bags:
 
     @cached_property
     def blocks(self) -> tuple[tuple[Tensor, Tensor], ...]:
-        """The lists in blocks of receivers: the senders, (arcs,) int32, and where each receiver's list begins, (receivers + 1,)
+        """For each block of ROWS receivers: the senders, (arcs,) int32, and where each receiver's list begins, (receivers + 1,)
         int32.
         """
         starts, senders, found = self.lists.starts, mapped(self.lists.senders).to(self.device), []
@@ -53,13 +56,13 @@ class Bags:
         return tuple(found)
 
     def add_up(self, rows: Tensor, out: Tensor) -> None:
-        """Row i of `out`: the sum of the rows of i's senders, added in their order. rows, out: (nodes, dim), contiguous."""
+        """Writes into row i of `out` the sum of the rows of i's senders. rows, out: (nodes, dim), contiguous."""
         for part, (own, offsets) in zip(out.split(ROWS), self.blocks, strict=True):
             part.copy_(torch.embedding_bag(rows, own, offsets, include_last_offset=True)[0])  # mode 0: the sum
 
 
 def mapped(array: NDArray[Any]) -> Tensor:
-    """A tensor on the memory of the array, which may be a file that is mapped for reading. Nothing may write to the tensor."""
+    """A tensor that shares the array's memory. Nothing may write to the tensor, because the array may be a read-only file."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(array)
@@ -69,8 +72,9 @@ def mapped(array: NDArray[Any]) -> Tensor:
 class Aggregation:
     """Computes the neighbour sums of some worlds. One instance serves every hop.
 
-    bags: one for all runs, or one for each. absent: run, sender and receiver of every arc that a run lacks. alive:
-    (runs, nodes, 1), 0 for a node that neither sends nor receives.
+    bags: one for all runs, or one for each. absent: the run, sender and receiver of every arc in `bags` that a run lacks, (n,)
+    int64 each; None if there is none. alive: (runs, nodes, 1) float32, 0 for a node that neither sends nor receives, else 1;
+    None if all do.
     """
 
     bags: Sequence[Bags]
@@ -98,7 +102,7 @@ class Aggregation:
 
     @classmethod
     def over(cls, nodes: int, graphs: Sequence[NDArray[np.int64]], device: str = "cpu") -> Self:
-        """Sums in which each run has a graph of its own. graphs: (2, arcs) int64 each, messages go from row 0 to row 1."""
+        """Sums in which each run has its own graph. graphs: for each run (2, arcs) int64; messages go from row 0 to row 1."""
         return cls([Bags(incoming(arcs, nodes, directed=True), device) for arcs in graphs])
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -122,7 +126,9 @@ class Aggregation:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """A layer: the sum over the neighbours, stacked on the node itself. back: the same arcs in the other direction."""
+    """A layer without parameters: stacks the sum over a node's neighbours on the node's own row. (runs, units, nodes) -> (runs,
+    2 units, nodes). back: the same arcs in the other direction.
+    """
 
     there: Aggregation
     back: Aggregation

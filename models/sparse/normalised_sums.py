@@ -1,4 +1,4 @@
-"""Sums over neighbours with weights computed from degrees, for K runs. The only number stored for an arc is its sender."""
+"""Sums over neighbours with weights that are computed from degrees, for K runs. No weight is stored for an arc."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Weighted:
     """For each run the matrix left (A + loops I) right, where A sums over senders, and left and right are diagonal.
 
-    bags, back: the lists of A and of its transpose, one for all runs or one for each. left, right: one or one for each run,
-    (nodes,) float32. The backward pass multiplies by the transpose. Gradients do not reach the weights.
+    bags, back: the lists of A and of its transpose, one for all runs or one for each. left, right: the diagonals, (nodes,)
+    float32 each, one for all runs or one for each. Gradients do not reach the weights.
     """
 
     bags: Sequence[Bags]
@@ -39,14 +39,14 @@ class Weighted:
 
     @cached_property
     def between(self) -> list[Tensor]:
-        """The factor of each row between two consecutive multiplications with A."""
+        """left * right: the factor of each row between two consecutive multiplications with A."""
         return [left * right for left, right in zip(self.left, self.right, strict=True)]
 
     def __matmul__(self, rows: Tensor) -> Tensor:
         return self.power(rows, 1)
 
     def power(self, rows: Tensor, steps: int) -> Tensor:
-        """The matrix `steps` times over: (K, nodes, units) -> the same shape."""
+        """The matrix, applied `steps` times: (K, nodes, units) -> the same shape."""
         if not steps:
             return rows
         out: Tensor = Power.apply(rows, self, steps)
@@ -86,8 +86,8 @@ class Power(torch.autograd.Function):
 class Whole:
     """K runs on all nodes of a graph, each with its own edges. It has the interface of `Blocks`, but stores no weight for an arc.
 
-    bags, back: the senders of every receiver, and the receivers of every sender; one for all runs or one for each. `bags` and
-    `back` are equal if the graph is undirected. Otherwise `back` is built, at 4 bytes for each arc.
+    bags, back: the senders to every receiver, and the receivers of every sender; one for all runs or one for each. In an
+    undirected graph `back` is `bags`. In a directed graph it takes 4 more bytes for each arc.
     """
 
     runs: int
@@ -113,18 +113,18 @@ class Whole:
 
     @cached_property
     def degrees(self) -> list[Tensor]:
-        """How many arcs each node receives, (nodes,) float64."""
+        """The number of arcs into each node, (nodes,) float64, one tensor for all runs or one for each."""
         return [torch.from_numpy(np.diff(bags.lists.starts).astype(np.float64)).to(self.device) for bags in self.bags]
 
     @cached_property
     def total(self) -> Weighted:
-        """Row i: the sum over the arcs into i."""
+        """Computes, for every node, the sum over the arcs into it."""
         ones = [torch.ones_like(degree, dtype=torch.float32) for degree in self.degrees]
         return Weighted(self.bags, self.back, ones, ones)
 
     @cached_property
     def mean(self) -> Weighted:
-        """Row i: the mean over the arcs into i, zero without any."""
+        """Computes, for every node, the mean over the arcs into it; zero if there are none."""
         left = [(1 / degree.clamp(min=1)).float() for degree in self.degrees]
         return Weighted(self.bags, self.back, left, [torch.ones_like(own) for own in left])
 
@@ -136,11 +136,11 @@ class Whole:
 
     @cached_property
     def normalised(self) -> Weighted:
-        """D^-1/2 A D^-1/2 without self loops; the row of a node without edges is zero (KProp)."""
+        """D^-1/2 A D^-1/2 without self loops, as in LPGNN's KProp. The row of a node without edges is zero."""
         root = [degree.clamp(min=1).rsqrt().float() for degree in self.degrees]
         return Weighted(self.bags, self.back, root, root)
 
     def attend(self, rows: Tensor, to: Tensor, fro: Tensor) -> Tensor:
-        """For every head, a softmax over the arcs into each node and its self loop: see `attention.attend`."""
+        """`attention.attend` for every run. rows: (K, nodes, heads, units); to, fro: (K, nodes, heads)."""
         bags = self.bags if len(self.bags) > 1 else [self.bags[0]] * self.runs
         return torch.stack([attend(*run) for run in zip(rows, to, fro, bags, strict=True)])

@@ -1,4 +1,4 @@
-"""Features of K runs that are propagated over the graph without ever being built."""
+"""The product of propagated features with weights, for K runs. The propagated features are never stored."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .normalised_sums import Weighted
 
 @dataclass(frozen=True, eq=False)
 class Propagated:
-    """A matrix of features to be multiplied by weights: Â^steps (S + offset), where the number `offset` is added to every entry.
+    """The features Â^steps (S + offset), for products with weights. The number `offset` is added to every entry of S.
 
-    Â^steps S has as many entries as a dense matrix, but (Â^steps S) W is Â^steps (S W), which is only as wide as the first layer.
-    stored: S, block-diagonal (K * size, K * dim) or (K, size, dim).
+    Â^steps S is a dense matrix, even if S is sparse. So the class computes (Â^steps S) W as Â^steps (S W), which is only as wide
+    as the first layer. stored: S, block-diagonal (K * size, K * dim) or (K, size, dim). hop: Â.
     """
 
     runs: int
@@ -28,12 +28,12 @@ class Propagated:
 
     @cached_property
     def ones(self) -> Tensor:
-        """(K, size, 1): Â^steps 1."""
+        """(K, size, 1): Â^steps times a vector of ones."""
         scale = self.hop.left[0]
         return self.hop.power(torch.ones(self.runs, len(scale), 1, device=scale.device), self.steps)
 
     def __matmul__(self, weight: Tensor) -> Tensor:
-        """(K, dim, units) -> (K, size, units), with the interface of an Operator."""
+        """(K, dim, units) -> (K, size, units), as for an Operator."""
         rows = self.hop.power(self.stored @ weight, self.steps)
         if not self.offset:
             return rows

@@ -1,4 +1,4 @@
-"""VESPER: two parties train together, and one adds noise to the messages that depend on its edges."""
+"""VESPER: two parties train a model together. The party with the graph adds noise to the messages that depend on its edges."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
 """Aggregation rules of perturbed message passing, each with its sensitivity to one undirected edge.
 
-Tensors are laid out nodes last, (runs, dim, nodes). Every rule acts on rows of norm at most 1.
+Tensors have the nodes last, (runs, dim, nodes). Every rule acts on rows of norm at most 1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PROVED = ("gin", "gcn-floor", "mean-floor")  # for these rules sensitivity() is an upper bound on every graph
 PUBLISHED = ("gin", "gcn-min-degree", "gcn-truncated")
-TINY = 1e-30  # square of the length below which a row is treated as zero
+TINY = 1e-30  # rows are divided by their length, or by the square root of TINY if that is larger
 
 
 def normalise(rows: Tensor) -> Tensor:
@@ -32,19 +32,20 @@ def normalise(rows: Tensor) -> Tensor:
 
 
 def floor_mean(floor: int) -> float:
-    """The sensitivity of sum / max(d, floor) to one edge, on any graph.
+    """The sensitivity of sum / max(d, floor) to one undirected edge, on any graph.
 
-    The row of an end of degree d <= floor moves by 1/floor, that of an end of larger degree by at most 2/d.
+    The row of an end of degree d <= floor changes by at most 1/floor, the row of an end of larger degree by at most 2/d.
     """
     return math.sqrt(2) * max(1 / floor, 2 / (floor + 1))
 
 
 def sensitivity(aggregator: str, floor: int) -> float:
-    """Frobenius norm by which one undirected edge moves the rows of one layer, with inputs and weights (norm 1) held fixed.
+    """The sensitivity of one layer: the Frobenius norm by which one undirected edge changes its rows, for fixed inputs and
+    weights of norm 1.
 
     Exact for gin; an upper bound for gcn-floor and mean-floor; the printed value for gcn-min-degree and gcn-truncated. The
-    printed value is an upper bound for gcn-min-degree, but not for gcn-truncated, where an end of degree exactly `floor` changes
-    its branch.
+    printed value is an upper bound for gcn-min-degree. It is no bound for gcn-truncated, where a node whose degree is `floor`
+    with the edge and below `floor` without it is computed in two different ways.
     """
     if aggregator == "gin":
         return gin_sensitivity()
@@ -64,8 +65,8 @@ class Neighbours:
     def of(
         edges: NDArray[np.int64], present: NDArray[np.bool_], nodes: int, device: str = "cpu", lists: Lists | None = None
     ) -> Neighbours:
-        """edges: (2, m) undirected, each once. present: (K, m) bool. lists: the neighbour lists of all edges, if they exist
-        already.
+        """edges: (2, m), undirected, each listed once. present: (K, m) bool, the edges of each run. lists: the neighbour lists of
+        all edges; None means that they are built.
         """
         no_nodes = np.zeros(nodes, dtype=bool)
         bare = Graph(np.empty((nodes, 0), dtype=np.float32), no_nodes.astype(np.int64), edges, no_nodes, no_nodes, no_nodes)
@@ -88,8 +89,7 @@ def aggregate(aggregator: str, floor: int, neighbours: Neighbours, rows: Tensor)
     """The part of a layer that depends on the edges, before noise and weight. (K, dim, nodes) -> (K, dim, nodes).
 
     gin and mean-floor leave out the node's own row: it does not depend on edges and is added after the noise (`own_term`). The
-    GCN rules weight the own row by the degree, so it is part of the sum. gcn-truncated gives the plain GCN row; `low_degree` says
-    where it is used.
+    GCN rules weight the own row by the degree, so it is part of the sum. For gcn-truncated the result is the plain GCN row.
     """
     if aggregator == "gin":
         return neighbours.sum(rows)
@@ -101,24 +101,24 @@ def aggregate(aggregator: str, floor: int, neighbours: Neighbours, rows: Tensor)
 
 
 def own_term(aggregator: str, rows: Tensor) -> Tensor | float:
-    """The part of a layer that no edge touches, added after the noise."""
+    """The part of a layer that depends on no edge and is added after the noise: (K, dim, nodes), or 0.0."""
     return rows if aggregator in ("gin", "mean-floor") else 0.0
 
 
 def gcn_coefficient(aggregator: str, floor: int, degree: Tensor) -> Tensor:
-    """1/sqrt(d + 1), with d raised to the floor for gcn-floor."""
+    """1/sqrt(d + 1) for degree d; for gcn-floor, d is replaced by `floor` if it is smaller."""
     return (degree.clamp_min(floor) if aggregator == "gcn-floor" else degree).add(1).rsqrt()
 
 
 def low_degree(floor: int, degree: Tensor) -> Tensor:
-    """Where truncated message passing uses the edge-free branch instead of the GCN row (VESPER, Algorithm 2)."""
+    """The nodes for which truncated message passing reads no edges, instead of the GCN row (VESPER, Algorithm 2): bool."""
     return degree < floor
 
 
 def spectral_scale(weight: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
-    """A weight divided by its spectral norm as one power iteration estimates it, and the new vector.
+    """A weight divided by its spectral norm, which one power iteration estimates, and the new vector.
 
-    weight: (out, in). vector: (out,) unit, the running left singular vector.
+    weight: (out, in). vector: (out,), of length 1, the current estimate of the left singular vector.
     """
     with torch.no_grad():
         right = torch.nn.functional.normalize(weight.T @ vector, dim=0)

@@ -1,4 +1,4 @@
-"""The only connection between the two parties: a channel of bytes with a whitelist of messages."""
+"""The only connection between the two parties: a channel that carries bytes and has a whitelist of messages."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ NOTHING: Message = np.empty(0, dtype=np.int64)
 
 
 class BudgetSpent(RuntimeError):
-    """Party B requested more answers than the ledger covers. The noise was calibrated to that ledger before the first message."""
+    """Party B requested more answers than the ledger covers, to which the noise was calibrated."""
 
 
 class Channel(Protocol):
-    """The only connection of A and B: ordered messages of the kinds on the whitelist."""
+    """One end of the connection of A and B, which carries messages of the whitelist in order."""
 
     def send(self, kind: str, payload: Message) -> None: ...
 
@@ -43,7 +43,9 @@ class Channel(Protocol):
 
 
 def pack(kind: str, payload: Message) -> tuple[bytes, bytearray]:
-    """Header and body of a message, a copy of the payload. Raises ValueError for anything that is not on the whitelist."""
+    """The header and the body of a message; the body is a copy of the payload. Raises ValueError for a message that is not on the
+    whitelist.
+    """
     dtype = named(payload.dtype)
     _check(kind, dtype, payload.ndim)
     header = json.dumps([kind, dtype, list(payload.shape)]).encode()
@@ -56,9 +58,9 @@ def named(dtype: np.dtype[Any]) -> str:
 
 
 def unpack(header: bytes, body: bytes | bytearray) -> tuple[str, Message]:
-    """The kind and payload of a message. The payload uses the memory of the body if the body is a bytearray, else a copy.
+    """The kind and the payload of a message. The payload shares the memory of the body if the body is a bytearray.
 
-    Raises ValueError for anything that is not on the whitelist.
+    Raises ValueError for a message that is not on the whitelist.
     """
     kind, dtype, shape = json.loads(header)
     _check(kind, dtype, len(shape))
@@ -73,7 +75,9 @@ def _check(kind: str, dtype: str, dimensions: int) -> None:
 
 
 def ask(channel: Channel, kind: str, payload: Message, answer: str) -> Message:
-    """Sends a request and waits for its answer. Raises BudgetSpent when A refuses."""
+    """Sends a request and returns the payload of its answer, which must be of kind `answer`. Raises BudgetSpent if A refuses, and
+    ValueError for an answer of another kind.
+    """
     channel.send(kind, payload)
     got, rows = channel.receive()
     if got == "REFUSED":
@@ -85,9 +89,9 @@ def ask(channel: Channel, kind: str, payload: Message, answer: str) -> Message:
 
 @dataclass(eq=False)
 class Pipe:
-    """One end of a channel within one process. Only bytes cross: no tensor, autograd graph or storage is shared.
+    """One end of a channel within one process. Only bytes pass: no tensor, autograd graph or storage is shared.
 
-    `serve` lets the other party answer; it is called when this end waits for a message that is not there yet.
+    serve: a function that lets the other party answer. It is called when this end waits for a message that is not there yet.
     """
 
     inbox: deque[tuple[bytes, bytearray]] = field(default_factory=deque)
@@ -107,7 +111,7 @@ class Pipe:
 
 
 def in_one_process(answer: Callable[[Channel], object]) -> Pipe:
-    """B's end of a channel. `answer` is party A's function that answers one message at the other end."""
+    """B's end of a new channel. answer: party A's function, which answers one message at the other end."""
     a, b = Pipe(), Pipe()
     b.inbox, b.outbox = a.outbox, a.inbox
     b.serve = lambda: answer(a)
@@ -116,7 +120,7 @@ def in_one_process(answer: Callable[[Channel], object]) -> Pipe:
 
 @dataclass(eq=False)
 class Recorder:
-    """B's end of a channel that records the messages of some kinds, sent and received, in order."""
+    """B's end of a channel. It records the messages of these kinds, sent and received, in order."""
 
     channel: Channel
     kinds: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Stacked parameters of K networks that learn by Adam: one flat buffer, with a view for each tensor, run axis first."""
+"""The parameters of K networks that learn by Adam, in one flat buffer with a view for each tensor, run axis first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Pull = Callable[[Tensor], Sequence[Tensor | None]]
 
 
 def pull_through(sent: Tensor, weights: Sequence[Tensor]) -> Pull:
-    """A Pull that computes the gradients of the weights by autograd."""
+    """A Pull that computes the gradients of `weights` by autograd. sent: the rows, with their autograd history."""
     return lambda slope: torch.autograd.grad(sent, weights, slope, allow_unused=True)
 
 
@@ -35,7 +35,7 @@ class Learner:
 
     @staticmethod
     def of(start: Sequence[Tensor], learning_rate: float, device: str = "cpu") -> Learner:
-        """start: the parameters before the first step, any shapes."""
+        """start: the initial parameters, of any shapes."""
         flat = torch.cat([w.reshape(-1) for w in start]).to(device) if start else torch.empty(0, device=device)
         parts = flat.split([w.numel() for w in start])
         weights = [p.view(w.shape).detach().requires_grad_(True) for p, w in zip(parts, start, strict=True)]
@@ -48,7 +48,9 @@ class Learner:
 
     @cached_property
     def matrices(self) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]]:
-        """(K, numbers of a run) each: the weights, and the parts of `gradient` that belong to them."""
+        """The weights, and the parts of `gradient` that belong to them, as NumPy arrays (K, numbers of a run) on the same
+        memory.
+        """
         sizes, shapes = [w.numel() for w in self.weights], [(w.shape[0], w[0].numel()) for w in self.weights]
         weights, slopes = (
             [part.view(shape).numpy() for part, shape in zip(flat.split(sizes), shapes, strict=True)]
@@ -57,9 +59,9 @@ class Learner:
         return weights, slopes
 
     def follow(self, gradient: NDArray[np.float32], pull: Pull) -> None:
-        """One step from the other party's gradient with respect to the rows that it was sent.
+        """One step from the other party's gradient with respect to the rows that it received. pull: see `Pull`.
 
-        Raises ValueError for a gradient so large that Adam would give NaN: NaN spreads to neighbours and so shows the edges.
+        Raises ValueError for a gradient so large that Adam would give NaN. NaN would spread to neighbours and so show the edges.
         """
         flat = self._flat(pull(torch.from_numpy(gradient).to(self.adam.flat.device)))
         if not torch.isfinite(flat.square()).all():
@@ -69,7 +71,7 @@ class Learner:
         self.adam.step(flat)
 
     def step(self, grads: Sequence[Tensor | None]) -> None:
-        """One step of all weights; a gradient of None is zero."""
+        """One step of all weights. A gradient of None means zero."""
         self.adam.step(self._flat(grads))
 
     def _flat(self, grads: Sequence[Tensor | None]) -> Tensor:

@@ -1,6 +1,7 @@
-"""The networks of both parties, for K runs at once: party A's edge-free encoder, and party B's decoders.
+"""The networks of both parties, for K runs at once: party A's encoder, which reads no edges, and party B's decoders.
 
-Tensors are nodes last: a decoder takes rows (runs, slots, dim, nodes) of all layers and gives logits (runs, classes, nodes).
+Tensors have the nodes last: a decoder takes rows (runs, slots, dim, nodes), with one slot for each layer, and returns logits
+(runs, classes, nodes).
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ COMPILED = ("linear", "concat")
 
 
 def uniform(seeds: Sequence[int], shape: tuple[int, ...], fan_in: int, *path: int | str) -> Tensor:
-    """Weights uniform in +-1/sqrt(fan_in), one stream a run. -> (runs, *shape) float32."""
+    """Weights drawn uniformly from ±1/√fan_in, with one stream for each run: (runs, *shape) float32."""
     bound = 1 / math.sqrt(fan_in)
     draws = [torch.from_numpy(stream(s, *path).uniform(-bound, bound, shape)) for s in seeds]
     return torch.stack(draws).float()
 
 
 def start(kind: str, seeds: Sequence[int], slots: int, dim: int, hidden: int, classes: int) -> list[Tensor]:
-    """Parameters of a decoder at its start, run axis first. kind: "concat", "gru" or "linear"."""
+    """The initial parameters of a decoder, run axis first. kind: "concat", "gru" or "linear"."""
     shapes = {
         "concat": [(hidden, slots * dim), (hidden, 1), (classes, hidden), (classes, 1)],
         "gru": [(3 * hidden, dim), (3 * hidden, hidden), (3 * hidden, 1), (hidden, 1), (classes, hidden), (classes, 1)],
@@ -69,7 +70,7 @@ def _concat(weights: list[Tensor], rows: Tensor) -> Tensor:
 
 
 def _gru(weights: list[Tensor], rows: Tensor) -> Tensor:
-    """The layers as a sequence, first layer first; gates in the order reset, update, new, as torch.nn.GRU has them."""
+    """A GRU over the layers, first layer first. The gates are in the order of torch.nn.GRU: reset, update, new."""
     inner, recurrent, bias, new_bias, outer, outer_bias = weights
     runs, slots, _, nodes = rows.shape
     hidden = new_bias.shape[1]
@@ -84,16 +85,18 @@ def _gru(weights: list[Tensor], rows: Tensor) -> Tensor:
 
 
 def loss(logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
-    """The sum over runs of the cross-entropy, weighted by `share`. The runs share no weight, so each gets its own gradient.
+    """The sum over runs of the cross-entropy, weighted by `share`. No parameter belongs to two runs, so the gradient of the sum
+    is the gradient of every run.
 
-    logits: (runs, classes, nodes). labels: (nodes,) int64. share: (runs, nodes) float32, 0 for rows not trained on.
+    logits: (runs, classes, nodes). labels: (nodes,) int64. share: (runs, nodes) float32, 0 for a row on which a run does not
+    train.
     """
     picked = torch.log_softmax(logits, 1).gather(1, labels.expand(logits.shape[0], 1, -1)).squeeze(1)
     return -(picked * share).sum()
 
 
 def step(kind: str, network: Learner, rows: Tensor, labels: Tensor, share: Tensor, back: bool) -> Tensor | None:
-    """One optimiser step of a decoder. back: whether to return the gradient of the loss with respect to the rows."""
+    """One optimiser step of a decoder. Returns the gradient of the loss with respect to the rows if `back`, else None."""
     if kind in COMPILED and rows.device.type == "cpu" and compiled.used():
         return _compiled_step(network, rows, labels, share, back)
     received, weights = rows.requires_grad_(back), network.weights
@@ -104,7 +107,9 @@ def step(kind: str, network: Learner, rows: Tensor, labels: Tensor, share: Tenso
 
 
 def _compiled_step(network: Learner, rows: Tensor, labels: Tensor, share: Tensor, back: bool) -> Tensor | None:
-    """`step` for the decoders "linear" and "concat" in the compiled kernel. Raises ValueError for a label of no class."""
+    """`step` for the decoders "linear" and "concat" in the compiled kernel. Raises ValueError for a label that is no class of the
+    decoder.
+    """
     from ..kernels import decoders
 
     classes, known = network.weights[-1].shape[1], labels.numpy()
@@ -124,7 +129,7 @@ def _compiled_step(network: Learner, rows: Tensor, labels: Tensor, share: Tensor
 
 
 class _Product(torch.autograd.Function):
-    """W X^T + b, whose gradient reaches W and b."""
+    """W X^T + b, for shared features X. Gradients reach W and b."""
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, bias: Tensor, shared: Shared) -> Tensor:
@@ -140,9 +145,11 @@ class _Product(torch.autograd.Function):
 
 @dataclass(eq=False)
 class Encoder:
-    """A linear map of shared features, SELU, and rows of length 1: the part of party A's network that reads no edge.
+    """The part of party A's network that reads no edges: a linear map of the features, SELU, and scaling of rows to length 1.
 
-    x: (nodes, dim), dense or csr_array. The last requested rows are cached, because training requests the same ones again."""
+    x: (nodes, dim), dense or csr_array. The features of the last requested nodes are cached, because training requests the same
+    nodes again.
+    """
 
     x: Features
     device: str = "cpu"
@@ -150,19 +157,19 @@ class Encoder:
     _kept: Shared | None = None
 
     def start(self, seeds: Sequence[int], width: int) -> list[Tensor]:
-        """A weight (K, width, dim) and a bias (K, width, 1)."""
+        """The initial weight (K, width, dim) and bias (K, width, 1)."""
         dim = self.x.shape[1]
         return [uniform(seeds, (width, dim), dim, "encoder", 0), uniform(seeds, (width, 1), dim, "encoder", 1)]
 
     def __call__(self, weights: list[Tensor], nodes: NDArray[np.int64] | None) -> Tensor:
-        """(K, width, rows) for these nodes, or for all."""
+        """(K, width, rows): the encoded features of these nodes, or of all nodes for None."""
         weight, bias = weights
         product: Tensor = _Product.apply(weight, bias, self._rows(nodes))
         return normalise(torch.selu(product))
 
     def sent(self, weights: list[Tensor], nodes: NDArray[np.int64]) -> tuple[Tensor, Pull]:
-        """The rows (K, 1, width, rows), and a function from their gradient to the gradients of all `weights`. The encoder uses
-        only the first two weights.
+        """The encoded features (K, 1, width, rows) of these nodes, and a Pull for all `weights`, of which the encoder uses only
+        the first two.
         """
         if self.device != "cpu" or not compiled.used():
             with torch.enable_grad():

@@ -1,4 +1,4 @@
-"""Builds the two parties of a VESPER recipe. Each builder takes only what its party may know."""
+"""Builds the two parties of a VESPER recipe. The arguments of each builder are only what its party may know."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 
 def gaussian_noise(seeds: Sequence[int], std: float) -> Perturb:
-    """Fresh noise for every layer of every pass, drawn in float64 from A's own seeds. The noisy sum is rounded to float32."""
+    """A function that adds fresh noise to every layer of every pass. The noise is drawn in float64 from A's own seeds, and the
+    noisy sum is rounded to float32.
+    """
 
     def perturb(path: tuple[str, int, int], clean: Tensor) -> Tensor:
         if not std:
@@ -62,11 +64,13 @@ def party_a(
 ) -> PartyA:
     """The party that holds the graph.
 
-    edges: (2, m), each once. present: (K, m) bool. seeds: A's own, never B's; outside of experiments they must come from the
-    operating system's entropy. watch: nodes whose noisy sums are remembered for an audit. perturb: a function that replaces fresh
-    noise, for replays. budget: the claim that A must not exceed. lists: the neighbour lists of the edges, if they exist already.
-    Raises ValueError when the recipe's ledger exceeds the budget, for more than one run of a variant that works in batches, and
-    for gcn-min-degree on a graph that breaks its assumption.
+    edges: (2, m), each listed once. present: (K, m) bool, the edges of each run. seeds: A's own, never B's; outside of
+    experiments they must come from the operating system's entropy. watch: nodes whose noisy sums are stored for an audit.
+    perturb: a function that replaces fresh noise, for replays. budget: the claim that A must not exceed. lists: the neighbour
+    lists of the edges; None means that they are built.
+
+    Raises ValueError if the recipe's ledger exceeds the budget, for more than one run of a variant that trains in batches, and
+    for gcn-min-degree on a graph with a smaller degree than `floor`.
     """
     if budget is not None:
         within(recipe, budget)
@@ -159,7 +163,9 @@ def party_b(
     seeds: Sequence[int],
     device: str = "cpu",
 ) -> PartyB:
-    """The party that holds the labels. trained: (K, nodes) bool. seeds: B's own."""
+    """The party that holds the labels y, (nodes,) int64. trained: (K, nodes) bool, on which nodes each run trains. seeds: B's
+    own.
+    """
     return PartyB(
         hello=greeting(recipe, y.shape[0]),
         labels=y,
@@ -175,8 +181,8 @@ def party_b(
 def train(
     recipe: VesperRecipe, b: PartyB, channel: Channel, seeds: Sequence[int], watch: NDArray[np.int64], decode: bool = True
 ) -> None:
-    """Party B's side of the training, from HELLO to the last gradient. decode=False skips the steps of B's decoder in variant s1,
-    which come after A's last release.
+    """Party B's side of the training, from HELLO to the last gradient. decode: whether B trains its decoder in variant s1. The
+    audit may skip this training, because it comes after A's last release.
     """
     b.greet(channel)
     if recipe.variant != "pmp":
@@ -191,11 +197,11 @@ def train(
 
 
 def batches(recipe: VesperRecipe, nodes: NDArray[np.int64], seed: int) -> Iterator[NDArray[np.int64]]:
-    """Draws each batch uniformly without replacement and independently of the others, as the published accounting assumes. B
-    draws the batches, so B knows them.
+    """The ids of each batch. B draws every batch uniformly without replacement and independently of the others, as the published
+    accounting assumes, so B knows the batches.
 
-    gap-resampled: batches are drawn from n_train places, of which a world with fewer training nodes leaves some empty. So no edge
-    is in more batches than the ledger counts.
+    gap-resampled: batches are drawn from n_train positions, of which a world with fewer training nodes leaves some empty. So no
+    edge is in more batches than the ledger counts.
     """
     places = max(recipe.n_train, nodes.size) if recipe.variant == "gap-resampled" else nodes.size
     for step in range(recipe.passes):
@@ -204,12 +210,12 @@ def batches(recipe: VesperRecipe, nodes: NDArray[np.int64], seed: int) -> Iterat
 
 
 def greeting(recipe: VesperRecipe, nodes: int) -> bytes:
-    """A digest of what both parties must agree on."""
+    """A digest of the recipe and of the number of nodes, which must be the same for both parties."""
     return hashlib.blake2b(repr((dataclasses.astuple(recipe), nodes)).encode(), digest_size=16).digest()
 
 
 def start_of_a(encoder: Encoder, recipe: VesperRecipe, seeds: Sequence[int], weights: int) -> list[Tensor]:
-    """The encoder's weight and bias, then `weights` Glorot-uniform arrays (K, hidden, hidden)."""
+    """A's initial parameters: the encoder's weight and bias, then `weights` Glorot-uniform arrays (K, hidden, hidden)."""
     width = recipe.hidden
     square = [math.sqrt(3) * uniform(seeds, (width, width), width, "layer", i) for i in range(weights)]
     return [*encoder.start(seeds, width), *square]

@@ -1,8 +1,8 @@
 """Party A of published VESPER and of its baseline: a noisy pass over sampled neighbourhoods for every batch.
 
-"pmp" shows party B more than the noisy rows that the paper's accounting covers. Every weight of A is trained by gradients that
-passed through the private adjacency without noise, so in later messages even rows of other nodes depend on the secret edge. The
-encoder of "gap-resampled" is trained without edges, and A has no other weights.
+In variant "pmp", B learns more than the noisy rows that the paper's accounting covers. Every weight of A is trained by gradients
+that passed through the private adjacency without noise. So in later messages, even rows of other nodes depend on the secret edge.
+In variant "gap-resampled", the encoder is trained without edges, and A has no other weights.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ if TYPE_CHECKING:
 class Perturbed:
     """A's network for one run.
 
-    rule: what a layer does. "pmp" (Algorithm 1, and Algorithm 2 for gcn-truncated): it multiplies by the weight, adds noise,
-    applies ReLU and scales rows to length 1. "gap-resampled": it adds noise and scales rows to length 1.
+    rule: what a layer does after the sum. "pmp" (Algorithm 1, and Algorithm 2 for gcn-truncated): it multiplies by the weight,
+    adds noise, applies ReLU and scales rows to length 1. "gap-resampled": it adds noise and scales rows to length 1.
 
-    adjacency: (nodes, nodes) scipy CSR of the run's graph. learner: the encoder's weight and bias, then one (1, width, width)
-    weight for each layer, then for gcn-truncated one edge-free weight for each layer. vectors: the running singular vector of
-    each of these weights. key: the secret by which neighbours are sampled, once in each batch for all layers.
+    adjacency: (nodes, nodes) scipy CSR of the run's graph. learner: the encoder's weight and bias; for "pmp" then one (1, width,
+    width) weight for each layer, and for gcn-truncated one more for each layer, for nodes of low degree. vectors: the running
+    singular vector of each of these weights. fan_out: how many neighbours of a node are sampled. key: the secret seed by which
+    neighbours are sampled, once in each batch for all layers.
     """
 
     rule: str
@@ -66,7 +67,7 @@ class Perturbed:
 
     def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
         """(1, layers, width, rows) float32: every layer's rows of these nodes, from one noisy pass over their subgraphs."""
-        learn &= self.rule != "gap-resampled"  # the ledger of gap-resampled holds only if no weight is trained across the edges
+        learn &= self.rule != "gap-resampled"  # the ledger of gap-resampled holds only if no gradient passes through edges
         with torch.set_grad_enabled(learn):
             sent = torch.stack([rows.T for rows in self._forward(nodes, learn)])[None]
         self._pull = pull_through(sent, self.learner.weights) if learn else None
@@ -85,9 +86,7 @@ class Perturbed:
         return outputs
 
     def _neighbourhood(self, roots: NDArray[np.int64]) -> tuple[list[NDArray[np.int64]], list[tuple[NDArray[np.int64], ...]]]:
-        """The nodes whose rows are needed after each number of layers, from 0 on, and the sampled arcs of each layer as senders
-        and receivers.
-        """
+        """The nodes whose rows are needed after 0, 1, … layers, and for each layer the sampled arcs, as senders and receivers."""
         needed, new = [roots], roots
         arcs: list[tuple[NDArray[np.int64], ...]] = []
         send = receive = np.empty(0, dtype=np.int64)
@@ -108,7 +107,9 @@ class Perturbed:
         rows: Tensor,
         learn: bool,
     ) -> Tensor:
-        """The rows of `wanted` before noise, from the rows of `given`: W (self + weighted sum of the sampled neighbours)."""
+        """The rows of `wanted` before noise, from the rows of `given`: W times the sum of the node's own row and the rows of its
+        sampled neighbours, with the weights of the aggregator.
+        """
         send, receive = arcs
         own = rows[np.searchsorted(given, wanted)]
         messages = rows[np.searchsorted(given, send)]

@@ -1,8 +1,8 @@
-"""Party A in the sound modes: noisy sums of the whole graph, refreshed a few times, and learning from released values only.
+"""Party A in the sound variants: it computes noisy sums over the whole graph a few times, and learns from released values only.
 
-s1: the encoder is trained without edges, then every hop is released once. s2: noise is added before the weight is applied, so
-that the gradient of a weight needs only the released sums; gradients stop at the adjacency. s3: like s2, but gradients pass
-through the adjacency, clipped and noisy.
+s1: the encoder is trained without edges; then the noisy sums of every layer are released once. s2: noise is added before the
+weight is applied, so that the gradient of a weight needs only the released sums; no gradient passes through the adjacency. s3:
+like s2, but gradients pass through the adjacency, clipped and with noise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ Perturb = Callable[[tuple[str, int, int], Tensor], Tensor]
 
 
 class _NoisyBackward(torch.autograd.Function):
-    """Returns released sums. The backward pass clips the rows of the gradient, sums them over neighbours and adds noise."""
+    """Returns `released`. The backward pass applies `back`, which clips the rows of the gradient, sums them over neighbours and
+    adds noise.
+    """
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, released: Tensor, back: Callable[[Tensor], Tensor]) -> Tensor:
@@ -46,9 +48,9 @@ class Refresh:
     """A's network for K runs.
 
     encode: (weight and bias, node ids or None for all) -> (K, width, rows). learner: the encoder's weight and bias, then in s2
-    and s3 a (K, width, width) weight after each of the `layers` sums. neighbours: number of the refresh -> the adjacency of that
+    and s3 a (K, width, width) weight after each of the `layers` sums. neighbours: number of the pass -> the adjacency of that
     pass; if A samples edges in secret, each pass draws a new one. watch: nodes whose inputs and noisy sums are stored in
-    `watched`. clip: None, or in s3 the norm that rows are clipped to before they are summed backwards.
+    `watched`. clip: in s3, the norm to which rows of the gradient are clipped; else None.
     """
 
     encode: Encoder
@@ -61,15 +63,15 @@ class Refresh:
     watch: NDArray[np.int64]
     clip: float | None = None
     refreshes: int = 0
-    inputs: list[Tensor] = field(default_factory=list)  # the rows that the last refresh summed, and its noisy sums
-    sums: list[Tensor] = field(default_factory=list)
-    # these rows and sums of the watched nodes, for every refresh
+    inputs: list[Tensor] = field(default_factory=list)  # for each layer, the rows that the last pass summed
+    sums: list[Tensor] = field(default_factory=list)  # for each layer, the noisy sums of the last pass
+    # the inputs and sums of the watched nodes, for every layer of every pass
     watched: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     _graph: list[Tensor] = field(default_factory=list)  # in s3, every layer's rows with their autograd history
     _pull: Pull | None = None
 
     def refresh(self) -> None:
-        """Sums every layer over the whole graph, with noise, with the current weights."""
+        """Makes a pass: computes the noisy sums of every layer over the whole graph, with the current weights."""
         adjacency = self.neighbours(self.refreshes)
         with torch.set_grad_enabled(self.clip is not None):
             rows = self.encode(self.learner.weights[:2], None)
@@ -95,7 +97,7 @@ class Refresh:
 
         def back(gradient: Tensor) -> Tensor:
             assert self.clip is not None
-            scaled = torch.nan_to_num(gradient / self.clip)  # a row whose norm overflows becomes zero, not NaN
+            scaled = torch.nan_to_num(gradient / self.clip)  # infinite entries become finite, so that no row becomes NaN
             clipped = scaled / scaled.norm(dim=1, keepdim=True).clamp_min(1)
             return self.clip * self.perturb(path, aggregate(self.aggregator, self.floor, adjacency, clipped))
 
@@ -107,7 +109,9 @@ class Refresh:
         return rows.cpu().numpy()
 
     def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
-        """Layer 0, which reads no edge, then every layer of the last refresh: (K, 1 + layers, width, rows) float32."""
+        """(K, 1 + layers, width, rows) float32: layer 0, which reads no edges, then every layer of the last pass. learn: whether
+        a gradient for these rows will follow.
+        """
         index = torch.from_numpy(nodes)
         if learn and self.clip is not None and self._graph:
             slots = [rows[:, :, index] for rows in self._graph]
@@ -122,7 +126,9 @@ class Refresh:
         return sent.detach().cpu().numpy()
 
     def learn(self, gradient: NDArray[np.float32]) -> None:
-        """One step of the optimiser from B's gradient with respect to the rows sent last."""
+        """One step of the optimiser from B's gradient with respect to the rows that were sent last. Raises ValueError if B did
+        not ask to learn from them.
+        """
         if self._pull is None:
             raise ValueError("party B sent a gradient for rows that it did not ask to learn from.")
         pull, self._pull, self._graph = self._pull, None, []

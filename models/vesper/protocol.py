@@ -1,7 +1,7 @@
-"""Two parties that train one model. A holds the graph and the features, B the labels; they share nothing but a channel.
+"""Two parties that train one model. A holds the graph and the features, B the labels. A channel is all that they share.
 
 Party B sends requests and party A answers them, so A's whole loop is `while a.answer(channel): pass`. The channel's whitelist
-lists what B may request and what either party may send. A charges its budget for an answer before it sends it.
+lists what B may request and what either party may send. A charges its budget for an answer before it computes the answer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Odometer:
-    """Counts the answers that A has given, and compares them with the calibrated ledger.
+    """Counts the answers that A has given, and refuses those that the ledger does not cover.
 
     prices: for each request that costs privacy, the event of one answer, and the number of answers that the ledger covers.
     """
@@ -42,36 +42,36 @@ class Odometer:
 
     @property
     def spent(self) -> DpEvent:
-        """The ledger of what has been released so far."""
+        """The ledger of all answers that were given so far."""
         from ...accounting.events.mechanisms import composed, repeated
 
         return composed(*(repeated(event, self.taken[kind]) for kind, (event, _) in self.prices.items()))
 
 
 class Sender(Protocol):
-    """A's network: computes rows from the graph, and learns from B's gradient."""
+    """A's network. It computes rows from the graph, and learns from B's gradients."""
 
     def layer0(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
         """(runs, 1, dim, rows): the rows of these nodes that are computed from features alone."""
         ...
 
     def refresh(self) -> None:
-        """Makes a new noisy pass over the whole graph and keeps the result for later requests."""
+        """Makes a new noisy pass over the whole graph, and keeps the result for later requests."""
         ...
 
     def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
-        """(runs, layers, dim, rows) of these nodes."""
+        """(runs, layers, dim, rows): the rows of these nodes in all layers. learn: whether a gradient for them will follow."""
         ...
 
     def learn(self, gradient: NDArray[np.float32]) -> None:
-        """Takes one step from the gradient with respect to the rows that were requested last."""
+        """Takes one step from the gradient with respect to the rows that were sent last."""
         ...
 
 
 @dataclass(eq=False)
 class PartyA:
-    """Holds the graph, the features, the noise and the budget; sees neither labels nor losses. hello: a digest on which both
-    parties must agree.
+    """The party that holds the graph, the features, the noise and the budget. It sees neither labels nor losses. hello: a digest
+    that must be the same for both parties.
     """
 
     hello: bytes
@@ -116,10 +116,11 @@ class PartyA:
 
 @dataclass(eq=False)
 class PartyB:
-    """Holds the labels and the node ids, trains the decoder, and asks A for rows; sees neither edges nor features.
+    """The party that holds the labels and the node ids, trains the decoder, and asks A for rows. It sees neither edges nor
+    features.
 
-    labels: (nodes,) int64. weight: (K, nodes) float32, one where a run trains on the node's label. decoder: "concat" or "gru".
-    start(kind, slots, dim) -> a network at its start.
+    labels: (nodes,) int64. weight: (K, nodes) float32, 1 if a run trains on the node, else 0. decoder: "concat" or "gru".
+    start(kind, slots, dim): a network with its initial parameters.
     """
 
     hello: bytes
@@ -133,15 +134,17 @@ class PartyB:
 
     @cached_property
     def nodes(self) -> NDArray[np.int64]:
-        """Ids of the nodes that some run trains on."""
+        """The ids of the nodes on which some run trains."""
         return np.flatnonzero(self.weight.any(axis=0))
 
     def greet(self, channel: Channel) -> None:
-        """Checks that both parties run the same recipe on the same node set."""
+        """Checks that both parties run the same recipe on the same number of nodes."""
         ask(channel, "HELLO", np.frombuffer(self.hello, dtype=np.uint8), "HELLO")
 
     def learn(self, nodes: NDArray[np.int64], rows: NDArray[np.float32], back: bool = True) -> NDArray[np.float32]:
-        """One step of the decoder on these rows, (K, slots, dim, rows). Returns the gradient with respect to them, if asked."""
+        """One step of the decoder on these rows, (K, slots, dim, rows). Returns the gradient with respect to them if `back`, else
+        an empty array.
+        """
         if self.network is None:
             self.network = self.start(self.decoder, rows.shape[1], rows.shape[2])
         return self._step(self.decoder, self.network, nodes, rows, back)
@@ -154,8 +157,8 @@ class PartyB:
         return rows[:0] if pulls is None else pulls.cpu().numpy()
 
     def _known(self, nodes: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Labels of these nodes, and each node's share of a run's loss (K, rows). The result is cached, because most requests
-        repeat.
+        """The labels of these nodes, and each node's share of a run's loss, (K, rows). The result is cached, because most
+        requests are for the same nodes.
         """
         if self._last is None or self._last[0] is not nodes:
             weight = np.ascontiguousarray(self.weight[:, nodes])
@@ -169,7 +172,7 @@ class PartyB:
         ask(channel, "BWD", self.learn(nodes, ask(channel, "BATCH", nodes, "FWD")), "DONE")
 
     def train_encoder(self, channel: Channel, steps: int) -> None:
-        """Trains A's encoder on layer 0, which reads no edge, through a temporary linear head."""
+        """Trains A's encoder on layer 0, which reads no edges, through a temporary linear head."""
         head: Learner | None = None
         for _ in range(steps):
             rows = ask(channel, "LAYER0", self.nodes, "FWD")
@@ -177,15 +180,15 @@ class PartyB:
             ask(channel, "BWD", self._step("linear", head, self.nodes, rows), "DONE")
 
     def train_once(self, channel: Channel, steps: int) -> None:
-        """s1: one noisy pass; the decoder learns from its result."""
+        """s1: requests one noisy pass, then trains the decoder on its result."""
         ask(channel, "REFRESH", NOTHING, "DONE")
         rows = ask(channel, "EVAL_REQ", self.nodes, "EVAL")
         for _ in range(steps):
             self.learn(self.nodes, rows, back=False)
 
     def train_refreshed(self, channel: Channel, steps: Iterable[int], watch: NDArray[np.int64]) -> None:
-        """s2, s3: for each noisy pass of the whole graph, requests the watched rows, then takes the given number of steps of both
-        parties.
+        """s2, s3: for each number in `steps`, requests a noisy pass and the watched rows, then takes this number of steps with
+        both parties.
         """
         for count in steps:
             ask(channel, "REFRESH", NOTHING, "DONE")
@@ -194,7 +197,7 @@ class PartyB:
                 self.teach(channel, self.nodes)
 
     def train_batches(self, channel: Channel, batches: Iterable[NDArray[np.int64]], teach: bool) -> None:
-        """Trains as published: every batch has its own noisy pass. teach: whether A learns from the batch too."""
+        """Trains as published: every batch has its own noisy pass. teach: whether A learns from each batch too."""
         for nodes in batches:
             if teach:
                 self.teach(channel, nodes)
@@ -202,7 +205,9 @@ class PartyB:
                 self.learn(nodes, ask(channel, "BATCH", nodes, "FWD"), back=False)
 
     def posteriors(self, channel: Channel, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
-        """(K, rows, classes) float32 logarithms of the class probabilities. Raises ValueError before any training."""
+        """(K, rows, classes) float32: logarithms of the class probabilities of these nodes. Raises ValueError before any
+        training.
+        """
         if self.network is None:
             raise ValueError("party B has no decoder yet; train it first.")
         received = torch.from_numpy(ask(channel, "EVAL_REQ", nodes, "EVAL")).to(self.device)

@@ -1,8 +1,8 @@
 """The numbers of VESPER's theorems: sensitivities of message passing, and the epsilon of its batches.
 
-Wu et al., arXiv 2310.20552. The constants are illegible in the available copy of the paper; those below follow from its text and
-proofs.
-sigma is noise std / sensitivity of one layer; the L layers of a step are one Gaussian with multiplier sigma / sqrt(L).
+Wu et al., arXiv 2310.20552. The constants are illegible in the available copy of the paper, so those below were derived from its
+text and proofs. sigma is noise std / sensitivity of one layer; the L layers of a step are one Gaussian with multiplier sigma /
+sqrt(L).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ INTEGER_ORDERS: tuple[float, ...] = tuple(float(a) for a in (*range(2, 65), 96, 
 
 
 def gin_sensitivity() -> float:
-    """Proposition 1: an undirected edge moves two rows of a sum by the norm of the weights, 1, each."""
+    """Proposition 1: sqrt(2). An undirected edge changes two rows of a sum, each by the norm of the weights, 1."""
     return math.sqrt(2)
 
 
 def gcn_sensitivity_printed(smallest_degree: int) -> float:
     """Proposition 2, C(m): sqrt(2) (1/(m(m+1)) + 1/(m+1) + q), q = (m-1)/(2 m^2) above m = 3, else 1/(3 sqrt(3m)).
 
-    It is an upper bound on graphs whose degrees are at least m with and without the edge, although the proof omits the
-    neighbours' rows.
+    m is `smallest_degree`. C(m) is an upper bound on graphs whose degrees are at least m with and without the edge, although the
+    proof omits the neighbours' rows.
     """
     m = smallest_degree
     others = (m - 1) / (2 * m * m) if m > 3 else 1 / (3 * math.sqrt(3 * m))
@@ -34,11 +34,11 @@ def gcn_sensitivity_printed(smallest_degree: int) -> float:
 
 
 def gcn_sensitivity(smallest_degree: int) -> float:
-    """The change of all rows if both ends have degree m + 1 with the edge: sqrt(2 k^2 + 4 m c^2 / (m+1)).
+    """A bound on the change of all rows if both ends of the edge have degree m + 1 with the edge: sqrt(2 k^2 + 4 m c^2 / (m+1)).
 
-    k: how far an end's own row moves. c: how far an end's coefficient moves; this also moves the rows of its m other neighbours.
-    The second term is doubled, because both ends may have the same neighbours. If the coefficients replace degrees below m by m,
-    this bounds the change on every graph.
+    m is `smallest_degree`. k: the change of an end's own row. c: the change of an end's coefficient, which also changes the rows
+    of its m other neighbours. The second term is doubled, because both ends may have the same neighbours. If the coefficients
+    replace degrees below m by m, this bounds the change on every graph.
     """
     m = smallest_degree
     step = 1 / math.sqrt(m + 1) - 1 / math.sqrt(m + 2)
@@ -47,10 +47,11 @@ def gcn_sensitivity(smallest_degree: int) -> float:
 
 
 def vesper_epsilon(sigma: float, layers: int, rate: float, steps: int, delta: float, bound: str = "theorem-27") -> float:
-    """Theorem 2.1: sampled steps composed by RDP. rate: gamma, the chance that a batch holds the edge (`events.inclusion`).
+    """The epsilon of theorem 2.1: sampled steps, composed by RDP. rate: gamma, the probability that a batch contains the edge
+    (`events.inclusion`).
 
-    bound: "theorem-27" (of Wang, Balle and Kasiviswanathan, for Gaussians) or "seen" (batches that the other party knows). At
-    every order, the smaller of this bound and the bound without amplification is used.
+    bound: how one step is bounded: "theorem-27" (of Wang, Balle and Kasiviswanathan, for Gaussians) or "seen" (for batches that
+    the other party knows). At every order, the smaller of this bound and the bound without amplification is used.
     """
     from ...accounting.upper.rdp import best, curve
 

@@ -21,21 +21,25 @@ VARIANTS = {"sound": ("s1", "s2", "s3", "gap-resampled"), "paper": ("pmp", "gap-
 
 @dataclass(frozen=True)
 class VesperRecipe:
-    """The recipe. sigma: noise std / sensitivity of one noisy layer to one undirected edge; 0 means no privacy.
+    """VESPER and a baseline (Wu et al. 2023). sigma: noise std / sensitivity of one noisy layer to one undirected edge; 0 means
+    no privacy.
 
-    variant, sound: "s1" (the default) trains the encoder without edges and releases every layer once; "s2" adds noise before
-    it multiplies by the weights, and refreshes all rows `refreshes` times; "s3" refreshes at every step and perturbs the backward
-    pass too.
-    variant, paper: "pmp" (the default).
-    variant, both: "gap-resampled", the "corrected GAP" that the paper compares with: sums without weights over sampled
-    neighbourhoods, with new noise for every batch; GAP adds noise to each hop once. Its encoder is trained without edges.
-    aggregator: "gin", "gcn-floor", "mean-floor", and as published "gcn-min-degree", "gcn-truncated"; floor: their minimum degree.
-    layers: 0 gives an MLP that reads no edge. decoder: "concat" or "gru". hidden: width of every layer.
+    variant, in mode "sound": "s1" (the default) trains the encoder without edges and releases the noisy sums of every layer once;
+    "s2" adds noise before it multiplies by the weights, and makes `refreshes` noisy passes; "s3" makes a noisy pass at every step
+    and perturbs the backward pass too.
+    variant, in mode "paper": "pmp" (the default).
+    variant, in both modes: "gap-resampled", the "corrected GAP" that the paper compares with: sums without weights over sampled
+    neighbourhoods, with new noise for every batch, whereas GAP adds noise to each hop once. Its encoder is trained without edges.
+    aggregator: "gin", "gcn-floor", "mean-floor", and as published "gcn-min-degree", "gcn-truncated". floor: their minimum degree.
+    layers: 0 gives an MLP that reads no edges. decoder: "concat" or "gru". hidden: width of every layer.
     epochs: steps of the optimiser on all training rows, 100 by default; for variants that train in batches, the number of passes
     over the training set, 10 by default.
-    edge_sampling (s2): each refresh keeps every edge with this probability, in secret.
-    fan_out, batch_size, n_train (for variants that train in batches): neighbours sampled for each node, roots of a batch, and the
-    public number of training nodes, which s3 needs too. keep: the arrays to compute and release.
+    edge_sampling (s2): the probability with which each noisy pass keeps every edge, in secret.
+    fan_out, batch_size (for variants that train in batches): the number of neighbours sampled for each node, and the number of
+    nodes in a batch. n_train: the public number of training nodes, for variants that train in batches and for s3. keep: the
+    arrays to compute and release.
+
+    Raises ValueError for fields out of range.
     """
 
     mode: str = "sound"
@@ -99,23 +103,25 @@ class VesperRecipe:
 
     @property
     def batched(self) -> bool:
-        """Whether every batch has its own noisy pass. Such a variant trains one run at a time."""
+        """Whether the variant trains in batches, each with its own noisy pass. Such a variant trains one run at a time."""
         return self.variant in ("pmp", "gap-resampled")
 
     @property
     def offers(self) -> tuple[str, ...]:
-        """What this variant can release. Sums with coefficients are left out: `aggregates` are plain sums of `inputs`."""
+        """The arrays that this variant can release. "aggregates" must be plain sums of "inputs", so sums with coefficients are
+        left out.
+        """
         plain = not self.batched and self.aggregator == "gin" and self.layers > 0
         return ARRAYS if plain else ("posteriors", "transcript")
 
     @property
     def noisy_messages(self) -> bool:
-        """Whether every message is a noisy plain sum, scaled to length one."""
+        """Whether every message is a plain sum over neighbours with noise, scaled to length one."""
         return not self.declines
 
     @property
     def declines(self) -> Mapping[str, str]:
-        """Capabilities that the recipe's attributes suggest but that it lacks, each with the reason."""
+        """The capabilities that the recipe's attributes suggest but that the recipe lacks, each with the reason."""
         if self.batched:
             reason = "party A's weights, which its messages go through, are trained on the private edges without noise"
         elif self.variant != "s1":
@@ -132,7 +138,7 @@ class VesperRecipe:
 
     @property
     def public(self) -> tuple[str, ...]:
-        """What the recipe assumes to be public, and what the guarantee does not cover."""
+        """What the recipe assumes to be public, and what the guarantee does not cover, one sentence each."""
         sentences: tuple[str, ...] = (
             "Features, labels, the node set, the split and the ids of every batch are public.",
             "One undirected edge is the unit; a node's row is computed whether it has edges or not.",
@@ -153,14 +159,14 @@ class VesperRecipe:
 
     @property
     def noise_std(self) -> float:
-        """Standard deviation of the noise in every coordinate of a row."""
+        """The standard deviation of the noise on every entry of a noisy layer."""
         from .aggregators import sensitivity
 
         return float(self.sigma * sensitivity(self.aggregator, self.floor))
 
     @property
     def passes(self) -> int:
-        """How many noisy passes party B gets while it trains. s1: one. s2: `refreshes`. s3: one for each step. Variants in
+        """The number of noisy passes during training. s1: one. s2: `refreshes`. s3: one for each step. Variants that train in
         batches: one for each batch.
         """
         if self.batched:
@@ -179,8 +185,8 @@ class VesperRecipe:
         s3: there are as many backward sums as forward sums. With sampled edges, the secret edge is in a pass with probability
         `edge_sampling`. For every choice of the other edges, the pass is then a mixture with this weight, and a sampled
         composition of `layers` Gaussians dominates this mixture. gap-resampled: party B knows the batches. The noise multiplier
-        is halved: at a node with more than fan_out neighbours, the edge replaces another edge in the sample, so that two rows
-        move by 2 each. Evaluation is one more pass.
+        is halved: at a node with more than fan_out neighbours, the secret edge replaces another edge in the sample, so that two
+        rows change by 2 each. The evaluation is one more pass.
         """
         if self.variant == "pmp":
             return {"BATCH": (events.gaussian(0.0), self.passes)}
@@ -195,15 +201,15 @@ class VesperRecipe:
 
     @property
     def ledger(self) -> DpEvent:
-        """The ledger. For pmp it has no finite epsilon: see `public`."""
+        """All answers that `prices` allows, composed. For pmp the ledger has no finite epsilon: see `public`."""
         return events.composed(*(events.repeated(event, count) for event, count in self.prices.values()))
 
     def with_noise(self, sigma: float) -> Self:
         return replace(self, sigma=float(sigma))
 
     def printed(self, delta: float) -> float | None:
-        """Theorem 2.1 by RDP. It treats every batch as a secret sample without replacement, and uses the bound without
-        amplification at orders where it is smaller.
+        """The epsilon of theorem 2.1, by RDP; None in mode "sound". The theorem treats every batch as a secret sample without
+        replacement. At orders where the bound without amplification is smaller, that bound is used.
         """
         if self.mode == "sound":
             return None
@@ -214,13 +220,11 @@ class VesperRecipe:
         return vesper_epsilon(self.sigma, self.layers, self.rate, self.passes, delta)
 
     def theorem_epsilon(self, delta: float) -> float | None:
-        """Theorem 2.1 for "pmp"; None for the baseline, for which the paper states no theorem."""
+        """The epsilon of theorem 2.1 for "pmp"; None for other variants, for which the paper states no theorem."""
         return self.printed(delta) if self.variant == "pmp" else None
 
     def footprint(self, graph: Graph) -> int:
-        """Bytes for one run: rows of every layer, their gradients, the encoder's weights, and the released arrays of all
-        nodes.
-        """
+        """Bytes of the rows of every layer, their gradients, the encoder's weights, and the released arrays of all nodes."""
         row = 4 * graph.nodes * self.hidden
         working = row * (6 * self.layers + 12) + 20 * graph.dim * self.hidden
         messages = (self.passes + 1) * (self.layers + 1)

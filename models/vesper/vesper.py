@@ -1,7 +1,7 @@
 """VESPER: message passing with noisy rows, trained by a party with the graph and a party with the labels (Wu et al. 2023).
 
-Mode "paper" is what was published. Mode "sound" has three variants whose party A learns from released values only; see
-`party_a_sound`. Variant "gap-resampled", in both modes, is a baseline of the paper with the same two parties.
+Mode "paper" is the published system. Mode "sound" has three variants in which party A learns from released values only; see
+party_a_sound.py. Variant "gap-resampled", in both modes, is a baseline of the paper with the same two parties.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Vesper(VesperRecipe):
-    """The recipe, trained by two parties in one process."""
+    """`VesperRecipe` with `fit`, which runs the two parties in one process."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        """Trains all runs at once, or one after the other in variants with batches. The two parties use a channel in this
-        process.
+        """Trains all runs at once, or one after the other in variants that train in batches.
 
         transcript: (K, messages, w, hidden) float32, the rows of the watched nodes that B receives, in the order sent. s1, s2,
-        s3: layers 0 … `layers` of every pass (s2, s3), then of the final rows. Rows that are sent in between, during learning,
-        are left out, because they are functions of the released sums, of layer 0 and of B's own gradients. Variants with batches:
-        layers 1 … `layers` of every batch, zero for a node that is no root, then of the evaluation. aggregates, inputs: (K,
-        passes * layers, w, hidden).
+        s3: layers 0 … `layers` of every pass (s2 and s3 only), then of the final rows. Rows that are sent while the parties learn
+        are left out, because they are functions of the released sums, of layer 0 and of B's own gradients. Variants that train in
+        batches: layers 1 … `layers` of every batch, zero for a node that is not in the batch, then of the evaluation.
+        aggregates, inputs: (K, passes * layers, w, hidden) float32.
+
+        Raises ValueError for a directed graph.
         """
         if worlds.graph.directed:
             raise ValueError(f"{worlds.graph.name} is directed: {self.name} protects undirected edges; load it undirected.")
@@ -72,8 +73,8 @@ def play(recipe: VesperRecipe, worlds: Worlds, device: str = "cpu") -> Release:
 
 
 def _passes(recipe: VesperRecipe, channel: Recorder, watch: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The watched rows of every pass, with the axis of nodes before that of dimensions. For s1, the first message is left out: it
-    holds the training rows.
+    """The watched rows of every pass, with the axis of nodes before that of dimensions. For s1, the first message is left out,
+    because it holds the training rows.
     """
     passes = [payload for kind, payload in channel.messages if kind == "EVAL"]
     rows = np.concatenate(passes[1:] if recipe.variant == "s1" else passes, axis=1)
@@ -81,7 +82,7 @@ def _passes(recipe: VesperRecipe, channel: Recorder, watch: NDArray[np.int64]) -
 
 
 def _batches(recipe: VesperRecipe, channel: Recorder, watch: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The watched rows of every batch and of the evaluation; in a batch, zero for a node that is no root."""
+    """The watched rows of every batch and of the evaluation; zero for a node that is not in the batch."""
     last = channel.messages[-1][1].swapaxes(2, 3)
     rows = np.zeros((1, recipe.passes + 1, *last.shape[1:]), dtype=np.float32)
     rows[:, -1] = last

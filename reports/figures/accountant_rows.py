@@ -1,4 +1,4 @@
-"""The epsilon of each ledger by every accountant and by the paper, and why they differ."""
+"""The epsilon of each ledger by every accountant and by the paper, and the reasons why they differ."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from ..results import AccountRow
 from ..summary import Key, Line, name
 
-SHARE = re.compile(r"^[+-][\d.,]+ ?% against [^:]+: ")  # the table has a separate cell for this percentage
-AGREE = 1e-3  # relative tolerance: smaller differences come from the accountants' grids
+SHARE = re.compile(r"^[+-][\d.,]+ ?% against [^:]+: ")  # removed from notes: the table has a separate cell for it
+AGREE = 1e-3  # relative tolerance; smaller differences come from the accountants' grids
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Epsilons of one ledger, in nats. true: the tightest valid upper bound. printed: the value in the paper. as_coded: the value
-    that the paper's code computes. rows: the values of all accountants.
+    """Epsilons of one ledger, in nats. true: the tightest valid upper bound. printed: the value that the paper prints, with a
+    `note` about it. as_coded: the value that the paper's code computes. rows: the values of all accountants.
     """
 
     key: Key
@@ -29,7 +29,9 @@ class Cost:
         return next((row for row in self.rows if row.accountant == accountant), None)
 
     def excess(self, value: float | None) -> float | None:
-        """The relative difference from the true value; None if either is unknown or infinite."""
+        """The relative difference of `value` from the true value; None if either is unknown, `value` is infinite, or the true
+        value is 0.
+        """
         if value is None or not self.true or value == float("inf"):
             return None
         return value / self.true - 1
@@ -45,7 +47,7 @@ def costs(lines: list[Line]) -> list[Cost]:
 
 
 def reasons(costs: list[Cost]) -> list[tuple[str, str]]:
-    """(source, reason) where the epsilon of a paper or of an accountant differs from the true one, or is missing. Each pair
+    """(source, reason) for each epsilon of a paper or of an accountant that differs from the true one or is missing. Each pair
     occurs once.
     """
     found = []

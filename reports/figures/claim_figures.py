@@ -27,7 +27,7 @@ CURVES = {  # name in the evidence: (label, colour, dashes)
 
 
 def of_claim(found: Evidence) -> list[Plot]:
-    """The figures for which this evidence has curves."""
+    """The figures of one audit for which its evidence has curves."""
     plots = []
     if found.curves.get("tradeoff") and math.isfinite(found.claim.epsilon):
         plots.append(tradeoff_plot(found))
@@ -39,7 +39,7 @@ def of_claim(found: Evidence) -> list[Plot]:
 
 
 def tradeoff_plot(found: Evidence) -> Plot:
-    """Error rates on probit axes, where every Gaussian mechanism is a straight line of slope -1."""
+    """The error rates on probit axes, on which every Gaussian mechanism is a straight line of slope -1."""
     curves = found.curves["tradeoff"]
 
     def draw(axes: Axes) -> None:
@@ -88,7 +88,7 @@ def histogram_plot(found: Evidence) -> Plot:
 
 
 def residual_plot(found: Evidence) -> Plot:
-    """Quantiles of the residuals against those of the normal distribution; noise that is too small makes the line flatter."""
+    """Quantiles of the residuals against those of the normal distribution. Noise that is too small makes the line flatter."""
     curve = found.curves["residuals"]
     expected, observed, count = curve["expected"], curve["observed"], int(curve["count"])
     low, high = _band(expected, count)
@@ -113,7 +113,7 @@ def residual_plot(found: Evidence) -> Plot:
 def bounds_plot(same: Sequence[Evidence]) -> Plot | None:
     """All lower bounds of a claim on one axis, with the claim and its upper bound. Bounds that refute the claim come first.
 
-    same: all evidence on one claim. None if nothing finite is claimed or nothing was bounded.
+    same: all evidence on one claim. None if the claimed epsilon is infinite or there are no lower bounds.
     """
     claim, every = same[0].claim, [b for e in same for b in e.bounds]
     if not every or math.isinf(claim.epsilon):
@@ -164,7 +164,7 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
     marks = [(f"{b.audit}, {b.shape}", min(b.trials) or max(b.trials), b.notices) for b in tests]
     if not marks:
         return None
-    for b in (b for b in tests if min(b.trials)):  # the other bounds count residuals of one run, not rounds
+    for b in (b for b in tests if min(b.trials)):  # other bounds count residuals of one run, not rounds
         kappas = [notices(claim, round(n), round(n), b.alpha, METHODS.get(b.method, "gate"))[0] for n in ROUNDS]
         curves[f"{b.audit}, {b.shape}"] = [(n, k) for n, k in zip(ROUNDS, kappas, strict=True) if math.isfinite(k)]
     place = {label: i for i, (label, _, _) in enumerate(marks)}
@@ -192,12 +192,14 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
 
 
 def _band(expected: Sequence[float], count: int) -> tuple[list[float], list[float]]:
-    """The 95 % band of all quantiles of `count` honest residuals (Dvoretzky, Kiefer and Wolfowitz; Massart 1990)."""
+    """(low, high): a band that contains all quantiles of `count` honest residuals with probability 95 % (Dvoretzky, Kiefer and
+    Wolfowitz; Massart 1990).
+    """
     import numpy as np
     from scipy.special import ndtr, ndtri
 
     level, reach = ndtr(np.asarray(expected)), math.sqrt(math.log(2 / 0.05) / (2 * count))
-    wide = 2 * abs(expected[0])  # at larger quantiles the band is unbounded
+    wide = 2 * abs(expected[0])  # the band is cut off here, because it is infinite at its ends
     low, high = ndtri(np.clip(level - reach, 0, 1)), ndtri(np.clip(level + reach, 0, 1))
     return [float(v) for v in np.maximum(low, -wide)], [float(v) for v in np.minimum(high, wide)]
 

@@ -1,4 +1,4 @@
-"""A figure of the observed ledger. For each mechanism in order it shows the data, the noise that is added, and the release."""
+"""A figure of the observed ledger: for each mechanism, in order, the data, the noise that is added, and the release."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .style import COLOURS, INK, Plot
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-RESPONSE = "randomised response"  # the law of a mechanism whose scale is a probability
-MOST = 12  # largest number of rows drawn; the table beside the picture lists all
+RESPONSE = "randomised response"  # the law whose scale is a probability
+MOST = 12  # largest number of mechanisms that are drawn; the table beside the figure lists all
 WIDE = 30  # largest number of letters in a line of a box
 COLUMNS = (0.15, 0.5, 0.85)  # data, noise, release
 OPEN = {"past the noise": COLOURS[1], "not known": COLOURS[4]}  # colours of arrays that no recorded noise protects
-ELSEWHERE = " on a small graph of unusual nodes"  # as audit/heard/examination.py adds it to the name of a secret
+ELSEWHERE = " on a small graph of unusual nodes"  # audit/heard/examination.py adds these words to the name of a secret
 
 
 def observed_plot(found: Evidence) -> Plot:
-    """One row for each mechanism: data -> noise -> release. Below them, one row for each array that depends on data in a way that
-    no noise covers.
+    """One row for each mechanism: data -> noise -> release. Below them, one row for each array past the noise or not known (see
+    `Released`).
     """
     seen = found.observed
     rows = [_row(m) for m in seen["mechanisms"][:MOST]]

@@ -1,4 +1,4 @@
-"""Figures of a whole run: utility against epsilon, epsilon as bars, leakage as a heat map, ROCs."""
+"""Figures of a whole run: utility against epsilon, bounds on epsilon as bars, leakage as heat maps, ROC curves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def of_run(results: Results, found: Sequence[Evidence]) -> dict[str, list[Plot]]
     """The figures of each section of the report.
 
     leakage: attacks on the protected unit. unprotected: attacks on other secrets. beside: attacks that compare edges with random
-    or 2-hop non-edges; homophily alone separates these, so a high AUC is no leakage.
+    or 2-hop non-edges. Homophily alone separates such pairs from edges, so a high AUC is no leakage.
     """
     look = styles((r.model, r.mode) for r in results.rows)
     fair = [r for r in results.of(AttackRow) if r.negatives not in BESIDE]
@@ -42,12 +42,12 @@ def of_run(results: Results, found: Sequence[Evidence]) -> dict[str, list[Plot]]
 
 
 def slug(*words: object) -> str:
-    """A file name from words."""
+    """The words joined by dashes, with "_" for characters that are not safe in a file name. Empty words are left out."""
     return re.sub(r"[^\w.-]+", "_", "-".join(str(w) for w in words if w not in ("", None)))
 
 
 def utility_plot(results: Results, unit: Unit, look: Looks) -> Plot:
-    """One line for each model, with intervals; models without a claim are horizontal lines."""
+    """Utility against epsilon: one line for each model, with intervals. Models without a claim are horizontal lines."""
     table = utility(results)
     series = {(model, mode): cells for (u, model, mode), cells in table.items() if u == unit}
     level = {(model, mode): next(iter(cells.values())) for (u, model, mode), cells in table.items() if u is None}
@@ -86,7 +86,7 @@ def utility_plot(results: Results, unit: Unit, look: Looks) -> Plot:
 
 
 def epsilon_plots(found: Sequence[Line]) -> list[Plot]:
-    """One panel for each unit and budget, so that no two kinds of epsilon share an axis."""
+    """Lower and upper bounds as bars, one figure for each unit and budget, so that no two kinds of epsilon share an axis."""
     claims = [line for line in found if math.isfinite(line.key.epsilon)]
     panels = dict.fromkeys((line.key.unit, line.key.epsilon) for line in claims)
     order = list(UNITS)
@@ -106,7 +106,7 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: 
     widest = max([epsilon, *(r[4] for r in rows if math.isfinite(r[4]))])
     whole = 1.06 * widest  # the bar of an infinite bound spans the whole figure
     bars = {who: [r for r in rows if r[0] == who] for who in (name(*line.key[1:3]) for line in claims)}
-    first, height = {}, 0.0  # the vertical position where the bars of each model begin, with a gap after each model
+    first, height = {}, 0.0  # model -> the vertical position of its first bar, with a gap after each model
     for who, seen in bars.items():
         first[who], height = height, height + max(1, len(seen)) + 0.6
 
@@ -156,7 +156,7 @@ def _middle(first: float, seen: Sequence[Any]) -> float:
 
 
 def leakage_plots(attacks: Sequence[AttackRow]) -> list[Plot]:
-    """Models by attacks, coloured by AUC: one heat map for each unit, game and kind of non-members."""
+    """Heat maps of the AUC, models by attacks: one for each unit, game and kind of non-members."""
     panels = dict.fromkeys((r.unit, r.game, r.negatives) for r in attacks)
     return [_leakage_plot(*p, [r for r in attacks if (r.unit, r.game, r.negatives) == p]) for p in panels]
 
@@ -197,10 +197,10 @@ def _leakage_plot(unit: Unit | None, game: str, negatives: str, attacks: list[At
 
 
 def roc_plots(found: Sequence[Evidence], look: Looks) -> list[Plot]:
-    """For each unit, question and budget, the ROC of the strongest attack on each model, both axes logarithmic.
+    """For each unit, question and budget, the ROC of the strongest attack on each model, on logarithmic axes.
 
-    The question (game, query or kind of non-members) is in brackets after the attack's name, as in "lira (edge, dropped)". An
-    attack without brackets asks the question of the audit.
+    The question is a game with a kind of non-members. The name of a ROC curve has it in brackets, as in "lira (edge, dropped)".
+    Without brackets, the question is the name of the audit.
     """
     panels: dict[tuple[Unit, str, float], dict[tuple[str, str], dict[str, Any]]] = {}
     for e in found:
@@ -251,7 +251,7 @@ def _who(row: AttackRow) -> str:
 
 
 def _places(budgets: Sequence[float]) -> dict[float, float]:
-    """The position of each budget on the axis: the logarithm of the budget. Infinity is one step to the right of all others."""
+    """Budget -> its position on the axis, which is its logarithm. Infinity is one step to the right of all others."""
     finite = {e: math.log(max(e, 1e-3)) for e in budgets if math.isfinite(e)}
     step = (max(finite.values()) - min(finite.values())) / max(1, len(finite) - 1) if len(finite) > 1 else 1.0
     return finite | ({math.inf: max(finite.values(), default=0.0) + step} if math.inf in budgets else {})

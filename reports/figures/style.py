@@ -1,4 +1,4 @@
-"""The style of all figures, and how one is saved: SVG for the page, and SVG, PNG and CSV as files."""
+"""The style of all figures. Saves a figure as SVG, PNG and CSV files, and returns an SVG for the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..files import write_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Six of Okabe and Ito's colours, then four of Paul Tol's muted ones. Shapes and dashes repeat the information of the colour.
+# Six of Okabe and Ito's colours, then four of Paul Tol's. Markers and dashes repeat the information of the colours.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933", "#7F7F7F", "#332288")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 PAPER = "#FDFEFC"  # placeholder for the colour of the page
@@ -47,7 +47,9 @@ STYLE: Any = {
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure. name: file name without ending. alt: the figure in words. rows: its numbers, under `header`. size: inches."""
+    """A figure. name: file name without ending. alt: the figure in words. rows: its numbers, with the column names `header`.
+    size: (width, height) in inches.
+    """
 
     name: str
     title: str
@@ -64,7 +66,7 @@ class Plot:
         return text.getvalue()
 
 
-TICK, LABEL = 26, 44  # widest line of a tick label and of a legend, in characters: longer lines leave no room for the axes
+TICK, LABEL = 26, 44  # longest line of a tick label and of a legend, in characters; longer lines would leave no room for the axes
 
 
 def save(plot: Plot, folder: Path) -> str:
@@ -76,11 +78,11 @@ def save(plot: Plot, folder: Path) -> str:
 
     folder.mkdir(parents=True, exist_ok=True)
     text = io.StringIO()
-    with rc_context(STYLE):  # uses both canvases directly, because savefig would draw everything five times
+    with rc_context(STYLE):  # both canvases are used directly, because savefig would draw everything five times
         figure = Figure(figsize=plot.size, layout="constrained", dpi=PNG_DPI, facecolor="white")
         plot.draw(figure.add_subplot(facecolor="none"))
         FigureCanvasAgg(figure).print_png(folder / f"{plot.name}.png")
-        figure.set_layout_engine("none")  # computes the layout once for all files
+        figure.set_layout_engine("none")  # the layout is computed once for all files
         figure.set_facecolor("none")
         figure.set_dpi(72)  # points per inch; points are the unit of an SVG
         FigureCanvasSVG(figure).print_svg(text, metadata={"Date": None})
@@ -91,7 +93,7 @@ def save(plot: Plot, folder: Path) -> str:
 
 
 def inline(svg: str, plot: Plot) -> str:
-    """The SVG for embedding in a page: with unique ids, the text colour of the page, and its text alternative."""
+    """The SVG for embedding in a page: with unique ids, the text colour of the page, and `plot.alt` as its text alternative."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.S)
     body = re.sub(r'\bid="([^"]+)"', rf'id="{plot.name}-\1"', body)

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from ..results import AttackRow, Slice
 from ..summary import strongest
 
-SHOWN = 4  # largest number of groups shown; if there are more, those with the highest and the lowest AUC are shown
+SHOWN = 4  # largest number of groups shown; if there are more, the two with the highest AUC and the one with the lowest are shown
 WORDS = {"homophily": "neighbours of its class", "classes": "its ends"}
 
 
 class Sliced(NamedTuple):
-    """One attack. groups: pairs of the property by which units are grouped, and the AUC of each group in words."""
+    """One attack. groups: (the property by which units are grouped, the AUCs of its groups in words)."""
 
     row: AttackRow
     groups: tuple[tuple[str, str], ...]
@@ -29,7 +29,7 @@ def sliced(attacks: Iterable[AttackRow]) -> list[Sliced]:
 
 
 def _words(groups: Mapping[str, Slice]) -> str:
-    """ "high 0.61 ± 0.02, low 0.52 ± 0.02": the largest AUC first."""
+    """The AUCs of groups, the largest first, such as "high 0.61 ± 0.02, low 0.52 ± 0.02"."""
     order = sorted(groups.items(), key=lambda item: -item[1].auc)
     words = [f"{group} {part.auc:.2f} ± {(part.auc_ci95[1] - part.auc_ci95[0]) / 2:.2f}" for group, part in order]
     return ", ".join(words) if len(words) <= SHOWN else f"{words[0]}, {words[1]}, …, {words[-1]}"

@@ -1,1 +1,1 @@
-"""The output formats of a run: HTML, JUnit, terminal tables and the MLflow mirror."""
+"""The output formats of a run: HTML, JUnit, a Markdown card, terminal tables and MLflow."""

@@ -1,4 +1,4 @@
-"""A run as a Markdown card for a model's README: the claims, what the audit found, and what it could not detect."""
+"""A run as a Markdown card for a model's README: the claims, the results of the audit, and its limits."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ HEAD = ("model", "protects", "claimed ε", "δ", "proved at least", "would have 
 
 
 def write(run_dir: Path) -> Path:
-    """Writes RUN/card.md from RUN/results.json."""
+    """Writes RUN/card.md from RUN/results.json, and returns its path. Raises ValueError if the run cannot be read."""
     return write_text(Path(run_dir) / "card.md", to_markdown(results.read(run_dir)))
 
 
 def to_markdown(found: Results) -> str:
-    """The card: a headline, one table row for each claim, how the run was made, and what it does not show."""
+    """The card: a headline, one table row for each claim, the version, day and graph of the run, and the limits of an audit."""
     claims = [line for line in lines(found) if math.isfinite(line.key.epsilon)]
     run = found.run
     rows = [HEAD, tuple("---" for _ in HEAD), *map(_row, claims)]

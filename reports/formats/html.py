@@ -50,7 +50,9 @@ EXITS = {
 
 
 def render(run_dir: Path) -> Path:
-    """Writes RUN/report.html, and RUN/figures/NAME.svg, .png and .csv. Raises ValueError when the run cannot be read."""
+    """Writes RUN/report.html and RUN/figures/NAME.svg, .png and .csv, and returns the report's path. Raises ValueError if the run
+    cannot be read.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -61,7 +63,7 @@ def render(run_dir: Path) -> Path:
 
     def draw(plots: Sequence[Plot], again: str = "") -> list[dict[str, Any]]:
         drawn.update({p.name: save(p, run_dir / "figures") for p in plots if p.name not in drawn})
-        shown = [(p, drawn[p.name]) for p in plots]  # a second copy of a figure on the page needs other ids
+        shown = [(p, drawn[p.name]) for p in plots]  # a second copy of a figure on the page gets other ids, by the prefix `again`
         return [{"plot": p, "svg": Markup(svg.replace(f"{p.name}-", f"{again}{p.name}-"))} for p, svg in shown]
 
     environment = Environment(
@@ -93,7 +95,7 @@ def render(run_dir: Path) -> Path:
 
 
 def tables(found: Results) -> dict[str, Any]:
-    """All tables of the page, separately for each unit."""
+    """The values for the tables of the page, most of them by unit."""
     claims = [line for line in lines(found) if math.isfinite(line.key.epsilon)]
     table, priced, level = utility(found), costs(claims), chance(found)
     skipped, attacks = found.of(SkippedRow), found.of(AttackRow)
@@ -160,7 +162,9 @@ def closest(claims: Sequence[list[Evidence]]) -> list[list[Evidence]]:
 
 
 def pictures(same: Sequence[Evidence]) -> list[Plot]:
-    """The figures of one claim: first the one of all lower bounds, then those of each audit. Audits that refute come first."""
+    """The figures of one claim: that of all lower bounds, those of each audit (audits that refute first), and that of detectable
+    violations.
+    """
     refuting = sorted(same, key=lambda e: not any(b.refuted for b in e.bounds))
     drawn = [bounds_plot(same), *(p for e in refuting for p in of_claim(e)), power_plot(same)]
     return [p for p in drawn if p]
@@ -177,7 +181,7 @@ def foremost(same: Sequence[Evidence]) -> list[Plot]:
 
 
 def clock(seconds: float) -> str:
-    """A duration in words."""
+    """A duration with its unit, such as "3 min 5 s"."""
     if seconds < 60:
         return f"{seconds:.3g} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -185,7 +189,7 @@ def clock(seconds: float) -> str:
 
 
 def interval(ends: tuple[float, float] | None, digits: int = 3, factor: float = 1.0) -> str:
-    """ "0.692–0.716", or an empty string without an interval."""
+    """An interval as text, such as "0.692–0.716"; an empty string for None."""
     return "" if ends is None else f"{factor * ends[0]:.{digits}f}–{factor * ends[1]:.{digits}f}"
 
 

@@ -18,17 +18,17 @@ NOT_XML = re.compile(
 
 
 def write(run_dir: Path) -> Path:
-    """Writes RUN/junit.xml from RUN/results.json."""
+    """Writes RUN/junit.xml from RUN/results.json, and returns its path. Raises ValueError if the run cannot be read."""
     return write_text(Path(run_dir) / "junit.xml", to_xml(results.read(run_dir)))
 
 
 def to_xml(found: Results) -> str:
-    """A claim that is refuted or exceeded is a failure. A claim that was tested too weakly is an error. All audits that do not
-    apply to a model are one skipped case.
+    """The run as JUnit XML. A claim that is refuted or exceeded is a failure, an inconclusive claim is an error. All audits and
+    attacks that do not apply to a model are one skipped case.
 
-    With preset "ci", a claim that was tested too weakly is skipped with a warning instead, because the author of a pull request
-    did not cause it. A claim without any test stays an error, because a model that raises an exception must not count as tested.
-    The error says why there is no test.
+    With preset "ci", an inconclusive claim is skipped with a warning instead, because the author of a pull request did not cause
+    the weak test. A claim without any lower bound stays an error, because a model that raises an exception must not count as
+    tested. The error gives the reasons why audits were skipped.
     """
     claims = [line for line in lines(found) if math.isfinite(line.key.epsilon)]
     skipped, lenient = found.of(SkippedRow), found.run.preset == "ci"

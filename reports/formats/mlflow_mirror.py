@@ -1,4 +1,4 @@
-"""A run folder as MLflow runs: one for the plan, and one for each claim. This package never reads them back."""
+"""Copies a run folder into MLflow runs: one for the plan, and one for each claim. This package reads no results from MLflow."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ..results import Results
 
 EXPERIMENT = "gnnaudit"
-LINKED = 40  # largest number of runs in one link: a tag holds 8,000 characters, and the compare page has a limit too
-PATIENCE = 120.0  # seconds that a process waits while another process writes
+LINKED = 40  # largest number of runs in one link, because a tag holds 8,000 characters, and the compare page has a limit too
+PATIENCE = 120.0  # largest number of seconds that a process waits while another process writes
 BESIDE = f"mlflow-artifacts:/{EXPERIMENT}"  # a path relative to the artifact folder of the server that `ui_command` starts
 ABOUT = """Each run is one claim: a model, its mode, the protected unit and the budget. epsilon_lower is the bound that audits
 proved, epsilon_upper the most that the ledger costs. epsilon_detectable is the smallest true epsilon that the audits would have
@@ -37,17 +37,19 @@ noticed; "not refuted" does not exclude a true epsilon below it. auc_best and tp
 attack reached on the unit that the claim protects. Steps are budgets, in thousandths of a nat if some budget is not a whole
 number. A model without noise is shown as a separate system, at twice the largest budget."""
 RUN, CHILD = "gnnaudit.run", "gnnaudit.child"  # tags that identify a run, so that a second call finds it
-SCHEMES = ("sqlite", "postgresql", "mysql", "mssql", "http", "https")  # known without the import of MLflow
+SCHEMES = ("sqlite", "postgresql", "mysql", "mssql", "http", "https")  # schemes that are accepted without the import of MLflow
 log = logging.getLogger("gnnaudit")
 
 
 def default_uri(runs: Path) -> str:
-    """The SQLite store beside the runs."""
+    """The URI of the SQLite store in the folder `runs`."""
     return f"sqlite:///{Path(runs).resolve()}/mlflow.db"
 
 
 def refuse_unknown(uri: str | None) -> None:
-    """Raises ValueError for a URI for which MLflow makes no store; None and "none" name none. Nothing is written or reached."""
+    """Raises ValueError for a URI that MLflow cannot use. None and "none" pass. The function reaches no server and writes
+    nothing.
+    """
     scheme, _, place = (uri or "none").partition("://")
     if uri in (None, "none") or (scheme.partition("+")[0] in SCHEMES and place.strip("/")):
         return
@@ -65,7 +67,7 @@ def refuse_unknown(uri: str | None) -> None:
 def ui_command(runs: Path, uri: str | None = None, port: int = 5000) -> list[str]:
     """The command that serves the MLflow UI on this machine, with one worker and without the job runners of `mlflow ui`.
 
-    The server reads artifacts from the folder of the runs, so a copy of that folder keeps them.
+    The server reads artifacts from the folder `runs`, so a copy of this folder contains them.
     """
     switches = ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false", "MLFLOW_DISABLE_TELEMETRY=true"]
     server = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", "127.0.0.1", "--port", str(port)]
@@ -74,14 +76,16 @@ def ui_command(runs: Path, uri: str | None = None, port: int = 5000) -> list[str
 
 
 def ui_address(runs: Path, uri: str | None = None, port: int = 5000) -> str:
-    """The page that shows the claims as a table; the root address if the store holds none yet or cannot be read."""
+    """The address of the page that shows the claims as a table; the root address if the store has no claims yet or cannot be
+    read.
+    """
     root = f"http://127.0.0.1:{port}"
     try:
         with _quiet():
             from mlflow import MlflowClient
 
             found = MlflowClient(tracking_uri=uri or default_uri(runs)).get_experiment_by_name(EXPERIMENT)
-    except Exception as error:  # the server itself reports this error when it starts
+    except Exception as error:  # when the server starts, it reports this error too
         log.warning("MLflow: %s", str(error).strip().split("\n")[0])
         return root
     return root if found is None else address(root, str(found.experiment_id))
@@ -94,8 +98,9 @@ def _artifacts(runs: Path) -> Path:
 def mirror(run_dir: Path, uri: str | None = None) -> bool:
     """Copies a run folder into MLflow; a second call updates the same MLflow runs.
 
-    uri: a tracking URI; None is SQLite beside the run folder. Returns False, with a warning in the log, if the store cannot
-    be reached or written: the run on disk is complete without it. Raises ValueError if the run itself cannot be read.
+    uri: a tracking URI; None stands for SQLite beside the run folder. Returns whether the copy succeeded. If the store cannot be
+    reached or written, the function logs a warning; the run on disk is complete without the copy. Raises ValueError if the run
+    itself cannot be read.
     """
     run_dir = Path(run_dir).resolve()
     found = results.read(run_dir)
@@ -111,7 +116,9 @@ def mirror(run_dir: Path, uri: str | None = None) -> bool:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Locks the folder: two processes that create the database at the same time damage it. Other users cannot hold the lock."""
+    """Locks the folder, because two processes that create the database at the same time damage it. Other users cannot hold the
+    lock.
+    """
     from filelock import FileLock
 
     with FileLock(folder / ".mlflow.lock", timeout=PATIENCE, mode=0o600):
@@ -131,7 +138,7 @@ def _quiet() -> Iterator[None]:
     }.items():
         os.environ.setdefault(name, value)
     loggers = [logging.getLogger(name) for name in ("mlflow", "alembic")]
-    import mlflow  # noqa: F401  sets the level of its own logger, so it comes first
+    import mlflow  # noqa: F401  this import sets the level of MLflow's logger, so it comes first
 
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -177,7 +184,7 @@ def _write(found: Results, run_dir: Path, uri: str) -> None:
 
 
 def _log(client: MlflowClient, run_id: str, path: Path, folder: str) -> None:
-    """Sends an artifact to the client's own server: client.log_artifact sends it to the first one that this process used."""
+    """Sends an artifact to the client's own server. client.log_artifact would send it to the first one that this process used."""
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
     place = client.get_run(run_id).info.artifact_uri
@@ -185,14 +192,14 @@ def _log(client: MlflowClient, run_id: str, path: Path, folder: str) -> None:
 
 
 def _copy(artifacts: Path, run_id: str, path: Path, folder: str) -> None:
-    """Copies an artifact to where a server beside the runs would put it. MLflow itself would store the folder's absolute path."""
+    """Copies an artifact to the place where a server beside the runs would put it. MLflow itself would store an absolute path."""
     place = artifacts / EXPERIMENT / run_id / "artifacts" / folder
     place.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(path, place / path.name)
 
 
 def _note(found: Results, experiment: str, together: dict[str, list[str]]) -> str:
-    """The description of the plan's run: the command, and one link to the compare page for each unit."""
+    """The description of the plan's run: the command, links to the saved view, and for each unit a link to the compare page."""
     links = [f"- [All claims as a table]({address('', experiment).lstrip('/')})"]
     links += [f"- [Leakage against epsilon, as charts]({address('', experiment, 'CHART').lstrip('/')})"]
     for unit, runs in together.items():
@@ -214,7 +221,7 @@ def _experiment(client: MlflowClient, uri: str) -> tuple[str, bool]:
 
 
 def _identity(run_dir: Path) -> str:
-    """A name for the run folder that does not change when the folder is moved."""
+    """A name for the run folder, which is stored in it and stays the same if the folder is moved."""
     path = run_dir / ".mlflow-run"
     if not path.is_file():
         path.write_text(uuid.uuid4().hex, encoding="utf-8")
@@ -232,7 +239,9 @@ def _known(client: MlflowClient, experiment: str, identity: str) -> list[Run]:
 
 
 def _put(client: MlflowClient, experiment: str, child: Child, old: Run | None, found: Results) -> str:
-    """Writes one MLflow run and returns its id. Parameters cannot change in MLflow, so a run with others is replaced."""
+    """Writes one MLflow run and returns its id. Parameters cannot change in MLflow, so an old run with other parameters is
+    replaced.
+    """
     from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag
 
     if old is not None and dict(old.data.params) != child.params:
@@ -256,7 +265,9 @@ def _put(client: MlflowClient, experiment: str, child: Child, old: Run | None, f
 
 
 def _times(found: Results, seconds: float) -> tuple[int | None, int | None]:
-    """The start of the run, and the moment `seconds` after it, in milliseconds since 1970. None means now."""
+    """The start of the run and the moment `seconds` later, in milliseconds since 1970. Both are None, for now, if the start is
+    not known.
+    """
     try:
         begin = datetime.fromisoformat(found.run.started).timestamp()
     except ValueError:

@@ -15,12 +15,12 @@ from ..summary import BESIDE, COVERED, Key, Line, as_text, budget, key, lines, n
 
 SHORT = {"dp_accounting-pld": "pld", "dp_accounting-rdp": "rdp"}
 RATES = {"0.001": "0.1pct", "0.01": "1pct", "0.1": "10pct"}
-FINE = 1000  # MLflow's steps are whole numbers and stand for budgets: this many steps a nat, if some budget is not a whole number
+FINE = 1000  # number of MLflow's steps in a nat if some budget is not a whole number, because steps are whole numbers
 
 
 class Child(NamedTuple):
-    """One MLflow run. identity: unique within the run folder. files: pattern of its evidence files. step: the step of all its
-    metrics. seconds: duration of its audits; None for the whole run.
+    """One MLflow run. identity: unique within the run folder. files: glob pattern of its evidence files. step: the step of all
+    its metrics. seconds: duration of the audits of its claim; None stands for the duration of the whole run.
     """
 
     identity: str
@@ -34,7 +34,7 @@ class Child(NamedTuple):
 
 
 def parent(found: Results) -> Child:
-    """The MLflow run of the whole plan."""
+    """The `Child` for the whole plan."""
     run = found.run
     several = {
         "models": dict.fromkeys(r.model for r in found.rows if r.model),
@@ -65,7 +65,7 @@ def dataset(found: Results) -> dict[str, str]:
 
 
 def children(found: Results) -> list[Child]:
-    """One `Child` for each claim: model, mode, unit and budget."""
+    """One `Child` for each combination of model, mode, unit and budget."""
     claims = {line.key: line for line in lines(found)}
     known = dict.fromkeys([*(key(r) for r in found.rows if isinstance(r, UtilityRow | AccountRow | AttackRow)), *claims])
     budgets = [k.epsilon for k in known if math.isfinite(k.epsilon)]
@@ -73,7 +73,7 @@ def children(found: Results) -> list[Child]:
 
 
 def step(epsilon: float, budgets: Iterable[float]) -> int:
-    """The step of a claim in a chart: its budget, in thousandths of a nat if some budget is not a whole number.
+    """The step of a claim in a chart: its budget in nats, or in thousandths of a nat if some budget is not a whole number.
 
     A model without noise gets twice the largest budget, so that its point is at the right end of the chart.
     """
@@ -165,5 +165,5 @@ def _attacks(rows: Iterable[AttackRow]) -> dict[str, float]:
 
 
 def _word(*parts: str) -> str:
-    """A metric's name: letters, digits, dots, dashes and underscores."""
+    """The parts joined by "_", as a metric's name: only letters, digits, dots and underscores."""
     return "_".join(re.sub(r"[^\w.]+", "_", p).strip("_") for p in parts if p)

@@ -1,6 +1,6 @@
-"""A saved view of MLflow's page: which columns its list of runs shows, and charts of leakage against epsilon by system.
+"""A saved view of MLflow's page: the columns of its list of runs, and charts of leakage against epsilon by system.
 
-MLflow keeps a shared view as JSON in a tag of the experiment, and opens it by a key in the address.
+MLflow stores a shared view as JSON in a tag of the experiment, and opens the view by a key in the address.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ SECTION = "leakage against epsilon"
 
 
 def address(server: str, experiment: str, mode: str = "TABLE") -> str:
-    """The page of the view. mode: TABLE or CHART."""
+    """The address of the view. mode: TABLE or CHART."""
     return f"{server}/#/experiments/{experiment}/runs?viewStateShareKey={KEY}&compareRunsMode={mode}"
 
 
 def saved_view() -> str:
-    """The view as MLflow's page reads it: claims grouped by system and plan, one column for each of COLUMNS."""
+    """The view as JSON for MLflow's page: claims are grouped by system and plan, and each of COLUMNS has a column."""
     columns = ["tags.`verdict`", *(f"metrics.`{name}`" for name in COLUMNS), "attributes.`Description`"]
     grouped = [{"mode": "tag", "groupByData": tag} for tag in ("system", "plan")]
     view = {

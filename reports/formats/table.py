@@ -1,4 +1,4 @@
-"""The results of a run as terminal tables. Verdicts come last, because a terminal shows the end of the output."""
+"""Prints the results of a run as terminal tables. Verdicts come last, because a terminal shows the end of the output."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The findings, grouped by the system or the kind of system that they are about: claims, experiments and texts."""
+"""The claims, experiments and texts of the findings. Each file is about one system or one kind of system."""

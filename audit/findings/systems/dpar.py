@@ -23,10 +23,10 @@ NODE_RATE, SIGMA, RECORDS, BATCH, EPOCHS = 0.09, 0.95, 211, 60, 200  # the defau
 
 
 def amplification(linear: bool) -> Certificate:
-    """Randomised response on a node that is sampled with probability q.
+    """Computes the epsilon of randomised response on a node that is sampled with probability q.
 
-    linear: the response has epsilon 1 / q, for which the code's linear amplification gives 1. Otherwise its epsilon is such that
-    sampling truly reduces it to 1.
+    linear: the response has epsilon 1 / q, for which the code's linear amplification gives 1. Otherwise the response has the
+    epsilon that sampling truly reduces to 1.
     """
     from ....accounting.closed_forms import channel_epsilon
 
@@ -42,7 +42,7 @@ def amplification(linear: bool) -> Certificate:
 
 
 def cached_batches(sigma: float) -> Certificate:
-    """The steps as the code runs them: a node is in the same batch in every epoch."""
+    """Computes the epsilon of the steps as the code runs them: a sampled node is in the same batch in every epoch."""
     claim = Claim(printed(EPOCHS), 1e-3, Unit.NODE, exposes=("gradients",))
     libraries = exact.sampled_gaussian(math.sqrt(EPOCHS) / sigma, NODE_RATE, claim.delta)
     summary = (
@@ -57,12 +57,12 @@ def cached_batches(sigma: float) -> Certificate:
 
 
 def as_run(sigma: float, epochs: int) -> float:
-    """The exact epsilon of the cached batches."""
+    """The exact epsilon of DP-SGD if a sampled node is in the same batch in every epoch."""
     return exact.sampled_gaussian_closed(math.sqrt(epochs) / sigma, NODE_RATE, 1e-3)
 
 
 def repaired_sigma() -> float:
-    """The sigma at which the cached batches cost just less than the printed epsilon."""
+    """The sigma at which `as_run` gives 0.999 times the printed epsilon."""
     return exact.sigma_for(lambda sigma: as_run(sigma, EPOCHS), 0.999 * printed(EPOCHS))
 
 
@@ -73,10 +73,10 @@ def printed(epochs: int) -> float:
 
 
 def many_lists(cap: int | None) -> Certificate:
-    """One step over 60 rows that all list one node.
+    """Computes the epsilon of one step on up to 60 rows whose neighbour lists all hold node 0, if node 0 is removed.
 
-    cap: the largest number of lists, besides its own, that may hold a node; the noise is made for this number. None: no cap, and
-    noise for one list.
+    cap: the largest number of lists, besides its own, that may hold a node; the noise covers 1 + 2 cap clipping norms. None: no
+    cap, and noise that covers one clipping norm.
     """
     claim = Claim(1.0, 1e-5, Unit.NODE, exposes=("gradients",))
     rows = np.array([1, 2, 5, 10, 20, 60])
@@ -89,7 +89,7 @@ def many_lists(cap: int | None) -> Certificate:
 
 
 def moved(rows: int, cap: int | None) -> float:
-    """The change of this library's sum of clipped gradients when node 0, in `rows` lists besides its own, is removed."""
+    """How far this library's sum of clipped gradients moves if node 0, in `rows` lists besides its own, is removed."""
     import torch
 
     from ....models.dpar.list_dpsgd import How, Trainer
@@ -113,9 +113,9 @@ def moved(rows: int, cap: int | None) -> float:
 
 
 def row_sensitivity(widening: float) -> Certificate:
-    """The row of a leaf of a star with and without its hub, at teleport 0.01.
+    """Computes the epsilon of the PageRank row of a star's leaf, with and without the star's hub, at teleport probability 0.01.
 
-    widening: the charged sensitivity / the clipping norm.
+    widening: the sensitivity for which the noise is made, divided by the clipping norm.
     """
     clip, std, delta = 0.01, 0.0067 * widening, 1e-4
     claim = Claim(code.gaussian_row_epsilon(0.0067, clip, delta), delta, Unit.NODE, exposes=("rows",))
@@ -130,7 +130,7 @@ def row_sensitivity(widening: float) -> Certificate:
 
 
 def leaf_row(teleport: float, leaves: int = 30) -> float:
-    """The change of a leaf's clipped PageRank row when the hub is removed, in clipping norms."""
+    """How far a leaf's clipped PageRank row moves if the hub of its star is removed, in clipping norms."""
     import scipy.sparse as sp
 
     from ....models.dpar.pagerank import page_rank
@@ -145,9 +145,9 @@ def leaf_row(teleport: float, leaves: int = 30) -> float:
 
 
 def known_noise(key: Key, fixed: bool) -> Certificate:
-    """One DP-SGD step on ten nodes with one feature each. The adversary subtracts the noise that seed 0 gives.
+    """Trains one DP-SGD step on ten nodes with one feature each. The adversary subtracts the noise that seed 0 gives.
 
-    fixed: whether the mechanism drew its noise from seed 0.
+    fixed: whether the mechanism draws its noise from seed 0.
     """
     from ....models.dpar.dpar import Dpar
     from ....models.graph.graph import Graph, Mask, Worlds

@@ -19,21 +19,19 @@ STEP = Claim(1.0, 1e-5, Unit.NODE)
 
 
 def kept_lists(own: bool) -> np.ndarray:
-    """(LEAVES,) bool: the leaves of a star that read the hub.
+    """(LEAVES,) bool: which leaves of a star read the hub.
 
-    own: each node limits how many neighbours it reads; a leaf reads only the hub, so no edge is cut. Otherwise the number of
-    nodes that read the hub is limited to CAP.
+    own: the cap limits how many neighbours a node reads; a leaf reads only the hub, so the cap cuts no edge. Otherwise the cap
+    limits to CAP how many nodes read the hub.
     """
     return np.ones(LEAVES, dtype=bool) if own else np.arange(LEAVES) < CAP
 
 
 def hub_leaves(own: bool) -> Certificate:
-    """One full-batch step on a star: the change of the sum of clipped gradients when the hub is removed, against the noise."""
+    """Computes the epsilon of one full-batch step on a star: how far the hub's removal moves the sum of clipped gradients."""
     from ....accounting.gaussian import mu_of
 
-    hub = np.array(
-        [100.0, 0.0]
-    )  # the features of the hub; leaves have zero features, so a leaf's gradient comes from the hub only
+    hub = np.array([100.0, 0.0])  # the features of the hub; leaves have zero features, so the hub alone causes a leaf's gradient
     terms = kept_lists(own)[:, None] * hub
     clipped = terms / np.maximum(1.0, np.linalg.norm(terms, axis=1, keepdims=True))
     shift = float(np.linalg.norm(clipped.sum(0)))
@@ -49,7 +47,7 @@ def hub_leaves(own: bool) -> Certificate:
 
 
 def accountant(key: Key) -> Certificate:
-    """Compares the noise that the plain DP-SGD accountant sets with the noise that the multi-term accountant asks for."""
+    """Compares the noise by the plain DP-SGD accountant with the noise by the multi-term accountant."""
     names = ("D = 10", "D = 100")
     used, needed = np.array([0.6403835, 0.6403835]), np.array([0.6720876, 0.3054855])
     figure = Figure("", "noise used / noise that its accountant asks for", {"sigma": (names, used / needed)}, "bars", level=1.0)

@@ -1,6 +1,6 @@
 """Experiments on graphs, counts and scores that public systems release: LPGNet, Eclipse, Blink, LinkTeller, EdgeRand, PushFlow.
 
-Each mechanism is written from the description of the fault, in the smallest form that shows it. No public code is copied.
+Each mechanism is written from the description of a fault, in the smallest form that shows the fault. No public code is copied.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 FRIENDS, CALLS = 40, 100
 LEAVES, RANK, RELEASES = 200, 20, 1500
-# SIZE: number of nodes; the row of the last node is a chunk of its own. MOST: its other ones are counted from 0 to MOST - 1
+# SIZE: number of nodes; the row of the last node is one chunk. MOST: the enumeration counts the row's other ones up to MOST - 1
 SIZE, MOST = 501, 60
-HUB, KEPT = 200, 0.8  # the number of leaves of the hub; beta, the share of the flow that continues at each step
+HUB, KEPT = 200, 0.8  # number of leaves of the hub; share of the flow that continues at each step (beta)
 EDGE = Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("edges",))
 
 
 def shared_noise(key: Key, spawned: bool) -> Certificate:
-    """Noisy counts of the friends of two nodes, computed in two tasks. Both have FRIENDS friends; node 0 may have one more.
+    """Counts the friends of two nodes with noise, in two tasks. Both nodes have FRIENDS friends; node 0 may have one more.
 
     spawned: each task gets a generator of its own. Otherwise each gets a pickled copy of one generator, as in a process pool.
     """
@@ -54,9 +54,9 @@ def shared_noise(key: Key, spawned: bool) -> Certificate:
 
 
 def singular_vectors(key: Key, all_entries: bool) -> Certificate:
-    """A star with or without the edge of its last leaf, released at epsilon = 4.
+    """Releases a star with or without the edge of its last leaf, at epsilon = 4.
 
-    all_entries: the noise is on each entry of the matrix. Otherwise it is on the singular values alone.
+    all_entries: each entry of the matrix gets noise. Otherwise only the singular values get noise.
     """
     claim, shown = Claim(4.0, 1e-5, Unit.UNDIRECTED_EDGE, exposes=("edges",)), []
     rng, upper = key.fold("noise").generator(), np.triu_indices(LEAVES + 1, 1)
@@ -66,7 +66,7 @@ def singular_vectors(key: Key, all_entries: bool) -> Certificate:
         star = np.zeros((LEAVES + 1, LEAVES + 1))
         star[0, 1 : leaves + 1] = star[1 : leaves + 1, 0] = 1.0
         u, s, v = np.linalg.svd(star)
-        # (pairs, rank): an entry of the matrix is the sum of the singular values, each times its part
+        # (pairs, rank): an entry of the matrix is the sum over singular values of the value times its part
         parts = (u[upper[0], :RANK] * v[:RANK, upper[1]].T).astype(np.float32)
         hits = np.zeros(RELEASES)
         for run in range(RELEASES):
@@ -85,10 +85,10 @@ def singular_vectors(key: Key, all_entries: bool) -> Certificate:
 
 
 def answered_twice(diagonal: int) -> Certificate:
-    """Randomised response on the pairs of three nodes, by enumeration of all answers. The outcome is the released entry of the
-    pair (0, 1).
+    """Enumerates all answers of randomised response on the pairs of three nodes. The outcome is the released entry of the pair
+    (0, 1).
 
-    diagonal: the answers up to this diagonal of the matrix are kept and mirrored.
+    diagonal: the released matrix mirrors the answers on and below this diagonal; 1 keeps both answers about the pair (0, 1).
     """
     flip, nodes, table = 1 / (1 + math.e), 3, np.zeros((2, 2))
     for bits in itertools.product((False, True), repeat=nodes * nodes):
@@ -109,10 +109,11 @@ def answered_twice(diagonal: int) -> Certificate:
 
 
 def stored_zero(dropped: bool) -> Certificate:
-    """Enumerates the outcomes on one pair, for randomised response that is computed as a sum of sparse matrices. dropped: stored
-    zeros are removed.
+    """Enumerates the outcomes for one pair of randomised response that is computed as a sum of sparse matrices.
+
+    dropped: whether stored zeros are removed.
     """
-    hit = 2 / (math.e + 1)  # the chance that the pair gets a new draw
+    hit = 2 / (math.e + 1)  # the probability that the pair gets a new random entry
     table = np.zeros((2, 3))
     for world in (0, 1):
         for chance, add, minus in ((1 - hit, 0, 0), (hit / 2, 1, 0), (hit / 2, 0, 1)):
@@ -131,7 +132,10 @@ def stored_zero(dropped: bool) -> Certificate:
 
 
 def row_outcomes(noisy: NDArray[np.float64], edge: int) -> NDArray[np.float64]:
-    """(n,) noisy densities -> (n, 2 MOST): the probabilities of the row's outcomes (bit of the edge, number of other ones)."""
+    """(n,) noisy densities -> (n, 2 MOST): the probabilities of the row's outcomes (bit of the edge, number of other ones).
+
+    edge: 1 if the row has the edge, else 0.
+    """
     from scipy.stats import binom
 
     keep = 1 / (1 + math.exp(-0.9))
@@ -142,8 +146,9 @@ def row_outcomes(noisy: NDArray[np.float64], edge: int) -> NDArray[np.float64]:
 
 
 def density(rows: int) -> Certificate:
-    """A chunk that is one row of 501 entries, with one edge or none. rows: the number of rows for which the noise on the chunk's
-    density is made.
+    """Computes the epsilon of one chunk, a single row of SIZE entries with one edge or none.
+
+    rows: the noise on the density is made for a chunk of this many rows.
     """
     from scipy.integrate import simpson
 
@@ -177,7 +182,7 @@ def density(rows: int) -> Certificate:
 
 
 def pushed(leaves: int, limit: float) -> NDArray[np.float64]:
-    """(leaves + 1,): the PageRank scores of a star from its hub, if no node except the hub pushes more than `limit`."""
+    """(HUB + 1,): the PageRank scores from the hub of a star with `leaves` leaves, if each leaf pushes at most `limit` in all."""
     flow, scores, sent = np.eye(1, HUB + 1)[0], np.zeros(HUB + 1), np.zeros(HUB + 1)
     limits = np.append(1.0, np.full(HUB, limit))
     for _ in range(100):
@@ -192,9 +197,9 @@ def pushed(leaves: int, limit: float) -> NDArray[np.float64]:
 
 
 def push_limit(public: bool) -> Certificate:
-    """The scores of a star whose hub loses a leaf. The limit on a push is eta times the largest degree.
+    """Computes the epsilon of the scores of a star whose hub loses a leaf. A leaf pushes at most eta times the largest degree.
 
-    public: the limit is eta times a public degree bound, and the noise is made for this bound too.
+    public: a leaf pushes at most eta times a public degree bound, and the noise is made for this bound too.
     """
     claim, eta = Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("scores",)), 1e-6
     limits = [eta * (HUB if public else leaves) for leaves in (HUB, HUB - 1)]
@@ -208,7 +213,7 @@ def push_limit(public: bool) -> Certificate:
 
 
 def two_lists(key: Key) -> Certificate:
-    """Both users of a friendship report it by randomised response at epsilon = 1. All four outcomes are enumerated."""
+    """Enumerates the four outcomes if both users of a friendship report it by randomised response at epsilon = 1."""
     flip = 1 / (1 + math.e)
     one = np.array([[1 - flip, flip], [flip, 1 - flip]])
     table = np.stack([np.kron(row, row) for row in one])

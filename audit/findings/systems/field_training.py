@@ -1,6 +1,6 @@
 """Experiments on noisy training in public systems: DPDGC, DP-GNN, DP-GNNs, SE-PrivGEmb, FedPerGNN, AdvSGM.
 
-Each mechanism is written from the description of the fault, in the smallest form that shows it. No public code is copied.
+Each mechanism is written from the description of a fault, in the smallest form that shows the fault. No public code is copied.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Array = Any
 ENTRY = Claim(1.0, 1e-7, Unit.DIRECTED_EDGE, exposes=("aggregates",))
 STEP = Claim(1.0, 1e-5, Unit.NODE, Relation.REPLACE, exposes=("gradients",))
-NORM, HIDDEN, COLUMNS = 1e-8, 16, 50  # the column norm for which the noise is made; the rows and columns of the weight matrix
+NORM, HIDDEN, COLUMNS = 1e-8, 16, 50  # the column norm for which the noise is made; the shape of the weight matrix
 DEGREE, BATCH_ROWS, TENSORS, NEIGHBOURS = 100, 256, 6, 5
 # the size of MolBACE's training set, and the defaults of the script
 GRAPHS, HELD_OUT, BATCH, NOISE, CLIP, EPOCHS = 1210, 152, 24, 0.5, 5.0, 10
@@ -44,7 +44,7 @@ def clipped(rows: Array, clip: float = 1.0) -> Array:
 
 
 def normalisation(key: Key, stored: bool) -> Certificate:
-    """An embedding of adjacency rows.
+    """Computes the epsilon of one noisy embedding of adjacency rows. The noise is made for normalised weights.
 
     stored: the normalised weights replace the old weights. Otherwise they go into a new dictionary and have no effect.
     """
@@ -63,13 +63,14 @@ def normalisation(key: Key, stored: bool) -> Certificate:
 
 
 def neighbours_rows(covered: float) -> Certificate:
-    """One full step on adjacency rows: node 0, which DEGREE training rows list, is replaced by a node without edges.
+    """Computes the epsilon of one full-batch step on adjacency rows. A node without edges replaces node 0, which DEGREE training
+    rows list.
 
-    covered: the change of the sum of clipped gradients, in clipping norms, for which the noise is made.
+    covered: the move of the sum of clipped gradients, in clipping norms, for which the noise is made.
     """
     rows = np.zeros((DEGREE + 1, DEGREE + 1))
     rows[1:, 0], rows[0, 1:] = 1.0, 1.0  # a star: each leaf lists the hub, the hub lists the leaves
-    # the derivative of the loss by the logits, the same in each row; its norm is above 1, so every row's gradient is clipped
+    # the derivative of the loss by the logits of each row; its norm is above 1, so every row's gradient is clipped
     error = np.array([-1.0, 1.0])
     gradients = (error[:, None, None] * rows).transpose(1, 0, 2).reshape(len(rows), -1)
     shift = float(np.linalg.norm(clipped(gradients).sum(0)))  # without the hub's edges all rows are empty
@@ -81,12 +82,15 @@ def neighbours_rows(covered: float) -> Certificate:
 
 
 def numbered(rows: NDArray[np.int64], compact: bool) -> NDArray[np.int64]:
-    """The row numbers of stored entries in a batch. compact: only rows with entries are counted, so empty rows vanish."""
+    """The row number of each stored entry, (n,) -> (n,). compact: empty rows are not counted, so later rows move up."""
     return np.cumsum(np.diff(rows, prepend=rows[0]) != 0) if compact else rows
 
 
 def row_shift(compact: bool) -> Certificate:
-    """One step on 256 rows, in which row 0 loses its only neighbour. Each row lists one of two hubs, the hub of its label."""
+    """Computes the epsilon of one step on 256 rows, in which row 0 loses its only neighbour. A row lists the hub of its label.
+
+    compact: whether `numbered` leaves out empty rows.
+    """
     claim = Claim(1.0, 1e-7, Unit.DIRECTED_EDGE, exposes=("gradients",))
     labels = np.arange(BATCH_ROWS) % 2
     sums, listed = [], []
@@ -107,7 +111,7 @@ def row_shift(compact: bool) -> Certificate:
 
 
 def per_tensor(joint: bool) -> Certificate:
-    """One step with six tensors, each clipped alone. joint: the noise on each tensor is made for the norm of all six together."""
+    """Computes the epsilon of one step with six tensors, each clipped alone. joint: the noise on each covers all six together."""
     clips = np.geomspace(0.1, 1.0, TENSORS)
     covered = 2 * (NEIGHBOURS + 1) * (np.full(TENSORS, np.linalg.norm(clips)) if joint else clips)
     moves = 2 * (NEIGHBOURS + 1) * clips  # the gradients of K + 1 rows change sign
@@ -121,7 +125,7 @@ def per_tensor(joint: bool) -> Certificate:
 
 
 def google_printed(multiplier: float) -> float:
-    """The epsilon of the multi-term accountant: 90,941 training nodes, batches of 10,000, delta a tenth of 1 / nodes."""
+    """The epsilon of the multi-term accountant: 300 batches of 10,000 from 90,941 training nodes, delta = 0.1 / 90,941."""
     from ....models.gap.published import converted, multi_term_rdp
 
     nodes, batch, steps = 90_941, 10_000, 300
@@ -129,7 +133,7 @@ def google_printed(multiplier: float) -> float:
 
 
 def without_clip(scaled: bool) -> Certificate:
-    """MolBACE with the defaults of the script. scaled: the noise is multiplied by the clipping norm."""
+    """Computes the epsilon of DP-SGD on MolBACE by the script's defaults. scaled: noise is multiplied by the clipping norm."""
     rate, delta = BATCH / GRAPHS, 1 / (GRAPHS + HELD_OUT)
     steps = EPOCHS * math.ceil(1 / rate)
     multiplier = NOISE if scaled else NOISE / CLIP
@@ -146,7 +150,7 @@ def without_clip(scaled: bool) -> Certificate:
 
 
 def opacus_rdp(multiplier: float, rate: float, steps: int, delta: float) -> float:
-    """What the accountant of the code prints, at its orders."""
+    """The epsilon that the code prints: by the RDP accountant of Opacus, with the orders that the code uses."""
     import warnings
 
     from ....accounting.upper.libraries import _opacus_accountants
@@ -159,7 +163,10 @@ def opacus_rdp(multiplier: float, rate: float, steps: int, delta: float) -> floa
 
 
 def touched_rows(key: Key, all_rows: bool) -> Certificate:
-    """25 steps on the embeddings of three nodes; node 2 has one edge or none. all_rows: rows without a gradient get noise too."""
+    """Trains the embeddings of three nodes for STEPS steps; node 2 has one edge or none.
+
+    all_rows: every row gets noise. Otherwise only rows with a gradient get noise.
+    """
     moves = np.zeros((2, 2))  # rows: the two worlds; columns: the vector stays, the vector changes
     for world in (0, 1):
         rng = key.fold("noise", world).generator()
@@ -183,9 +190,10 @@ def touched_rows(key: Key, all_rows: bool) -> Certificate:
 
 
 def laplace_on_weights(covered: float) -> Certificate:
-    """One batch of 32 users and 64 weights: one user reverses the sign of the clipped mean gradient. Scales in clipping norms.
+    """Computes the epsilon of one batch of 32 users and 64 weights, in which one user reverses the sign of the clipped mean
+    gradient.
 
-    covered: the L1 change for which the Laplace noise is made.
+    covered: the L1 change, in clipping norms, for which the Laplace noise is made.
     """
     claim = Claim(1.0, 0.0, Unit.NODE, Relation.REPLACE, exposes=("weights",))
     gradient = np.zeros((USERS, WEIGHTS))
@@ -203,7 +211,7 @@ def laplace_on_weights(covered: float) -> Certificate:
 
 
 def friendship(covered: float) -> Certificate:
-    """One noisy embedding whose columns have norm 1: a friendship is an entry in two rows."""
+    """Computes the epsilon of one noisy embedding with weight columns of norm 1, if a friendship is an entry in two rows."""
     claim = Claim(1.0, 1e-7, Unit.UNDIRECTED_EDGE, exposes=("aggregates",))
     rows = np.zeros((2, 2))
     rows[[0, 1], [1, 0]] = 1.0
@@ -216,7 +224,7 @@ def friendship(covered: float) -> Certificate:
 
 
 def reading(summary: str, y: str, values: dict[str, float]) -> Certificate:
-    """A certificate from reading the code. Nothing is run, so the certificate refutes nothing."""
+    """A certificate for a finding that comes from reading the code. It refutes nothing, because nothing is run."""
     return computed(Claim(1.0, 1e-5, Unit.NODE), 0.0, summary, bars(y, values), "reading")
 
 

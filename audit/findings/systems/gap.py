@@ -24,7 +24,7 @@ CAP, LEAVES = 5, 50
 
 
 def paired_graph(key: Key, nodes: int = 400) -> Graph:
-    """A random graph with edges 0 - 1, 2 - 3, … and about two random edges per node; features are independent of the edges."""
+    """A random graph with the edges 0 - 1, 2 - 3, … and about two random edges per node. Features do not depend on the edges."""
     from ....models.graph.graph import Graph
 
     rng = key.fold("graph").generator()
@@ -36,7 +36,7 @@ def paired_graph(key: Key, nodes: int = 400) -> Graph:
 
 
 def edge_game(model: Model, key: Key) -> Certificate:
-    """The likelihood-ratio game on released sums: 400 runs, in each of which a fair coin keeps or drops each of 200 edges."""
+    """Plays 400 runs of the likelihood-ratio game on released sums. In each, a fair coin keeps or drops each of 200 edges."""
     from ....accounting.upper.tradeoff import curve
     from ....attacks.canary.gaussian_ratio import LikelihoodRatio
     from ...games.game import Game
@@ -63,7 +63,7 @@ def mu_of_claim(claim: Claim) -> float:
 
 
 def calibrated(name: str, mode: str) -> Model:
-    """GAP or ProGAP with two hops at epsilon = 1. The encoder's accuracy does not matter here, so it trains for two epochs."""
+    """GAP or ProGAP with two hops at epsilon = 1. The encoder trains for two epochs, because accuracy does not matter here."""
     from ....accounting.upper.calibration import calibrate
     from ....models.gap.gap import Gap
     from ....models.gap.progap import ProGap
@@ -74,9 +74,9 @@ def calibrated(name: str, mode: str) -> Model:
 
 
 def degree_cap(key: Key, bounded_degree: bool) -> Certificate:
-    """Every leaf is linked to every hub; one hub is present or absent.
+    """Plays rounds on a graph in which every leaf is joined to every hub, and one hub is present or absent.
 
-    bounded_degree: the repaired mechanism, with no cap and with noise for a public degree bound.
+    bounded_degree: whether to test the repaired mechanism, which has no cap, and noise for a public degree bound.
     """
     from ....models.gap.published import progap_edge_coded
     from ....models.graph.degree_cap import arc_present, bounded
@@ -106,7 +106,7 @@ def degree_cap(key: Key, bounded_degree: bool) -> Certificate:
 
 
 def bipartite(key: Key, rounds: int) -> Worlds:
-    """Complete bipartite graphs of leaves and hubs; the hub with id LEAVES is present in half of the rounds."""
+    """Worlds of the complete bipartite graph of leaves and hubs. A fair coin decides whether hub LEAVES (its id) is present."""
     from ....models.graph.graph import Graph, Mask, Worlds
 
     nodes = LEAVES + CAP + 1
@@ -119,7 +119,7 @@ def bipartite(key: Key, rounds: int) -> Worlds:
 
 
 def isolated(key: Key, dropped: bool) -> Certificate:
-    """GAP on the path 0 - 1 - 2 with and without the edge 0 - 1. dropped: nodes without an edge are removed first."""
+    """Trains GAP on the path 0 - 1 - 2 with and without the edge 0 - 1. dropped: nodes without an edge are removed first."""
     from ....accounting.closed_forms import channel_epsilon
     from ....models.graph.graph import Graph, Worlds
 
@@ -148,10 +148,10 @@ def without_isolated(graph: Graph) -> Graph:
 
 
 def best_epoch(key: Key, mode: str) -> Certificate:
-    """DP-MLP, node level: node 0 is a validation node or is not. Everything else is the same in both worlds.
+    """Trains DP-MLP at node level in two worlds. Node 0 is a validation node in one of them. Everything else is equal.
 
-    The other two validation nodes have equal features and different labels. One of them is always classified correctly, so
-    node 0 alone decides which epoch is best.
+    The other two validation nodes have equal features and different labels. Every epoch classifies exactly one of them correctly,
+    so node 0 alone decides which epoch is best.
     """
     from ....accounting.upper.calibration import calibrate
     from ....models.gap.mlp import Mlp
@@ -169,10 +169,10 @@ def best_epoch(key: Key, mode: str) -> Certificate:
     scores = []
     for world in (0, 1):
         val = (np.arange(nodes) < 3) & ((np.arange(nodes) > 0) | bool(world))
-        asked = np.arange(nodes) == 0  # node 0 is queried by its features, which are not secret
+        asked = np.arange(nodes) == 0  # the adversary queries node 0 by its features, which are not secret
         graph = Graph(x, y, np.empty((2, 0), np.int64), train, val, asked & ~val)
         worlds = Worlds.of(graph, key.seeds(world * runs, (world + 1) * runs), np.array([0]))
-        # torch trains all runs at once, which is faster for a network of this size than compiled loops, one run after the other
+        # torch trains all runs at once, which for this small network is faster than the compiled loops, run by run
         with unused():
             logs = model.fit(worlds)["posteriors"][:, 0]
         scores.append(logs[:, 1] - logs[:, 0])
@@ -184,8 +184,8 @@ def best_epoch(key: Key, mode: str) -> Certificate:
 
 
 def delta_rule(delta: float) -> Certificate:
-    """Noise that is calibrated to epsilon = 1 at `delta`, and tested at delta = 1e-7. The paper's rule gives 1e-7 for Facebook's
-    2,117,924 directed edges.
+    """Calibrates noise to epsilon = 1 at `delta`, and computes its epsilon at delta = 1e-7. The paper's rule gives 1e-7 for
+    Facebook's 2,117,924 directed edges.
     """
     from ....accounting.gaussian import epsilon_of
     from ....models.gap.published import progap_edge_coded
@@ -200,7 +200,7 @@ def delta_rule(delta: float) -> Certificate:
 
 
 def node_delta(key: Key) -> Certificate:
-    """Compares the rule's delta with 1 / nodes for the paper's two large social graphs."""
+    """Compares the delta of the paper's rule with 1 / nodes, for the paper's two large social graphs."""
     names, rule, bound = ("Reddit", "FB-100"), np.array([1e-5, 1e-6]), np.array([1 / 116_713, 1 / 1_120_280])
     figure = Figure("", "delta x nodes", {"delta / (1 / nodes)": (names, rule / bound)}, "bars", level=1.0)
     summary = (

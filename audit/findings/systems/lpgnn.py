@@ -1,4 +1,4 @@
-"""Experiments on LPGNN (Sajadmanesh and Gatica-Perez, CCS 2021): local privacy of features, and accuracy at a tiny budget."""
+"""Experiments on LPGNN (Sajadmanesh and Gatica-Perez, CCS 2021): local privacy of features, and accuracy at a tiny epsilon."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ USERS = 100
 
 
 def scaling(by_data: bool) -> Certificate:
-    """The reports of other users if user 0 has feature 1 or feature 2. One user has feature 0, and all others have 1.
+    """Computes the epsilon of other users' reports if user 0 has feature 1 or 2. User 1 has feature 0, and all others have 1.
 
-    by_data: features are scaled by their minimum and maximum over users.
+    by_data: features are scaled by their minimum and maximum over users. Otherwise the public range is 0 to 2.
     """
     from scipy.stats import binom
 
@@ -46,15 +46,15 @@ def scaling(by_data: bool) -> Certificate:
 
 
 def fair_coins(key: Key) -> Certificate:
-    """The accuracy of LPGNN at epsilon = 0.01, with fair coins in place of the reports, and at epsilon = 1: ten trainings each,
-    with equal propagation.
+    """Measures the accuracy of LPGNN at epsilon = 0.01, with fair coins in place of the reports, and at epsilon = 1. Each has ten
+    trainings with the same propagation steps.
     """
     from ....models.data.loading import load
     from ....models.graph.graph import Worlds
     from ....models.lpgnn.lpgnn import Lpgnn
 
     graph, means, spreads = load("campus:n=600"), [], []
-    # constant features make every coin fair, at the same noise scale
+    # a feature in the middle of its range makes every report a fair coin, at the same noise scale
     blind = dataclasses.replace(graph, x=np.full((graph.nodes, graph.dim), 0.5, np.float32))
     for known, budget in ((graph, 0.01), (blind, 0.01), (graph, 1.0)):
         worlds = Worlds.of(known, key.seeds(0, 10), np.flatnonzero(graph.test))

@@ -25,7 +25,7 @@ RATE, QUERIES, DELTA = 0.3, 1000, 1e-4
 
 
 def argmax_probabilities(answers: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
-    """The probability that each entry is the largest after Laplace noise, by scipy's quadrature. (c,) -> (c,)."""
+    """The probability that each answer is the largest after Laplace noise of this scale, by SciPy's quadrature. (c,) -> (c,)."""
     from scipy.integrate import quad
 
     def chance(j: int) -> float:
@@ -46,7 +46,7 @@ def argmax_probabilities(answers: NDArray[np.float64], scale: float) -> NDArray[
 
 
 def argmax(scale: float) -> Certificate:
-    """One label of ten classes from a teacher that is certain of one class or of another."""
+    """Computes the epsilon of one label of ten classes, from a teacher that is certain of one class or of another."""
     from ....accounting.closed_forms import channel_epsilon
 
     table = [argmax_probabilities(row, scale) for row in np.eye(10)[:2]]  # all pairs of corners cost the same
@@ -62,13 +62,13 @@ def argmax(scale: float) -> Certificate:
 
 
 def two_classes(scale: float) -> tuple[float, float]:
-    """The probability that the answer to a sampled query is the first class, with and without a node that decides the teacher."""
+    """The probabilities of the first class, with and without a node that decides the teacher's answer whenever it is sampled."""
     low = 1 - mechanisms.argmax_top_probability(2, scale)
     return (1 - RATE) * low + RATE * (1 - low), low
 
 
 def table_delta(delta: float) -> Certificate:
-    """Two classes (Credit), lambda = 0.4: 1,000 sampled coin flips, composed exactly."""
+    """Computes the epsilon at `delta` of 1,000 labels of two classes (data set Credit), lambda = 0.4: sampled coin flips."""
     claim = Claim(printed.privgnn_epsilon(0.4, RATE, QUERIES, 10 * DELTA), delta, Unit.NODE, exposes=("votes",))
     libraries = exact.coin_flips(*two_classes(1 / 0.4), QUERIES, delta)
     summary = f"1,000 labels of two classes, each from a fresh sample; exact at delta = {delta:g}."
@@ -79,7 +79,10 @@ def table_delta(delta: float) -> Certificate:
 
 
 def theorem_7(repaired: bool) -> Certificate:
-    """A scalar Laplace query of sensitivity 1, which the proof assumes, on 1,000 fresh samples; lambda = 0.4."""
+    """Computes the epsilon of 1,000 scalar Laplace queries of sensitivity 1, which the proof assumes, on fresh samples.
+
+    repaired: the claim is the repaired theorem. Otherwise the claim is the printed theorem. lambda = 0.4.
+    """
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     from ....accounting.upper.rdp import laplace_pair
@@ -108,9 +111,9 @@ def theorem_7(repaired: bool) -> Certificate:
 
 
 def single_sample(accounted: bool) -> Certificate:
-    """One sample and one teacher for all 1,000 labels of two classes at lambda = 1.
+    """Computes the epsilon of 1,000 labels of two classes from one sample and one teacher, lambda = 1.
 
-    accounted: the claim is the proved cost of labels from one sample. Otherwise it is the printed epsilon.
+    accounted: the claim is a proved upper bound for labels from one sample. Otherwise the claim is the printed epsilon.
     """
     from ....accounting.events.mechanisms import noisy_argmax, on_sampled_nodes
     from ....accounting.upper.tradeoff import curve
@@ -134,14 +137,14 @@ def single_sample(accounted: bool) -> Certificate:
 
 
 def one_sample(each: float, labels: int) -> float:
-    """The epsilon of labels with pure epsilon `each` from one teacher on one sample: composed first, amplified last."""
+    """The epsilon of labels of pure epsilon `each`, from one teacher on one sample: composed first, amplified last."""
     return exact.amplified(lambda e: mechanisms.composed_pure_delta(each, labels, e), RATE, DELTA)
 
 
 def worlds(key: Key, world: int) -> Worlds:
-    """A graph of 30 private and 40 public nodes, with private node 0 if `world` is 1.
+    """One world of a graph of 30 private and 40 public nodes, with private node 0 if `world` is 1.
 
-    Node 0 has the features of every query, and a label that differs from those of the nodes with similar features.
+    Every query has the features of node 0. The three private nodes with the most similar features have the other label.
     """
     from ....models.graph.graph import Graph, Mask, Worlds
 
@@ -168,7 +171,10 @@ def recipe(**fields: Any) -> Any:
 
 
 def log_probabilities(key: Key, as_coded: bool) -> Certificate:
-    """Answers of trained teachers with and without a private node that has the query's features; lambda = 1, no sampling."""
+    """Computes epsilon from the answers of trained teachers with and without a private node; lambda = 1, no sampling.
+
+    as_coded: whether noise is added to log-probabilities, as in the code, and not to probabilities.
+    """
     from ....accounting.closed_forms import channel_epsilon
 
     model = recipe(sigma=1.0, as_coded=as_coded)
@@ -184,8 +190,11 @@ def log_probabilities(key: Key, as_coded: bool) -> Certificate:
 
 
 def optimiser(key: Key, as_coded: bool) -> Certificate:
-    """Compares the students of two private sets at equal seeds and equal noisy labels."""
-    model = recipe(sigma=1e7, as_coded=as_coded)  # the noise alone decides the labels, so both private sets give the same
+    """Compares the students of two private sets at equal seeds and equal noisy labels. They must be equal.
+
+    as_coded: one optimiser, which is never reset, trains the teachers and the student, as in the code.
+    """
+    model = recipe(sigma=1e7, as_coded=as_coded)  # the noise alone decides the labels, so they do not depend on the private set
     releases = [model.fit(worlds(key, world)) for world in (0, 1)]
     same = bool((releases[0]["votes"] == releases[1]["votes"]).all())
     apart = float(np.abs(releases[0]["posteriors"] - releases[1]["posteriors"]).max())
@@ -196,7 +205,7 @@ def optimiser(key: Key, as_coded: bool) -> Certificate:
 
 
 def fixed_size(key: Key) -> Certificate:
-    """Compares the bound for samples of fixed size with the bound for Poisson samples."""
+    """Compares the upper bounds on epsilon for samples of fixed size and for Poisson samples."""
     strengths = np.array([0.1, 0.2, 0.4, 0.8, 1.0])
     poisson = np.array([printed.privgnn_epsilon(float(s), RATE, QUERIES, DELTA) for s in strengths])
     fixed = np.array([printed.fixed_size_epsilon(float(s), RATE, QUERIES, DELTA) for s in strengths])
@@ -208,7 +217,7 @@ def fixed_size(key: Key) -> Certificate:
 
 
 def pate_reset(key: Key) -> Certificate:
-    """The accuracies that the code implies for a trained teacher and for one that was reset; nothing is run."""
+    """States the accuracy that the code implies for a trained teacher and for a teacher that was reset. Nothing is run."""
     accuracy = {"teachers as trained": ((".",), np.array([0.99])), "teachers as queried": ((".",), np.array([1 / 3]))}
     summary = "From reading the code: training the next teacher resets the stored one, which then answers at chance."
     return computed(

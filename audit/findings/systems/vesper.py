@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 LARGE = Claim(1.0, 1 / 61_859_140, Unit.UNDIRECTED_EDGE, exposes=("transcript",))  # ogbn-products
 ROOTS, BATCH, EPOCHS = 196_615, 256, 20
 STEPS = EPOCHS * math.ceil(ROOTS / BATCH)
-RATE = 1 - (1 - BATCH / ROOTS) * (1 - BATCH / (ROOTS - 1))  # chance that a batch holds at least one end of the edge
+RATE = 1 - (1 - BATCH / ROOTS) * (1 - BATCH / (ROOTS - 1))  # probability that a batch holds at least one end of the edge
 ONE = Claim(1.0, 2e-4, Unit.UNDIRECTED_EDGE, exposes=("transcript",))
 FLOOR = 10
 
 
 def large_sigma(bound: str) -> float:
-    """The noise multiplier of one layer that gives epsilon = 1 on ogbn-products by a bound of `vesper_epsilon`."""
+    """The noise multiplier of one layer at which `vesper_epsilon` with this bound gives epsilon = 1 on ogbn-products."""
     from ....accounting.cache import remembered
 
     def epsilon(sigma: float) -> float:
@@ -42,7 +42,10 @@ def large_sigma(bound: str) -> float:
 
 
 def public_batches(bound: str) -> Certificate:
-    """An edge between two training nodes without other neighbours. Party B knows which batches hold these nodes."""
+    """Computes the epsilon of an edge between two training nodes without other neighbours. Party B knows which batches hold them.
+
+    bound: the bound of `vesper_epsilon` that sets the noise.
+    """
     std = math.sqrt(2) * large_sigma(bound)
     visits = total([1 - RATE, RATE - both(), both()], STEPS)
 
@@ -66,7 +69,7 @@ def both() -> float:
 
 
 def total(chances: list[float], count: int) -> Any:
-    """The distribution of the sum of `count` independent draws of 0, 1, … with these probabilities: (512,) float64."""
+    """(512,) float64: the distribution of the sum of `count` independent draws of 0, 1, … with the probabilities `chances`."""
     size = 512
     wave = np.fft.rfft(np.array(chances), size) ** count
     masses = np.maximum(np.fft.irfft(wave, size), 0.0)
@@ -74,14 +77,14 @@ def total(chances: list[float], count: int) -> Any:
 
 
 def epsilon_at(delta_at: Any, delta: float) -> float:
-    """The epsilon at which a decreasing delta_at(epsilon) equals delta."""
+    """The epsilon, at most 200, at which a decreasing delta_at(epsilon) equals delta; 0 if delta_at(0) is not larger."""
     from scipy.optimize import brentq
 
     return 0.0 if delta_at(0.0) <= delta else float(brentq(lambda e: delta_at(e) - delta, 0.0, 200.0, xtol=1e-10))
 
 
 def mixture_by_library(visits: Any, std: float, delta: float) -> float:
-    """The epsilon of the mixture over the counts, which B sees, computed by dp_accounting."""
+    """The epsilon, by dp_accounting, if party B sees how often the ends occur. visits: the probability of each number."""
     from ....accounting.events.mechanisms import gaussian_hops
     from ....accounting.events.types import VisibleMixtureDpEvent
     from ....accounting.upper.tradeoff import curve
@@ -93,7 +96,7 @@ def mixture_by_library(visits: Any, std: float, delta: float) -> float:
 
 
 def evaluation(charged: bool) -> Certificate:
-    """The rows released for validation, once per epoch; nothing is charged for the training here.
+    """Computes the epsilon of the rows that are released for validation, once in each epoch, without the cost of the training.
 
     charged: whether the noise is made for the evaluations.
     """
@@ -108,10 +111,10 @@ def evaluation(charged: bool) -> Certificate:
 def shift(aggregator: str, floor: int, flips: bool) -> float:
     """How far one edge moves the output of one layer of this library's message passing. The layer has weight 1.
 
-    In "gcn-truncated", a node below degree `floor` takes the branch without edges, which gives the node's own row times -1.
+    In "gcn-truncated", the output of a node below degree `floor` is the node's own row times -1 and does not depend on edges.
 
-    flips: both ends have degree `floor`, so without the edge they take this branch; all features are equal. Otherwise one end has
-    degree floor + 1, and the other end has degree 1 and the opposite feature. All other neighbours have degree 1.
+    flips: both ends have degree `floor`, so without the edge they are below; all features are equal. Otherwise one end has degree
+    floor + 1, and the other end has degree 1 and the opposite feature. All other neighbours have degree 1.
     """
     import torch
 
@@ -126,7 +129,7 @@ def shift(aggregator: str, floor: int, flips: bool) -> float:
     present[1, 0] = False
     near = Neighbours.of(table, present, int(table.max()) + 1)
     rows = torch.ones(2, 1, int(table.max()) + 1)
-    rows[..., 1] = 1.0 if flips else -1.0  # the loss of this end and the gain of its other neighbours then add up
+    rows[..., 1] = 1.0 if flips else -1.0  # without the edge, node 0 loses this row and weighs the others more; both add up
     out = aggregate(aggregator, floor, near, rows)
     if aggregator == "gcn-truncated":
         out = torch.where(low_degree(floor, near.degree), -rows, out)
@@ -134,7 +137,7 @@ def shift(aggregator: str, floor: int, flips: bool) -> float:
 
 
 def one_layer(aggregator: str, flips: bool) -> Certificate:
-    """One layer, released once, with noise for epsilon = 1 at the claimed sensitivity."""
+    """Computes the epsilon of one layer that is released once, with noise for epsilon = 1 at the claimed sensitivity."""
     from ....models.vesper.aggregators import sensitivity
 
     def claimed(floor: int) -> float:
@@ -152,10 +155,10 @@ def one_layer(aggregator: str, flips: bool) -> Certificate:
 
 
 def substitution(charged: bool) -> Certificate:
-    """Both ends of the edge have fan_out + 1 neighbours; all neighbours except the other end have the opposite feature. The
-    sample is secret.
+    """Computes the epsilon of an edge whose ends have fan_out + 1 neighbours each, on a secret sample of fan_out neighbours. All
+    neighbours except the other end have the opposite feature.
 
-    charged: whether the noise is made for sensitivity 2 sqrt(2).
+    charged: whether the noise is made for sensitivity 2 sqrt(2). Otherwise it is made for sqrt(2).
     """
     fan_out, std = 10, (2 if charged else 1) * math.sqrt(2) / closed.mu_of_claim(ONE)
     chance = fan_out / (fan_out + 1)
@@ -175,9 +178,9 @@ def substitution(charged: bool) -> Certificate:
 
 
 def backward(key: Key, variant: str) -> Certificate:
-    """100 trainings in each world, scored by the likelihood ratio of the rows of other nodes, given B's whole transcript.
+    """Runs 100 trainings in each world. Their score is the likelihood ratio of the rows of nodes that are no ends of the edge.
 
-    B simulates party A in both worlds with the same messages, so it knows the mean of every row in each world.
+    Party B simulates party A in both worlds with the same messages, so B knows the mean of every row in each world.
     """
     from ....accounting.lower.error_rates import Rule
 
@@ -193,7 +196,7 @@ def backward(key: Key, variant: str) -> Certificate:
 
 
 def far_rows(key: Key, bit: bool, variant: str) -> float:
-    """One training on 60 nodes, and the log-likelihood ratio of the edge 0 - 1 from the noisy rows of nodes 2 … 59."""
+    """Trains on 60 nodes. Returns the log-likelihood ratio of the edge 0 - 1 from the noisy rows of nodes 2 … 59."""
     from ....models.vesper.parties import batches, party_a, party_b
     from ....models.vesper.vesper import Vesper
 
@@ -202,7 +205,7 @@ def far_rows(key: Key, bit: bool, variant: str) -> float:
     )
     rng, seed, std = key.fold("graph").generator(), key.fold("seed").seed, recipe.noise_std
     x, y = np.abs(rng.standard_normal((60, 12))).astype(np.float32), rng.integers(2, size=60)
-    x[:2] *= 20  # the encoder normalises rows: the factor only reduces the effect of its bias on their direction
+    x[:2] *= 20  # the encoder normalises rows, so the factor only reduces the effect of the bias on their direction
     edges = np.array([[0, *rng.integers(2, 60, 60)], [1, *rng.integers(2, 60, 60)]])
     edges = edges[:, edges[0] != edges[1]]
     noise = key.fold("noise", int(bit)).generator()
@@ -239,7 +242,7 @@ def far_rows(key: Key, bit: bool, variant: str) -> float:
 
 
 def corrected_gap(key: Key) -> Certificate:
-    """The noise of the corrected GAP, drawn for every batch, compared with that of GAP, drawn once."""
+    """Compares the noise of the corrected GAP, drawn for every batch, with the noise of GAP, drawn once."""
     from ....accounting import events
 
     rate, steps = events.inclusion(2000, 64, 10, 2), 640

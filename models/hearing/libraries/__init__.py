@@ -1,1 +1,1 @@
-"""Records the draws of one library each: NumPy, Python's `random`, SciPy, PyTorch."""
+"""Records the draws of NumPy, Python's standard library, SciPy and PyTorch, in one file for each library."""

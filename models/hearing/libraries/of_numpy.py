@@ -10,8 +10,7 @@ import numpy as np
 
 from ..draw import Draw, calling_line, listened, of_two, parameters, rows_of
 
-# Method -> the law that it draws from, and the names of its arguments in order. Only loc, scale, low, high, n, a, p, mean and cov
-# are read.
+# Method -> its law, and the names of its arguments in order. Only loc, scale, low, high, n, a, p, replace, mean and cov are read.
 LAWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "standard_normal": ("normal", ()),
     "randn": ("normal", ()),
@@ -58,12 +57,12 @@ OTHERS = (
     *("triangular", "vonmises", "wald", "weibull", "zipf"),
 )
 METHODS = (*LAWS, *OTHERS)
-FEW = 1024  # largest number of values of a draw from finitely many whose probabilities are kept
+FEW = 1024  # probabilities are kept for draws from at most this many values
 BASES = (np.random.Generator, np.random.RandomState)
 
 
 def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
-    """The draw that a method of this name made."""
+    """The draw of the method `name`, which returned `result`."""
     if name == "shuffle":
         result = np.array(args[0])
     law, names = LAWS.get(name, (name, ()))
@@ -92,7 +91,9 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
 
 
 def finite(law: str, given: dict[str, Any]) -> tuple[tuple[float, ...], Any]:
-    """The values that numbers of this law can take, and their probabilities; (), None if they are not few or not independent."""
+    """The values that a number of this law can take, and their probabilities; (), None if there are too many values, or if the
+    numbers are not independent.
+    """
     if law == "binomial" and np.all(np.asarray(given["n"]) == 1):
         return (0.0, 1.0), of_two(given["p"])
     if law == "integers":
@@ -106,13 +107,13 @@ def finite(law: str, given: dict[str, Any]) -> tuple[tuple[float, ...], Any]:
 
 
 def evenly(low: int, high: int) -> tuple[tuple[float, ...], Any]:
-    """The whole numbers from low to high - 1 and their equal probabilities; (), None if they are not few."""
+    """The whole numbers from low to high - 1 and their equal probabilities; (), None if there are more than FEW."""
     count = high - low
     return (tuple(map(float, range(low, high))), np.full(count, 1 / count)) if 0 < count <= FEW else ((), None)
 
 
 class _AlsoPlain(type):
-    """A metaclass that makes `isinstance` true also for generators that were created before the recording."""
+    """A metaclass with which `isinstance` is also true for generators of the original class, made before the recording."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.__mro__[1])
@@ -129,7 +130,7 @@ def _method(base: type, name: str) -> Callable[..., Any]:
 
 
 def _heard(base: Any) -> Any:
-    """A subclass of a generator class that records its draws and returns the same numbers."""
+    """A subclass of a generator class. It records its draws and returns the same numbers as the class."""
     methods: dict[str, Any] = {name: _method(base, name) for name in METHODS if hasattr(base, name)}
     if base is np.random.Generator:
         methods["__reduce__"] = lambda self: (Generator, (self.bit_generator,))
@@ -141,7 +142,7 @@ FUNCTIONS = tuple(m for m in METHODS if hasattr(np.random, m))
 
 
 def default_rng(seed: Any = None) -> Any:
-    """Replaces `numpy.random.default_rng`; its draws are recorded."""
+    """Replaces `numpy.random.default_rng`. The draws of the returned generator are recorded."""
     made = PLAIN["default_rng"](seed)
     if isinstance(made, RandomState) or type(made) is not BASES[0]:
         return made
@@ -152,8 +153,8 @@ PLAIN: dict[str, Any] = {name: getattr(np.random, name) for name in ("default_rn
 
 
 def _shared(plain: Any) -> Any:
-    """An object that replaces the global generator behind the functions of `numpy.random`. It draws from that generator and
-    records the draws.
+    """Replaces the global generator behind the functions of `numpy.random` by an object that draws from it and records the
+    draws.
     """
 
     def method(name: str) -> Callable[..., Any]:
@@ -166,7 +167,7 @@ def _shared(plain: Any) -> Any:
 
 @contextmanager
 def replaced() -> Iterator[dict[int, Any]]:
-    """Replaces NumPy's names by recorded versions. Yields the id of each original -> its replacement."""
+    """Within this context, NumPy's names are recorded versions. Yields a dict: id of an original -> its replacement."""
     mtrand: Any = np.random.mtrand
     plain = mtrand._rand
     shared = _shared(plain)

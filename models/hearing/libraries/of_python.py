@@ -41,7 +41,7 @@ METHODS = (
 
 
 def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
-    """The draw that a method of this name made. args: without the generator itself."""
+    """The draw of the method `name`, which returned `result`. args: without the generator itself."""
     result = list(args[0]) if name == "shuffle" else result
     law, loc, scale, ends = LAWS.get(name, name), 0.0, 1.0, (-np.inf, np.inf)
     if law == "normal":
@@ -58,7 +58,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
 
 
 def numbers(result: Any) -> np.ndarray:
-    """The result as numbers; empty if it is something else, such as a chosen element of a list."""
+    """The result as an array of numbers; empty if the result is something else, such as an element chosen from a list."""
     if isinstance(result, int) and abs(result) >= 2**63:
         return np.array(float(result % 2**53))
     try:
@@ -85,7 +85,7 @@ def _entropy(plain: Callable[[int], bytes]) -> Callable[[int], bytes]:
 
 @contextmanager
 def replaced() -> Iterator[dict[int, Any]]:
-    """Replaces Python's names by recorded versions. Yields the id of each original -> its replacement."""
+    """Within this context, Python's names are recorded versions. Yields a dict: id of an original -> its replacement."""
     undo: list[Callable[[], None]] = []
     new: dict[int, Any] = {}
     hidden: Any = getattr(random, "_inst")  # noqa: B009  the generator behind the module's functions

@@ -1,4 +1,4 @@
-"""Records draws of SciPy's distributions: one draw for each call of `rvs`, under NumPy's name of the distribution."""
+"""Records draws of SciPy's distributions: one draw for each call of `rvs`. The names of the laws are those of of_numpy.py."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ NAMES = {
     "cauchy": "cauchy",
     "t": "student-t",
 }
-SHAPES = {"t": 1}  # positional parameters before loc and scale
+SHAPES = {"t": 1}  # how many positional parameters come before loc and scale
 
 
 def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
-    """The draw of the distribution called `name`."""
+    """The draw of the distribution `name`, which returned `result`."""
     given = dict(zip(("loc", "scale"), args[SHAPES.get(name, 0) :])) | options  # noqa: B905
     law = NAMES.get(name, name)
     loc, scale = (given.get("loc", 0.0), given.get("scale", 1.0)) if name in NAMES else (0.0, 1.0)
@@ -32,7 +32,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
 
 @contextmanager
 def replaced() -> Iterator[dict[int, Any]]:
-    """Records the draws of SciPy's distributions, if they are loaded."""
+    """Within this context, the draws of SciPy's distributions are recorded, if the program has loaded them. Yields {}."""
     module: Any = sys.modules.get("scipy.stats._distn_infrastructure")
     if module is None:
         yield {}

@@ -1,4 +1,4 @@
-"""Records draws of PyTorch: every operator that reads a random generator, whether the global one or one of the user's."""
+"""Records draws of PyTorch: every operator that reads a random generator, global or made by the user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NORMAL, UNIFORM = ("randn", "randn_like", "normal", "normal_"), ("rand", "rand_l
 
 
 def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
-    """The draw that an operator of this name made. result: a tensor."""
+    """The draw of the operator `name`. result: the tensor that it drew."""
     loc: Any = 0.0
     scale: Any = 1.0
     ends = (-np.inf, np.inf)
@@ -43,7 +43,9 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
 
 
 def finite(law: str, args: Sequence[Any], given: Sequence[Any]) -> tuple[tuple[float, ...], Any]:
-    """The values that numbers of this law can take, and their probabilities; (), None if they are not few or not independent."""
+    """The values that a number of this law can take, and their probabilities; (), None if there are too many values, or if the
+    numbers are not independent.
+    """
     if law == "bernoulli":
         return (0.0, 1.0), of_two(plain(given[-1]) if given else 0.5)
     if law in ("randint", "randint_like", "random"):
@@ -58,12 +60,12 @@ def finite(law: str, args: Sequence[Any], given: Sequence[Any]) -> tuple[tuple[f
 
 
 def plain(value: Any) -> Any:
-    """A tensor as an array; anything else as it is."""
+    """A tensor as an array; any other value unchanged."""
     return value.detach().cpu().numpy() if hasattr(value, "detach") else value
 
 
 def told(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> None:
-    """Records the numbers that an operator drew, and overwrites them if the recording replaces them."""
+    """Records the numbers that an operator drew, and overwrites the drawn tensor if the recording replaces its numbers."""
     hearing = Listening.hearing
     drawn = result[-1] if isinstance(result, (list, tuple)) else result
     if hearing is None or hearing.inside or not hasattr(drawn, "detach"):
@@ -87,8 +89,9 @@ def put_into(tensor: Any, instead: Any) -> None:
 
 @contextmanager
 def replaced() -> Iterator[dict[int, Any]]:
-    """Records every random operator of this thread, and each normal, Laplace and Gumbel sample of `torch.distributions` as one
-    draw."""
+    """Within this context, every random operator of this thread is recorded. A normal, Laplace or Gumbel sample of
+    `torch.distributions` is one draw. Yields {}.
+    """
     import torch
     from torch.distributions import Gumbel, Laplace, Normal
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -128,7 +131,7 @@ def replaced() -> Iterator[dict[int, Any]]:
 
 
 def _sample(sample: Any, law: str) -> Any:
-    """A distribution's `sample` or `rsample`, recorded as one draw with its location and scale."""
+    """Wraps a distribution's `sample` or `rsample`, so that it is recorded as one draw with its location and scale."""
     import torch
 
     def recorded(self: Any, sample_shape: Any = torch.Size()) -> Any:

@@ -1,1 +1,1 @@
-"""Finds the mechanisms of a run: where drawn numbers are added to data, or choose between values of data."""
+"""Finds the mechanisms of a run: the operations that add drawn numbers to data, or use them to choose between values of data."""

@@ -1,7 +1,7 @@
 """Finds the noisy mechanisms of a NumPy program: follows drawn numbers through scaling to the operation that adds them to data.
 
-Such an addition is a mechanism, called a meeting here. Its result can be replaced, so that another run continues from the same
-noisy value. Randomised reports are mechanisms too; `reports` follows the numbers that choose between values.
+A recorded mechanism is called a meeting. Its result can be replaced, so that another run continues from the same noisy value.
+Randomised reports are mechanisms too; reports.py follows the drawn numbers that choose between values of data.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FOLLOWED = SHIFTED
-NOTHING = 1e-9  # largest difference of two probabilities that counts as rounding
+NOTHING = 1e-9  # a difference of two probabilities up to this size counts as rounding
 REPORT = "randomised response"  # the law of a mechanism that reports one of finitely many values
 
 
 @dataclass(frozen=True, eq=False)
 class Meeting:
     """A mechanism: noisy = clean + noise. line: the line of the sum. scale: the noise is `scale` times numbers of the law at
-    scale 1; a number or an array that broadcasts, 0 for entries without noise. beside: draws that were added to `draw` before;
-    the noise is then the sum of all these draws.
+    scale 1; a number or an array that broadcasts, 0 for entries without noise. beside: other draws of which the noise is the sum,
+    besides `draw`.
 
     A randomised report has `values`: each entry of `noisy` is one of them. `clean` then holds their probabilities, shape
-    (entries, values), and the scale is 1. mirrored: whether one coin decides both entries (i, j) and (j, i) of a report.
+    (entries, values), and the scale is 1. mirrored: whether one random bit decides both entries (i, j) and (j, i) of a report.
     """
 
     line: str
@@ -49,37 +49,39 @@ class Meeting:
 
     @property
     def covered(self) -> NDArray[np.bool_]:
-        """Which entries carry noise."""
+        """Which entries have noise; for a report, the entries that can have every value."""
         if self.values:
             return np.all(self.clean > 0, axis=-1)
         return np.broadcast_to(np.asarray(self.scale) > 0, self.clean.shape)
 
     @property
     def units(self) -> NDArray[np.float64]:
-        """The noise divided by its scale, 0 where there is no noise. For a report, the drawn numbers."""
+        """The noise divided by its scale, 0 for entries without noise. For a report, the drawn numbers."""
         if self.values:
             drawn = self.draw.values if self.draw.values.shape == self.noisy.shape else self.noisy
             return drawn.astype(np.float64)
         return self.over(self.noisy - self.clean)
 
     def over(self, by: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`by` divided by the scale, 0 where there is no noise. For a report, `by` itself, 0 at the second entry of each coin."""
+        """`by` divided by the scale, 0 for entries without noise. For a report, `by` itself, but 0 below the diagonal of a
+        mirrored report, where each random bit occurs a second time.
+        """
         if self.values:
             return by * np.triu(np.ones(self.noisy.shape))[..., None] if self.mirrored else by
         return np.divide(by, self.scale, out=np.zeros_like(self.clean), where=self.covered)
 
     def moved(self, by: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which entries of a report move, where `by` is the difference of the probabilities."""
+        """Which entries of a report have other probabilities. by: the difference of the probabilities, (entries, values)."""
         return np.abs(by).max(axis=-1) > NOTHING
 
     def pairs(self, by: NDArray[np.float64]) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """The probabilities of the moved entries of a report, before and after the move."""
+        """For each entry of a report whose probabilities change, the probabilities before and after the change."""
         at = self.moved(by)
         return list(zip(self.clean[at], np.clip((self.clean + by)[at], 0.0, 1.0)))  # noqa: B905  (Python 3.9)
 
     def size(self, by: NDArray[np.float64]) -> float:
-        """The size of a move. Normal noise: the Euclidean norm. A report: the sum over entries of the largest |log likelihood
-        ratio|. Other noise: the sum of absolute values.
+        """The size of a change `by` of the clean value. Normal noise: the Euclidean norm. A report: the sum over entries of the
+        largest |log likelihood ratio|. Other noise: the sum of absolute values.
         """
         if self.law == "normal":
             return float(np.linalg.norm(by))
@@ -90,23 +92,25 @@ class Meeting:
 
 
 class OtherMechanisms(Exception):
-    """The run reached another mechanism than the one whose noisy value it should take. The message names the line."""
+    """The run reached a mechanism that differs from the one whose noisy value it should take. The message names the line."""
 
 
 @dataclass(eq=False)
 class Meetings:
-    """The mechanisms of one run, in order. script: mechanisms of another run, whose noisy values replace those of this run."""
+    """Finds the mechanisms of one run, in order. script: mechanisms of another run, whose noisy values replace those of this
+    run.
+    """
 
     script: Sequence[Meeting] | None = None
     found: list[Meeting] = field(default_factory=list)
     space: int = 1 << 30  # bytes left for the values of mechanisms; at 0, later mechanisms are not recorded
-    tensors: Any = None  # the PyTorch tensors that are noise and have not been added to data yet
-    scores: Any = None  # the PyTorch tensors that are data with Gumbel noise and have not been used yet
-    coins: Any = None  # the PyTorch tensors of coins that have not been used yet to choose between values of data
+    tensors: Any = None  # PyTorch tensors that are noise and have not been added to data yet
+    scores: Any = None  # PyTorch tensors that are data with Gumbel noise and have not been used yet
+    coins: Any = None  # PyTorch tensors of coins (see reports.py) that have not been combined with data yet
 
     def follow(self, value: Any, draw: Draw) -> Any:
-        """The array that a generator returned, as an array that stores its draw; or the noisy value, if the draw is a mechanism
-        at once.
+        """The array `value` of a draw, as an array that stores the draw. If the draw is itself a mechanism, because its location
+        or its probabilities are data, records it and returns its noisy value.
         """
         if (report := reported(self, value, draw)) is not None:
             return report
@@ -121,9 +125,9 @@ class Meetings:
     def meet(
         self, draw: Draw, scale: Any, clean: NDArray[np.float64], noisy: Any, beside: tuple[Draw, ...] = (), drawn: Any = True
     ) -> Any:
-        """Records a mechanism and returns its noisy value, or that of the script if there is one. Zero noise is no mechanism.
+        """Records a mechanism, unless all its noise is 0, and returns its noisy value, or that of the script if there is one.
 
-        drawn: which entries of the noise are not 0. A continuous law never draws 0, so zeros were set after the draw.
+        drawn: which entries of the noise are not 0. A continuous law never draws 0, so the program has set the zeros.
         """
         covered = np.broadcast_to(drawn, noisy.shape)
         if not self.space or not np.all(np.asarray(scale) > 0) or not np.any(covered):
@@ -133,10 +137,10 @@ class Meetings:
         return self.record(covered, Meeting(calling_line(), draw, scale, clean, noisy, beside))
 
     def report(self, draw: Draw, values: tuple[float, ...], chances: Any, told: Any, *more: Any) -> Any:
-        """Records a randomised report and returns its value, or that of the script if there is one. chances: as `Meeting.clean`.
+        """Records a randomised report and returns its value, or that of the script if there is one.
 
-        chances may be 1 for one value of an entry; this entry then has no randomness. more: `beside` and `mirrored` of the
-        Meeting.
+        told: the value of the report. chances: its probabilities, as in `Meeting.clean`; an entry with probability 1 of one value
+        is not random. more: `beside` and `mirrored` of the Meeting.
         """
         if not self.space:
             return told
@@ -144,7 +148,9 @@ class Meetings:
         return self.record(np.array(True), Meeting(calling_line(), draw, 1.0, chances, told, beside, values, mirrored))
 
     def record(self, covered: NDArray[np.bool_], met: Meeting) -> Any:
-        """Adds a mechanism to `found`, and returns its noisy value, or that of the script if there is one."""
+        """Adds a mechanism to `found`, and returns its noisy value, or that of the script if there is one. covered: the entries
+        that the script replaces. Raises OtherMechanisms if the script has another mechanism at this position.
+        """
         noisy, line = met.noisy, met.line
         self.space = max(0, self.space - met.clean.nbytes - noisy.nbytes)
         if self.script is not None:
@@ -157,7 +163,7 @@ class Meetings:
 
 
 def located_at_data(draw: Draw) -> bool:
-    """Whether the location of a draw is an array of data; for a distribution without a location, the caller passes zeros."""
+    """Whether the location of a draw is an array that is not all 0, and therefore data."""
     return np.ndim(draw.loc) > 0 and bool(np.any(draw.loc))
 
 
@@ -167,7 +173,9 @@ def one_scale(draw: Draw) -> Any:
 
 
 class Noise(np.ndarray):
-    """Drawn numbers that are not yet added to data. origin: (Meetings, Draw, scale, draws added before); None if unknown."""
+    """Drawn numbers that have not been added to data yet. origin: (Meetings, Draw, scale, other draws that were added); None if
+    the numbers are no longer known to be noise.
+    """
 
     origin: tuple[Meetings, Draw, Any, tuple[Draw, ...]] | None
 
@@ -189,7 +197,7 @@ class Noise(np.ndarray):
         origins = [n.origin for n in noises if n.origin is not None]
         scaled = _scaled(ufunc, method, inputs, noises)
         if out and isinstance(out[0], Noise):
-            out[0].origin = None  # the array now holds the result; it gets an origin below if the result is still noise
+            out[0].origin = None  # the array now holds the result, and gets an origin below if the result is still noise
         meetings, draw, scale, beside = origins[0]
         if clean is not None:
             wide = np.broadcast_to(clean, result.shape).copy()
@@ -211,8 +219,8 @@ def _plain(value: Any) -> Any:
 
 
 def _clean(ufunc: Any, method: str, inputs: Sequence[Any], noises: Sequence[Noise]) -> NDArray[np.float64] | None:
-    """A copy of the value to which noise is added, made before an in-place sum overwrites it; None if the operation is no sum of
-    data and noise.
+    """A copy of the data to which an operation adds noise, made before an in-place sum overwrites them; None if the operation is
+    no sum of data and noise.
     """
     if method != "__call__" or ufunc not in (np.add, np.subtract) or len(noises) != 1:
         return None
@@ -223,7 +231,9 @@ def _clean(ufunc: Any, method: str, inputs: Sequence[Any], noises: Sequence[Nois
 
 
 def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], noises: Sequence[Noise]) -> Any:
-    """The scale after a product with numbers, a shift by one number, or the sum of two normal draws; None after anything else."""
+    """The scale of the noise after a product with numbers, a shift by one number, or a sum of two normal draws; None after other
+    operations.
+    """
     assert noises[0].origin is not None
     scale = noises[0].origin[2]
     if method != "__call__":

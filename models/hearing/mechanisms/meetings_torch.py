@@ -1,4 +1,4 @@
-"""Finds the noisy mechanisms of a PyTorch program, as `meetings` does for NumPy, by watching the operators that it runs."""
+"""Finds the noisy mechanisms of a PyTorch program from the operators that it runs. meetings.py does the same for NumPy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Origins = Any  # torch.utils.weak.WeakTensorKeyDictionary: tensor -> (Draw, scal
 def drawn(meetings: Meetings, tensor: Any, draw: Draw) -> None:
     """Registers a tensor that was just drawn: as noise to follow, or at once as a mechanism if its location is data.
 
-    A tensor that is trained (`requires_grad`) holds weights. It is not noise, although an optimiser adds it to gradients.
+    A tensor with `requires_grad` holds weights. It is not registered as noise, although an optimiser adds it to gradients.
     """
     if reports_torch.register(meetings, tensor, draw) or draw.law not in FOLLOWED or tensor.dim() == 0 or tensor.requires_grad:
         return
@@ -39,7 +39,7 @@ def origins(meetings: Meetings) -> Origins:
 
 
 def as_array(meetings: Any, tensor: Any, array: Any) -> Any:
-    """The NumPy array of a tensor, marked as noise if the tensor is noise."""
+    """`array`, the NumPy array of a tensor, as `Noise` or `Drawn` if the tensor is followed."""
     if meetings.coins and isinstance(drawn := reports_torch.as_drawn(meetings, tensor, array), Drawn):
         return drawn
     origin = _origin(meetings, tensor) if meetings.tensors else None
@@ -51,7 +51,9 @@ def as_array(meetings: Any, tensor: Any, array: Any) -> Any:
 
 
 def run(name: str, args: Sequence[Any], options: Mapping[str, Any], call: Callable[[], Any]) -> Any:
-    """The result of an operator. A sum of noise and data is recorded as a mechanism; other operators are followed."""
+    """Runs an operator and returns its result. Records a sum of noise and data as a mechanism, and follows noise through other
+    operators.
+    """
     hearing = Listening.hearing
     meetings = hearing.follow if hearing is not None else None
     if not isinstance(meetings, Meetings) or not args:
@@ -83,8 +85,8 @@ def _origin(meetings: Meetings, value: Any) -> tuple[Draw, Any] | None:
 
 
 def _sum(meetings: Meetings, args: Sequence[Any], alpha: float, known: Sequence[Any], call: Callable[[], Any]) -> Any:
-    """The result of clean + noise or noise + clean, where the second term is multiplied by alpha. If the clean term is a single
-    number, the sum is still noise.
+    """The result of clean + noise or noise + clean, where the second term is multiplied by alpha. Records it as a mechanism. If
+    the clean term is a single number, the sum is followed as noise instead.
     """
     second = known[1] is not None
     draw, scale = known[1] if second else known[0]
@@ -111,8 +113,8 @@ def _sum(meetings: Meetings, args: Sequence[Any], alpha: float, known: Sequence[
 
 
 def _maximum(meetings: Meetings, name: str, args: Sequence[Any], call: Callable[[], Any]) -> Any:
-    """The result of an operator on scores with Gumbel noise. `argmax` is recorded as a report if possible. Otherwise the
-    noisy scores are recorded as a mechanism.
+    """The result of an operator on scores with Gumbel noise. Records `argmax` over the last axis as a report. For other
+    operators, records the noisy scores as a mechanism.
     """
     known = [(a, meetings.scores.pop(a)) for a in args[:2] if hasattr(a, "detach") and a in meetings.scores]
     if name == "argmax" and len(args) > 1 and not (len(args) > 2 and args[2]):
@@ -125,7 +127,9 @@ def _maximum(meetings: Meetings, name: str, args: Sequence[Any], call: Callable[
 
 
 def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> Any:
-    """The scale after a product with a number, or after an operator that only rearranges entries; None after all others."""
+    """The scale of the noise after a product with a number, or after an operator that only rearranges entries; None after other
+    operators.
+    """
     if known[0] is not None and (name in KEPT or (name == "copy_" and known[-1] is not None)):
         return known[0][1]
     if name == "copy_" and len(known) == 2 and known[1] is not None:

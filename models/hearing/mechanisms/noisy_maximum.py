@@ -1,7 +1,7 @@
 """Finds the exponential mechanism: the index of the largest score with Gumbel noise is a randomised report of the scores.
 
-This index is k with a probability proportional to exp(score k / scale) (the Gumbel-max trick). Scores with Gumbel noise that are
-used in another way are a mechanism of their own.
+This index is k with a probability proportional to exp(score k / scale) (the Gumbel-max trick). If the program uses the noisy
+scores in another way, the scores themselves are recorded as a mechanism.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from ..draw import Draw
 
-FEW = 64  # largest number of scores
+FEW = 64  # a report has at most this many scores
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """clean + noise, where the noise is `scale` times standard Gumbel numbers. seen: a digest of the sum."""
+    """Noisy scores: clean + `scale` times standard Gumbel numbers. seen: a digest of this sum."""
 
     meetings: Recorder
     draw: Draw
@@ -33,8 +33,8 @@ class Scores:
     seen: int | None
 
     def largest(self, places: Any, axis: Any) -> Any:
-        """Records the report and returns the indices of the largest scores, or the indices that replace them, shape (entries,);
-        None if this is no report.
+        """Records the indices of the largest scores, `places`, as a report. Returns them, or the indices that replace them; None
+        if the maximum is not over the last axis, or over more than FEW scores.
         """
         if axis is None or axis % self.clean.ndim != self.clean.ndim - 1 or not 1 < self.clean.shape[-1] <= FEW:
             return None
@@ -44,13 +44,13 @@ class Scores:
         return self.meetings.report(self.draw, values, chances, places, (), False)
 
     def settled(self, noisy: Any) -> Any:
-        """Records the noisy scores themselves as a mechanism, unless the program has written into their array."""
+        """Records the noisy scores as a mechanism, unless the program has written into their array. Returns their values."""
         kept = self.seen == digest(noisy)
         return self.meetings.meet(self.draw, self.scale, self.clean, noisy) if kept else noisy
 
 
 class WithScores(np.ndarray):
-    """An array of noisy scores that stores how they were made in `scores`; None if the entries are no longer such scores."""
+    """An array of noisy scores. scores: how they were computed; None if the entries are no longer noisy scores."""
 
     scores: Scores | None
 
@@ -82,7 +82,9 @@ class WithScores(np.ndarray):
 
 
 def with_scores(meetings: Recorder, draw: Draw, scale: Any, clean: NDArray[np.float64], noisy: Any) -> Any:
-    """The array of noisy scores; recorded at once if the entries have different scales."""
+    """The array of noisy scores, as `WithScores`. If it has fewer than two axes or several scales, records it as a mechanism at
+    once instead.
+    """
     if np.ndim(scale) or not scale > 0 or clean.ndim < 2:
         return meetings.meet(draw, scale, clean, noisy)
     told: Any = noisy.view(WithScores)

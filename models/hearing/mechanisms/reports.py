@@ -1,8 +1,9 @@
-"""Finds the randomised reports of a NumPy program: drawn numbers that choose between values of data, as randomised response does.
+"""Finds the randomised reports of a NumPy program: drawn numbers that choose between values of data, as in randomised response.
 
-A draw with probabilities of its own for each number is a report at once. Uniform numbers that are compared with a threshold are
-coins. Coins become a report when they choose between two arrays, or flip bits, so that every entry can get every value. Coins
-that only keep or drop data, as samples and dropout do, are no reports.
+A draw in which each number has its own probabilities is itself a report. Coins are random 0/1 numbers that have not been
+combined with data yet, such as uniform numbers after a comparison with a threshold. Coins become a report when they flip bits of
+data, or choose between two arrays so that every entry can get every value. Coins that only keep or drop data, as samples and
+dropout do, are no reports.
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ class Recorder(Protocol):
     """Records the mechanisms of a run."""
 
     def report(self, draw: Draw, values: tuple[float, ...], chances: Any, told: Any, *more: Any) -> Any:
-        """Records a report, and returns its value or the value that replaces it."""
+        """Records a report, and returns its value `told` or the value that replaces it."""
         ...
 
     def meet(self, draw: Draw, scale: Any, clean: Any, noisy: Any) -> Any:
-        """Records a sum of data and noise, and returns it or the value that replaces it."""
+        """Records a sum of data and noise, and returns the sum `noisy` or the value that replaces it."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Coins:
-    """Drawn numbers that have not yet been used to choose between values of data. chance: the probability that each coin is true,
-    a number or an array; None for numbers that are no coins: uniform numbers, and numbers from finitely many values.
+    """Drawn numbers that have not been combined with data yet. chance: for coins, the probability of 1, a number or an array;
+    None for other numbers, which are uniform or from finitely many values.
 
     turned: whether the coins are transposed. mirrored: whether the entries (i, j) and (j, i) are the same coin. shape: of the
-    array. seen: a digest of the array; if it differs, the program has written into the array since.
+    array. seen: a digest of the array, which shows whether the program has written into the array.
     """
 
     meetings: Recorder
@@ -68,7 +69,7 @@ class Coins:
         return dataclasses.replace(self, chance=chance)
 
     def without(self, entries: NDArray[np.bool_], numbers: Any) -> Coins | None:
-        """The coins after the program has set some entries to 0. numbers: the values of the array after that."""
+        """The coins after the program has set `entries` to 0. numbers: the new values of the array. None if they are no coins."""
         if self.chance is None:
             return None
         return dataclasses.replace(self, chance=np.where(entries, 0.0, self.chance), seen=digest(numbers))
@@ -77,15 +78,17 @@ class Coins:
         return dataclasses.replace(self, chance=np.transpose(self.chance), turned=not self.turned)
 
     def joined(self, other: Coins) -> Coins | None:
-        """The union of coins in one triangle and the same coins transposed, as in `flips | flips.T`; None for all other pairs."""
+        """The union of coins and the same coins transposed, as in `flips | flips.T` for coins of one triangle; None for all other
+        pairs.
+        """
         pair = self.draw is other.draw and self.turned != other.turned and np.ndim(self.chance) == np.ndim(other.chance) == 2
         if not pair or np.any((self.chance > 0) & (other.chance > 0)):
             return None
         return dataclasses.replace(self, chance=self.chance + other.chance, mirrored=True)
 
     def report(self, values: tuple[float, ...], chances: NDArray[np.float64], told: Any, beside: tuple[Draw, ...] = ()) -> Any:
-        """Records a report, and returns its value. Coins that several entries share are no report, and mirrored coins are a
-        report of symmetric data only; then `told` is returned unchanged.
+        """Records a report, and returns its value. If several entries share a coin, or if the coins are mirrored and the
+        probabilities are not symmetric, records nothing and returns `told` unchanged.
         """
         if told.shape != self.shape:
             return told
@@ -95,7 +98,7 @@ class Coins:
 
 
 class Drawn(np.ndarray):
-    """An array of drawn numbers that stores their coins; None if the numbers are no longer coins."""
+    """An array of drawn numbers. coins: how they were drawn; None if the numbers were changed or combined with data."""
 
     coins: Coins | None
 
@@ -164,7 +167,7 @@ class Drawn(np.ndarray):
         return self.transpose()
 
     def _with(self, result: Any, coins: Coins | None) -> Any:
-        """The result with these coins, unless the program has written into this array."""
+        """`result`, as an array that stores `coins`, unless the program has written into this array."""
         known = coins_of(self, _plain(self)) is not None and isinstance(result, Drawn)
         return drawn(result, coins) if known and coins is not None else result
 
@@ -174,20 +177,20 @@ def _plain(value: Any) -> Any:
 
 
 def drawn(numbers: Any, coins: Coins) -> Any:
-    """The numbers as an array that stores its coins."""
+    """The numbers as an array that stores `coins`."""
     told: Any = numbers.view(Drawn)
     told.coins = dataclasses.replace(coins, shape=numbers.shape, seen=digest(numbers))
     return told
 
 
 def coins_of(value: Any, numbers: Any) -> Coins | None:
-    """The coins of an array, unless the program has written into it. numbers: its values."""
+    """The coins that an array stores; None if it stores none or the program has written into it. numbers: its values."""
     coins = value.coins if isinstance(value, Drawn) else None
     return coins if coins is not None and coins.seen == digest(numbers) else None
 
 
 def reported(meetings: Recorder, value: Any, draw: Draw) -> Any:
-    """The array that the program gets for a draw that is a report or may become one; None for all other draws."""
+    """The array that the program gets for a draw that is a report or may become part of one; None for all other draws."""
     if type(value) is not np.ndarray or value.ndim == 0:
         return None
     coins = Coins(meetings, draw, shape=value.shape)
@@ -202,8 +205,8 @@ def reported(meetings: Recorder, value: Any, draw: Draw) -> Any:
 
 
 def _followed(coins: Coins, ufunc: Any, first: bool, other: Sequence[Any], result: Any) -> Any:
-    """The result of an operation on drawn numbers. A comparison or a negation gives coins. An operation that flips or keeps
-    bits of data gives a report.
+    """The result of an operation on drawn numbers: coins after a comparison or a negation, a report after an operation that flips
+    bits of data, else the plain result. first: whether the drawn numbers are the first input. other: the other inputs.
     """
     chance = coins.chance
     if chance is None and coins.draw.law == "uniform" and ufunc in (*BELOW, *ABOVE) and np.size(other[0]) in (1, result.size):
@@ -216,9 +219,9 @@ def _followed(coins: Coins, ufunc: Any, first: bool, other: Sequence[Any], resul
 
 
 def compared(coins: Coins, threshold: Any, below: bool, result: Any) -> Any:
-    """The coins that result from comparing uniform numbers with a threshold; a report if each number has a threshold of its own.
+    """The result of a comparison of uniform numbers with a threshold, as coins; a report if each number has its own threshold.
 
-    result: an array of bool, which a replaced report is written into.
+    below: whether the result is true below the threshold. result: an array of bool, into which a replaced report is written.
     """
     if result.shape != coins.shape:
         return result
@@ -230,7 +233,9 @@ def compared(coins: Coins, threshold: Any, below: bool, result: Any) -> Any:
 
 
 def flipped(coins: Coins, chance: Any, data: Any, result: Any) -> Any:
-    """Bits of data, each flipped with probability `chance`: a report."""
+    """Records bits of data, each flipped with probability `chance`, as a report, and returns its value. Returns `result`
+    unchanged if the data are no bits.
+    """
     bits = np.asarray(data)
     if bits.dtype.kind not in "biuf" or bits.shape != result.shape or not np.all((bits == 0) | (bits == 1)):
         return result
@@ -239,7 +244,9 @@ def flipped(coins: Coins, chance: Any, data: Any, result: Any) -> Any:
 
 
 def chosen(coins: Coins, one: Any, other: Any, result: Any) -> Any:
-    """where(coins, one, other): a report if each entry with a coin can get every value, else the plain result."""
+    """The value of where(coins, one, other), recorded as a report if each entry with a coin can get every value; else
+    `result`.
+    """
     sides = [coins_of(side, _plain(side)) for side in (one, other)]
     tosses = [side for side in sides if side is not None]
     if any(side.law is None or side.shape != result.shape for side in tosses):
@@ -257,7 +264,9 @@ def chosen(coins: Coins, one: Any, other: Any, result: Any) -> Any:
 
 
 def _values(side: Any, coins: Coins | None) -> set[float]:
-    """The values that one side of a choice can take; none if they are too many, or no numbers. coins: of the side, if any."""
+    """The values that one side of a choice can take; empty if there are more than FEW, or no numbers. coins: of the side, if
+    any.
+    """
     if coins is not None and coins.law is not None:
         return set(coins.law[0])
     found = np.unique(np.asarray(_plain(side)))
@@ -265,7 +274,9 @@ def _values(side: Any, coins: Coins | None) -> set[float]:
 
 
 def _chances(side: Any, coins: Coins | None, among: tuple[float, ...], shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """The probability of each value of `among` for each entry of one side of a choice. coins: of the side, if any."""
+    """The probability of each value of `among` for each entry of one side of a choice: (*shape, values). coins: of the side, if
+    any.
+    """
     if coins is not None and coins.law is not None:
         own, chances = coins.law
         columns = [chances[..., own.index(v)] if v in own else np.zeros(chances.shape[:-1]) for v in among]

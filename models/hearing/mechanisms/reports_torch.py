@@ -1,4 +1,4 @@
-"""Finds the randomised reports of a PyTorch program, as `reports` does for NumPy, by watching the operators that it runs."""
+"""Finds the randomised reports of a PyTorch program from the operators that it runs. reports.py does the same for NumPy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TURNED = ("permute", "t", "transpose")
 
 
 def register(meetings: Meetings, tensor: Any, draw: Draw) -> bool:
-    """Registers a tensor that was just drawn, if it is a report or may become one. Returns whether it may."""
+    """Registers a tensor that was just drawn, if it is a report or may become part of one. Returns whether it is registered."""
     if tensor.dim() == 0 or tensor.requires_grad:
         return False
     told = reported(meetings, tensor.detach().numpy(), draw)
@@ -30,13 +30,13 @@ def register(meetings: Meetings, tensor: Any, draw: Draw) -> bool:
 
 
 def as_drawn(meetings: Meetings, tensor: Any, array: Any) -> Any:
-    """The NumPy array of a tensor of drawn numbers, as an array that stores its coins."""
+    """`array`, the NumPy array of a tensor of drawn numbers, as an array that stores its coins."""
     coins = _coins(meetings, tensor)
     return array if coins is None or array.ndim == 0 else drawn(array, coins)
 
 
 def run(meetings: Meetings, name: str, args: Sequence[Any], call: Callable[[], Any]) -> Any:
-    """The result of an operator on drawn numbers: followed, or recorded if it is a report."""
+    """Runs an operator on drawn numbers and returns its result. Follows the result, or records it if it is a report."""
     known = [_coins(meetings, a) for a in args[:2]]
     result = call()
     if name.endswith("_") and hasattr(args[0], "detach"):
@@ -54,7 +54,7 @@ def _keep(meetings: Meetings, tensor: Any, told: Any) -> None:
 
 
 def by_tensor(known: Any) -> Any:
-    """`known`; if it is None, a new dictionary whose keys are tensors."""
+    """`known`, or, if it is None, a new dictionary whose keys are tensors."""
     from torch.utils.weak import WeakTensorKeyDictionary
 
     return WeakTensorKeyDictionary() if known is None else known
@@ -73,7 +73,7 @@ def _side(meetings: Meetings, value: Any) -> Any:
 
 
 def _followed(meetings: Meetings, name: str, args: Sequence[Any], known: Sequence[Any], result: Any) -> Any:
-    """Follows an operator as `reports` follows the NumPy operation. A replaced report is written into the memory of `result`."""
+    """Follows an operator as reports.py follows the NumPy operation. A replaced report is written into the memory of `result`."""
     numbers = _array(result)
     if known[0] is not None and known[-1] is not None and len(known) == 2:
         both = known[0].joined(known[1]) if name in JOINS else None

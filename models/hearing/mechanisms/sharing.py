@@ -1,5 +1,5 @@
-"""Finds mechanisms of one run that share noise. A mechanism that is computed twice costs as much as one. If mechanisms share part
-of their noise, the audit computes no cost.
+"""Finds mechanisms of one run that share noise. A mechanism that is computed twice costs as much as one mechanism. If mechanisms
+share only part of their noise, the audit computes no cost.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from ..draw import Draw
     from .meetings import Meeting
 
-ALIKE = 1e-4  # in noise scales: two copies of the same noise, each rounded to float32, differ by less
-NEAR = 1e-7  # in noise scales: few independent numbers are this close by chance
-# noise counts as shared if the pairs closer than NEAR are more than three times the pairs at a distance near 10 NEAR, plus FEW
+ALIKE = 1e-4  # in units of the noise scale: two copies of the same noise, each rounded to float32, differ by less
+NEAR = 1e-7  # in units of the noise scale: few independent numbers are this close by chance
+# noise counts as shared if the pairs at a distance up to NEAR are more than FEW plus three times the pairs near distance 10 NEAR
 FEW = 5
 
 
 def again(meetings: Sequence[Meeting], draws: Sequence[Draw], copies: Mapping[int, int]) -> tuple[dict[int, int], str]:
-    """Two results. First: place of a mechanism -> place of the first mechanism with the same noise at the same entries. Second: a
+    """Two results. First: index of a mechanism -> index of the first mechanism with the same noise at the same entries. Second: a
     sentence about mechanisms that share noise in another way, or "".
 
-    draws: the draws of the run. copies: place of a draw -> place of the earlier draw that it repeats.
+    draws: the draws of the run. copies: index of a draw -> index of the earlier draw that it repeats.
     """
     place = {id(draw): copies.get(at, at) for at, draw in enumerate(draws)}
     groups: dict[int, list[int]] = {}
@@ -44,7 +44,7 @@ def again(meetings: Sequence[Meeting], draws: Sequence[Draw], copies: Mapping[in
 
 
 def _firsts(meetings: Sequence[Meeting], group: Sequence[int], same: dict[int, int]) -> list[int]:
-    """For each different noise in a group, the first mechanism with it. The others are written to `same`."""
+    """For each different noise in a group, the first mechanism with this noise. Adds the other mechanisms to `same`."""
     firsts: list[int] = []
     known: dict[object, list[int]] = {}  # keys: the shape, and the first number, rounded
     for i in group:
@@ -64,7 +64,7 @@ def _firsts(meetings: Sequence[Meeting], group: Sequence[int], same: dict[int, i
 
 
 def _shared(meetings: Sequence[Meeting]) -> bool:
-    """Whether two of the mechanisms have some noise numbers in common, or the noise of one is a sum of several draws."""
+    """Whether two of the mechanisms have some noise numbers in common, or the noise of one of them is a sum of several draws."""
     if any(m.beside for m in meetings):
         return True
     numbers = [np.unique(np.abs(m.units[m.covered])) for m in meetings]
@@ -76,7 +76,10 @@ def _shared(meetings: Sequence[Meeting]) -> bool:
 
 
 def _near(values: NDArray[np.float64], owners: NDArray[np.int64], apart: float) -> int:
-    """The number of pairs of numbers of two mechanisms whose distance is between `apart` and apart + NEAR. values: sorted."""
+    """The number of pairs of numbers from two different mechanisms whose distance is between `apart` and apart + NEAR.
+
+    values: all numbers, sorted. owners: the mechanism of each number.
+    """
     low = np.searchsorted(values, values + apart, "left")
     high = np.searchsorted(values, values + apart + NEAR, "right")
     count = 0
