@@ -129,6 +129,7 @@ def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> i
     ValueError for a run that cannot be read.
     """
     from rich.console import Console
+    from rich.markup import escape
 
     first, second = results.read(run_a), results.read(run_b)
     claims, found = judged(first, second), differences(first, second)
@@ -148,21 +149,26 @@ def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> i
     graphs = [str(run.data.get("digest") or "") for run in (first.run, second.run)]
     if all(graphs) and graphs[0] != graphs[1]:
         graphs_called = " and ".join(str(run.data.get("name", "?")) for run in (first.run, second.run))
-        console.print(f"The runs used different graphs, {graphs_called}. Differences may come from the graphs.", highlight=False)
+        console.print(
+            f"The runs used different graphs, {graphs_called}. Differences may come from the graphs.",
+            highlight=False,
+            markup=False,
+        )
     targets = min((r.targets for found in (first, second) for r in found.of(AttackRow) if r.targets), default=ENOUGH)
     if targets < ENOUGH:
         console.print(
             f"An attack had only {targets} targets. With fewer than {ENOUGH} its intervals are too short: use --targets {ENOUGH}."
         )
+    columns = escape(names[0]), escape(names[1])
     for unit in units([*(c.key for c in claims), *(d.key for d in measured)]):
         shown = [c for c in claims if c.key.unit == unit and c.common and (every or c.changed)]
         clear = [d for d in measured if d.key.unit == unit and (every or d.word)]
         if shown or clear:
             console.print(f"\n[bold]{f'ε protects {UNITS[unit]}' if unit else 'Models without a claim'}[/]")
         if shown:
-            console.print(_claims(shown, names))
+            console.print(_claims(shown, columns))
         if clear:
-            console.print(_table(clear, names))
+            console.print(_table(clear, columns))
     return exit_code(claims, found)
 
 
@@ -216,11 +222,13 @@ def _summary(claims: list[Judged], found: list[Difference], other: str) -> str:
 
 
 def _claims(claims: list[Judged], names: tuple[str, str]) -> Table:
+    from rich.markup import escape
+
     table = _empty("model", "ε", *(f"{what}, {run}" for what in ("verdict", "lower", "upper") for run in names))
     for c in claims:
         bounds = [*(_shown(v, down) for v in c.lower), *(_shown(v, up) for v in c.upper)]
         verdicts = [f"[bold]{WORDS[str(v)]}[/]" if c.changed else WORDS[str(v)] for v in c.verdicts]
-        table.add_row(name(c.key.model, c.key.mode), budget(c.key.epsilon), *verdicts, *bounds)
+        table.add_row(escape(name(c.key.model, c.key.mode)), budget(c.key.epsilon), *verdicts, *bounds)
     return table
 
 
@@ -240,6 +248,8 @@ def _empty(*columns: str) -> Table:
 
 
 def _table(found: list[Difference], names: tuple[str, str]) -> Table:
+    from rich.markup import escape
+
     table = _empty("model", "ε", "what", *names, "difference\n95 %", "")
     table.columns[2].overflow = "fold"
     table.columns[5].no_wrap = table.columns[6].no_wrap = True
@@ -249,7 +259,7 @@ def _table(found: list[Difference], names: tuple[str, str]) -> Table:
         worse = d.word == ("less" if d.utility else "more")
         shown = f"[{'red' if worse else 'green'}]{words}[/]" if words else ""
         values = (f"{d.first:.3f}", f"{d.second:.3f}", f"{d.second - d.first:+.3f}{ends}")
-        table.add_row(name(d.key.model, d.key.mode), budget(d.key.epsilon), d.what, *values, shown)
+        table.add_row(escape(name(d.key.model, d.key.mode)), budget(d.key.epsilon), d.what, *values, shown)
     return table
 
 

@@ -71,8 +71,7 @@ class Evidence:
     @property
     def file_name(self) -> str:
         """The name of the file, unique within a run. It contains the unit, because one audit can test claims on two units."""
-        parts = (self.model, self.mode, f"{self.claim.epsilon:g}", self.claim.unit.value, self.game)
-        return "-".join(re.sub(r"[^\w.-]+", "_", p) for p in parts) + ".json"
+        return stem(self.model, self.mode, f"{self.claim.epsilon:g}", self.claim.unit.value, self.game) + ".json"
 
     def to_json(self) -> str:
         """The evidence as strict JSON with a checksum. `from_json` is the inverse."""
@@ -110,6 +109,11 @@ def _sum(document: Mapping[str, Any]) -> str:
     """
     told = json.dumps({name: value for name, value in document.items() if name != "sum"}, sort_keys=True)
     return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
+
+
+def stem(*parts: str) -> str:
+    """The beginning of the name of an evidence file, from its model, mode, epsilon, unit and audit."""
+    return "-".join(re.sub(r"[^\w.-]+", "_", part) for part in parts)
 
 
 def write(evidence: Evidence, run_dir: Path) -> Path:

@@ -12,6 +12,7 @@ from scipy import special
 from .conditions import LEVEL, Condition, checked
 from .score_law import distance_p_value
 
+SEPARATE = "every channel of every unit in every run draws its own numbers"
 APART = "canaries of a run are independent, given their bits"
 FEWEST = 30  # the normal approximations below need at least this many scores
 MANY = 1000  # from this many sums on, `_sums` treats their mean square as normal, whatever the distribution of one sum is
@@ -95,15 +96,15 @@ def separate_draws(right: ArrayLike) -> Condition:
     """
     r = np.asarray(right, float)
     spread = r.std(axis=(0, 1))
+    if not spread.any():
+        return Condition(SEPARATE, "checked", "no channel varies")
     e = ((r - r.mean(axis=(0, 1))) / np.where(spread > 0, spread, 1.0))[..., spread > 0]
     lost = (e.shape[2], e.shape[2], 0)  # degrees of freedom that are lost, because the mean of each channel is subtracted
     found = [_sums(e, axis, fixed) for axis, fixed in enumerate(lost)]
     for axis in range(3):
         along = np.moveaxis(e, axis, 0)
         found.append(_correlation(along[:-1], along[1:]))
-    return checked(
-        "every channel of every unit in every run draws its own numbers", "sums and neighbours", min(1.0, 6 * min(found))
-    )
+    return checked(SEPARATE, "sums and neighbours", min(1.0, 6 * min(found)))
 
 
 def _sums(e: NDArray[np.float64], axis: int, fixed: int) -> float:

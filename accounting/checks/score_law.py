@@ -93,8 +93,7 @@ def in_order(scores: ArrayLike, bits: ArrayLike) -> Condition:
 
     Whether a score is above the median of its world must not depend on whether the previous score is above the median of its
     world. The number of scores above the median must not differ by more than chance between blocks of sqrt(rounds) scores. If the
-    scores of each world are sorted, the order of the rounds is lost, and independence is assumed. Fewer than FEWEST scores pass
-    untested.
+    scores of each world are sorted, or fewer than FEWEST, or all equal, their order tells nothing, and independence is assumed.
     """
     s, b = np.ravel(np.asarray(scores, float)), np.ravel(np.asarray(bits)).astype(bool)
     sides = np.zeros(s.size)
@@ -104,7 +103,7 @@ def in_order(scores: ArrayLike, bits: ArrayLike) -> Condition:
             sides[world] = side - side.mean()
     square = float(np.dot(sides, sides)) / max(s.size, 1)
     if s.size < FEWEST or square == 0:
-        return checked(ROUNDS, "the order of these scores cannot be tested", 1.0)
+        return assumed(ROUNDS, "there are too few scores, or too few different ones, to test their order")
     if all(_sorted(s[world]) for world in (~b, b)):
         return assumed(ROUNDS, "the scores are sorted, so their order cannot be tested")
     products = sides[:-1] * sides[1:]

@@ -36,11 +36,17 @@ def pure(epsilon: float) -> DpEvent:
     return PureDpEvent(float(epsilon)) if epsilon else dp.NoOpDpEvent()
 
 
+def _response(epsilon: float, categories: float = 2.0) -> DpEvent:
+    if categories != int(categories):
+        raise ValueError(f"categories={categories:g}: must be a whole number.")
+    return randomised_response(epsilon, int(categories))
+
+
 # name -> the function, the types of its arguments, and whether the last argument may be repeated
 FUNCTIONS: dict[str, tuple[Callable[..., Value], tuple[type, ...], bool]] = {
     "gaussian": (gaussian, (float,), False),
     "laplace": (laplace, (float,), False),
-    "randomized_response": (lambda epsilon, categories=2.0: randomised_response(epsilon, int(categories)), (float, float), False),
+    "randomized_response": (_response, (float, float), False),
     "pure": (pure, (float,), False),
     "poisson": (on_sampled_nodes, (float, DpEvent), True),
     "compose": (composed, (DpEvent,), True),

@@ -28,5 +28,5 @@ def response_pair(event: dp.RandomizedResponseDpEvent) -> FiniteDpEvent:
 
 def pure_pair(epsilon: float) -> FiniteDpEvent:
     """Binary randomised response, which dominates every epsilon-DP mechanism (Kairouz, Oh and Viswanath 2015). epsilon: nats."""
-    high, low = 1 / (1 + math.exp(-epsilon)), 1 / (1 + math.exp(epsilon))
+    high, low = 1 / (1 + math.exp(-epsilon)), math.exp(-epsilon) / (1 + math.exp(-epsilon))
     return FiniteDpEvent((high, low), (low, high))

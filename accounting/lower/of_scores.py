@@ -39,9 +39,10 @@ def lower(
     The bound needs independent rounds. Pass them in the order in which they were played: the order is tested, and a failed test
     withdraws the bound.
 
-    With shape "any" and delta > 0, without `rule` and `pilot`, the bound comes from guesses of fair coins if half of the rounds
-    or more can be used so (see `coins_of_rounds`). Otherwise it comes from error rates; `bounds.from_rounds` explains the other
-    arguments. seed: of the coins that the tool draws, and of the split that chooses a threshold.
+    With shape "any", the bound comes from guesses of fair coins (see `coins_of_rounds`) if delta is above 0, or if the order
+    cannot be tested. With `rule`, `pilot`, another shape, or too few rounds of one world, it comes from error rates;
+    `bounds.from_rounds` explains the arguments. seed: of the coins that the tool draws, and of the split that chooses a
+    threshold.
 
     Raises ValueError for NaN, bits other than 0 and 1, unequal shapes, a missing world, and arguments that do not belong
     together.
@@ -52,7 +53,8 @@ def lower(
     check_seed(seed)
     rounds = in_order(scores, bits)
     error_rates: dict[str, Any] = {"ledger_curve": ledger_curve, "family": family, "pilot": pilot, "rule": rule, "sd": sd}
-    if shape == "any" and claim.delta > 0 and not likelihood_ratio and all(value is None for value in error_rates.values()):
+    plain = shape == "any" and not likelihood_ratio and all(value is None for value in error_rates.values())
+    if plain and (claim.delta > 0 or rounds.how == "assumed"):
         found = coins_of_rounds(scores, bits, claim, alpha, rounds=rounds, seed=seed)
         if found is not None:
             return found

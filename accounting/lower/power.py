@@ -22,7 +22,8 @@ QUANTILES = (np.arange(24) + 0.5) / 24  # the power is averaged over these quant
 
 
 def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float = 0.05, method: str = "gate") -> int | None:
-    """The number of rounds per world that detects noise `kappa` times too small with probability `power`; None above MOST_ROUNDS.
+    """The number of rounds per world that detects noise `kappa` times too small with probability `power`; None above MOST_ROUNDS
+    and for an infinite claim.
 
     The number is accurate to 0.2 %. The violation is an optimally attacked Gaussian mechanism whose mu is kappa times the mu of
     the claim. At delta = 0 it is randomised response with kappa times the claimed epsilon. method: the test. "likelihood-ratio"
@@ -33,6 +34,8 @@ def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float 
     _check(power, alpha, method)
     if not kappa > 1:
         raise ValueError(f"kappa={kappa}: must be above 1. It is the factor by which the noise is too small.")
+    if math.isinf(claim.epsilon):
+        return None
     low, high = 1, 2
     while _power(claim, kappa, high, high, alpha, method) < power:
         low, high = high, high * 2

@@ -113,7 +113,7 @@ class Moves:
         the grid of privacy losses, nats.
         """
         alone = float(gaussian.epsilon_of(_over(self.plain, 1 / factor if factor else math.inf), delta))
-        if not self.steps.size:
+        if not self.steps.any():
             return alone
         capped = min(factor, FARTHEST / float(np.linalg.norm([self.plain, *self.steps])))  # the privacy losses must fit the grid
         return max(alone, epsilon_at_least(self.plain * capped, self.steps * capped, self.rate, delta, interval))
@@ -122,7 +122,7 @@ class Moves:
         """The factor on the moves at which the composition costs the claimed epsilon; infinity if no factor does. With sampled
         mechanisms it is rounded up and at least one half.
         """
-        if not self.steps.size:
+        if not self.steps.any():
             claimed = gaussian.mu_of_claim(claim)
             return claimed / self.plain if self.plain else math.inf
         return smallest(lambda factor: self.epsilon(factor, claim.delta, COARSE) > claim.epsilon, low=0.5, near=1.002)

@@ -123,7 +123,8 @@ def bound(
         found = _rounds(columns, claim, shape, alpha, likelihood_ratio, threshold, pilot, seed)
     blind = math.isfinite(epsilon) and math.isinf(found.notices)  # too few rounds to detect any violation
     weak = blind or (notices is not None and not found.notices <= notices) or found.withdrawn is not None
-    verdict = "inconclusive" if weak or found.assumed else "not-refuted"
+    unchecked = bool(found.assumed) and math.isfinite(epsilon)  # without a claim, the assumption stands beside the bound
+    verdict = "inconclusive" if weak or unchecked else "not-refuted"
     if found.refuted and not found.assumed:
         verdict = "refuted" if found.against == "claim" else "exceeds"
     row = {

@@ -214,10 +214,10 @@ def read(path: Path | None, options: dict[str, Any]) -> Plan:
     preset = given.get("preset", table.get("preset"))
     if preset is not None and preset not in tuple(PRESETS):
         raise ValueError(f"preset={preset}: must be one of {', '.join(PRESETS)}.")
-    table = {**PRESETS.get(preset or "", {}), **table}
+    usual = PRESETS.get(preset or "", {})
     try:
-        plan = Plan(**{**table, **given})
-        return plan if plan.declaration is None else Plan(**{**claim_of(plan.declaration), **table, **given})
+        plan = Plan(**{**usual, **table, **given})
+        return plan if plan.declaration is None else Plan(**{**usual, **claim_of(plan.declaration), **table, **given})
     except ValidationError as fault:
         raise ValueError(" ".join(dict.fromkeys(_sentence(e) for e in fault.errors()))) from None
 

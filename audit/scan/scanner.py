@@ -44,10 +44,15 @@ def python_files(path: Path) -> list[Path]:
         raise ValueError(f"{path}: no such file or folder. Name a Python file, or a folder with Python files.")
     if not path.is_dir() and (path.suffix != ".py" or not path.is_file()):
         raise ValueError(f"{path}: is no Python file (*.py). Name a Python file, or a folder with Python files.")
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*.py") if not any(q.startswith(".") for q in p.parts[1:]))
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("*.py") if not hidden(p.relative_to(path)))
     if not files:
         raise ValueError(f"{path}: holds no Python file (*.py). Name a Python file, or a folder with Python files.")
     return files
+
+
+def hidden(path: Path) -> bool:
+    """Whether the name of a file, or of a folder above it, begins with a dot."""
+    return any(part.startswith(".") for part in path.parts)
 
 
 def scan(path: Path) -> tuple[list[Hit], list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -29,10 +30,10 @@ class Cost:
         return next((row for row in self.rows if row.accountant == accountant), None)
 
     def excess(self, value: float | None) -> float | None:
-        """The relative difference of `value` from the true value; None if either is unknown, `value` is infinite, or the true
-        value is 0.
+        """The relative difference of `value` from the true value; None if either is unknown or infinite, or the true value
+        is 0.
         """
-        if value is None or not self.true or value == float("inf"):
+        if value is None or not self.true or math.isinf(value) or math.isinf(self.true):
             return None
         return value / self.true - 1
 

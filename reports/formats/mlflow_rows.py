@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from ..evidence import stem
 from ..files import plain
 from ..results import AccountRow, AttackRow, Results, UtilityRow
 from ..summary import BESIDE, COVERED, Key, Line, as_text, budget, key, lines, name
@@ -107,7 +108,7 @@ def _child(found: Results, k: Key, line: Line | None, at: int) -> Child:
     spent = sum({b.audit: b.seconds for b in line.bounds}.values()) if line else 0.0
     title = f"{name(k.model, k.mode)} ε={budget(k.epsilon)}{whom}"
     identity = "|".join([k.model, k.mode, params["unit"], params["epsilon"]])
-    files = "-".join([k.model, k.mode, f"{k.epsilon:g}", params["unit"], "*"]) + ".json"
+    files = stem(k.model, k.mode, f"{k.epsilon:g}", params["unit"]) + "-*.json"
     return Child(identity, title, params, {n: v for n, v in metrics.items() if math.isfinite(v)}, tags, files, at, spent)
 
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
+
 from ...accounting.claim import Unit
 from ..results import AttackRow, Results, SkippedRow, UtilityRow
 from ..rounding import down, up
@@ -87,6 +89,11 @@ def _table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     return table
 
 
+def _who(model: str, mode: str) -> str:
+    """The name of a model as rich markup. A user's model may have brackets in its name."""
+    return escape(name(model, mode))
+
+
 def _verdicts(claims: list[Line]) -> Table:
     many = not one_delta(claims)
     numbers = ("claimed ε", *(["δ"] if many else []), "upper", "lower")
@@ -94,9 +101,9 @@ def _verdicts(claims: list[Line]) -> Table:
     for line in claims:
         upper = up(line.upper[0]) if line.upper else "-"
         lower = down(line.lower.value) if line.lower else "-"
-        sentence = f"[{STYLES[line.verdict.kind]}]{line.verdict.sentence}[/]"
+        sentence = f"[{STYLES[line.verdict.kind]}]{escape(line.verdict.sentence)}[/]"
         delta = ["-" if line.delta is None else f"{line.delta:g}"] if many else []
-        table.add_row(name(line.key.model, line.key.mode), budget(line.key.epsilon), *delta, upper, lower, sentence)
+        table.add_row(_who(line.key.model, line.key.mode), budget(line.key.epsilon), *delta, upper, lower, sentence)
     return table
 
 
@@ -106,7 +113,7 @@ def _utility(rows: dict[tuple[Unit | None, str, str], dict[float, UtilityRow]], 
     table = _table("model", *names, right=tuple(names))
     for (_, model, mode), cells in rows.items():
         shown = [_percentage(cells[e], may_be_chance(cells[e], level)) if e in cells else "" for e in budgets]
-        table.add_row(name(model, mode), *shown)
+        table.add_row(_who(model, mode), *shown)
     return table
 
 
@@ -126,7 +133,7 @@ def _attacks(rows: list[AttackRow], among: Mapping[tuple[Key, str], int]) -> Tab
         beside = "" if row.unit is None or row.game in COVERED[row.unit] else "\n[dim]not what ε protects[/]"
         rate = row.tpr_at_fpr.get("0.01")
         table.add_row(
-            name(row.model, row.mode),
+            _who(row.model, row.mode),
             budget(row.epsilon),
             f"{row.game}: {row.attack}\n[dim]best of {among[key(row), row.game]}[/]{beside}",
             f"{row.auc:.3f}{interval}",
@@ -137,8 +144,6 @@ def _attacks(rows: list[AttackRow], among: Mapping[tuple[Key, str], int]) -> Tab
 
 
 def _untested(entries: list[tuple[str, str, str, str]]) -> Table:
-    from rich.markup import escape
-
     table = _table("model", "ε", "why")
     for _, *entry in entries:
         table.add_row(*(escape(text) for text in entry))
@@ -146,8 +151,6 @@ def _untested(entries: list[tuple[str, str, str, str]]) -> Table:
 
 
 def _skipped(of: Mapping[str, list[SkippedRow]]) -> Table:
-    from rich.markup import escape
-
     table = _table("model", "what")
     for who, rows in of.items():
         table.add_row(escape(who), escape(listed(dict.fromkeys(row.what for row in rows))))

@@ -107,10 +107,10 @@ def test_independent_rounds_pass_in_any_order_of_the_worlds(n):
     assert failed <= 16
 
 
-def test_scores_without_an_order_pass():
+def test_scores_whose_order_tells_nothing_are_assumed_to_be_independent():
     bits = np.arange(200) % 2 == 1
     for scores in (bits * 1.0, np.zeros(200), np.full(200, np.inf), np.where(bits, np.inf, -np.inf)):
-        assert in_order(scores, bits).how == "checked"
+        assert in_order(scores, bits).how == "assumed"
 
 
 def test_the_likelihood_ratio_is_withdrawn_where_scores_are_not_normal_and_stands_where_they_are():

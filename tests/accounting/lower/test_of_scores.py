@@ -57,6 +57,17 @@ def test_sorted_rounds_are_assumed_to_be_independent():
     assert lower(scores[order], bits[order], Claim(0.1, 0.0)).assumed
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_a_perfect_guess_refutes_although_its_order_cannot_be_tested(delta):
+    """Equal scores show no dependence. Guesses of fair coins need no independence, but these bits must look fair."""
+    bits = stream(fold("of scores", "perfect")).random(1000) < 0.5
+    assert lower(bits * 1.0, bits, Claim(4.0, delta)).refuted
+    fixed = np.arange(1000) % 2 == 1
+    found = lower(fixed * 1.0, fixed, Claim(4.0, delta))
+    assert found.assumed
+    assert found.epsilon > 4
+
+
 @pytest.mark.parametrize("seed", [-1, 1.5, "a", True])
 def test_a_seed_that_is_none_is_refused(seed):
     with pytest.raises(ValueError, match="seed="):

@@ -203,7 +203,7 @@ def test_canaries_of_one_run_get_a_bound_that_allows_dependence(app, tmp_path):
 
 def test_a_run_to_each_row_is_the_game_of_independent_rounds(app, tmp_path):
     bits = np.arange(400) % 2 == 0
-    path = table(tmp_path / "s.csv", np.arange(400.0), bits, np.arange(400))
+    path = table(tmp_path / "s.csv", np.random.default_rng(1).standard_normal(400), bits, np.arange(400))
     assert row_of(ask(app, "bound", path, "--json").stdout)["method"] == "Clopper-Pearson"
 
 

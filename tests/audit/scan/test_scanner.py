@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from gnnaudit.audit.cli.main import app
 from gnnaudit.audit.scan.rules import RULES
-from gnnaudit.audit.scan.scanner import INTENDED, sarif, scan, scan_text
+from gnnaudit.audit.scan.scanner import INTENDED, python_files, sarif, scan, scan_text
 
 from .snippets import CAUGHT, PASSED
 
@@ -124,3 +124,14 @@ def test_sarif_replaces_no_source_and_nothing_that_is_no_file(tmp_path, given):
     assert given.partition("/")[0] in str(done.exception)
     assert (tmp_path / "a.py").read_text() == "x = 1\n"
     assert sorted((path, path.lstat().st_ino) for path in tmp_path.iterdir()) == before
+
+
+def test_a_folder_below_a_hidden_one_is_scanned_and_hidden_folders_below_it_are_not(tmp_path, monkeypatch):
+    folder = tmp_path / ".cache" / "repository"
+    (folder / ".venv").mkdir(parents=True)
+    (folder / "train.py").write_text("x = 1\n")
+    (folder / ".venv" / "other.py").write_text("x = 1\n")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for path in (folder, Path("../.cache/repository")):
+        assert [file.name for file in python_files(path)] == ["train.py"]

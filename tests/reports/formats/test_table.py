@@ -39,6 +39,16 @@ def test_a_reason_in_brackets_is_printed_as_it_is():
     assert "needs ['aggregates']" in shown(Results(run=Run(name="r"), rows=(row,)))
 
 
+def test_brackets_of_a_users_names_and_reasons_are_no_markup():
+    where = {"model": "net[/x][bold", "mode": "own", "unit": Unit.NODE, "epsilon": 1.0, "delta": 1e-5}
+    rows = (
+        SkippedRow(**where, what="net[/x][bold own epsilon=1", reason="fit: [/red] is no shape"),
+        UtilityRow(**where, metric="accuracy", split="test", value=0.5, runs=1),
+    )
+    text = shown(Results(run=Run(name="r"), rows=rows))
+    assert "net[/x][bold (own)" in text
+
+
 def test_the_strongest_attack_is_not_one_that_homophily_alone_explains():
     where = {"model": "gap", "unit": Unit.UNDIRECTED_EDGE, "epsilon": 1.0, "game": "edge", "attack": "lsa"}
     rows = [AttackRow(**where, negatives=n, auc=auc) for n, auc in (("random", 0.95), ("2-hop", 0.8), ("dropped", 0.55))]
