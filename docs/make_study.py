@@ -1,7 +1,7 @@
-"""Writes the tables of docs/study.md from finished runs of examples/matched.toml: python docs/make_study.py RUN [RUN ...]
+"""Writes the tables and figures of docs/study.md from finished runs of examples/matched.toml: python docs/make_study.py RUN ...
 
-The prose of the page is written by hand. Each table stands between <!-- NAME --> and <!-- end NAME --> and is replaced; a page
-that does not exist yet is begun with all of them.
+The prose of that page is written by hand. Each table stands between <!-- NAME --> and <!-- end NAME --> and is replaced; a page
+that does not exist yet is begun with all of them. The long tables make a page of their own, docs/study-tables.md.
 """
 
 from __future__ import annotations
@@ -9,16 +9,38 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from gnnaudit import Unit
 from gnnaudit.reports import results
+from gnnaudit.reports.evidence import WORDS
+from gnnaudit.reports.figures.style import styles
 from gnnaudit.reports.results import AttackRow, Results, UtilityRow
 from gnnaudit.reports.rounding import down, percent, up
-from gnnaudit.reports.summary import BESIDE, UNITS, budget, key, lines, name, skips, strongest, units, utility
+from gnnaudit.reports.summary import BESIDE, UNITS, Line, budget, chance, key, lines, name, skips, strongest, units, utility
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PAGE = Path(__file__).parent / "study.md"
+TABLES = Path(__file__).parent / "study-tables.md"
+FIGURES = Path(__file__).parent / "figures"
+ACCURACY = {
+    Unit.UNDIRECTED_EDGE: "accuracy, ε of an edge",
+    Unit.NODE: "accuracy, ε of a node",
+    Unit.FEATURES: "accuracy, ε of features",
+}
+LEAKAGE = {
+    (Unit.UNDIRECTED_EDGE, "edge"): "attacks on edges, ε of an edge",
+    (Unit.UNDIRECTED_EDGE, "label"): "attacks on labels, ε of an edge",
+    (Unit.NODE, "label"): "attacks on labels, ε of a node",
+}
+BUDGETS = (1.0, 4.0, 8.0, math.inf)
+WHOM = {unit: {Unit.NODE: "a node", Unit.FEATURES: "features"}.get(unit, "an edge") for unit in UNITS}
+DATA_DIR, DATA_DIR_SHOWN = r"--data-dir \S+", "--data-dir DIR"
 RATE = "0.01"  # false positives at which true ones are counted
 
 
@@ -34,7 +56,7 @@ def runs_table(found: Sequence[Results]) -> str:
                 d.get("name", ""), f"{d.get('nodes', 0):,}", f"{d.get('edges', 0):,}",
                 classes if isinstance(classes, int) else len(classes), d.get("homophily", ""),
                 used[0].runs if used else "", f"{attacks[0].shadows} / {attacks[0].targets}" if attacks else "",
-                f"{r.run.seconds / 60:.0f}", f"`{r.run.command}`",
+                f"{r.run.seconds / 60:.0f}", f"`{re.sub(DATA_DIR, DATA_DIR_SHOWN, r.run.command)}`",
             )
         )  # fmt: skip
     return _table(header, rows, left=(0, 8))
@@ -50,6 +72,26 @@ def claims_table(found: Results, unit: Any) -> str:
         at_most = f"{up(c.upper[0])}" if c.upper else "-"
         rows.append((name(c.key.model, c.key.mode), f"{c.key.epsilon:g}", delta, at_most, seen, c.verdict.sentence))
     return _table(("system", "claimed ε", "δ", "upper", "lower", "verdict"), rows, left=(0, 5))
+
+
+def outcome_table(found: Sequence[Results]) -> str:
+    """One row for each system and claim, one column for each graph: the lower bound and the detectable epsilon."""
+    cells: dict[Any, dict[str, str]] = {}
+    for r in found:
+        for line in lines(r):
+            if math.isfinite(line.key.epsilon):
+                row = (list(UNITS).index(line.key.unit), line.key.model, line.key.epsilon)
+                cells.setdefault(row, {})[_graph(r)] = _outcome(line)
+    graphs = [_graph(r) for r in found]
+    order = list(UNITS)
+    body = [(WHOM[order[u]], model, f"{e:g}", *(of.get(g, "") for g in graphs)) for (u, model, e), of in sorted(cells.items())]
+    return _table(("ε protects", "system", "claimed ε", *graphs), body, left=(0, 1))
+
+
+def _outcome(line: Line) -> str:
+    kind = "" if line.verdict.kind == "not-refuted" else f"{WORDS[line.verdict.kind]}: "
+    lower = down(line.lower.value) if line.lower else "-"
+    return f"{kind}{lower}" + (f" / {up(line.noticing.detectable_epsilon, 3)}" if line.noticing else "")
 
 
 def utility_table(found: Results, unit: Any) -> str:
@@ -90,16 +132,90 @@ def skipped_table(found: Results) -> str:
     return _table(("what", "system", "ε", "why"), skips(found.of(results.SkippedRow)), left=(0, 1, 3))
 
 
+def blocks_of_page(found: Sequence[Results]) -> dict[str, str]:
+    """The blocks of docs/study.md by name."""
+    return {"runs": runs_table(found), "outcome": outcome_table(found)}
+
+
 def tables(found: Sequence[Results]) -> dict[str, str]:
-    """The blocks of the page by name. Within one, every graph and every unit has a table of its own."""
+    """The sections of docs/study-tables.md by name. Within one, every graph and every unit has a table of its own."""
     return {
-        "runs": runs_table(found),
         "claims": _apart(found, lambda r: r.rows, claims_table),
         "utility": _apart(found, lambda r: r.of(UtilityRow), utility_table),
         "leakage": _apart(found, lambda r: r.of(AttackRow), leakage_table),
         "attacks": _apart(found, lambda r: r.of(AttackRow), attacks_table),
         "skipped": "\n\n".join(f"*{_graph(r)}*\n\n{skipped_table(r)}" for r in found if r.of(results.SkippedRow)),
     }
+
+
+def all_tables(found: Sequence[Results]) -> str:
+    """The page docs/study-tables.md."""
+    about = {
+        "claims": "All lower bounds of a run hold together at 95 %. Each row also names its own confidence and its audit.",
+        "utility": "Accuracy on the test nodes in percent, with 95 % intervals over trainings.",
+        "leakage": "The strongest of all attacks on each system in each game, uncorrected for this choice. *Edge*: dropped real "
+        "edges are the non-members. *Label*: training nodes with and without their label. *Node*: whole nodes. "
+        "*Without the model*: the best AUC from features and a model that has never seen an edge.",
+        "attacks": "AUC of every attack.",
+        "skipped": "What the plan holds and the runs did not test, with the reason.",
+    }
+    head = (
+        "# One budget, all systems: every table\n\n`docs/make_study.py` wrote this page from the runs of [the study](study.md).\n"
+    )
+    return "\n".join([head, *(f"## {n.capitalize()}\n\n{about[n]}\n\n{text}\n" for n, text in tables(found).items())])
+
+
+def accuracy_figure(found: Sequence[Results]) -> Figure:
+    """Accuracy against epsilon: one row for each graph, one column for each unit, and the accuracy of the largest class."""
+    look = styles((r.model, r.mode) for f in found for r in f.of(UtilityRow))
+
+    def draw(axes: Axes, r: Results, unit: Any) -> None:
+        for (u, model, mode), cells in utility(r).items():
+            if u == unit:
+                axes.plot(_at(cells), [100 * cells[e].value for e in sorted(cells)], label=model, **look[model, mode])
+        if "accuracy" in (level := chance(r)):
+            axes.axhline(100 * level["accuracy"], color="black", linestyle="-.", linewidth=1, label="largest class")
+
+    return _grid(found, ACCURACY, draw, "%")
+
+
+def leakage_figure(found: Sequence[Results]) -> Figure:
+    """The AUC of the strongest attack against epsilon: one row for each graph, one column for each game and unit."""
+    look = styles((r.model, r.mode) for f in found for r in f.of(UtilityRow))
+
+    def draw(axes: Axes, r: Results, panel: Any) -> None:
+        unit, game = panel
+        best = [row for row in strongest(x for x in r.of(AttackRow) if x.unit == unit) if row.game == game]
+        for who in dict.fromkeys((row.model, row.mode) for row in best):
+            cells = {row.epsilon: row.auc for row in best if (row.model, row.mode) == who}
+            axes.plot(_at(cells), [cells[e] for e in sorted(cells)], label=who[0], **look[who])
+        axes.axhline(0.5, color="black", linestyle="-.", linewidth=1, label="guessing")
+        axes.set_ylim(0.45, 1.02)
+
+    return _grid(found, LEAKAGE, draw, "AUC")
+
+
+def _at(cells: Mapping[float, Any]) -> list[int]:
+    """The places of the budgets on the axis: 0, 1, 2, ... in the order of BUDGETS."""
+    return [BUDGETS.index(e) for e in sorted(cells)]
+
+
+def _grid(found: Sequence[Results], columns: Mapping[Any, str], draw: Callable[[Axes, Results, Any], None], label: str) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 2.6 * len(found) + 0.6), layout="constrained", dpi=110)
+    grid = figure.subplots(len(found), len(columns), squeeze=False, sharey="row")
+    for row, r in zip(grid, found, strict=True):
+        for axes, (column, title) in zip(row, columns.items(), strict=True):
+            draw(axes, r, column)
+            axes.set_title(f"{_graph(r)}: {title}", fontsize=9)
+            axes.set_xticks(range(len(BUDGETS)), [budget(e) for e in BUDGETS])
+            axes.set_ylabel(label, fontsize=8)
+            axes.tick_params(labelsize=8)
+            axes.grid(alpha=0.25)
+    handles = {text: h for axes in grid.flat for h, text in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=6, fontsize=8, frameon=False)
+    return figure
 
 
 def filled(page: str, blocks: dict[str, str]) -> str:
@@ -128,7 +244,7 @@ def _apart(found: Sequence[Results], rows: Callable[[Results], Any], table: Call
 
 
 def _graph(found: Results) -> str:
-    return str(found.run.data.get("name") or found.run.name)
+    return str(found.run.data.get("name") or found.run.name).rpartition(":")[2]
 
 
 def _share(row: UtilityRow | None) -> str:
@@ -160,8 +276,12 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], left: Sequence[
 
 
 def main(folders: Sequence[str]) -> None:
-    blocks = tables([results.read(Path(folder)) for folder in folders])
+    found = [results.read(Path(folder)) for folder in folders]
+    blocks = blocks_of_page(found)
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8") if PAGE.is_file() else begun(blocks), blocks), encoding="utf-8")
+    TABLES.write_text(all_tables(found), encoding="utf-8")
+    accuracy_figure(found).savefig(FIGURES / "study-accuracy.png")
+    leakage_figure(found).savefig(FIGURES / "study-leakage.png")
 
 
 if __name__ == "__main__":

@@ -100,7 +100,8 @@ def of_own_model(setting: Setting) -> Outcome:
     case, union = setting.case, setting.case.counted(setting.graph)
     within = followed(case, union, setting.key)
     past = heard_mechanisms.paths_to(within, offered(case.model)) if isinstance(within, Inside) else {}
-    found = heard_noise.listen(setting, past)
+    unused = next((within.meetings[i].line for i in sorted(within.idle)), "") if isinstance(within, Inside) else ""
+    found = heard_noise.listen(setting, past, unused)
     if any(b.refuted for b in found.bounds) or not isinstance(within, Inside):
         return found
     heard = examined(case, union, setting.key)

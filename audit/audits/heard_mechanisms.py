@@ -238,7 +238,7 @@ def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iter
     for i, (meeting, by) in enumerate(zip(run.meetings, shifts, strict=True)):
         drawn = (meeting.draw, *meeting.beside)
         if all(places[id(draw)] in made.constant for draw in drawn) and np.abs(by).max(initial=0) > NOTHING:
-            yield f"the noise of {meeting.draw.where} is the same for every seed, and the value at {meeting.line} moves"
+            yield f"the noise of {meeting.draw.where} is the same for two seeds, and the value at {meeting.line} moves"
         j = i if meeting.law == REPORT else within.again.get(i, i)
         unseen = any(k in within.idle or (np.any(within.shifts[k]) and not np.any(shifts[k])) for k in (i, j))
         if not unseen and np.abs(by - shifts[j]).max(initial=0) > 10 * NOTHING and not added_only(made, run, i, j):

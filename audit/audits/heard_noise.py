@@ -44,14 +44,15 @@ ALONE = Condition(
 )
 
 
-def listen(setting: Setting, past: Mapping[str, str] | None = None) -> Outcome:
+def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str = "") -> Outcome:
     """The bounds from the examination of the model.
 
     If a secret certainly changes the release past the noise, the bound is infinite. Otherwise one bound comes from the largest
     move by one secret, and another states the p-value of the test of the noise's distribution.
 
     past: array -> why a path past the noise within the run is not excluded. If the examination states nothing about the array,
-    this reason replaces the examination's own.
+    this reason replaces the examination's own. unused: the line of a noisy value that the run does not use, or "". Arrays without
+    recorded noise then get no verdict, because on other data the run may use this value, or replace it by one without noise.
     """
     case, alpha = setting.case, setting.alpha
     found = examined(case, case.counted(setting.graph), setting.key)
@@ -59,6 +60,9 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None) -> Outcome:
     if found.faults:
         certain = exact(math.inf, found.faults[0], PATHS, UNCOVERED)
         return Outcome(NAME, (certain,), {}, found.faults[0], offered(case.model))
+    if unused:
+        why = f"this run does not use the noisy value of {unused}; whether a run uses it may depend on the data"
+        doubts |= {array: why for array in offered(case.model) if array not in {*doubts, *found.noisy}}
     if reason := mismatch(case, found):
         doubts.setdefault("", reason)
     p_value = law_p_value(found)

@@ -15,13 +15,14 @@ import numpy as np
 from scipy import stats
 
 from ...accounting.claim import Unit
+from ...models.errors import one_line
 from ..own.program import External
 from .forcing import Forced, forced
 from .paths import certificate, changed
 from .playing import Diverged, play, rounding, same_numbers
 from .sources import laid_out, moved_by, nudge
 from .study import Study, study
-from .worlds import Without, small, without_any, without_one
+from .worlds import Without, small, without_many, without_one
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -114,9 +115,7 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
     if reuse:
         doubts[""] = reuse
     rows = weakest(made)
-    for absent in without_any(made.whole, unit, key):
-        differ, _, stray = _without(made, absent)
-        stray |= reseeded(made, absent)
+    for differ, stray in _without_many(made, unit, key):
         doubts |= {array: text for array, text in stray.items() if array not in doubts}
         for mask in sorted(differ.values(), key=lambda m: m.mean()):
             if mask.ndim and len(mask) == graph.nodes:
@@ -124,7 +123,11 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
     rows = np.array(list(dict.fromkeys(rows.tolist())), dtype=np.int64)
     moves, attempts = [], 0
     for absent in without_one(made.whole, unit, key, rows, limit):
-        differ, other, stray = _without(made, absent)
+        try:
+            differ, other, stray = _without(made, absent)
+        except Exception as fault:  # a user's model may refuse the graph without the secret, with any exception
+            doubts.setdefault("", f"{absent.secret} ends the training ({type(fault).__name__}: {one_line(fault)})")
+            continue
         if other is not None and differ and attempts < ATTEMPTS:
             attempts += 1
             found = certificate(made, absent.worlds, other, differ, absent.secret)
@@ -140,6 +143,22 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
         if text := resized(made, absent, other):
             doubts.setdefault("", text)
     return Examination(made, (), doubts, tuple(move for move, _, _ in moves), told)
+
+
+def _without_many(made: Study, unit: Unit, key: Key) -> list[tuple[dict, dict[str, str]]]:
+    """Runs the model without very many secrets at once, or without fewer if it fails on such a graph.
+
+    Returns, for each world, the entries that change in each cell, and for each changed array why nothing is stated about it.
+    """
+    why = ""
+    for many in without_many(made.whole, unit, key):
+        try:
+            runs = [(_without(made, absent), reseeded(made, absent)) for absent in many]
+        except Exception as fault:  # a user's model may refuse such a graph, with any exception
+            why = why or f"{many[0].secret} ends the training ({type(fault).__name__}: {one_line(fault)})"
+        else:
+            return [(differ, stray | again) for (differ, _, stray), again in runs]
+    return [({}, {"": why})]
 
 
 def _without(made: Study, absent: Without) -> tuple[dict, Forced | None, dict[str, str]]:

@@ -131,7 +131,7 @@ def _stale(within: Inside, i: int, made: Study) -> str:
     if i in within.again and (not within.shifts or np.any(within.counted(within.shifts)[i])):
         return f"same noise as mechanism {within.again[i] + 1}: {meeting.draw.where}"
     at = next((at for at, draw in enumerate(made.base.draws) if np.array_equal(draw.values, meeting.draw.values)), None)
-    stale = "the same for every seed" if at in made.constant else "repeats an earlier draw" if at in made.copies else ""
+    stale = "the same for two seeds" if at in made.constant else "repeats an earlier draw" if at in made.copies else ""
     return stale and f"{stale}: {meeting.draw.where}"
 
 
@@ -178,7 +178,7 @@ def _unplaced(found: Examination, within: Inside | None) -> tuple[Heard, ...]:
     for at, draw in enumerate(made.base.draws):
         if at in placed or draw.values.tobytes() in followed:
             continue
-        note = "the same for every seed" if at in made.constant else "repeats an earlier draw" if at in made.copies else ""
+        note = "the same for two seeds" if at in made.constant else "repeats an earlier draw" if at in made.copies else ""
         groups[draw.line, draw.law, note] += 1
         numbers[draw.line, draw.law, note] += draw.values.size
     return tuple(Heard(line, law, count, numbers[line, law, note], note) for (line, law, note), count in groups.items())

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-SEEDS = 3  # number of seeds: one for the first run, two for runs with other numbers
+PERIOD = (
+    2**24 * 5**6
+)  # a multiple of many moduli, such as 1000 and 65536, to which programs reduce a seed, but not of 2^31 or 2^32
 CHANCE = 1e-12  # equal draws of all seeds count as constant if two seeds would give them with a smaller probability than this
 MANY = 20_000  # largest number of draws in a run, because each one is recorded
 CONTINUOUS = (*SHIFTED, "uniform", "exponential")
@@ -54,7 +56,8 @@ class Study:
 
     base: the first run. others: the draws of runs with other seeds.
     sources: noise that was located in the release.
-    constant: the positions of draws that are the same for every seed.
+    constant: the positions of draws that are the same for two seeds that differ by PERIOD. Such draws take at most PERIOD values,
+    and whoever tries all of them knows the noise.
     copies: position of a draw -> position of the earlier draw that it repeats.
     free: the positions of all draws that are neither sources nor constant nor copies.
     slack: how far rounding alone moves each cell.
@@ -93,7 +96,9 @@ def study(model: Model, graph: Graph, key: Key) -> Study:
     """
     if isinstance(model, External):
         return study_of_program(model, graph, key)
-    worlds = [Worlds.of(graph, np.array([key.fold("heard", i).seed], dtype=np.uint64)) for i in range(SEEDS)]
+    first = key.fold("heard", 0).seed
+    seeds = (first, key.fold("heard", 1).seed, related(first))
+    worlds = [Worlds.of(graph, np.array([seed], dtype=np.uint64)) for seed in seeds]
     plain = play(model, worlds[0])  # a library may draw at its first use; such draws do not belong to the model
     if len(plain.draws) > MANY:
         return _doubted(Study(model, worlds[0], plain), f"{len(plain.draws)} numbers are drawn one by one, too many to record")
@@ -109,7 +114,7 @@ def study(model: Model, graph: Graph, key: Key) -> Study:
         return _doubted(made, "the release depends on random numbers that were not recorded")
     if any(len(o.draws) != len(base.draws) for o in others):
         return _doubted(made, "another seed draws more or fewer numbers")
-    constant = frozenset(at for at, d in enumerate(base.draws) if _fixed(d, [o.draws[at] for o in others]))
+    constant = frozenset(at for at, d in enumerate(base.draws) if _fixed(d, others[-1].draws[at]))
     copies = repeats([base.draws, others[0].draws])
     tried = blocks(base.draws, {c.size for c in base.cells.values()}, constant | set(copies))
     if len(tried) > MOST:
@@ -124,7 +129,8 @@ def study_of_program(model: External, graph: Graph, key: Key) -> Study:
     """Runs a program four times: without recording; recorded; with the recorded draws and another seed; and recorded with that
     seed.
     """
-    worlds = [Worlds.of(graph, np.array([key.fold("heard", i).seed], dtype=np.uint64)) for i in range(2)]
+    first = key.fold("heard", 0).seed
+    worlds = [Worlds.of(graph, np.array([seed], dtype=np.uint64)) for seed in (first, related(first))]
     bare = Play(cells(model.fit(worlds[0])), [])
     histories = []
     try:
@@ -146,7 +152,7 @@ def study_of_program(model: External, graph: Graph, key: Key) -> Study:
     made = Study(model, worlds[0], base, tuple(o.draws for o in others), histories=tuple(histories))
     if any(len(o.draws) != len(base.draws) for o in others):
         return dataclasses.replace(made, doubts=("another seed draws more or fewer numbers",))
-    constant = frozenset(at for at, d in enumerate(base.draws) if _fixed(d, [o.draws[at] for o in others]))
+    constant = frozenset(at for at, d in enumerate(base.draws) if _fixed(d, others[-1].draws[at]))
     return dataclasses.replace(made, constant=constant, copies=repeats([base.draws, others[0].draws]), doubts=base.notes)
 
 
@@ -171,11 +177,16 @@ def close(one: Play, other: Play) -> bool:
     return all(b is not None and a.shape == b.shape and bool((np.abs(a - b) <= 10 * rounding(a)).all()) for a, b in pairs)
 
 
-def _fixed(draw: Draw, others: Sequence[Draw]) -> bool:
-    """Whether all these seeds draw the same numbers, although equal numbers are practically impossible under the law."""
+def related(seed: int) -> int:
+    """A seed that differs from `seed` by PERIOD, so that both have the same remainder for every divisor of PERIOD."""
+    return seed + PERIOD if seed + PERIOD < 1 << 63 else seed - PERIOD
+
+
+def _fixed(draw: Draw, other: Draw) -> bool:
+    """Whether two seeds draw the same numbers, although equal numbers are practically impossible under the law."""
     if draw.law not in CONTINUOUS and not improbable(draw):
         return False
-    return all(alike(draw, o) and np.array_equal(draw.values, o.values) for o in others)
+    return alike(draw, other) and np.array_equal(draw.values, other.values)
 
 
 def improbable(draw: Draw) -> bool:

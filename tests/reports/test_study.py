@@ -8,6 +8,7 @@ import pytest
 
 from gnnaudit.reports import results
 from gnnaudit.reports.results import AttackRow, UtilityRow
+from gnnaudit.reports.summary import lines
 
 from .conftest import SYSTEMS
 
@@ -69,3 +70,16 @@ def test_tables_are_replaced_and_the_prose_stays(found):
 def test_a_page_without_a_place_for_a_table_is_refused(found):
     with pytest.raises(ValueError, match="<!-- claims -->"):
         make_study.filled("# Study\n<!-- end claims -->", {"claims": "table"})
+
+
+def test_the_outcome_of_each_claim_stands_once_under_its_graph(found):
+    table = make_study.outcome_table([found, found])
+    rows = [[c.strip() for c in line.strip("|").split(" | ")] for line in table.splitlines()]
+    assert rows[0][:3] == ["ε protects", "system", "claimed ε"]
+    claims = {(line.key.model, f"{line.key.epsilon:g}") for line in lines(found) if line.key.epsilon < float("inf")}
+    assert {(row[1], row[2]) for row in rows[2:]} == claims
+
+
+def test_figures_have_a_panel_for_each_graph_and_unit(found):
+    assert len(make_study.accuracy_figure([found, found]).axes) == 2 * len(make_study.ACCURACY)
+    assert len(make_study.leakage_figure([found]).axes) == len(make_study.LEAKAGE)

@@ -96,7 +96,7 @@ def twice(graph, seed):
 @pytest.mark.parametrize(
     ("model", "note"),
     [
-        (Looped(fixed, events=dp.GaussianDpEvent(2.0)), "the same for every seed"),
+        (Looped(fixed, events=dp.GaussianDpEvent(2.0)), "the same for two seeds"),
         (Looped(twice, releases=("aggregates",), events=dp.GaussianDpEvent(0.5)), "same noise as mechanism 1"),
     ],
 )

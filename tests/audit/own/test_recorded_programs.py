@@ -98,8 +98,8 @@ def test_noise_from_a_constant_seed_is_an_infinite_epsilon_and_its_line_is_named
     bound, observed = studied(tmp_path, 5.0, ('int(w["seeds"][0])', "7"))
     assert bound.refuted
     assert math.isinf(bound.epsilon)
-    assert f"the noise of gap.py, line {line_of('# the sum')} is the same for every seed" in bound.method
-    assert {m.note.partition(":")[0] for m in observed.mechanisms} == {"the same for every seed"}
+    assert f"the noise of gap.py, line {line_of('# the sum')} is the same for two seeds" in bound.method
+    assert {m.note.partition(":")[0] for m in observed.mechanisms} == {"the same for two seeds"}
 
 
 @pytest.mark.nightly
