@@ -14,7 +14,9 @@ from gnnaudit import Release, Unit, normal
 
 @dataclass(frozen=True)
 class Votes:
-    """Counts labelled neighbours by class and adds Gaussian noise. An undirected edge moves two counts by one: sqrt(2)."""
+    """Counts each node's training neighbours of every class, and adds Gaussian noise. An undirected edge changes two counts by 1,
+    so the sensitivity is sqrt(2).
+    """
 
     sigma: float = 1.0  # noise std / sensitivity
     keep: tuple[str, ...] = ("posteriors",)
