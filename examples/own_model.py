@@ -14,9 +14,7 @@ from gnnaudit import Release, Unit, normal
 
 @dataclass(frozen=True)
 class Votes:
-    """Counts each node's training neighbours of every class, and adds Gaussian noise. An undirected edge changes two counts by 1,
-    so the sensitivity is sqrt(2).
-    """
+    """Counts training neighbours by class and adds Gaussian noise. An edge changes two counts by 1, so sensitivity is sqrt(2)."""
 
     sigma: float = 1.0  # noise std / sensitivity
     keep: tuple[str, ...] = ("posteriors",)

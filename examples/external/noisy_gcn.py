@@ -2,8 +2,7 @@
 
     audit run --target "python examples/external/noisy_gcn.py {worlds} {out}" --epsilon 6.58 --delta 1e-5
 
-The program needs torch and numpy, in its own environment. It does not use gnnaudit: it reads worlds from one folder and writes
-posteriors to another.
+The program needs torch and numpy, in its own environment. It does not use gnnaudit: it reads worlds and writes posteriors.
 """
 
 import sys
