@@ -1,4 +1,4 @@
-"""The protocol of an attack: its inputs and its output."""
+"""The protocol of a membership attack: its inputs and its output."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Challenge:
     """The units whose membership the attacker must guess, and the graph that the attacker knows. The secret bits are not here.
 
-    kind: "edge", "node" or "label". known: the public part of the graph, without the challenge edges; in the other games, with
-    the challenge nodes taken out of the training set. items: (c, 2) int64 endpoints for edges, (c,) int64 node ids otherwise.
+    kind: "edge", "node" or "label". known: the public part of the graph. Challenge edges are removed from it, and challenge nodes
+    are removed from its training set. items: (c, 2) int64, the ends of edges; (c,) int64, the ids of nodes for the other kinds.
     """
 
     kind: str
@@ -32,7 +32,7 @@ class Challenge:
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """Shadow models: runs whose bits the attacker knows. release: the K runs. bits: (K, c) bool, True for a member."""
+    """Shadow models: runs whose bits the attacker knows. release: that of the K runs. bits: (K, c) bool, True for a member."""
 
     release: Release
     challenge: Challenge
@@ -43,29 +43,29 @@ class Attack(Protocol):
     """A frozen attack. Its scores are in logit space, so that they do not saturate; a higher score means a member.
 
     Some attacks learn something about each single unit, as LiRA learns two normal distributions. Such an attack has the class
-    attribute `of_each_unit = True`, and scores only units that had a coin in the shadow runs.
+    attribute `of_each_unit = True`, and scores only units whose membership varied in the shadow runs.
     """
 
     @property
     def name(self) -> str: ...
 
     @property
-    def needs(self) -> tuple[str, ...]: ...  # names of the release arrays it reads
+    def needs(self) -> tuple[str, ...]: ...  # names of the release arrays that the attack reads
 
     @property
-    def kinds(self) -> tuple[str, ...]: ...  # the kinds of challenge it answers
+    def kinds(self) -> tuple[str, ...]: ...  # the kinds of challenge that the attack can answer
 
     def fit(self, pilot: Pilot | None) -> Self:
         """The attack fitted on shadow models; an attack that needs no shadow models returns itself."""
         ...
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        """(runs, challenges) float64."""
+        """The scores, (runs, c) float64."""
         ...
 
 
 def missing(attack: Any, exposes: Iterable[str]) -> str | None:
-    """Why the attack cannot run against a model that exposes these arrays, or None."""
+    """Why the attack cannot run against a model that exposes these arrays; None if it can."""
     lacking = [n for n in attack.needs if n not in set(exposes)]
     if not lacking:
         return None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def ratio(top: Rows, bottom: Rows) -> Rows:
-    """top / bottom, and 0 where bottom is 0, as in scipy for two rows of zeros."""
+    """top / bottom, but 0 where bottom is 0, as in scipy for two rows of zeros."""
     return np.divide(top, bottom, out=np.zeros_like(top), where=bottom != 0)
 
 
@@ -67,7 +67,7 @@ DISTANCES: dict[str, Distance] = {
 
 
 def distance(name: str) -> Distance:
-    """The distance of that name. Raises ValueError with the known names."""
+    """The distance function of that name. Raises ValueError for an unknown name."""
     if name not in DISTANCES:
         raise ValueError(f"distance={name!r}: must be one of {', '.join(DISTANCES)}.")
     return DISTANCES[name]

@@ -23,7 +23,9 @@ DECAY, FIRST, SECOND, TINY = 1e-4, 0.9, 0.999, 1e-8  # scikit-learn's penalty an
 
 @dataclass(frozen=True, eq=False)
 class Perceptrons:
-    """K trained perceptrons, all float32. centre, scale: (K, 1, dim). layers: (K, in, out) weights and (K, 1, out) biases."""
+    """K perceptrons. centre, scale: (K, 1, dim), which standardise the rows. layers: (K, in, out) weights and (K, 1, out) biases,
+    float32.
+    """
 
     centre: Numbers
     scale: Numbers
@@ -45,7 +47,9 @@ class Perceptrons:
         return seen
 
     def slopes(self, rows: Numbers, bits: NDArray[np.bool_]) -> Iterator[tuple[Numbers, Numbers]]:
-        """Derivatives of each run's mean log-loss and penalty, last layer first. rows: (K, b, dim). bits: (K, b)."""
+        """The gradients of each perceptron's mean log-loss and penalty, for weights and biases, last layer first. rows: (K, b,
+        dim). bits: (K, b).
+        """
         seen = self._forward(rows)
         slope = (expit(seen[-1]) - bits[..., None]) / bits.shape[1]
         for (weight, _), entered in zip(reversed(self.layers), reversed(seen[:-1]), strict=True):
@@ -56,8 +60,8 @@ class Perceptrons:
 def perceptrons(
     rows: NDArray[np.float64], bits: NDArray[np.bool_], hidden: tuple[int, ...], rate: float, epochs: int, batch: int, seed: int
 ) -> Perceptrons:
-    """K perceptrons with ReLU units, trained by Adam on shuffled batches. Each perceptron standardises its features by their own
-    mean and deviation.
+    """K perceptrons with ReLU units, trained by Adam on shuffled batches. Each perceptron standardises its features by their mean
+    and standard deviation over its own rows.
 
     rows: (K, n, dim). bits: (K, n). All perceptrons have the same initial weights and the same order of rows, so the result of
     one does not depend on the others.
@@ -90,7 +94,7 @@ def perceptrons(
 
 
 def views(runs: int, shapes: list[tuple[int, int]]) -> tuple[Numbers, list[Numbers]]:
-    """(runs, numbers) float32 zeros, and one view of them for each shape."""
+    """A buffer (runs, numbers) of float32 zeros, and for each shape a view (runs, *shape) of its part of the buffer."""
     ends = np.cumsum([0, *(a * b for a, b in shapes)])
     flat = np.zeros((runs, ends[-1]), dtype=np.float32)
     return flat, [flat[:, a:b].reshape(runs, *shape) for (a, b), shape in zip(itertools.pairwise(ends), shapes, strict=True)]

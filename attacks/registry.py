@@ -20,20 +20,22 @@ from .membership.threshold import Confidence, Entropy, LabelOnly, ModifiedEntrop
 
 DEPLOYED, ALONE, WHOLE = "posteriors", "posteriors@0-hop", "posteriors@full"
 
-# The query of each game, the same for members and non-members. A node that is absent from a world has no edges in it, so in a
-# fair node game the model must answer for every challenge node as if that node had no edges.
+# The query of each game, which is the same for members and non-members. A node that is absent from a world has no edges there. So
+# in a fair node game, the model must answer for every challenge node as if that node had no edges.
 GAMES = {"label": DEPLOYED, "node": ALONE, "edge": DEPLOYED}
 QUERIES = {DEPLOYED: "full", ALONE: "0-hop", "posteriors@half": "half", WHOLE: "union"}
 QUERIES |= {"queries": "features", "graph queries": "graphs"}
-# the name of the kind of non-member that is a unit of the game
+# the name of the non-members that are units of the game
 UNITS = {"label": "unlabelled", "node": "absent", "edge": "dropped"}
 
-GUESSES = 2  # samples of the rest of the graph in G-BASE; each costs a forward pass around every node
-PAIRS_LEARNT = 4000  # training pairs of each perceptron of link stealing, as in its paper on Planetoid's graphs
+GUESSES = 2  # how often G-BASE samples the members; each sample costs a forward pass around every node
+PAIRS_LEARNT = 4000  # how many training pairs each perceptron of link stealing has, as in its paper on Planetoid's graphs
 
 
 def _steps(attack: ShadowMlp) -> ShadowMlp:
-    """The attack, set to train on the whole pool with about as many optimiser steps as its paper uses on one shadow model."""
+    """The attack with another batch size and number of epochs. On the whole pool of shadow models, it then takes about as many
+    steps of the optimiser as its paper takes on one shadow model.
+    """
     return replace(attack, batch=128, epochs=30)
 
 
@@ -41,7 +43,7 @@ def _together(query: str = DEPLOYED) -> SumOfRatios:
     return strongest() if query == ALONE else strongest("node", query)
 
 
-# Name -> a function of the query that makes the attack.
+# name -> a function that makes the attack for a query
 ATTACKS: dict[str, Callable[..., Any]] = {
     "label-only": LabelOnly,
     "label-only-neighbours": lambda query=DEPLOYED: NeighbourhoodLabels((WHOLE, ALONE)),
@@ -94,5 +96,5 @@ BASELINES = (FEATURES, EDGE_FREE)  # attacks that read no model: their AUC again
 
 
 def how_asked(attack: Any) -> str:
-    """The queries that an attack reads, for the column `query`."""
+    """The queries that an attack reads, joined by "+", for the column `query` of the report."""
     return "+".join(QUERIES.get(n, n) for n in attack.needs)

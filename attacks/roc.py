@@ -1,4 +1,4 @@
-"""AUC, TPR at a low FPR, their confidence intervals, and ROC curves, from scores and bits."""
+"""Computes AUC, TPR at a low FPR, their confidence intervals, and ROC curves from scores and bits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FPRS = (0.001, 0.01)
 
 @dataclass(frozen=True)
 class Rate:
-    """A true-positive rate, its 95 % interval and its counts, which are summed over targets."""
+    """A true-positive rate at a given FPR, its 95 % interval, and its counts, which are summed over targets."""
 
     value: float
     ci95: tuple[float, float]
@@ -32,7 +32,8 @@ class Rate:
 class Leak:
     """The success of an attack, averaged over targets. Each target has its own ROC.
 
-    auc, tpr_at_fpr: means over targets. Intervals: over targets if there are several, else over members and non-members.
+    auc, tpr_at_fpr: means over targets. tpr_at_fpr: by FPR. The intervals are for the choice of targets if there are several,
+    else for the choice of members and non-members. members, non_members: numbers, summed over targets.
     """
 
     auc: float
@@ -44,10 +45,10 @@ class Leak:
 
 
 def measure(scores: NDArray[np.float64], bits: NDArray[np.bool_], seed: int = 0, fprs: tuple[float, ...] = FPRS) -> Leak:
-    """Measures an attack. scores, bits: (targets, challenges). A single column gives one ROC over its runs.
+    """The success of an attack. scores, bits: (targets, challenges). If there is one challenge, its targets give one ROC.
 
-    `seed` breaks ties at random. Targets that lack members or non-members have no ROC and are dropped.
-    Raises ValueError for shapes that differ, NaN, or if no target remains.
+    seed: of the random order of ties and of the bootstrap. Targets that lack members or non-members have no ROC and are dropped.
+    Raises ValueError for shapes that differ, for NaN, and if no target remains.
     """
     scores, bits = one_roc_a_row(scores, bits)
     rng = stream(seed, "ties")
@@ -70,7 +71,9 @@ def measure_slices(
     seed: int = 0,
     fprs: tuple[float, ...] = FPRS,
 ) -> Mapping[str, Leak]:
-    """`measure` for each group of challenges. groups: (challenges,). Groups without members or non-members are dropped."""
+    """`measure` for each group of challenges, by its name. groups: (challenges,). Groups in which no target has both members and
+    non-members are dropped.
+    """
     parts = {str(g): groups == g for g in np.unique(groups)}
     mixed = {g: m for g, m in parts.items() if (bits[:, m].any(1) & ~bits[:, m].all(1)).any()}
     return {g: measure(scores[:, m], bits[:, m], seed, fprs) for g, m in mixed.items()}
@@ -79,7 +82,9 @@ def measure_slices(
 def roc_points(
     scores: NDArray[np.float64], bits: NDArray[np.bool_], points: int = 200, seed: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """A ROC for a plot: (points,) false-positive rates, evenly on a log scale, and the mean true-positive rates over targets."""
+    """A ROC for a plot: false-positive rates, 0 and then evenly spaced on a log scale, and the mean true-positive rates over
+    targets, (points,) each.
+    """
     scores, bits = one_roc_a_row(scores, bits)
     lowest = 1 / max(1, int((~bits).sum(1).max()))
     grid = np.concatenate([[0.0], np.geomspace(lowest, 1.0, points - 1)])
@@ -89,14 +94,16 @@ def roc_points(
 
 
 def auc(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> float:
-    """The probability that a member outscores a non-member; a tie counts one half (Mann and Whitney 1947). Both (n,)."""
+    """The probability that a member has a higher score than a non-member; a tie counts one half (Mann and Whitney 1947). scores,
+    bits: (n,).
+    """
     ins = int(bits.sum())
     below = rankdata(scores)[bits].sum() - ins * (ins + 1) / 2
     return float(below / (ins * (len(bits) - ins)))
 
 
 def allowed(fpr: NDArray[np.float64] | float, non_members: NDArray[np.int64] | int) -> NDArray[np.int64]:
-    """The number of false positives that an FPR allows; 0.1 % of 677 non-members is none."""
+    """The number of false positives that an FPR allows, rounded down: 0.1 % of 677 non-members allows none."""
     return np.floor(np.asarray(fpr) * non_members + 1e-9).astype(np.int64)
 
 
@@ -106,8 +113,8 @@ def true_positives(
     fprs: tuple[float, ...] | NDArray[np.float64],
     rng: np.random.Generator,
 ) -> list[int]:
-    """For each FPR, the number of members with a higher score than the first non-member that would exceed the FPR. scores, bits:
-    (n,).
+    """For each FPR, the number of members whose score is higher than that of the first non-member beyond the allowed false
+    positives. Ties are ordered at random. scores, bits: (n,).
     """
     if not len(fprs):
         return []
@@ -117,17 +124,17 @@ def true_positives(
 
 
 def clopper_pearson(hits: int, of: int, alpha: float = 0.05) -> tuple[float, float]:
-    """The exact two-sided interval of a rate (Clopper and Pearson 1934)."""
+    """The exact two-sided interval of the rate hits / of (Clopper and Pearson 1934)."""
     low = float(beta.ppf(alpha / 2, hits, of - hits + 1)) if hits else 0.0
     high = float(beta.ppf(1 - alpha / 2, hits + 1, of - hits)) if hits < of else 1.0
     return low, high
 
 
 def mean_interval(values: NDArray[np.float64], rng: np.random.Generator, alpha: float = 0.05) -> tuple[float, float]:
-    """Bootstrap interval of a mean over a few targets. values: (n,), n > 1.
+    """A bootstrap interval of a mean over a few targets. values: (n,), n > 1.
 
-    Percentiles, widened to Student's width (Hesterberg 2015, "What teachers should know about the bootstrap", section 5.3).
-    Fewer than five values have too few resamples; they get Student's interval.
+    The percentiles are widened to the width of Student's interval (Hesterberg 2015, "What teachers should know about the
+    bootstrap", section 5.3). Fewer than five values have too few different resamples, so they get Student's interval.
     """
     n = len(values)
     if n < 5:
@@ -144,10 +151,11 @@ def _shares(interval: tuple[float, float]) -> tuple[float, float]:
 
 
 def auc_interval(scores: NDArray[np.float64], bits: NDArray[np.bool_], alpha: float = 0.05) -> tuple[float, float]:
-    """DeLong's interval of one AUC (DeLong et al. 1988), from the rank of each score among those of the other side.
+    """DeLong's interval of one AUC (DeLong et al. 1988), from the rank of each member's score among the non-members' scores, and
+    vice versa.
 
     If the scores of members and non-members do not overlap, this interval has no width. The result is then the Clopper-Pearson
-    interval of min(members, non-members) disjoint pairs, all correctly ordered.
+    interval of min(members, non-members) disjoint pairs, all of which are ordered in the same way.
     """
     members, others = scores[bits], scores[~bits]
     rank = rankdata(scores)
@@ -163,7 +171,9 @@ def auc_interval(scores: NDArray[np.float64], bits: NDArray[np.bool_], alpha: fl
 
 
 def one_roc_a_row(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The rows with both members and non-members. A single column becomes one row. Raises ValueError, see `measure`."""
+    """The rows that have both members and non-members. A single column becomes one row first. Raises ValueError as `measure`
+    does.
+    """
     scores, bits = np.asarray(scores, dtype=np.float64), np.asarray(bits, dtype=bool)
     if scores.shape != bits.shape or scores.ndim != 2:
         raise ValueError(f"scores {scores.shape} and bits {bits.shape}: both must be (targets, challenges).")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def rows(release: Release, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The row of each node in the release. Node ids of any shape -> int64 positions of the same shape.
+    """The row of each node in the release: node ids of any shape -> int64 row numbers of the same shape.
 
     Raises ValueError for a node that is not watched.
     """
@@ -29,10 +29,10 @@ def rows(release: Release, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def logs(release: Release, nodes: NDArray[np.int64], query: str = "posteriors") -> NDArray[np.float64]:
-    """Log-probabilities of `nodes` (c,) -> (runs, c, classes) float64, normalised again.
+    """The log-probabilities of `nodes`, (c,) -> (runs, c, classes) float64, normalised again.
 
-    In float32 the logarithm of a probability close to one is rounded to 0. Normalising in float64 recovers it from the
-    log-probabilities of the other classes.
+    In float32, the logarithm of a probability close to one is rounded to 0. The normalisation in float64 recovers this logarithm
+    from the log-probabilities of the other classes.
     """
     picked = release[query][:, rows(release, nodes)].astype(np.float64)
     normal: NDArray[np.float64] = log_softmax(picked, axis=-1)
@@ -40,11 +40,11 @@ def logs(release: Release, nodes: NDArray[np.int64], query: str = "posteriors") 
 
 
 def log_rest(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """log(1 - p) for every class, (…, classes) -> (…, classes), accurate also where p is close to one or zero."""
+    """log(1 - p) for every class, (…, classes) -> (…, classes). It is accurate also for p close to one or zero."""
     p, best = np.exp(log_p), log_p == log_p.max(axis=-1, keepdims=True)
     with np.errstate(divide="ignore"):
         others = np.log(p.sum(axis=-1, keepdims=True) - p)
-        # For the largest class, computing 1 - p cancels digits, so the probabilities of the other classes are summed instead.
+        # For the most probable class, 1 - p would lose digits, so the probabilities of the other classes are summed instead.
         small = logsumexp(np.where(best, -np.inf, log_p), axis=-1, keepdims=True)
     alone = best.sum(axis=-1, keepdims=True) == 1
     return np.where(best & alone, small, others)
@@ -59,7 +59,7 @@ def label_logit(release: Release, challenge: Challenge, query: str = "posteriors
 
 
 def neighbours_logit(release: Release, challenge: Challenge, query: str = "posteriors") -> NDArray[np.float64]:
-    """The mean of `label_logit` over the watched neighbours of every challenge node, (runs, c) float64; 0 without neighbours."""
+    """(runs, c) float64: the mean of `label_logit` over the watched neighbours of every challenge node; 0 if it has none."""
     known, watch = challenge.known, release.watch
     signal = label_logit(release, dataclasses.replace(challenge, items=watch), query)
     joined = known.adjacency()[challenge.items][:, watch].astype(np.float64)

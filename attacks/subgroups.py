@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 def slices(challenge: Challenge, graph: Graph) -> dict[str, NDArray[np.str_]]:
-    """For each property, the group of every challenge: (c,) names, the input of `measure_slices`.
+    """For each property, the group of every challenge: (c,) names, the `groups` of `measure_slices`.
 
-    graph: the union graph; the report may use it, though an attacker does not know it. The degree of an edge is the sum of
-    the degrees of its ends. Thirds are taken over the challenges, not over the graph; equal values share a group.
+    graph: the graph with all challenge edges and nodes, which the report may use although an attacker does not know it. The
+    degree of an edge is the sum of the degrees of its ends. Thirds are those of the challenges, not of the graph; equal values
+    are in the same group.
     """
     ends = challenge.items.reshape(len(challenge), -1)
     degree = graph.degree[ends].sum(1)
@@ -39,6 +40,6 @@ def homophily(graph: Graph) -> NDArray[np.float64]:
 
 
 def thirds(values: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.str_]:
-    """ "low", "middle" or "high" by the terciles of the values."""
+    """The third of each value among all values: "low", "middle" or "high"."""
     low, high = np.quantile(values.astype(np.float64), [1 / 3, 2 / 3])
     return np.where(values <= low, "low", np.where(values <= high, "middle", "high"))

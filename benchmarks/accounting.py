@@ -1,7 +1,8 @@
-"""How long accounting takes: `audit account` cold and warm, one calibration of each kind, and each accountant on one ledger.
+"""How long accounting takes: `audit account` with and without stored results, one calibration of each kind, and each accountant
+on one ledger.
 
-Run: python benchmarks/accounting.py [--models gap,progap,…]. Prints the section of RESULTS.md that it is the source of.
-Times are of the whole process, start included, best of two for warm ones; CPU seconds count user and system time of the child.
+Run: python benchmarks/accounting.py [--models gap,progap,…]. Prints a section of RESULTS.md. Times are of the whole process,
+start included; with stored results, the better of two times. CPU seconds are the user and system time of the process.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 
 def child(arguments: list[str], cache: str) -> tuple[float, float]:
-    """(wall, CPU) seconds of one process."""
+    """The wall and CPU seconds of one process with these arguments. cache: its folder of stored results."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begin = time.perf_counter()
     environment = {**os.environ, "GNNAUDIT_CACHE": cache, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

@@ -1,10 +1,11 @@
-"""Test accuracy of GAP, ProGAP and their baselines as published and as proved, beside what the official code reaches.
+"""Compares the test accuracy of GAP, ProGAP and their baselines, as published and as proved, with that of the official code.
 
     python benchmarks/accuracy.py FOLDER_WITH_FACEBOOK100 [--seeds 10] [--only gap,progap,mlp]
 
-JohnsHopkins55 with the official code's split and hyper-parameters. "paper" takes the noise that the official code printed, and
-"sound" the noise that its own ledger needs for the same epsilon: one undirected edge, or one node with all its edges under
-the public promise that no degree is larger than the largest one here. Student's 95 % intervals over the seeds.
+The graph is JohnsHopkins55, with the official code's split and hyper-parameters. "paper" has the noise that the official code
+printed. "sound" has the noise that its own ledger needs for the same epsilon. Its claim protects one undirected edge, or one node
+with all its edges; for nodes, the public promise is the largest degree of this graph. Intervals are Student's 95 % intervals over
+the seeds.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from gnnaudit.models.gap.mlp import Mlp
 from gnnaudit.models.gap.progap import ProGap
 from gnnaudit.models.graph.graph import Graph, Worlds
 
-EDGE, NODE = 1e-6, 1e-4  # delta, as the official code chooses it
-# recipe, epsilon, the official code's noise std / sensitivity, its accuracy and the half width or spread that it prints
+EDGE, NODE = 1e-6, 1e-4  # delta of edge claims and of node claims, as the official code chooses them
+# name, recipe, epsilon, the official code's noise std / sensitivity, the accuracy that it prints with half width or spread
 OFFICIAL: list[tuple[str, Any, float, float, str]] = [
     ("MLP", Mlp(), 0, 0, "53.3 ± 0.8"),
     ("GAP, edge", Gap(hops=5), np.inf, 0, "88.8 ± 0.7"),
@@ -51,7 +52,7 @@ OFFICIAL: list[tuple[str, Any, float, float, str]] = [
 
 
 def accuracy(model: Any, graph: Graph, seeds: int) -> str:
-    """Mean and 95 % interval over the seeds, in percent of the test nodes."""
+    """The mean accuracy over the seeds and half the width of its 95 % interval, in percent of the test nodes."""
     test = np.flatnonzero(graph.test)
     posteriors = model.fit(Worlds.of(graph, list(range(seeds)), test))["posteriors"]
     right = 100 * (posteriors.argmax(2) == graph.y[test]).mean(1)
@@ -60,7 +61,7 @@ def accuracy(model: Any, graph: Graph, seeds: int) -> str:
 
 
 def paper(recipe: Any, sigma: float, graph: Graph) -> Any:
-    """The recipe as published, with the official code's noise."""
+    """The recipe in mode "paper", with the official code's noise."""
     fields: dict[str, Any] = {"mode": "paper", "sigma": float(sigma)}
     if recipe.unit is Unit.NODE:
         return dataclasses.replace(recipe, **fields, train_nodes=int(graph.train.sum()))
@@ -68,7 +69,7 @@ def paper(recipe: Any, sigma: float, graph: Graph) -> Any:
 
 
 def sound(recipe: Any, graph: Graph) -> Any:
-    """The recipe as proved, still without noise."""
+    """The recipe in mode "sound", before its noise is set."""
     if recipe.unit is not Unit.NODE:
         return recipe
     promise = {} if recipe.name == "mlp" else {"max_degree": int(graph.degree.max())}

@@ -1,10 +1,10 @@
-"""GAP and DP-MLP written plainly in PyTorch, one run after the other, beside the engine: do both reach the same accuracy?
+"""Compares the accuracy of the engine with that of a twin: GAP and DP-MLP in plain PyTorch, one run after the other.
 
     python benchmarks/accuracy_twin.py FOLDER_WITH_FACEBOOK100 [--repeats 30] [--seed 1] [--only gap,mlp]
 
-JohnsHopkins55, the split and the noise of the official code. The twin draws from torch's global generator as the official code
-does; with `--seed 12345 --repeats 3`, DP-MLP repeats its three runs draw for draw. Student's 95 % intervals of the mean; in
-brackets the standard deviation of a single run.
+The graph is JohnsHopkins55, with the split and the noise of the official code. The twin draws from torch's global generator as
+the official code does. With `--seed 12345 --repeats 3`, DP-MLP draws exactly the numbers of the official code's three runs.
+Intervals are Student's 95 % intervals of the mean; the standard deviation of a single run is in brackets.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gnnaudit.models.data.loading import load
 from gnnaudit.models.graph.graph import Graph, Worlds
 
 HIDDEN, BATCH, CLIP, RATE, DEGREE = 16, 256, 1.0, 0.01, 100
-DRAWN_BEFORE = 4544  # labelled nodes, whose random order is the split: the official code draws it first
+DRAWN_BEFORE = 4544  # the number of labelled nodes. The official code first draws their random order, which gives the split
 
 
 class UnitRows(nn.Module):
@@ -37,7 +37,7 @@ class UnitRows(nn.Module):
 
 
 class Hops(nn.Module):
-    """One layer for each hop, side by side. (nodes, hops, units) -> (nodes, hops * units)"""
+    """One layer for each hop, whose outputs are concatenated. (nodes, hops, units) -> (nodes, hops * units)"""
 
     def __init__(self, count: int) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ def activated(private: bool, units: int = HIDDEN) -> list[nn.Module]:
 
 
 class Twin:
-    """A recipe of the engine as its authors write it; its networks are kept and reset from run to run, as they do."""
+    """A recipe of the engine, written as its authors write it. As in their code, its networks are reset before each run."""
 
     def __init__(self, recipe: Any, graph: Graph, seed: int) -> None:
         self.recipe, self.graph, self.private = recipe, graph, recipe.unit is Unit.NODE
@@ -72,7 +72,7 @@ class Twin:
         self.cut = np.random.default_rng(seed)
 
     def run(self) -> float:
-        """Test accuracy of one run, in percent."""
+        """Trains once and returns the test accuracy, in percent."""
         for network in self.networks:
             for layer in network.modules():
                 if isinstance(layer, nn.Linear | nn.BatchNorm1d) and not isinstance(layer, nn.LazyLinear):
@@ -89,7 +89,7 @@ class Twin:
         return self.accuracy(self.networks[1], torch.stack(hops, 1), self.parts[2])
 
     def sums(self) -> Any:
-        """The adjacency; at node level every node but the last sends to at most DEGREE others, the last to none."""
+        """The adjacency. At node level, every node but the last sends to at most DEGREE others, and the last sends to none."""
         arcs = np.concatenate([self.graph.edges, self.graph.edges[::-1]], 1)
         senders = sp.csc_array((np.ones(arcs.shape[1], np.float32), arcs[::-1]), shape=(self.graph.nodes,) * 2)
         if not self.private:

@@ -2,8 +2,9 @@
 
     python benchmarks/alternatives.py [--jax PYTHON] [--audits 41] [--only dpsgd,shadows,formulas]
 
-CPU seconds of one thread; what is compared alternates. PYTHON is an interpreter that has jax_privacy 2.0.0, which is no
-dependency of ours: `python -m venv jaxenv && jaxenv/bin/pip install jax_privacy==2.0.0`; without it its rows are left out.
+Times are CPU seconds of one thread; measurements that are compared alternate. PYTHON is an interpreter with jax_privacy 2.0.0,
+which gnnaudit does not need: `python -m venv jaxenv && jaxenv/bin/pip install jax_privacy==2.0.0`. Without it, the rows of
+jax_privacy are left out.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def spent(work: Callable[[], object]) -> float:
 
 
 def opacus(x: torch.Tensor, y: torch.Tensor, classes: int, epochs: int) -> None:
-    """DP-SGD as its documentation writes it: PrivacyEngine, its Poisson loader, one model."""
+    """DP-SGD as in the documentation of Opacus: PrivacyEngine, its Poisson loader, one model."""
     from opacus import PrivacyEngine
 
     widths = (x.shape[1], HIDDEN, HIDDEN, classes)
@@ -103,7 +104,7 @@ def dpsgd(graph: Graph, epochs: int = 20) -> None:
 
 
 def shadow(graph: Graph, model: Gnn) -> None:
-    """One shadow as PyTorch Geometric's examples train it."""
+    """Trains one shadow model as PyTorch Geometric's examples do."""
     from torch_geometric.nn import GCNConv
 
     x, y, arcs = torch.from_numpy(graph.x), torch.from_numpy(graph.y), torch.from_numpy(graph.arcs)
@@ -128,28 +129,32 @@ def shadows(graph: Graph, runs: int = 16) -> None:
 
 
 def rates(scores: Array, bits: Flags) -> tuple[Array, Array, int, int]:
-    """False positives and false negatives of every threshold, and how many there are of each world."""
+    """The numbers of false positives and false negatives at every threshold, and the numbers of trials of world 0 and world 1."""
     order = np.argsort(-scores)
     ones = np.concatenate([[0], np.cumsum(bits[order])])
     return np.arange(len(scores) + 1) - ones, bits.sum() - ones, int((~bits).sum()), int(bits.sum())
 
 
 def best_threshold(scores: Array, bits: Flags) -> float:
-    """Clopper-Pearson at the threshold that looks best on the same scores: PrivacyGuard, bb-audit-dpsgd, TensorFlow Privacy."""
+    """The Clopper-Pearson bound at the threshold with the largest bound on the same scores, as in PrivacyGuard, bb-audit-dpsgd
+    and TensorFlow Privacy.
+    """
     fp, fn, outs, ins = rates(scores, bits)
     a, b = rate_at_most(fp, outs, ALPHA / 2), rate_at_most(fn, ins, ALPHA / 2)
     return float(epsilon_of_rates(a, b, DELTA).max())
 
 
 def best_gaussian(scores: Array, bits: Flags) -> float:
-    """The same, with rates turned into the mu of a Gaussian: bb-audit-dpsgd (Annamalai and De Cristofaro 2024)."""
+    """`best_threshold` with the rates converted to the mu of a Gaussian mechanism, as in bb-audit-dpsgd (Annamalai and De
+    Cristofaro 2024).
+    """
     fp, fn, outs, ins = rates(scores, bits)
     mu = mu_of_rates(rate_at_most(fp, outs, ALPHA), rate_at_most(fn, ins, ALPHA)).max()
     return float(gaussian.epsilon_of(max(mu, 0.0), DELTA))
 
 
 def credible(scores: Array, bits: Flags) -> float:
-    """The lower end of a credible interval under Jeffreys priors (Zanella-Béguelin et al. 2023), at the same best threshold."""
+    """The lower end of a credible interval under Jeffreys priors (Zanella-Béguelin et al. 2023), at the best threshold."""
     fp, fn, outs, ins = rates(scores, bits)
     at = int(epsilon_of_rates(rate_at_most(fp, outs, ALPHA / 2), rate_at_most(fn, ins, ALPHA / 2), DELTA).argmax())
     draws = np.random.default_rng(0)
@@ -167,7 +172,7 @@ def jax_privacy(python: str, scores: Array, bits: Flags) -> dict[str, list[tuple
 
 
 def formulas(audits: int, python: str | None) -> None:
-    """Bounds on the epsilon of a Gaussian mechanism from the scores of the optimal attack."""
+    """Prints the bounds of several formulas on the epsilon of a Gaussian mechanism, from the scores of the optimal attack."""
     print("| rule | scores | ε | median bound / ε | audits above ε | CPU ms |\n|---|---|---|---|---|---|")
     for trials, epsilon in itertools.product(TRIALS, EPSILONS):
         mu, claim = float(gaussian.mu_of(epsilon, DELTA)), Claim(epsilon, DELTA)

@@ -1,7 +1,7 @@
-"""Wrong uses of every command: python -P benchmarks/bad_inputs.py [WORDS]
+"""Tries wrong uses of every command: python -P benchmarks/bad_inputs.py [WORDS]
 
-Each must end with exit code 2 and one line on stderr, without a traceback and within a time limit. Prints what does not, and
-counts. WORDS: only the inputs that contain them.
+Each wrong use must end with exit code 2 and one line on stderr, without a traceback and within a time limit. The program prints
+and counts the inputs for which it does not. WORDS: only inputs that contain these words are tried.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-SECONDS = 60  # for one input; most take none
+SECONDS = 60  # the time limit of one input
 
 
 def files(room: Path) -> dict[str, str]:
-    """Paths of files that are wrong in one way each."""
+    """Writes files that are wrong in one way each, and returns their paths by name."""
     made: dict[str, bytes] = {
         "binary": bytes(range(256)) * 8,
         "empty.csv": b"",
@@ -58,7 +58,7 @@ def files(room: Path) -> dict[str, str]:
 
 
 def inputs(room: Path) -> Iterator[list[str]]:
-    """Command lines without the word audit."""
+    """All wrong command lines, without the word audit."""
     at = files(room)
     gone = str(room / "nowhere")
     run = ["run", "-q", "--mlflow", "none", "--data", "campus:n=300", "--models", "gap", "--epsilon", "1", "--audits", "none"]
@@ -196,11 +196,11 @@ def inputs(room: Path) -> Iterator[list[str]]:
 
 
 class Late(BaseException):
-    """The time limit. No handler of errors may take it for one."""
+    """Raised at the time limit. It is no Exception, so that no handler of errors catches it."""
 
 
 def tried(words: list[str]) -> tuple[int | None, str, float]:
-    """(exit code or None past the time limit, stderr, seconds) of one command line, in this process."""
+    """Runs one command line in this process. Returns its exit code (None at the time limit), its stderr, and its seconds."""
     from gnnaudit.audit.cli.main import main
 
     said = io.StringIO()
@@ -225,7 +225,7 @@ def tried(words: list[str]) -> tuple[int | None, str, float]:
 
 
 def wrong(code: int | None, said: str) -> str:
-    """What is wrong with an answer to wrong use; empty if nothing is."""
+    """What is wrong with the answer to a wrong use; empty if the answer is right."""
     lines = [line for line in said.splitlines() if line.strip()]
     if code is None:
         return "no answer within the time limit"
@@ -237,9 +237,9 @@ def wrong(code: int | None, said: str) -> str:
 
 
 def main(only: str = "") -> int:
-    """Tries all inputs, prints those that are answered wrongly, and returns how many."""
+    """Tries all inputs, prints those with a wrong answer, and returns their number."""
     os.environ["GNNAUDIT_CACHE"] = "off"
-    import torch  # noqa: F401  its import counts for no input
+    import torch  # noqa: F401  imported before the inputs are timed
 
     from gnnaudit.audit import run  # noqa: F401
 

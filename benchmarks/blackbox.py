@@ -1,9 +1,10 @@
-"""How much of epsilon the black-box audit proves: canary edges in a crafted graph, posteriors alone, delta = 1e-6.
+"""How much of epsilon the black-box audit proves from posteriors alone, with canary edges in a crafted graph, delta = 1e-6.
 
     python benchmarks/blackbox.py [--systems gap,vesper,progap] [--epsilon 2,4,8] [--audits 5] [--trials 1000] [--canaries 40]
 
-Prints Markdown, a row for every audit of about `trials` trials in each world: the share of mu that the scores hold (both worlds'
-means apart, over the pooled standard deviation), the bounds at 95 % and their share of epsilon, and the CPU seconds.
+Prints Markdown, a row for every audit of about `trials` trials in each world. Columns: the difference of the mean scores of the
+two worlds over their pooled standard deviation, as a share of the ledger's mu; the bounds at 95 % and their share of epsilon; and
+the CPU seconds.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from gnnaudit.models.gap.progap import ProGap
 from gnnaudit.models.vesper.vesper import Vesper
 
 DELTA = 1e-6
-CHUNK = 25  # trainings at once
+CHUNK = 25  # how many trainings run at once
 SYSTEMS = {
     "gap": lambda: (Gap(), Unit.UNDIRECTED_EDGE),
     "gap-paper": lambda: (Gap(mode="paper"), Unit.DIRECTED_EDGE),
@@ -40,7 +41,7 @@ SYSTEMS = {
 
 
 def played(case, made, key, rounds):
-    """Scores and bits of (rounds, canaries)."""
+    """The scores and bits of `rounds` rounds of the game, (rounds, canaries) each."""
     game, scores, bits = canary_game(case, made, key), [], []
     for start in range(0, rounds, CHUNK):
         part = game.rounds(min(start + CHUNK, rounds), start)

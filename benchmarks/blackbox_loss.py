@@ -1,11 +1,11 @@
-"""Where the black-box audit loses information about a canary edge: between the sums and the posteriors, or in learning from
-these.
+"""Where the black-box audit loses information about a canary edge: between sums and posteriors, or when it learns a discriminant.
 
     python benchmarks/blackbox_loss.py [--systems gap,vesper,progap] [--epsilon 2,8] [--trainings 4]
 
-Every training is repeated with and without the edges at the same noise, which gives their exact effect. One linear discriminant
-knows this effect from half of the canaries. Another learns it from references, as the audit does. Both score the other half.
-Prints Markdown: the difference of the mean scores of the two worlds for each, as a share of the ledger's mu; delta = 1e-6.
+Every training is done with and without the canary edges at the same noise, which gives their exact effect. One linear
+discriminant takes this effect from half of the canaries. Another discriminant learns the effect from reference nodes, as the
+audit does. Both score the other half of the canaries. Prints Markdown: for each discriminant, the difference of the mean scores
+of the two worlds in standard deviations, as a share of the ledger's mu; delta = 1e-6.
 """
 
 import argparse
@@ -30,7 +30,7 @@ CANARIES = 120
 
 
 def sums(release, nodes):
-    """(runs, nodes, hops x dim): the noisy sums of all hops side by side."""
+    """(runs, nodes, hops x dim): the noisy sums of all hops, concatenated."""
     rows = release["aggregates"][:, :, np.searchsorted(release.watch, nodes)].astype(np.float64)
     return rows.swapaxes(1, 2).reshape(len(rows), len(nodes), -1)
 
@@ -40,7 +40,9 @@ def posteriors(release, nodes):
 
 
 def apart(read, without, with_edges, made, bare):
-    """(runs, 2): standard deviations between the worlds, for the discriminant that knows and for the one that learns."""
+    """(runs, 2): the distance of the two worlds in standard deviations, for the discriminant that knows the exact effect and for
+    the one that learns it.
+    """
     ends, half, moved, squares = made.graph.edges[:, made.canaries], CANARIES // 2, 0.0, 0.0
     for side in (0, 1):
         a, b = read(without, ends[side]), read(with_edges, ends[side])
@@ -62,7 +64,9 @@ def apart(read, without, with_edges, made, bare):
 def row(name, epsilon, trainings):
     recipe, unit = SYSTEMS[name]()
     model, made, clock = calibrate(recipe, Claim(epsilon, DELTA, unit)), crafted(CANARIES), time.process_time()
-    bare = made.graph.edges[:, made.canaries][..., None] + np.arange(1, ENDS // 2)  # beside a canary's end, without its edge
+    bare = made.graph.edges[:, made.canaries][..., None] + np.arange(
+        1, ENDS // 2
+    )  # references near the ends of a canary, without its edge
     watch = np.unique(np.concatenate([n.ravel() for n in (made.graph.edges[:, made.canaries], bare, made.bare, made.joined)]))
     worlds = Worlds(made.graph, Key("blackbox", "loss", name, repr(epsilon)).seeds(0, trainings), watch)
     seen = [

@@ -1,10 +1,9 @@
-"""How much of a node-level epsilon posteriors prove: one node has a coin, the attack queries its hundred neighbours, delta =
-1e-5.
+"""How much of a node-level epsilon posteriors prove for one canary node, whose hundred neighbours the attack queries.
 
     python benchmarks/blackbox_nodes.py [--systems gap] [--epsilon 4,8] [--trainings 1000] [--train-nodes 4096]
 
-The adversary chooses the graph except for the node, which has as many neighbours as the recipe allows. A training holds one
-canary only, because the model also trains on the node, which affects all predictions. Prints Markdown.
+The adversary chooses the graph except for the canary, which has as many neighbours as the recipe allows. Each training has only
+one canary, because the model also trains on the canary, which affects all predictions. delta = 1e-5. Prints Markdown.
 """
 
 import argparse
@@ -28,10 +27,11 @@ from gnnaudit.models.gap.progap import ProGap
 from gnnaudit.models.graph.graph import Graph
 
 DELTA, CHUNK = 1e-5, 25
-KINDS, LOUD = 24, 10.0  # features; so large that the encoder's biases do not make all rows alike
+# the number of features, and their size, so large that the encoder's biases do not make all rows alike
+KINDS, LOUD = 24, 10.0
 DEGREE = 100  # the public bound of the recipes
-CELLS, POOL, RING = 50, 80, 32  # nodes in a pool, and neighbours of each on either side
-ANSWERING, JOINED, ASKED = 20, 4, 2  # nodes at each pool; of them with known senders, and with the canary
+CELLS, POOL, RING = 50, 80, 32  # the number of pools, the nodes in a pool, and how many neighbours each has on either side
+ANSWERING, JOINED, ASKED = 20, 4, 2  # queried nodes at each pool; of these, those with known senders, and with the canary
 SENDERS = 16
 SYSTEMS = {
     "gap": (lambda n: Gap(unit=Unit.NODE, train_nodes=n, epochs=10), 2),
@@ -40,10 +40,11 @@ SYSTEMS = {
 
 
 def crafted(train_nodes):
-    """The graph, the canary, and the queried nodes: its neighbours, and references without and with known senders.
+    """The graph, the canary, and three groups of queried nodes: the neighbours of the canary, references without a known sender,
+    and references with known senders.
 
-    Answering nodes have a pool of another kind for neighbours, which holds the direction of their sums; the canary and the known
-    senders are of a third kind, and have a hundred answering nodes for neighbours, which hold theirs.
+    Each queried node also has a pool of neighbours, which have other features than the canary and the known senders and keep the
+    direction of the node's sum almost fixed. The canary and each known sender have a hundred queried nodes as neighbours.
     """
     singles = np.arange(train_nodes - 1) % KINDS
     cells = train_nodes - 1 + np.arange(CELLS * (POOL + ANSWERING)).reshape(CELLS, -1)

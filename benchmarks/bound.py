@@ -1,4 +1,4 @@
-"""Seconds from process start to exit of `audit bound`, and of CPU, on files of ten thousand to ten million rows.
+"""The wall and CPU seconds of `audit bound`, from process start to exit, on files of ten thousand to ten million rows.
 
 python benchmarks/bound.py
 """

@@ -1,9 +1,10 @@
-"""How often each lower bound exceeds the true epsilon: our bounds, and the rules of other tools from their formulas.
+"""How often each lower bound exceeds the true epsilon: our bounds, and the rules of other tools, reimplemented from their
+formulas.
 
     python benchmarks/coverage_table.py --audits 10000 --out docs/coverage.md
 
-Every mechanism is a pair of distributions over a few ordered scores, so that its epsilon and its trade-off curve are exact and
-ten thousand audits are ten thousand multinomial draws. A bound is valid at 95 % if it exceeds the truth in at most 5 % of them.
+Every mechanism is a pair of distributions over a few ordered scores. So its epsilon and its trade-off curve are exact, and an
+audit is a multinomial draw. A bound is valid at 95 % if it exceeds the true epsilon in at most 5 % of the audits.
 """
 
 from __future__ import annotations
@@ -41,12 +42,14 @@ ALPHA = 0.05
 EPSILONS = (0.0, 0.2, 1.0, 4.0, 8.0)
 ROUNDS = (50, 500, 5000)
 BINS = 65
-CANARIES = 40  # canaries in each training, if it has several
+CANARIES = 40  # the number of canaries in a training with several canaries
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two distributions over scores in ascending order of their likelihood ratio, and the delta of the claim."""
+    """A mechanism: the distributions of the score in world 0 and in world 1, in ascending order of the likelihood ratio, and the
+    delta of the claim.
+    """
 
     p0: Array
     p1: Array
@@ -54,7 +57,7 @@ class Pair:
 
     @property
     def epsilon(self) -> float:
-        """The exact epsilon; a millionth is added for the rounding of the probabilities."""
+        """The exact epsilon, plus a millionth for rounding errors of the probabilities."""
         return channel_epsilon(np.stack([self.p0, self.p1]), self.delta) + 1e-6
 
     def beta(self, alpha: Array) -> Array:
@@ -79,7 +82,7 @@ def randomised_response(epsilon: float) -> Pair:
 
 
 def step(epsilon: float) -> Pair:
-    """Log-likelihood ratios of +-epsilon only, but distinct scores."""
+    """A mechanism with 64 different scores, whose log-likelihood ratios are all ±epsilon."""
     two = randomised_response(epsilon)
     return Pair(np.repeat(two.p0 / 32, 32), np.repeat(two.p1 / 32, 32), 0.0)
 
@@ -138,7 +141,7 @@ def discrete_gaussian(epsilon: float) -> Pair:
 
 
 def reveal_all(epsilon: float) -> Pair:
-    """With probability delta = 0.01 the output reveals the world, else it is randomised response."""
+    """With probability delta = 0.01 the output reveals the world; otherwise it is a randomised response."""
     delta, two = 0.01, randomised_response(epsilon)
     p0 = np.concatenate([[delta], (1 - delta) * two.p0, [0.0]])
     return Pair(p0, p0[::-1].copy(), delta)
@@ -166,7 +169,7 @@ MECHANISMS: dict[str, Callable[[float], Pair]] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """alarms of `audits` exceeded the truth, at nominal 5 %."""
+    """One entry of the table. alarms: the share of `audits` audits whose bound exceeded the true epsilon, at nominal 5 %."""
 
     rule: str
     mechanism: str
@@ -181,7 +184,9 @@ class Cell:
 
 
 def many_runs(pair: Pair, n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
-    """False alarms of `lower` itself: a quarter of the rounds chooses threshold and direction, the others count."""
+    """False alarms of the rule of `lower`: a quarter of the rounds chooses the threshold and direction; the others are
+    counted.
+    """
     pilots = [draw.binomial(n, PILOT_SHARE, audits) for _ in range(2)]
     pilot = [draw.multinomial(k, p) for k, p in zip(pilots, (pair.p0, pair.p1), strict=True)]
     test = [draw.multinomial(n - k, p) for k, p in zip(pilots, (pair.p0, pair.p1), strict=True)]
@@ -201,7 +206,7 @@ def many_runs(pair: Pair, n: int, audits: int, draw: np.random.Generator) -> dic
 
 
 def _errors(counts0: NDArray[np.int64], counts1: NDArray[np.int64]) -> tuple[Array, Array]:
-    """Errors of every threshold in both directions. (audits, bins) twice -> (audits, 2 * bins) twice."""
+    """The numbers of both errors at every threshold in both directions. (audits, bins) twice -> (audits, 2 * bins) twice."""
     above0 = counts0.sum(axis=1, keepdims=True) - np.cumsum(counts0, axis=1)
     below1 = np.cumsum(counts1, axis=1)
     total0, total1 = counts0.sum(axis=1, keepdims=True), counts1.sum(axis=1, keepdims=True)
@@ -214,7 +219,9 @@ def _upper_ends(counts0: Array, counts1: Array, best: NDArray[np.intp], left: li
 
 
 def rank_gate(pair: Pair, n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
-    """False alarms of the gate on ranks under the best attack: ties broken by coins, its rates lie on the exact curve."""
+    """False alarms of the rank gate under the best attack, whose error rates lie on the exact trade-off curve because ties are
+    broken at random.
+    """
     place = best_place(pair.beta, n)
     missed = draw.binomial(n, np.clip(pair.beta(draw.beta(place, n - place + 1, audits)), 0, 1))
     levels = {k: chance_of_so_few(k, place, (n, n), pair.beta) for k in np.unique(missed)}
@@ -224,7 +231,9 @@ def rank_gate(pair: Pair, n: int, audits: int, draw: np.random.Generator) -> dic
 def guessed_coins(
     chance: float, claim: Claim, curve: tradeoff.Curve, n: int, audits: int, draw: np.random.Generator
 ) -> dict[str, float]:
-    """False alarms of the bound on 2n guessed coins. chance: of a correct guess; curve: the trade-off curve that is tested."""
+    """False alarms of the bound on 2n guessed bits. chance: the probability of a correct guess. curve: the trade-off curve that
+    is tested.
+    """
     right, bits = draw.binomial(2 * n, chance, audits), np.arange(2 * n) % 2 == 1
     scores = {k: np.where((np.arange(2 * n) < k) == bits, 1.0, -1.0) for k in np.unique(right)}
     alarms = {k: guessed(scores[k][:, None], bits[:, None], claim, curve).refuted for k in scores}
@@ -232,9 +241,9 @@ def guessed_coins(
 
 
 def coins_of_trainings(kind: str, epsilon: float, n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
-    """False alarms of the bound on guessed coins with CANARIES of them in each training. kind: as in `one_run`.
+    """False alarms of the bound on guessed bits, with CANARIES bits in each training. kind: as in `one_run`.
 
-    The shared part of a training affects only its number of correct guesses here.
+    In this simulation, the randomness that a training's canaries share affects only the number of correct guesses.
     """
     mu, trainings, alarms = float(gaussian.mu_of(epsilon, 1e-5)), 2 * n // CANARIES, 0
     most = float(special.ndtr(mu / 2))
@@ -247,7 +256,7 @@ def coins_of_trainings(kind: str, epsilon: float, n: int, audits: int, draw: np.
 
 
 def likelihood_ratio(mu: float, n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
-    """False alarms of the exact Gaussian forms, from sufficient statistics."""
+    """False alarms of the exact bounds for Gaussian scores, from sufficient statistics."""
     difference = mu + draw.standard_normal(audits) * math.sqrt(2 / n)
     sd = np.sqrt(draw.chisquare(2 * n - 2, audits) / (2 * n - 2))
     return {
@@ -267,7 +276,9 @@ def gaussian_stream(mu: float, n: int, audits: int, draw: np.random.Generator) -
 
 
 def betting_stream(pair: Pair, n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
-    """False alarms of the betting e-process at any time up to n, at the threshold where the pair's own ratio is largest."""
+    """False alarms of the betting e-process at any time up to n, at the threshold with the largest likelihood ratio of the
+    pair.
+    """
     if pair.epsilon > 700:
         return {}
     price, alarms = math.exp(pair.epsilon), 0
@@ -287,7 +298,7 @@ def betting_stream(pair: Pair, n: int, audits: int, draw: np.random.Generator) -
 
 
 def residual_noise(n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
-    """False alarms of the factorised bound on honest noise: 2 stages, 5 columns, n / 10 rows."""
+    """False alarms of the factorised bound on residuals with the declared noise: 2 stages, 5 columns, n / 10 rows."""
     moves = np.full((1, 2, 5), 0.1)
     claim = Claim(float(gaussian.epsilon_of(np.linalg.norm(moves), 1e-5)) * (1 + 1e-9), 1e-5)
     alarms = [factorised(draw.standard_normal((1, 2, n // 10, 5)), moves, claim, ALPHA).refuted for _ in range(audits)]
@@ -295,10 +306,11 @@ def residual_noise(n: int, audits: int, draw: np.random.Generator) -> dict[str, 
 
 
 def channels(kind: str, epsilon: float, n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
-    """False alarms of the sum of elementary channels: 2n users send two bits and a label, of which half names one of two classes.
+    """False alarms of the bound on elementary channels: 2n users send two bits and a label; half of the labels
+    have two classes.
 
-    Declared: a quarter of epsilon for each bit, half for the label. kind: "as declared"; "bits alone", where the label leaks
-    nothing; or "label alone".
+    The declared budgets are a quarter of epsilon for each bit, and half of epsilon for the label. kind: the true budgets: "as
+    declared"; "bits alone", where the label leaks nothing; or "label alone".
     """
     kinds = (Kind(0, 4 * n, 2, epsilon / 4), Kind(0, n, 1, epsilon / 2))
     true = {"as declared": (epsilon / 4, epsilon / 2), "bits alone": (epsilon / 2, 0.0), "label alone": (0.0, epsilon)}[kind]
@@ -307,11 +319,11 @@ def channels(kind: str, epsilon: float, n: int, audits: int, draw: np.random.Gen
 
 
 def one_run(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
-    """False alarms of the one-run bounds with m canaries, at the number of guesses that they choose themselves.
+    """False alarms of the one-run bounds with m canaries, at the number of guesses that each bound chooses itself.
 
-    kind: "independent" Gaussian canaries, "common-l" (Gaussian canaries that share one absolute privacy loss: each is exactly
-    mu-GDP given the others, but their errors are correlated), or "reveal-all" (with probability delta all bits are shown at
-    once).
+    kind: "independent": independent Gaussian canaries. "common-l": Gaussian canaries that share one absolute privacy loss; each
+    is exactly mu-GDP given the others, but their errors are correlated. "reveal-all": with probability delta, the output reveals
+    all bits at once.
     """
     delta = 1e-5 if kind != "reveal-all" else 0.01
     claim = Claim(epsilon, delta)
@@ -340,7 +352,9 @@ def one_run(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Gene
 
 
 def checked_canaries(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
-    """False alarms of `canaries` itself on scores: the bound for independent canaries if its checks pass, else the other."""
+    """False alarms of the rule of `canaries` on scores: the bound for independent canaries if the checks of independence pass,
+    else the bound that does not need independence.
+    """
     mu, spared = float(gaussian.mu_of(epsilon, 1e-5)), SPARED * ALPHA
     guesses = best_guesses(Claim(epsilon, 1e-5), m, spared)
     fallback: dict[int, bool] = {}  # cached, because the same counts occur many times
@@ -370,7 +384,7 @@ def _parts(audits: int, width: int) -> Iterator[int]:
 
 
 def ours(audits: int, seed: int = 0, rounds: tuple[int, ...] = ROUNDS, epsilons: tuple[float, ...] = EPSILONS) -> Iterator[Cell]:
-    """Every bound that we call valid, on every mechanism that it is made for."""
+    """The false alarms of each of our bounds, on each mechanism for which the bound is meant."""
     for e in epsilons:
         for n in rounds:
             for name, make in MECHANISMS.items():
@@ -413,7 +427,7 @@ def ours(audits: int, seed: int = 0, rounds: tuple[int, ...] = ROUNDS, epsilons:
 def others(
     audits: int, seed: int = 0, rounds: tuple[int, ...] = (50, 500), epsilons: tuple[float, ...] = EPSILONS
 ) -> Iterator[Cell]:
-    """The rules of other tools on mechanisms whose epsilon is known."""
+    """The false alarms of the rules of other tools, on mechanisms whose epsilon is known."""
     import other_rules
 
     for e in epsilons:
@@ -462,7 +476,9 @@ def _scores(p: Array, shape: tuple[int, int], draw: np.random.Generator) -> Arra
 
 
 def table(cells: list[Cell]) -> str:
-    """Rules and mechanisms down, epsilons across; each entry the false alarms in percent by number of rounds."""
+    """A Markdown table: a row for each rule and mechanism, a column for each epsilon. An entry holds the false alarms in percent,
+    one number for each number of rounds.
+    """
     rounds = sorted({c.rounds for c in cells})
     epsilons = sorted({c.epsilon for c in cells})
     lines = [

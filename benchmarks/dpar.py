@@ -1,4 +1,6 @@
-"""DPAR: seconds of PageRank for all nodes, and accuracy at true epsilons: `python benchmarks/dpar.py --data-dir DIR`."""
+"""DPAR: the seconds of PageRank for all nodes, and the accuracy at each true epsilon: `python benchmarks/dpar.py --data-dir
+DIR`.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,13 @@ PROVABLE = {
     "DPAR, Gaussian, 70 lists, teleport 0.5": Dpar(teleport=0.5, epochs=200),
     "DPAR, Gumbel, 70 lists": Dpar(mechanism="gumbel", picks=2, source_clip=0.1, epochs=200),
 }
-CLEAR, LOUD = 1e-9, 1e9  # lists as they are, and lists of pure noise
+CLEAR, LOUD = 1e-9, 1e9  # source_sigma for lists almost without noise, and for lists of noise alone
 
 
 def divided(graph: Graph, seed: int) -> Graph:
-    """Seven ninths for training, one for validation and one for testing, as in the paper but at random."""
+    """The graph with a random split: seven ninths of the nodes for training, one for validation and one for testing, the shares
+    of the paper.
+    """
     order = np.random.default_rng(seed).permutation(graph.nodes)
     parts = np.split(order, [7 * graph.nodes // 9, 8 * graph.nodes // 9])
     train, val, test = (np.isin(np.arange(graph.nodes), part) for part in parts)
@@ -44,7 +48,7 @@ def divided(graph: Graph, seed: int) -> Graph:
 
 
 def accuracy(model: Dpar, graph: Graph, splits: int, runs: int) -> str:
-    """Mean and half the 95 % t-interval over all runs, and CPU seconds of one."""
+    """The mean accuracy over all runs, half the width of its 95 % t-interval, and the CPU seconds of one run."""
     from scipy.stats import t
 
     scores, start = [], time.process_time()
@@ -94,8 +98,8 @@ def provable(graph: Graph, both_ways: bool, splits: int, runs: int, only: str) -
 
 
 def parts(both: Graph, splits: int, runs: int) -> None:
-    """The causes of the loss of accuracy at epsilon 8: each line changes one thing. "Not paid for" means that the ledger does not
-    charge it.
+    """Prints the causes of the loss of accuracy at epsilon 8, with one change of the recipe in each line. "Not paid for" means
+    that the ledger does not charge for the change.
     """
     claim = Claim(8.0, DELTA, Unit.NODE)
     mlp = calibrate(PROVABLE["MLP, smoothed over the test graph"], claim)
@@ -119,7 +123,7 @@ def parts(both: Graph, splits: int, runs: int) -> None:
 
 
 def hits(model: Dpar, graph: Graph) -> float:
-    """The share of the picks of all lists that are within reach of their source in the graph."""
+    """The share of the listed nodes that are neighbours of the source of their list."""
     part = divided(graph, 0)
     worlds = Worlds.of(part, list(range(5)), np.flatnonzero(part.test))
     release = dataclasses.replace(model, keep=("rows",), epochs=1).fit(worlds)

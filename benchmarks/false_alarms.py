@@ -1,11 +1,11 @@
-"""Audits honest models as strangers write them, many times at 5 % a test, and counts how often a claim is refuted.
+"""Audits honest models of many styles of code, many times at level 5 %, and counts how often a claim is refuted.
 
     python benchmarks/false_alarms.py [--audits 1000] [--seconds 60] [--folder FILE.py ...] [NAME ...]
 
-Prints Markdown, also after Ctrl-C: for each model the number of audits, how many refuted, and the most that 5 % allows, three
-standard errors above it. An audit is `differential` on 48 nodes at epsilon = 1, with a seed of its own; with `--all`, every
-audit that applies. `--folder` adds the classes of a file of one's own. Of `--seconds` of CPU time for each model, dear ones get
-fewer audits.
+Prints Markdown, also after Ctrl-C: for each model the number of audits, how many of them refuted the claim, and the largest
+number that 5 % explains (three standard errors above 5 %). An audit is `differential` on 48 nodes at epsilon = 1, with its own
+seed; with `--all`, every audit that applies. `--folder` adds the models of a file. Each model gets `--seconds` of CPU time, so
+slow models get fewer audits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LEVEL, NODES, ROUNDS = 0.05, 48, 2
 
 
 def found_in(file: str) -> list[Any]:
-    """One model of each class that a file itself defines, and each model that it holds."""
+    """One model of each class that a file defines, and each model object in the file."""
     module = load_model(f"{file}:__name__")
     names = vars(sys.modules[module])
     classes = [v for v in names.values() if inspect.isclass(v) and v.__module__ == module and hasattr(v, "fit")]
@@ -46,7 +46,7 @@ def found_in(file: str) -> list[Any]:
 
 
 def case(model: Any) -> Case:
-    """The model at epsilon = 1, with the noise that it needs, or with its own if that is fixed."""
+    """The model with a claim of epsilon = 1. The model is calibrated to the claim, unless its noise is fixed."""
     local = model.unit is Unit.FEATURES
     relation = Relation.REPLACE if local else Relation.ADD_REMOVE
     claim = Claim(1.0, 1e-6, model.unit, relation, exposes=offered(model))
@@ -54,12 +54,14 @@ def case(model: Any) -> Case:
 
 
 def refuted(of: Case, number: int, every: bool) -> bool:
-    """Whether one audit with a seed of its own refutes the claim, or the ledger."""
+    """Whether audit number `number`, with its own seed, refutes the claim or the ledger. every: whether all audits run."""
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         setting = Setting(of, tiny(NODES), Store(Path(folder)), Key("false alarms", number), ROUNDS, LEVEL)
         for name in AUDITS if every else ("differential",):
             if AUDITS[name].refuses(of) is None:
-                with contextlib.suppress(ValueError):  # its assumptions do not hold for this model, so it states nothing
+                with contextlib.suppress(
+                    ValueError
+                ):  # the assumptions of this audit do not hold for the model, so it gives no bound
                     at = dataclasses.replace(setting, key=setting.key.fold(name))
                     if any(b.refuted and not b.assumed for b in AUDITS[name].run(at).bounds):
                         return True

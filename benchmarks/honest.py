@@ -1,4 +1,4 @@
-"""Audits honest recipes on small graphs many times with fresh coins, and counts how often a claim is refuted.
+"""Audits honest recipes on small graphs many times with fresh randomness, and counts how often a claim is refuted.
 
 python benchmarks/honest.py --audits 10000
 """
@@ -42,17 +42,19 @@ from gnnaudit.reports.evidence import judge
 if TYPE_CHECKING:
     from gnnaudit.models.graph.graph import Graph
 
-FAMILY = 1e-4  # of a CI run of all six systems
+FAMILY = 1e-4  # alpha of a CI run of all six systems
 NODES = 72
 ROUNDS = 4
 BUDGETS = (1.0, 4.0)
-SELDOM = ("blackbox", "gradients", "votes")  # audits that train for every round; run once in EVERY turns
+SELDOM = ("blackbox", "gradients", "votes")  # slow audits, which train for every round: they run in one of EVERY turns
 EVERY = 8
 
 
 @dataclass(frozen=True)
 class Look:
-    """One audit of one honest recipe. p_value: the smallest of its bounds, None where nothing is sampled. blocked: exit 1."""
+    """One audit of one honest recipe. p_value: the smallest p-value of its bounds; None if the audit samples nothing. blocked:
+    whether a run would end with exit code 1. confirmed: whether the repetition refuted too; None if nothing was repeated.
+    """
 
     system: str
     audit: str
@@ -65,13 +67,13 @@ class Look:
 
 @cache
 def graph() -> Graph:
-    """Random, undirected, two classes, as the model contract uses it."""
+    """The graph that `audit contract` uses: random, undirected, with two classes."""
     return tiny(NODES)
 
 
 @cache
 def cases() -> tuple[Case, ...]:
-    """All six systems in mode `sound`, in short trainings, calibrated to each budget."""
+    """All six systems in mode "sound", with short trainings, calibrated to each budget."""
     facts = Facts.of(graph())
     recipes: tuple[Any, ...] = (
         Gap(epochs=2),
@@ -91,13 +93,13 @@ def cases() -> tuple[Case, ...]:
 
 
 def level() -> float:
-    """The level of one test, as in a run of all six systems at one budget with all audits."""
+    """The level of one test in a run of all six systems at one budget with all audits."""
     looks = sum(a.looks for a in AUDITS.values() for c in cases() if a.refuses(c) is None)
     return divide(FAMILY, looks // len(BUDGETS))
 
 
 def looked(case: Case, name: str, key: Key) -> Look:
-    """One audit with fresh coins, and its repetition if it refutes."""
+    """One audit with fresh randomness, and its repetition if it refutes the claim."""
     started, audit = time.process_time(), AUDITS[name]
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         store = Store(Path(folder))
@@ -113,7 +115,7 @@ def looked(case: Case, name: str, key: Key) -> Look:
 
 
 def honest(count: int, seed: str) -> Iterator[Look]:
-    """`count` audits, in turn over all systems, budgets and audits that apply."""
+    """`count` audits, which take turns over all systems, budgets and audits that apply."""
     applies = [(case, name) for case in cases() for name, audit in AUDITS.items() if audit.refuses(case) is None]
     turns = itertools.chain.from_iterable(
         ((case, name) for case, name in applies if name not in SELDOM or turn % EVERY == 0) for turn in itertools.count()
@@ -123,7 +125,9 @@ def honest(count: int, seed: str) -> Iterator[Look]:
 
 
 def power(count: int, seed: str) -> float:
-    """The share of GAP with root two less noise that the residual audit catches, and confirms, at the same level."""
+    """The share of `count` audits of GAP with √2 times too little noise in which the residual audit refutes the claim and
+    confirms this, at the same level.
+    """
     claim = Claim(4.0, 1e-5, Unit.UNDIRECTED_EDGE)
     made = calibrate(Gap(epochs=2), claim)
     case = Case(TooLittleNoise(epochs=2, sigma=made.sigma, share=2**-0.5), claim)
@@ -147,7 +151,7 @@ def main() -> None:
 
 
 def summary(looks: list[Look]) -> dict[str, Any]:
-    """Counts of false blocks, of refutations that were not confirmed, and of small p-values."""
+    """The numbers of confirmed and of unconfirmed refutations, and the shares of small p-values."""
     p = np.array([look.p_value for look in looks if look.p_value is not None])
     return {
         "audits": len(looks),

@@ -1,9 +1,10 @@
-"""Faults and hostile input, played and counted: kills, corrupted files, hostile data sets, hostile programs, another user.
+"""Kills runs, damages their files and loads hostile data sets, and counts how often the tool copes.
 
 python -P benchmarks/hostile.py --kills 20 --corruptions 2000 --data 60
 
-A line a kind: tried, survived (refused in one line or ignored, results unchanged), lost (a wrong result, a traceback, a hang, or
-something lost). Programs and links are played by tests/audit/own/test_hostile_programs.py.
+Prints a line for each kind of attack: how often it was tried; how often the tool survived (the input was refused in one line or
+ignored, and the results did not change); how often the tool lost (a wrong result, a traceback, a hang, or lost results).
+tests/audit/own/test_hostile_programs.py covers hostile programs and links.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ RUN = [
     *("--attacks", "confidence", "--shadows", "2", "--targets", "1", "--repeats", "4", "--rounds", "4", "--mlflow", "none"),
     *("--jobs", "2", "--seed", "kill", "--quiet"),
 ]
-EVERY = 5  # kills before a run may end
-MEMORY = 64 << 20  # bytes that a hostile data set may take
+EVERY = 5  # how often a run is killed before it may end
+MEMORY = 64 << 20  # how many bytes a hostile data set may take
 
 
 class Slow(Exception):
-    """Raised by the alarm."""
+    """Raised by the alarm at the time limit."""
 
 
 def alarm(*_: object) -> None:
@@ -59,7 +60,9 @@ def alarm(*_: object) -> None:
 
 
 def damaged(content: bytes, luck: random.Random) -> bytes:
-    """The content with a bit flipped, cut, grown, emptied, zeroed in part, or replaced by null."""
+    """The content with a random damage: one bit flipped, cut off, made longer, empty, partly zero, or replaced by null or by
+    random bytes.
+    """
     at = luck.randrange(max(1, len(content)))
     return luck.choice(
         [
@@ -75,7 +78,9 @@ def damaged(content: bytes, luck: random.Random) -> bytes:
 
 
 def corruptions(count: int, luck: random.Random) -> Counter[str]:
-    """Parts, accounting caches and evidence in turn. Lost: another result than before, or anything but a ValueError."""
+    """Damages stored runs, accounting caches and evidence in turn. Lost: a result that differs from the one before, or any
+    exception that the tool does not handle.
+    """
     found: Counter[str] = Counter()
     graph, claim = loading.load("campus:n=300"), Claim(1.0, 1e-5, Unit.UNDIRECTED_EDGE)
     with tempfile.TemporaryDirectory() as folder:
@@ -118,7 +123,7 @@ def corruptions(count: int, luck: random.Random) -> Counter[str]:
 
 
 def agrees(root: Path, told: list[Evidence]) -> bool:
-    """Whether damaged evidence is refused in one line, or says in another way the same claim."""
+    """Whether damaged evidence is refused in one line, or still has the same contents."""
     try:
         return [dataclasses.replace(e, seconds=0.0) for e in read_all(root)] == [
             dataclasses.replace(e, seconds=0.0) for e in told
@@ -128,7 +133,9 @@ def agrees(root: Path, told: list[Evidence]) -> bool:
 
 
 def kills(count: int, luck: random.Random) -> Counter[str]:
-    """SIGKILL at a random time, then the same command again. Lost: other rows than those of a run that nobody killed."""
+    """Kills a run at a random time and starts the same command again. Lost: rows that differ from those of a run that was not
+    killed.
+    """
     found: Counter[str] = Counter()
     code = "import sys; from gnnaudit.audit.cli.main import main; sys.argv = ['audit', *sys.argv[1:]]; main()"
 
@@ -146,7 +153,9 @@ def kills(count: int, luck: random.Random) -> Counter[str]:
             time.sleep(luck.uniform(0.3, 1.0) * seconds)
             run.send_signal(signal.SIGKILL)
             run.wait()
-            if turn % EVERY == EVERY - 1 or turn == count - 1:  # resumed after so many kills, it ends as if there were none
+            if (
+                turn % EVERY == EVERY - 1 or turn == count - 1
+            ):  # the last resumed run is not killed, and must end like the whole run
                 subprocess.run(command(out), check=False, cwd=folder)
                 found["survived" if verdicts(out) == whole else "LOST"] += turn % EVERY + 1
     return found
@@ -160,7 +169,7 @@ def verdicts(run: Path) -> list[object]:
 
 
 class Runs:
-    """A pickle that makes a file when it is loaded."""
+    """An object whose pickle creates a file when it is loaded."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -256,7 +265,9 @@ def data_sets(root: Path, luck: random.Random) -> Iterator[Callable[[], str]]:
 
 
 def hostile_data(count: int, luck: random.Random) -> Counter[str]:
-    """Lost: code that ran, a graph that was taken from it, more than one line, another error than ValueError, or 20 seconds."""
+    """Loads hostile data sets. Lost: code in the file ran, a graph was loaded from it, the error had more than one line or was no
+    ValueError, or loading took 20 seconds.
+    """
     found: Counter[str] = Counter()
     signal.signal(signal.SIGALRM, alarm)
     with tempfile.TemporaryDirectory() as folder:
@@ -267,7 +278,7 @@ def hostile_data(count: int, luck: random.Random) -> Counter[str]:
             try:
                 name = make()
                 loading.load(name, data_dir=folder, memory=MEMORY)
-                verdict = "taken"  # damage that left a whole file; nothing hostile is in it
+                verdict = "taken"  # the damaged file is still a complete graph without code
             except ValueError as fault:
                 verdict = "survived" if "\n" not in str(fault) else "LOST"
             except Exception:

@@ -1,4 +1,6 @@
-"""Accuracy, CPU seconds and memory of LPGNN with the published hyper-parameters: `python benchmarks/lpgnn.py --data-dir DIR`."""
+"""The accuracy, CPU seconds and memory of LPGNN with the published hyper-parameters: `python benchmarks/lpgnn.py --data-dir
+DIR`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ CORA = {
     (3.0, 3.0): (16, 2, 0.01, 0.001, 0.5),
     (INF, 1.0): (0, 4, 0.01, 1e-4, 0.75),
     (0.01, INF): (8, 0, 0.01, 0.01, 0.75),
-    (0.0, INF): (8, 0, 0.01, 0.01, 0.75),  # fair coins with the steps of 0.01
+    (0.0, INF): (8, 0, 0.01, 0.01, 0.75),  # budget 0 with the steps of budget 0.01
     (0.01, 1.0): (8, 8, 0.01, 0.001, 0.5),
     (0.0, 1.0): (8, 8, 0.01, 0.001, 0.5),
 }
@@ -32,7 +34,7 @@ FACEBOOK = {(1.0, 1.0): (2, 4, 0.001, 0.01, 0.5), (0.1, 1.0): (2, 4, 0.001, 0.01
 
 
 def divided(graph: Graph, seed: int) -> Graph:
-    """Half of the nodes for training, a quarter each for validation and test, as in the paper."""
+    """The graph with a random split: half of the nodes for training, a quarter each for validation and test, as in the paper."""
     order = np.random.default_rng(seed).permutation(graph.nodes)
     parts = np.split(order, [graph.nodes // 2, graph.nodes // 2 + graph.nodes // 4])
     train, val, test = (np.isin(np.arange(graph.nodes), part) for part in parts)
@@ -55,9 +57,9 @@ def measure(name: str, model: Lpgnn, graph: Graph, splits: int, runs: int) -> No
 
 
 def alone(graph: Graph, budgets: tuple[float, float], settings: tuple, epochs: int = 20) -> float:
-    """CPU seconds of one training as the released code does it, with PyTorch Geometric's layers on dense features.
+    """The CPU seconds of one training of 500 epochs as in the released code, with PyTorch Geometric's layers on dense features.
 
-    Measured over a few epochs, all of which cost the same, and what comes before them; there are 500 in all.
+    The time is extrapolated from `epochs` epochs, all of which take the same time, and from the steps before the first epoch.
     """
     import scipy.sparse as sp
     import torch_geometric.utils as utils
@@ -105,7 +107,7 @@ def alone(graph: Graph, budgets: tuple[float, float], settings: tuple, epochs: i
 
 
 def speed(graph: Graph, table: dict, mode: str) -> None:
-    """Prints the seconds of a training here and as the released code does it, one after the other."""
+    """Prints the seconds of a training by this engine, and of a training as in the released code."""
     print("| data | budgets | CPU s each, 4 runs together | one by one in PyTorch Geometric | factor |\n" + "|---" * 5 + "|")
     part = divided(graph, 0)
     for budgets, settings in table.items():

@@ -1,10 +1,12 @@
-"""Plays each planted fault of the self-test with many seeds, and states how often the audit that should catch it misses it.
+"""Audits each planted fault of the self-test with many seeds, and counts how often the audit that should catch the fault misses
+it.
 
     python benchmarks/missed.py [--seeds 1000] [--seconds 60] [NAME ...]
 
-Prints Markdown, also after Ctrl-C: for each fault the number of seeds, the misses, and the chance of a miss. Of `--seconds` of
-CPU time for each fault, dear faults get fewer seeds. Where a statistical test decides, the chance is also estimated from its
-p-values: the normal scores of each rule have a mean and a spread, and a miss is a score below that of the test's level.
+Prints Markdown, also after Ctrl-C: for each fault the number of seeds, the number of misses, and the probability of a miss. Each
+fault gets `--seconds` of CPU time, so slow faults get fewer seeds. If a statistical test decides, the probability is estimated
+from its p-values. They are converted to normal scores, which are assumed to be normal with the observed mean and standard
+deviation. A miss is a score below that of the test's level.
 """
 
 from __future__ import annotations
@@ -30,14 +32,16 @@ if TYPE_CHECKING:
     from gnnaudit.audit.case import Outcome
     from gnnaudit.audit.faults.fault import Fault
 
-CERTAIN = 38.0  # normal score of the smallest p-value that a float64 holds
+CERTAIN = 38.0  # the normal score of the smallest positive float64
 
 
-Score = tuple[str, float]  # the rule that decides, and its normal score
+Score = tuple[str, float]  # the name of the deciding rule, and its normal score
 
 
 def score(outcome: Outcome) -> Score:
-    """The largest normal score of a test; of a computation, CERTAIN if it refutes. 0 where there is neither."""
+    """The largest normal score of the tests of an audit; CERTAIN if a computation without samples refutes; 0 if there is
+    neither.
+    """
     if any(b.refuted and b.alpha == 0 for b in outcome.bounds):
         return "computed", CERTAIN
     tests = [b for b in outcome.bounds if b.alpha > 0 and b.p_value is not None]
@@ -46,7 +50,9 @@ def score(outcome: Outcome) -> Score:
 
 
 def chance(scores: list[Score]) -> float:
-    """The chance of a miss. The scores of each rule are taken as normal, with the mean and the spread of those seen."""
+    """The probability of a miss. The scores of each rule are assumed to be normal, with the observed mean and standard
+    deviation.
+    """
     total, level = 0.0, float(-ndtri(ALPHA))
     for rule in {rule for rule, _ in scores}:
         own = [value for name, value in scores if name == rule]
@@ -65,14 +71,14 @@ def main() -> None:
     given = options.parse_args()
     one_thread()
     graph = load("campus:n=600", None)
-    sampled = ("account", "exact")  # the same for every seed
+    sampled = ("account", "exact")  # audits whose result is the same for every seed
     faults = [f for f in FAULTS if not f.undetectable and f.audit not in sampled and (not given.names or f.name in given.names)]
     models = {f.name: f.model(Facts.of(graph)) for f in faults}
     scores: dict[str, list[Score]] = defaultdict(list)
     missed: dict[str, list[str]] = defaultdict(list)
     spent: dict[str, float] = defaultdict(float)
     turns = itertools.product(range(given.first, given.first + given.seeds), faults)
-    with contextlib.suppress(KeyboardInterrupt):  # the table then holds what was played so far
+    with contextlib.suppress(KeyboardInterrupt):  # the table then has the seeds so far
         for number, fault in turns:
             if scores[fault.name] and spent[fault.name] * (1 + 1 / len(scores[fault.name])) > given.seconds:
                 continue
@@ -92,7 +98,7 @@ def main() -> None:
 def table(
     faults: list[Fault], scores: Mapping[str, list[Score]], missed: Mapping[str, list[str]], spent: Mapping[str, float]
 ) -> None:
-    """Prints one row for each fault that was played. spent: CPU seconds after the first seed, which compiles."""
+    """Prints one row for each audited fault. spent: CPU seconds without the first seed, whose time includes compilation."""
     print("| fault | audit | seeds | missed | chance of a miss, from p-values | CPU s each |\n|---|---|---|---|---|---|")
     for fault in (f for f in faults if scores.get(f.name)):
         each = scores[fault.name]

@@ -1,6 +1,7 @@
-"""The rules by which other public tools turn scores into an epsilon, reimplemented from their formulas to count false alarms.
+"""The rules by which other public tools compute an epsilon from scores, reimplemented from their formulas to count false alarms.
 
-Each function takes scores of many audits and says in which of them the rule's bound exceeds the truth, at nominal 5 %.
+Each function takes the scores of many audits, and returns in which audits the rule's bound exceeds the true epsilon, at nominal
+5 %.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Flags = NDArray[np.bool_]
 
 
 def counts(scores0: Array, scores1: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """False positives and false negatives of every threshold. (audits, n) twice -> (audits, 2n + 1) twice."""
+    """The numbers of false positives and false negatives at every threshold. (audits, n) twice -> (audits, 2n + 1) twice."""
     n = scores0.shape[1]
     order = np.argsort(-np.concatenate([scores0, scores1], axis=1), axis=1)
     ones = np.cumsum(order >= n, axis=1)
@@ -28,9 +29,10 @@ def counts(scores0: Array, scores1: Array) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def best_threshold(scores0: Array, scores1: Array, epsilon: float, delta: float, alpha: float = 0.05) -> Flags:
-    """Clopper-Pearson at the threshold and in the direction that look best on the same scores, alpha / 2 a rate.
+    """Clopper-Pearson with alpha / 2 for each error rate, at the threshold and in the direction with the largest bound on the
+    same scores.
 
-    PrivacyGuard's eps_cp and bb-audit-dpsgd's cp; TensorFlow Privacy's audit_2020 without a threshold.
+    This is eps_cp of PrivacyGuard, cp of bb-audit-dpsgd, and audit_2020 of TensorFlow Privacy without a threshold.
     """
     fp, fn = counts(scores0, scores1)
     n = scores0.shape[1]
@@ -40,7 +42,9 @@ def best_threshold(scores0: Array, scores1: Array, epsilon: float, delta: float,
 
 
 def best_gaussian_threshold(scores0: Array, scores1: Array, mu: float, alpha: float = 0.05) -> Flags:
-    """mu from Clopper-Pearson ends, alpha a rate, at the threshold that looks best on the same scores: bb-audit-dpsgd's gdp."""
+    """mu from Clopper-Pearson limits with alpha for each error rate, at the threshold with the largest mu on the same scores: gdp
+    of bb-audit-dpsgd.
+    """
     fp, fn = counts(scores0, scores1)
     n = scores0.shape[1]
     upper = rate_at_most(np.arange(n + 1), n, alpha)
@@ -48,7 +52,9 @@ def best_gaussian_threshold(scores0: Array, scores1: Array, mu: float, alpha: fl
 
 
 def hull_bonferroni(scores0: Array, scores1: Array, epsilon: float, delta: float, alpha: float = 0.05) -> Flags:
-    """Clopper-Pearson over the corners of the ROC hull of the same scores, alpha / corners: jax_privacy's default, unproved."""
+    """Clopper-Pearson with alpha / corners at each corner of the ROC hull of the same scores: jax_privacy's default, which has no
+    proof.
+    """
     fp, fn = counts(scores0, scores1)
     n = scores0.shape[1]
     found = np.zeros(len(fp), bool)
@@ -61,7 +67,7 @@ def hull_bonferroni(scores0: Array, scores1: Array, epsilon: float, delta: float
 
 
 def hull_gaussian(scores0: Array, scores1: Array, mu: float, delta: float = 1e-5, alpha: float = 0.05) -> Flags:
-    """The largest |mu| of Clopper-Pearson ends over the corners of the ROC hull: jax_privacy 2.0.0's epsilon_from_gdp."""
+    """The largest |mu| from Clopper-Pearson limits over the corners of the ROC hull: epsilon_from_gdp of jax_privacy 2.0.0."""
     fp, fn = counts(scores0, scores1)
     n = scores0.shape[1]
     found = np.zeros(len(fp), bool)
@@ -74,7 +80,7 @@ def hull_gaussian(scores0: Array, scores1: Array, mu: float, delta: float = 1e-5
 
 
 def _hull(x: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Indices of the corners of the upper concave hull of a ROC curve."""
+    """The indices of the corners of the upper concave hull of a ROC curve. x, y: its points."""
     keep: list[int] = []
     for k in range(len(x)):
         while len(keep) > 1 and (y[k] - y[keep[-2]]) * (x[keep[-1]] - x[keep[-2]]) >= (y[keep[-1]] - y[keep[-2]]) * (
@@ -86,7 +92,9 @@ def _hull(x: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.intp]:
 
 
 def best_guess_grid(scores: Array, bits: Flags, epsilon: float, alpha: float = 0.05, steps: int = 20) -> Flags:
-    """Steinke's bound at the numbers of guesses that look best on the same scores: ML Privacy Meter. (audits, m) twice."""
+    """Steinke's bound at the numbers of guesses with the largest bound on the same scores, as in ML Privacy Meter. scores, bits:
+    (audits, m).
+    """
     m = scores.shape[1]
     sorted_bits = np.take_along_axis(bits, np.argsort(scores, axis=1), axis=1)
     zeros = np.hstack([np.zeros((len(bits), 1), int), np.cumsum(~sorted_bits, axis=1)])
@@ -103,5 +111,7 @@ def best_guess_grid(scores: Array, bits: Flags, epsilon: float, alpha: float = 0
 
 
 def product_null(wrong: NDArray[np.int64], m: int, mu: float, alpha: float = 0.05) -> Flags:
-    """All m canaries guessed, errors taken for independent with the best error rate of mu-GDP: Xiang et al. 2025 at r = m."""
+    """A test with guesses for all m canaries, which assumes that errors are independent with the smallest error rate of mu-GDP:
+    Xiang et al. 2025 at r = m.
+    """
     return np.asarray(special.bdtr(wrong, m, float(special.ndtr(-mu / 2))) < alpha)

@@ -1,9 +1,9 @@
-"""The speed of PrivGNN's teachers against PyTorch Geometric, and the accuracy of its labels and students.
+"""The speed of PrivGNN's teachers compared with PyTorch Geometric, and the accuracy of its labels and students.
 
     python benchmarks/privgnn.py speed --data-dir DIR
     python benchmarks/privgnn.py accuracy --data-dir DIR [--queries 1000 --runs 3] [--plot FILE.png]
 
-One thread; CPU seconds, as others may use the machine.
+Times are CPU seconds of one thread, because other programs may use the machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ DELTA = 1e-4
 
 
 def divided(name: str, folder: str, private: int = 100, queries: int = 1000) -> Graph:
-    """The authors' split of Cora: fixed numbers of private nodes of every class and of public query nodes, the rest for tests."""
+    """The data set with the authors' kind of split: `private` private nodes of every class, `queries` public nodes for queries,
+    and the other nodes for tests.
+    """
     graph = load(name, data_dir=folder)
     order = stream(0, "split").permutation(graph.nodes)
     train = np.zeros(graph.nodes, dtype=bool)
@@ -60,7 +62,7 @@ def speed(folder: str) -> None:
 
 
 def one_by_one(graph: Graph, model: PrivGnn, query: int) -> float:
-    """CPU seconds of one teacher with the layers of PyTorch Geometric, from the sample to the answer."""
+    """The CPU seconds of one teacher with the layers of PyTorch Geometric, from the sample to the answer."""
     import torch
     from torch_geometric.nn import SAGEConv
     from torch_geometric.utils import subgraph
@@ -104,7 +106,7 @@ def accuracy(folder: str, titles: list[str], queries: int, runs: int, plot: str 
         draw(lines, plot)
 
 
-Line = list[np.ndarray]  # for each inverse scale the accuracies of all runs, (runs,); one number where nothing is drawn
+Line = list[np.ndarray]  # for each inverse scale the accuracies of all runs, (runs,), or one number if nothing is random
 
 
 def measured(title: str, graph: Graph, runs: int) -> dict[str, Line]:
@@ -144,7 +146,7 @@ def measured(title: str, graph: Graph, runs: int) -> dict[str, Line]:
 
 
 def tested(release: Release, labels: np.ndarray) -> np.ndarray:
-    """(runs,): how many of the test nodes the student gets right."""
+    """(runs,): the share of the test nodes that the student classifies correctly."""
     return (release["posteriors"].argmax(2) == labels).mean(1)
 
 
@@ -160,7 +162,7 @@ def shown(each: np.ndarray) -> str:
 
 
 def budgets(model: PrivGnn) -> dict[str, list[float]]:
-    """Epsilons at DELTA: what noisy labels from probabilities cost, and what the paper and its tables print for them."""
+    """Epsilons at DELTA: the true cost of noisy labels from probabilities, and the epsilons of the paper and of its tables."""
     claim = Claim(1.0, DELTA, Unit.NODE)
     noisy = [model.with_noise(1 / v) for v in INVERSE_SCALES]
     paper = [dataclasses.replace(m, mode="paper") for m in noisy]
@@ -181,7 +183,10 @@ def draw(lines: dict[str, dict[str, Line]], path: str) -> None:
     figure, axes = plt.subplots(1, len(lines), figsize=(9, 4.2), sharey=True)
     for axis, (title, rows) in zip(axes, lines.items(), strict=True):
         for word, colour in colours.items():
-            for part, style, aside in (("labels", "s-", 0.0), ("student", "o--", 0.012)):  # so that both intervals are seen
+            for part, style, aside in (
+                ("labels", "s-", 0.0),
+                ("student", "o--", 0.012),
+            ):  # shifted, so that both intervals are visible
                 line, at = rows[f"{part}, {word}"], [v + aside for v in INVERSE_SCALES]
                 values, widths = [v.mean() for v in line], [half(v) for v in line]
                 name = f"{part}, {word}"

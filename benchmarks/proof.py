@@ -1,4 +1,4 @@
-"""One target of the benchmark: a measured quantity, and the band that its mean must be in."""
+"""One measured quantity of a benchmark, and the band in which its mean must be."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from gnnaudit.models.random.streams import stream
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """values: (n,), one figure for each target or seed. source: the figure to compare with. lowest, highest: band of the mean."""
+    """One measured quantity. values: (n,), one for each target or seed. source: the published figure, as text. lowest, highest:
+    the band in which the mean must be.
+    """
 
     name: str
     data: str
@@ -28,7 +30,7 @@ class Proof:
         return bool(self.lowest <= self.values.mean() <= self.highest)
 
     def line(self) -> str:
-        """One row of a markdown table."""
+        """A row of a Markdown table."""
         mean, n = self.values.mean(), len(self.values)
         interval = "" if n < 2 else "[{:.3f}, {:.3f}]".format(*mean_interval(self.values, stream(0, "proof")))
         low, high = f"≥ {self.lowest:g}", f"≤ {self.highest:g}"

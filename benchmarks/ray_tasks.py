@@ -2,8 +2,9 @@
 
     python benchmarks/ray_tasks.py [--pairs 3] [--tiny 10000]
 
-Wall time, as workers run beside each other; measurements that are compared alternate, and the median of their ratios is printed
-with the load of the machine, because on a machine that others use two workers cannot take two cores. Under four minutes.
+Times are wall times, because workers run in parallel. Measurements that are compared alternate. The script prints the median of
+their ratios and the load of the machine, because on a machine that others use, two workers may not get two cores. It takes less
+than four minutes.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ from gnnaudit.models.base import Release
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.graph.graph import Graph, Worlds
 
-BYTES = 50_000  # some 50 µs of hashing
+BYTES = 50_000  # to hash them takes about 50 µs
 
 
 @dataclass(frozen=True)
 class Busy:
-    """Keeps a core busy without memory, so that two workers share nothing. fuse: the process that finds it dies."""
+    """A model that keeps a core busy and uses no memory, so that two workers share nothing. fuse: a file; the process that finds
+    it dies.
+    """
 
     rounds: int
     fuse: str = ""
@@ -61,7 +64,7 @@ def tasks(model: Busy, count: int, graph: Graph, folder: Path) -> Iterator[Task]
 
 
 def seconds(execute: Execute, model: Busy, count: int, graph: Graph) -> float:
-    """Wall time of so many tasks, each stored, with workers that have started before."""
+    """The wall time of `count` tasks with stored results, with workers that are already running."""
     with tempfile.TemporaryDirectory() as folder:
         list(execute(tasks(Busy(1), 4, graph, Path(folder) / "warm")))
         clock = time.perf_counter()
@@ -78,7 +81,7 @@ def alone() -> Iterator[Execute]:
 
 
 def compared(one: Callable[[], object], other: Callable[[], object], model: Busy, count: int, graph: Graph, pairs: int) -> str:
-    """The median, and all, of the ratios of the times of two executors."""
+    """The ratios of the times of two executors, as text: the median and all values."""
     ratios = []
     for _ in range(pairs):
         times = []
@@ -90,7 +93,7 @@ def compared(one: Callable[[], object], other: Callable[[], object], model: Busy
 
 
 def killed(graph: Graph) -> str:
-    """How many of twenty tasks are begun twice when one worker is killed in mid-run."""
+    """How many of twenty tasks begin twice if one worker is killed during the run, as text."""
     with tempfile.TemporaryDirectory() as folder, ray_cluster("local", 2) as execute:
         fuse, log = Path(folder) / "fuse", Path(folder) / "log"
         fuse.touch()

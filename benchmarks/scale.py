@@ -1,16 +1,16 @@
-"""Seconds and memory of ProGAP at edge level on graphs of growing size, and the speed of its aggregation relative to that of the
-memory.
+"""The seconds and memory of ProGAP at edge level on graphs of growing size, and the speed of its aggregation relative to the
+memory's.
 
     python benchmarks/scale.py [--graphs 10000x24,100000x24,1000000x24,1000000x70] [--epochs 100] [--memory 8GiB]
     python benchmarks/scale.py --aggregation [--graphs 10000x24,100000x24,1000000x24]
 
-NxD is a campus graph of N nodes and D arcs a node. One process generates it and writes files; another maps them and fits one run
-through the store, so its peak memory is that of the training. One thread. Memory is anonymous (what the program holds) and
-resident (with the mapped files that happen to be cached).
+NxD is a campus graph of N nodes and D arcs per node. One process generates the graph and writes files. Another process maps the
+files and fits one run through the store, so its peak memory is that of the training. Both use one thread. The table gives
+anonymous memory (of the program alone) and resident memory (with the cached parts of mapped files).
 
-An aggregation has to read, for every arc, the number of its sender and that row, and to write a row for every node: bytes
-moved are (4 units + 4) arcs + 4 units nodes, whether a row is still in cache or not. The table also gives two speeds of this
-machine: a plain copy, and rows of the same width gathered from random places by index_select; both count reading and writing.
+An aggregation must read, for every arc, the number of the sender and the sender's row, and write a row for every node. So it
+moves (4 units + 4) arcs + 4 units nodes bytes; reads from the cache count too. The table also gives two speeds of this machine:
+of a plain copy, and of index_select for rows of the same width at random positions. Both count the bytes read and written.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SUMS = ("nodes", "arcs", "sums, GB/s", "copy", "gather", "of a copy", "of a gath
 
 
 def best(act: Callable[[], object], times: int = 5) -> float:
-    """CPU seconds of the quickest of some calls."""
+    """The CPU seconds of the fastest of `times` calls."""
     took = []
     for _ in range(times):
         start = time.thread_time()
@@ -49,14 +49,14 @@ def best(act: Callable[[], object], times: int = 5) -> float:
 
 
 def copy_rate(megabytes: int = 256) -> float:
-    """Bytes a second that one thread reads and writes in a plain copy, at best."""
+    """The most bytes per second that one thread reads and writes in a plain copy."""
     a = np.ones(megabytes << 17)
     b = np.empty_like(a)
     return 2 * a.nbytes / best(lambda: np.copyto(b, a))
 
 
 def gather_rate(nodes: int, units: int, rows: int = 1 << 21) -> float:
-    """Bytes a second that one thread reads and writes when it gathers rows from random places among `nodes`."""
+    """The most bytes per second that one thread reads and writes when it gathers random rows of an array of `nodes` rows."""
     import torch
 
     x, index = torch.ones(nodes, units), torch.from_numpy(np.random.default_rng(0).integers(0, nodes, rows).astype(np.int32))
@@ -65,13 +65,13 @@ def gather_rate(nodes: int, units: int, rows: int = 1 << 21) -> float:
 
 
 def anonymous() -> int:
-    """KiB that this process holds for itself now."""
+    """The anonymous memory of this process now, in KiB."""
     words = Path("/proc/self/status").read_text().split()
     return int(words[words.index("RssAnon:") + 1])
 
 
 def make(nodes: int, degree: int, folder: Path) -> None:
-    """Puts a campus graph into mapped files. Prints the CPU seconds that making it took."""
+    """Generates a campus graph and writes it to files for mapping. Prints the CPU seconds that the generation took."""
     from gnnaudit.models.data.loading import load
     from gnnaudit.models.graph.memory_mapped import write
 
@@ -82,7 +82,7 @@ def make(nodes: int, degree: int, folder: Path) -> None:
 
 
 def fit(folder: Path, epochs: int, memory: int) -> None:
-    """Prints a row of the table without its first columns."""
+    """Fits one run, and prints a row of the table without its first columns."""
     import torch
 
     from gnnaudit.audit.games.game import Game
@@ -131,8 +131,8 @@ def fit(folder: Path, epochs: int, memory: int) -> None:
 
 
 def aggregation(nodes: int, degree: int, units: int = 16) -> str:
-    """A line about the sums alone: the variants alternate, so that other load affects all of them, and the best time of each
-    counts.
+    """A row of the table about the sums alone. The variants alternate, so that other load affects all of them, and the best time
+    of each counts.
     """
     import torch
 
@@ -151,7 +151,7 @@ def aggregation(nodes: int, degree: int, units: int = 16) -> str:
 
 
 def row(nodes: int, degree: int, epochs: int, memory: str) -> str:
-    """A line of the table, each half from a process of its own."""
+    """A row of the table, from two processes: one generates the graph, the other fits a run."""
     from gnnaudit.models.graph.memory_mapped import read
 
     with tempfile.TemporaryDirectory() as parent:
@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("--fit", help=argparse.SUPPRESS)
     parser.add_argument("--aggregation", action="store_true", help="nothing but neighbour sums, in GB/s")
     asked = parser.parse_args()
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # before torch is loaded, as the command line does it
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # before torch is loaded, as in the command line
     if asked.aggregation:
         print(f"| {' | '.join(SUMS)} |\n|" + "---|" * len(SUMS), flush=True)
         for graph in asked.graphs.split(","):

@@ -1,10 +1,10 @@
-"""Are the attacks as strong as their sources? Published and ported figures beside ours, each with its band.
+"""Compares the strength of the attacks with that of their sources: published figures and our figures, each with its band.
 
     python benchmarks/strength.py --data-dir DIR --figure docs/strength.png
 
-Cora and CiteSeer as Planetoid ships them, and for N9 graphs of Facebook100. "port" marks figures of re-implementations of the
-sources, the others are the sources' own. A mean is over targets (N4 to N7, E4, V2) or over seeds (N1 to N3, N9, E1 to E3), and so
-is its interval.
+The graphs are Cora and CiteSeer from Planetoid, and for N9 graphs of Facebook100. "port" marks figures of re-implementations of
+the sources; the others are the sources' own figures. Means and intervals are over targets (N4 to N7, E4, V2) or over seeds (N1 to
+N3, N9, E1 to E3).
 """
 
 from __future__ import annotations

@@ -24,13 +24,15 @@ from gnnaudit.models.baselines.gnn import Gnn
 from gnnaudit.models.graph.graph import Graph, Mask, Worlds
 from gnnaudit.models.random.streams import stream
 
-KIPF = Gnn(hidden=16, input_dropout=0.5, learning_rate=0.01, weight_decay=5e-4, epochs=100)  # link stealing's target
-TELLER = Gnn(hidden=16, learning_rate=0.01, weight_decay=5e-4, epochs=500)  # LinkTeller's
+KIPF = Gnn(hidden=16, input_dropout=0.5, learning_rate=0.01, weight_decay=5e-4, epochs=100)  # the target of link stealing
+TELLER = Gnn(hidden=16, learning_rate=0.01, weight_decay=5e-4, epochs=500)  # the target of LinkTeller
 QUERY = "posteriors"
 
 
 def as_kipf(graph: Graph, labels: int = 0) -> Graph:
-    """Features of rows that sum to one, and the first `labels` nodes, or the first tenth, to train on."""
+    """The graph with every row of features scaled to sum to one. The first `labels` nodes, or the first tenth for 0, are for
+    training.
+    """
     x = sp.csr_array(graph.x)
     size = np.maximum(np.asarray(x.sum(1)).ravel(), 1).astype(np.float32)
     train = np.arange(graph.nodes) < (labels or graph.nodes // 10)
@@ -56,7 +58,9 @@ STEALING: dict[str, tuple[str, Any, dict[str, tuple[str, float]]]] = {
 
 
 def stealing(graph: Graph, data: str, seeds: int) -> Iterator[Proof]:
-    """E1 and E2: all edges are members, random pairs are not; half of the edges are known, a tenth are challenges."""
+    """E1 and E2: edges are members, and random pairs are non-members. The attacker knows half of the edges; a tenth are
+    challenges.
+    """
     graph = as_kipf(graph)
     release = KIPF.fit(Worlds.of(graph, list(range(seeds))))
     found: dict[str, list[float]] = {what: [] for what in STEALING}
@@ -74,10 +78,11 @@ def stealing(graph: Graph, data: str, seeds: int) -> Iterator[Proof]:
 
 
 def linkteller(graph: Graph, data: str, seeds: int) -> Iterator[Proof]:
-    """E3: all pairs among 500 random nodes; precision = recall at the true number of edges.
+    """E3: all pairs among 500 random nodes are challenges. At the true number of edges, precision equals recall.
 
-    As in the authors' code: Planetoid's labels, 20 a class, and 500 epochs. That code reads the influence of one end on the
-    other; the larger of both ways does not depend on the order of the nodes.
+    As in the authors' code, training uses Planetoid's 20 labels of each class and 500 epochs. The authors' code reads the
+    influence of one end on the other. Ours reads the larger influence of the two directions, which does not depend on the order
+    of the nodes.
     """
     graph = as_kipf(graph, labels=20 * graph.classes)
     edges, upper = set(map(tuple, graph.edges.T.tolist())), np.triu_indices(500, 1)
@@ -104,7 +109,7 @@ def linkteller(graph: Graph, data: str, seeds: int) -> Iterator[Proof]:
 
 
 def shadow_edges(graph: Graph, data: str, shadows: int, targets: int) -> Iterator[Proof]:
-    """E4: every edge has a coin in every run; non-members are dropped real edges."""
+    """E4: every run keeps each edge with probability 1/2. The non-members are the edges that are left out."""
     graph = as_kipf(graph)
     random, m = stream(0, "edges"), graph.edges.shape[1]
     first = [random.random(m) < 0.5 for _ in range(shadows // 2)]

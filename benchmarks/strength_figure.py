@@ -1,4 +1,4 @@
-"""The one figure: how many shadow models an attack needs."""
+"""A figure that shows how many shadow models an attack needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STARS = {
 
 
 def figure(pools: list[Pool], path: Path) -> None:
-    """TPR at 0.1 % FPR against the number of shadow models, the published figures as stars; beside it the ROCs."""
+    """Draws TPR at 0.1 % FPR against the number of shadow models, with published figures as stars, and beside it the ROCs."""
     import matplotlib
 
     matplotlib.use("agg")

@@ -1,4 +1,4 @@
-"""GAP's node attack as in its code: a perceptron trained and tested on nodes of one run on the whole graph (N9)."""
+"""GAP's node attack as in its code: a perceptron is trained and tested on nodes of one run on the whole graph (N9)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ from gnnaudit.models.gap.mlp import Mlp
 from gnnaudit.models.graph.graph import Graph, Worlds
 from gnnaudit.models.random.streams import stream
 
-MEMBERS, TEST = 0.4, 0.3  # shares of a class: members, and as many non-members; share of both on which the attack is tested
-PER_CLASS = 230  # nodes that are drawn of each class where the official figures are known
-# the official code's AUC and TPR at 1 % FPR on JohnsHopkins55, three runs with their standard deviation; bands are the AUC's
+# of the drawn nodes of each class, the share of members, and an equal share of non-members; of both, the share for testing
+MEMBERS, TEST = 0.4, 0.3
+PER_CLASS = 230  # how many nodes of each class are drawn for a graph with official figures
+# the official code's AUC and TPR at 1 % FPR on JohnsHopkins55: mean and standard deviation of three runs; then the band of the
+# AUC
 OFFICIAL = {
     "GAP": (".763 ± .063", ".083 ± .056", 0.743, 0.783),
     "MLP": (".773 ± .047", ".082 ± .044", 0.753, 0.793),
@@ -35,7 +37,9 @@ OFFICIAL = {
 
 
 def nmi(graph: Graph, data: str, seeds: int) -> Iterator[Proof]:
-    """A draw of nodes, as many of every class, and one model a seed; the official figures are of JohnsHopkins55 alone."""
+    """For each seed, the attack on one model and on a draw of equally many nodes of every class. Only JohnsHopkins55 has official
+    figures.
+    """
     recipes: dict[str, Any] = {"GAP": Gap(hidden=64), "MLP": Mlp(hidden=64), "GraphSAGE": EdgeRand(hidden=64, layers=2)}
     official = OFFICIAL if "JohnsHopkins55" in data else {}
     per_class = PER_CLASS if official else int(np.bincount(graph.y).min())
@@ -52,7 +56,7 @@ def nmi(graph: Graph, data: str, seeds: int) -> Iterator[Proof]:
 
 
 def once(model: Any, graph: Graph, per_class: int, seed: int) -> tuple[float, float]:
-    """AUC and TPR at 1 % FPR of the attack on one training."""
+    """The AUC and the TPR at 1 % FPR of the attack on one training."""
     random = stream(seed, "nmi")
     order, size = random.permutation(graph.nodes), int(MEMBERS * per_class)
     drawn = [order[graph.y[order] == c][:per_class] for c in range(graph.classes)]
@@ -66,7 +70,9 @@ def once(model: Any, graph: Graph, per_class: int, seed: int) -> tuple[float, fl
 
 
 def tried(posteriors: Array, asked: NDArray[np.int64], bits: NDArray[np.bool_], graph: Graph, seed: int) -> tuple[float, float]:
-    """Trained on the first 70 % of the nodes (their code uses a seventh of these to choose its epoch), tested on the rest."""
+    """The AUC and the TPR at 1 % FPR of an attack that is trained on the first 70 % of the nodes and tested on the others. (GAP's
+    code uses a seventh of the first 70 % to choose the epoch.)
+    """
     cut = round((1 - TEST) * len(asked))
     parts = [
         (Release({"posteriors": posteriors[:, part]}, asked[part]), Challenge("node", graph, asked[part]), bits[None, part])

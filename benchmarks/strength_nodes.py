@@ -1,4 +1,6 @@
-"""Node membership on plain GCNs: the shadow classifier of TSTF and TSTS, and the likelihood-ratio family on one pool of runs."""
+"""Node membership on plain GCNs: the likelihood-ratio attacks on pools of runs, their null distribution, and the engine's
+speed.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ SHARES = (0.001, 0.01)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Pool:
-    """Runs on halves of the nodes, `shadows` in complementary pairs and then the targets; half of the nodes are challenges."""
+    """Runs that each train on half of the nodes: first `shadows` runs in complementary pairs, then the targets. Half of the nodes
+    are challenges.
+    """
 
     graph: Graph
     release: Release
@@ -53,8 +57,8 @@ class Pool:
         return scores_split(attack, self.release, challenge, self.bits[:, self.asked], shadows, targets)
 
     def attacked(self, attack: Any, shadows: int) -> tuple[Array, NDArray[np.bool_]]:
-        """Scores and bits (targets, asked). If fewer shadows are used than there are, the targets are divided among groups of
-        shadows.
+        """The scores and bits, (targets, challenges) each, of an attack with this number of shadows. If the pool has more
+        shadows, its targets are divided among groups of shadows.
         """
         targets, groups = np.arange(self.shadows, len(self.bits)), self.shadows // shadows
         scores = np.empty((len(targets), len(self.asked)))
@@ -71,7 +75,7 @@ def attacked(pools: list[Pool], attack: Any, shadows: int) -> tuple[Array, NDArr
 
 
 def coins(nodes: int, shadows: int, targets: int, random: np.random.Generator) -> NDArray[np.bool_]:
-    """(runs, nodes): complementary halves for the shadows, a separate half for every target."""
+    """(runs, nodes) bool, the members of each run: complementary halves for the shadows, an independent half for every target."""
     first = [half(nodes, random) for _ in range(shadows // 2)]
     return np.array([b for f in first for b in (f, ~f)] + [half(nodes, random) for _ in range(targets)])
 
@@ -81,13 +85,13 @@ def half(nodes: int, random: np.random.Generator) -> NDArray[np.bool_]:
 
 
 def halves(graph: Graph, bits: NDArray[np.bool_], random: np.random.Generator) -> Worlds:
-    """Runs that hold and train on the nodes that bits (runs, nodes) say."""
+    """Worlds in which each run has the nodes of `bits`, (runs, nodes) bool, and trains on them."""
     everyone, rows = dataclasses.replace(graph, train=np.ones(graph.nodes, dtype=bool)), np.arange(graph.nodes)
     return Worlds(everyone, random.integers(2**63, size=len(bits)).astype(np.uint64), rows, nodes=Mask(rows, bits))
 
 
 def figures(scores: Array, bits: NDArray[np.bool_]) -> dict[str, Array]:
-    """AUC and TPR of every target, (targets,) each."""
+    """The AUC and the TPRs of every target, by name, (targets,) each."""
     each = [measure(s[None], b[None]) for s, b in zip(scores, bits, strict=True)]
     rates = {f"TPR@{100 * f:g}%": np.array([m.tpr_at_fpr[f].value for m in each]) for f in SHARES}
     return {"AUC": np.array([m.auc for m in each]), **rates}
@@ -137,7 +141,7 @@ LIRA: list[tuple[str, str, int, str, Any, dict[str, Band]]] = [
 
 
 def family(pools: list[Pool], data: str) -> Iterator[Proof]:
-    """N4 to N7, and our strongest less published LiRA on the same targets."""
+    """N4 to N7, and the difference between our strongest attack and published LiRA on the same targets."""
     for name, where, shadows, what, attack, bands in LIRA:
         if where != data:
             continue
@@ -151,7 +155,7 @@ def family(pools: list[Pool], data: str) -> Iterator[Proof]:
 
 
 def null(pools: list[Pool], data: str) -> Iterator[Proof]:
-    """V2: the same pools with logits replaced by noise, and with new random bits."""
+    """V2: the attacks on the same pools with logits replaced by noise, and with new random bits."""
     random = stream(1, "null")
     blind = {"noise": [noisy(pool, random) for pool in pools], "dealt bits": [redealt(pool, random) for pool in pools]}
     attacks = {
@@ -178,7 +182,9 @@ def redealt(pool: Pool, random: np.random.Generator) -> Pool:
 
 
 def speed(graph: Graph) -> Proof:
-    """CPU seconds of PyTorch Geometric's GCN one by one over ours, 8 runs at a time, measured alternately on the same machine."""
+    """The CPU seconds of PyTorch Geometric's GCN, one run at a time, divided by those of our GCN, 8 runs at a time. The
+    measurements alternate.
+    """
     from torch_geometric.nn import GCNConv
     from torch_geometric.utils import subgraph
 

@@ -1,4 +1,4 @@
-"""One target and one shadow model on disjoint nodes, as in rebMIGraph: the shadow classifier as published and corrected."""
+"""The shadow classifier, as published and corrected, with one target and one shadow model on disjoint nodes, as in rebMIGraph."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ TSTF: list[tuple[str, str, dict[str, Band]]] = [
 
 
 def tstf(graph: Graph, data: str, seeds: int, thresholds: int) -> Iterator[Proof]:
-    """N1 to N3: one target and one shadow model on disjoint nodes, as in rebMIGraph. Thresholds are cheap: over more seeds."""
+    """N1 to N3: one target and one shadow model on disjoint nodes, as in rebMIGraph. seeds: how many seeds train classifiers.
+    thresholds: how many seeds measure attacks by a threshold, which are cheaper.
+    """
     sizes = {"cora": (90, 630), "citeseer": (100, 600)}[data]
     each = [tstf_once(graph, *sizes, seed, seed < seeds) for seed in range(thresholds)]
     for name, what, bands in TSTF:
@@ -47,7 +49,9 @@ def tstf_once(graph: Graph, per_class: int, others: int, seed: int, classifiers:
     rest = np.setdiff1d(order, np.concatenate(members))
     rest = random.permutation(rest)
     outside = [rest[:others], rest[others : 2 * others]]
-    anyone = [random.permutation(graph.nodes)[:others] for _ in (0, 1)]  # the published lists of non-members contain members too
+    anyone = [
+        random.permutation(graph.nodes)[:others] for _ in (0, 1)
+    ]  # as published: these lists of non-members contain members too
     bits = np.zeros((2, graph.nodes), dtype=bool)
     for k in (0, 1):
         bits[k, members[k]] = True
@@ -56,7 +60,9 @@ def tstf_once(graph: Graph, per_class: int, others: int, seed: int, classifiers:
     values = model.train(worlds)
 
     def answers(kept: list[NDArray[np.int64]] | None) -> Array:
-        """(2, nodes, classes) log-probabilities on the edges among `kept` of each run; None: on all edges; empty: on none."""
+        """(2, nodes, classes) log-probabilities of the two runs, queried with the edges among the nodes kept[run]. None means all
+        edges; an empty array means no edges.
+        """
         edges = np.ones((2, graph.edges.shape[1]), dtype=bool)
         if kept is not None:
             edges = np.array([np.isin(graph.edges, k).all(0) for k in kept])
@@ -80,7 +86,9 @@ def tstf_once(graph: Graph, per_class: int, others: int, seed: int, classifiers:
     full = answers(None)
 
     def attack(inside: Array, non_members: list[NDArray[np.int64]], beyond: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Run 1 trains the attack, run 0 is the target; members and non-members may be queried on different graphs."""
+        """The scores and bits of an attack that is trained on run 1 and scores run 0. inside, beyond: the answers for members and
+        for non-members, which may be queried on different graphs.
+        """
         log_p = [np.concatenate([inside[k, members[k]], beyond[k, non_members[k]]]) for k in (0, 1)]
         bit = [np.arange(len(p)) < len(members[k]) for k, p in enumerate(log_p)]
         fake = [Challenge("node", graph, np.arange(len(p))) for p in log_p]
@@ -89,7 +97,7 @@ def tstf_once(graph: Graph, per_class: int, others: int, seed: int, classifiers:
         return fitted.score(view[0], fake[0])[0], bit[0]
 
     def batched(scores: Array, bit: NDArray[np.bool_]) -> float:
-        """The published "AUROC": of the decided labels, in batches of 64."""
+        """The published "AUROC", which is the balanced accuracy of the decisions, averaged over batches of 64."""
         shuffled = random.permutation(len(bit))
         return float(np.mean([balanced_accuracy_score(bit[b], scores[b] > 0) for b in np.array_split(shuffled, len(bit) // 64)]))
 

@@ -3,7 +3,7 @@ models.
 
     python benchmarks/strength_variances.py --data-dir DIR
 
-On pools of runs that no other figure is about.
+The pools of runs are used for no other figure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COUNTS, SHADOWS, TARGETS = (8, 16, 32, 64), 64, 20
 
 
 def edges(graph: Graph, seed: int) -> tuple[Release, Challenge, NDArray[np.bool_]]:
-    """Runs in which every edge has a coin."""
+    """A release of runs that keep each edge with probability 1/2, the challenge of all edges, and the bits."""
     random, m = stream(seed, "edges"), graph.edges.shape[1]
     first = [random.random(m) < 0.5 for _ in range(SHADOWS // 2)]
     bits = np.array([b for f in first for b in (f, ~f)] + [random.random(m) < 0.5 for _ in range(TARGETS)])
@@ -42,7 +42,9 @@ def edges(graph: Graph, seed: int) -> tuple[Release, Challenge, NDArray[np.bool_
 
 
 def compare(what: str, attack: Lira, release: Release, challenge: Challenge, bits: NDArray[np.bool_]) -> None:
-    """Prints AUC / TPR at 1 % / at 0.1 %, in percent, of every rule; targets are divided among disjoint groups of shadows."""
+    """Prints, for every rule, AUC, TPR at 1 % FPR and TPR at 0.1 % FPR, in percent. The targets are divided among disjoint groups
+    of shadows.
+    """
     for count in COUNTS:
         groups, cells = min(4, SHADOWS // count), []
         for rule in RULES.values():

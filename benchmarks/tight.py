@@ -1,12 +1,12 @@
-"""How much of each system's claim its audits prove at 95 %, by what the adversary sees: the median of some audits a cell.
+"""How much of each system's claim its audits prove at 95 %, for each view of the adversary: the median share of epsilon.
 
     python benchmarks/tight.py [PART] [AUDITS] [--only "GAP, sums"] [--epsilon 1,2] [--first 0]
 
-PART is sums, messages, gradients, reports or nodes, all of them if it is left out; or ideal: nothing is trained, and the best
-attack on the ledger of DP-SGD makes its median number of errors.
+PART is sums, messages, gradients, reports or nodes; without PART, the script runs all of them. With PART = ideal, it trains
+nothing, and assumes that the best attack on the ledger of DP-SGD makes its median number of errors.
 
-Trials are coins; pairs and nodes that have no coin and are never there are not counted. With six audits or more, brackets hold
-the interval of the median, at 95 % or more. At 95 %, one audit in twenty refutes an honest claim; stderr shows how many did.
+Trials are secret bits; decoys are not counted. With six audits or more, brackets hold an interval of the median at 95 % or more.
+At 95 %, one audit in twenty refutes an honest claim; stderr shows how many did.
 """
 
 import argparse
@@ -44,11 +44,11 @@ from gnnaudit.models.vesper.vesper import Vesper
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 EDGE, NODE, LOCAL = (Unit.UNDIRECTED_EDGE, 1e-5), (Unit.NODE, 1e-4), (Unit.FEATURES, 0.0)
 SMALL, LARGE = "campus:n=300", "campus:n=3000"
-DEGREE = 100  # public bound on the degree of a node; no graph used at node level exceeds it
+DEGREE = 100  # the public bound on the degree of a node, which no graph used at node level exceeds
 
 
 def rows(part: str) -> Iterator[tuple]:
-    """(what, recipe from the number of training nodes, unit and delta, audit, rounds, graph)."""
+    """The rows of a part: name, function from the number of training nodes to the recipe, (unit, delta), audit, rounds, graph."""
     if part in ("", "sums"):
         yield "GAP, sums, 10,000 trials", lambda n: Gap(), EDGE, "game", 10, LARGE
         yield "GAP, sums, residuals of one run", lambda n: Gap(), EDGE, "residual", 1, LARGE
@@ -85,8 +85,8 @@ def at_node(kind: type, nodes: int, epochs: int) -> Gap | ProGap:
 
 
 def ideal(epsilons: list[float]) -> None:
-    """The bound of the rank gate with 5,000 coins in each world if scores attain the ledger's curve, by the number of decoys per
-    coin.
+    """Prints the bound of the rank gate with 5,000 trials in each world, if the scores attain the ledger's trade-off curve, for
+    several numbers of decoys per trial.
     """
     nodes = int(load(SMALL).train.sum())
     for each in (0, 2, 10, 10**5):
@@ -104,7 +104,9 @@ def ideal(epsilons: list[float]) -> None:
 
 
 def with_interval(found: list[float]) -> str:
-    """The median, and between which order statistics the law's own lies, at 95 % or more (David and Nagaraja 2003, 7.1)."""
+    """The sample median, and, with at least six values, two order statistics between which the median of the distribution lies at
+    95 % or more (David and Nagaraja 2003, section 7.1).
+    """
     below, size = int(binom.ppf(0.025, len(found), 0.5)), len(found)  # P(binomial < below) is at most 0.025
     middle = f"{statistics.median(found):.3f}"
     return f"{middle} ({sorted(found)[below - 1]:.3f}-{sorted(found)[size - below]:.3f})" if below else middle

@@ -1,4 +1,6 @@
-"""How much of a Gaussian epsilon each bound proves: medians over simulated audits by the optimal attack, delta = 1e-5.
+"""How much of the epsilon of a Gaussian mechanism each bound proves: medians over simulated audits with the optimal attack.
+
+delta = 1e-5.
 
 python benchmarks/tightness.py
 """

@@ -1,11 +1,11 @@
-"""Models per CPU second: the K-run engine against one run at a time with autograd, Opacus' own loop and the machine's GEMM.
+"""Models per CPU second: compares the K-run engine with autograd one run at a time, with Opacus, and with the machine's GEMM.
 
     python benchmarks/training.py FOLDER_WITH_FACEBOOK100 [--runs 1,8,64,256] [--only dense,node,edge]
 
-All figures are CPU seconds of one thread. The official code was measured at about 1 (GAP) and 6 (ProGAP) CPU seconds a
-training. The twin is the same recipe as its authors write it: torch.nn, autograd and torch.optim, one run after the other;
-engine and twin alternate, so that other work on the machine slows both. "shared": runs with a public seed train what sees
-no edge once for all of them.
+All figures are CPU seconds of one thread. The official code was measured at about 1 (GAP) and 6 (ProGAP) CPU seconds for each
+training. The twin is the same recipe as its authors write it: torch.nn, autograd and torch.optim, one run after the other. Engine
+and twin alternate, so that other work on the machine slows both. "shared": runs with a public seed, which train the network that
+reads no edges only once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HIDDEN = 16
 
 
 def seconds(work: Callable[[], object], repeats: int = 2) -> float:
-    """The fewest CPU seconds of this thread."""
+    """The CPU seconds of this thread in the fastest of `repeats` calls."""
     best = float("inf")
     for _ in range(repeats):
         start = time.thread_time()
@@ -53,7 +53,7 @@ class UnitRows(nn.Module):
 
 
 class Stacked(nn.Module):
-    """Branches on the columns of a tuple of inputs, and a trunk."""
+    """A network with one branch for each input, and a trunk on the concatenated outputs of the branches."""
 
     def __init__(self, branches: list[nn.Module], trunk: nn.Module) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ def twin_progap(graph: Graph, x: torch.Tensor, sums: Aggregation) -> None:
 
 
 def edge_level(graph: Graph, runs: list[int]) -> None:
-    """GAP and ProGAP; then the same with the network that reads no edge trained once for all runs."""
+    """Measures GAP and ProGAP, and then both with the network that reads no edges trained once for all runs."""
     x, sums = torch.from_numpy(graph.x.toarray()), Aggregation.of(Worlds.of(graph, [0]))
     print("| recipe | runs | CPU s a model | models per CPU s | times the official code | times the twin | peak memory |")
     print("|---|---|---|---|---|---|---|")
@@ -131,7 +131,7 @@ def edge_level(graph: Graph, runs: list[int]) -> None:
 
 
 def peak() -> int:
-    """MiB of memory that this process has held at once so far."""
+    """The peak memory of this process so far, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
@@ -187,7 +187,9 @@ def dense_rate(nodes: int = 4000, dim: int = 500, hidden: int = 64, runs: int = 
 
 
 def dense_models(graph: Graph, dim: int = 64) -> None:
-    """GAP and ProGAP, with the kernel and without, on dense features: random projections of the one-hot ones."""
+    """Measures GAP and ProGAP with and without the compiled kernel, on dense features: random projections of the one-hot
+    features.
+    """
     projection = np.random.default_rng(0).standard_normal((graph.dim, dim)) / np.sqrt(graph.dim)
     worlds = Worlds.of(replace(graph, x=(graph.x @ projection).astype(np.float32)), [0])
     for model in (Gap(sigma=5.97, mode="paper"), ProGap(sigma=10.13, mode="paper")):

@@ -1,10 +1,10 @@
-"""How reliably the tool distinguishes a wrong claim from a right one: GAP and ProGAP against undirected edges, over many seeds.
+"""How reliably the tool distinguishes wrong from right claims of GAP and ProGAP on undirected edges, over many seeds.
 
     python benchmarks/verdicts.py [--data NAME] [--data-dir DIR] [--seeds 20] [--honest 200]
 
-Prints Markdown: the share of seeds that refute GAP as published (epsilon = 4 for a directed edge) when the claim is about
-undirected edges, with one run of at most 1,000 canaries; the share that refutes the sound recipes; and the tightness of
-the bound at 10,000 canary trials.
+Prints Markdown: the share of seeds that refute GAP as published (epsilon = 4 for a directed edge) under a claim on undirected
+edges, with one run of at most 1,000 canaries; the share of seeds that refute the sound recipes; and the share of epsilon that
+10,000 canary trials prove.
 """
 
 import argparse
@@ -29,7 +29,7 @@ DELTA = 1e-6
 
 
 def bound(model, graph, claim, key, trials, alpha):
-    """The bound of the canary game with `trials` canary trials in all, in as many runs as that takes."""
+    """The bound of the canary game with `trials` canary trials in total, over as many runs as these trials need."""
     items = matching(graph, min(1000, trials), key.fold("canaries"))
     game = Game(graph, "edge", items, key.fold("game"))
     rounds = game.rounds(max(1, round(trials / len(items))))

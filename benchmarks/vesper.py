@@ -1,10 +1,11 @@
-"""The accuracy of VESPER at each budget: sound, published, an MLP and a baseline of the paper. Figures: RESULTS.md.
+"""The accuracy of VESPER at each budget: sound, published, an MLP, and a baseline of the paper. RESULTS.md has the figures.
 
 python benchmarks/vesper.py --data-dir DIR      (half an hour on one core; --graphs fraud large needs no files)
 
-"published" is noise calibrated by the paper's own theorem. "honest" is the same training at the noise that its messages
-really cost: known batches, one evaluation, and substituted neighbours or, for truncation, the true sensitivity. Even that leaves
-out the un-noised backward pass, for which no noise is enough, so it flatters the published method.
+"published" has noise that is calibrated by the paper's own theorem. "honest" is the same training with noise for the true cost of
+its messages: party B knows the batches, one evaluation is charged, and an edge may replace a neighbour in a sample (for
+truncation, the true sensitivity is used). "honest" still flatters the published method, because it does not charge for the
+backward pass without noise, for which no noise would be enough.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ RUNS = 3
 
 
 def fraud(nodes: int = 4000, seed: int = 0) -> Graph:
-    """Two classes, one in eight a fraud; half of the nodes isolated, the others with three edges on average."""
+    """A graph with two classes, of which one has an eighth of the nodes. Half of the nodes have no edge, the others three on
+    average.
+    """
     random = stream(seed, "fraud")
     y = (random.random(nodes) < 0.125).astype(np.int64)
     linked = np.flatnonzero(random.random(nodes) < 0.5)
@@ -51,13 +54,17 @@ def fraud(nodes: int = 4000, seed: int = 0) -> Graph:
 
 
 def large(nodes: int = 100_000) -> Graph:
-    """Dense and large, as the sets that the paper reports on: ten classes, two million edges, features that say little."""
+    """A dense and large graph like those of the paper: ten classes, two million edges, and features that depend little on the
+    class.
+    """
     raw = campus(nodes, classes=10, degree=40.0, same=0.6, signal=0.2)
     return Graph(raw.x, raw.y, raw.edges, *split(stream(0, "large"), nodes, 0.8, 0.9), name="large")
 
 
 def split(random: np.random.Generator, nodes: int, first: float, second: float) -> list[np.ndarray]:
-    """Masks of the nodes to train, validate and test on; first, second: the shares where the next part begins."""
+    """The masks of the nodes for training, validation and testing, by a random order of the nodes. first, second: the shares at
+    which validation and testing begin.
+    """
     place = np.argsort(random.permutation(nodes)) / nodes
     return [place < first, (place >= first) & (place < second), place >= second]
 
@@ -66,7 +73,7 @@ MADE = {"fraud": fraud, "large": large}
 
 
 def value(graph: Graph, posteriors: np.ndarray) -> np.ndarray:
-    """(runs,): accuracy on the test nodes; the area under the ROC curve where there are two classes."""
+    """(runs,): the accuracy on the test nodes, or, with two classes, the area under the ROC curve."""
     y = graph.y[graph.test]
     if graph.classes > 2:
         return (posteriors.argmax(-1) == y).mean(1)
@@ -80,7 +87,9 @@ Result = dict[str, Any]  # graph, recipe, epsilon, runs, value, spread, noise, s
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: a recipe whose noise is set for a budget, and the budgets that it is run at."""
+    """One line of the table. at: a function from a budget to the recipe with its noise. budgets: the budgets at which it is
+    run.
+    """
 
     label: str
     at: Callable[[float], Vesper]
@@ -88,9 +97,9 @@ class Row:
 
 
 def lines(graph: Graph) -> list[Row]:
-    """All recipes on one graph. One layer, small batches and few epochs, because the published noise is least for them.
+    """All recipes for one graph, with one layer, small batches and few epochs, for which the published noise is smallest.
 
-    On the large graph only what decides who beats the MLP, with the decoder that the paper prefers on such graphs.
+    The large graph gets only the recipes that may beat the MLP, with the decoder that the paper prefers on such graphs.
     """
     crowd, floor, size = graph.name == "large", 50 if graph.name == "large" else 5, int(graph.train.sum())
     decoders = ("concat",) if crowd else ("concat", "gru")
@@ -103,7 +112,7 @@ def lines(graph: Graph) -> list[Row]:
         return lambda epsilon: calibrate(recipe, Claim(epsilon, DELTA), relative=1e-2)
 
     def honest(recipe: Vesper, truth: float) -> Callable[[float], Vesper]:
-        """truth: what an edge really moves / the printed sensitivity, 2 where it substitutes a neighbour."""
+        """truth: the true sensitivity to an edge / the printed sensitivity; 2 if the edge replaces a neighbour in a sample."""
 
         def at(epsilon: float) -> Vesper:
             for_substitution = calibrate(replace(resampled, mode="sound"), Claim(epsilon, DELTA), relative=1e-2).sigma
@@ -128,9 +137,10 @@ def lines(graph: Graph) -> list[Row]:
 
 
 def truncated(floor: int) -> float:
-    """The true sensitivity of truncated message passing to one edge: two ends at degree `floor` change branch without it.
+    """The true sensitivity of truncated message passing to one edge: its two ends have degree `floor` with the edge, and without
+    it are computed without their neighbours.
 
-    Their other neighbours have degree 1.
+    The other neighbours of both ends have degree 1.
     """
     return math.sqrt(2) * (1 + 2 / (floor + 1) + (floor - 1) / math.sqrt(2 * (floor + 1)))
 
@@ -165,7 +175,9 @@ def measure(name: str, data_dir: str | None, results: list[Result], log: Path) -
 
 
 def table(results: list[Result]) -> str:
-    """Markdown: a table for each graph, recipes down, budgets across; means with half-widths of 95 % t-intervals."""
+    """A Markdown table for each graph, with a row for each recipe and a column for each budget. Entries are means with half the
+    widths of 95 % t-intervals.
+    """
     text = []
     for name in dict.fromkeys(r["graph"] for r in results):
         text += [
@@ -180,9 +192,9 @@ def table(results: list[Result]) -> str:
 
 
 def curves(results: list[Result], name: str) -> dict[str, list[Result | None]]:
-    """For each recipe on this graph a result at every budget, None where it was not run.
+    """For each recipe on this graph, a result for every budget; None for a budget at which the recipe was not run.
 
-    An MLP has one for all budgets; without noise, honest is published.
+    The MLP has the same result at all budgets. Without noise, the result of "honest" is that of "published".
     """
     found = {(r["recipe"], r["epsilon"]): r for r in results if r["graph"] == name}
     labels = dict.fromkeys(label for label, _ in found)
@@ -205,7 +217,7 @@ def half(result: Result) -> float:
 
 
 def plot(results: list[Result], path: Path) -> None:
-    """Value against budget, one panel a graph."""
+    """Plots value against budget, with one panel for each graph."""
     import matplotlib
 
     matplotlib.use("Agg")

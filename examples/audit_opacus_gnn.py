@@ -2,14 +2,15 @@
 
     python examples/audit_opacus_gnn.py
 
-Opacus clips the gradient of every row of the batch. Its epsilon is therefore about one row: whether a node's label was used for
-training. A node with its edges is more than its own row: up to SENDS other nodes receive its features, and their rows change
-too. The node's own row moves the sum by at most one clipping norm. The row of each receiver moves it by at most two. That is
-2 SENDS + 1 in all, and with noise for that many norms the claim holds for a node.
+Opacus clips the gradient of every row of the batch. Its epsilon therefore protects one row: whether a node's label was used for
+training. A node with its edges affects more than its own row: up to SENDS other nodes receive its features, and their rows change
+too. The node's own row changes the sum of the clipped gradients by at most one clipping norm. The row of each receiver changes
+the sum by at most two clipping norms. In total the sum changes by at most 2 SENDS + 1 clipping norms. If the noise is that many
+times larger, the claim holds for a node.
 
-The script plays a game with canary nodes. Each canary has a feature that no other node has, and a coin in every training. No
-other node changes the weights of that feature, so the canaries of one training are independent rounds. A canary sends to SENDS
-nodes that receive from nobody else.
+The script plays a game with canary nodes. Each canary has a feature that no other node has, and is present in every training with
+probability 1/2. No other node changes the weights of that feature, so the canaries of one training are independent rounds. A
+canary sends to SENDS nodes that receive from no other node.
 """
 
 import sys
@@ -22,7 +23,7 @@ import opacus_gnn as user  # first: it sets the number of threads, before anythi
 
 from gnnaudit import Claim, Unit, gaussian_curve, load, lower
 
-SENDS = 3  # the most nodes that a node sends to; its receivers are its own data, and stay the same when another node leaves
+SENDS = 3  # a node sends to at most this many nodes; its choice of receivers does not depend on other nodes
 CANARIES = 100
 LOUD = 2.0  # size of a canary's feature, large enough that its gradients are always clipped
 
@@ -43,7 +44,9 @@ def planted(graph, rng):
 
 
 def scores(network, secret):
-    """(canaries,): how far the weights of each canary's feature favour its class. secret "node": the receivers' weights too."""
+    """(canaries,): how far the weights of each canary's feature favour class 0, the canary's class. secret: if it is "node", the
+    weights of the receivers' rows count too.
+    """
     own, heard = (layer.weight.detach().numpy()[:, -CANARIES:] for layer in (network.own, network.heard))
     lean_own, lean_heard = (w[0] - w[1:].mean(0) for w in (own, heard))
     return lean_own + SENDS * lean_heard if secret == "node" else lean_own
@@ -52,7 +55,7 @@ def scores(network, secret):
 def play(graph, secret, noise, trainings, seed):
     """Scores and bits, (trainings, canaries); the epsilon that Opacus prints; the accuracy on test nodes.
 
-    secret: what a coin decides. "row": whether the model trains on a canary. "node": whether the canary exists at all.
+    secret: what the bit of a canary decides. "row": whether the model trains on the canary. "node": whether the canary exists.
     """
     rng = np.random.default_rng(seed)
     x, arcs, y, rows, canaries = planted(graph, rng)

@@ -18,7 +18,9 @@ LONGEST_HEADER = 1 << 10  # bytes; a header is a kind, a type and a shape
 
 @dataclass(eq=False)
 class Gloo:
-    """One end: every message is the two lengths, the header, the body. peer: the other end's rank."""
+    """One end of the channel. A message is sent as the lengths of its header and body, the header, and the body. peer: the rank
+    of the other end.
+    """
 
     peer: int
 
@@ -33,7 +35,7 @@ class Gloo:
                 distributed.send(torch.frombuffer(bytearray(part), dtype=torch.uint8), self.peer)
 
     def receive(self) -> tuple[str, Message]:
-        """Raises ValueError for a message that is not on the whitelist, RuntimeError when the peer is gone or silent."""
+        """The next message. Raises ValueError if it is not on the whitelist, and RuntimeError if the peer is gone or silent."""
         lengths = torch.from_numpy(self._bytes(16)).view(torch.int64).tolist()
         if not (0 < lengths[0] <= LONGEST_HEADER and lengths[1] >= 0):
             raise ValueError(f"a message of {lengths[0]} and {lengths[1]} bytes: no party of this package sends such a header.")
@@ -50,9 +52,9 @@ class Gloo:
 
 @contextmanager
 def connected(rank: int, address: str, seconds: float = 300.0) -> Iterator[Gloo]:
-    """This party's end, for as long as the block runs. rank: PARTY_A or PARTY_B. address: "host:port" of party A.
+    """This party's end of a channel, open within the context. rank: PARTY_A or PARTY_B. address: "host:port" of party A.
 
-    seconds: how long to wait for the other party, at first and for every message.
+    seconds: how long to wait for the other party to connect, and for every message.
     """
     from torch import distributed
 

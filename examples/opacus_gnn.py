@@ -2,7 +2,7 @@
 
 import os
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # networks this small run slower on several threads; before torch is imported
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # so small a network is slower on several threads; torch reads this at import
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ class Sage(nn.Module):
 
 
 def means(x, arcs):
-    """(nodes, features): the mean features of the nodes that send to each node; zeros if no node does."""
+    """(nodes, features): for each node, the mean features of the nodes that send to it; zeros if none does."""
     send, receive = arcs
     total = np.zeros_like(x)
     np.add.at(total, receive, x[send])

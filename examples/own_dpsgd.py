@@ -1,10 +1,10 @@
-"""A model of your own that trains by DP-SGD at node level, in NumPy, and declares what it does.
+"""A model of your own that trains by DP-SGD at node level, in NumPy, and declares the capability `ClippedGradients`.
 
     audit run --model examples/own_dpsgd.py:SoftmaxDpSgd --unit node --attacks none --epsilon 8
 
-It declares `ClippedGradients`: `clip`, the largest norm of one node's gradient, and `inclusion_chance`, the chance that a node
-joins a batch. With the three calls of `witness` it reports each sample, each sum before noise, and each noisy sum. The audit
-`gradients` then plants nodes, plays with coins whether they are there, and tests the noisy sums against the ledger.
+The model declares `clip`, the largest norm of one node's gradient, and `inclusion_chance`, the probability that a node joins a
+batch. With three functions of `witness` it reports each sample, each sum before noise, and each noisy sum. The audit `gradients`
+then plants nodes, decides at random in which rounds they exist, and tests the noisy sums against the ledger.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ def softmax(z):
 
 @dataclass(frozen=True)
 class SoftmaxDpSgd:
-    """Softmax regression on the nodes' own features; edges are not read. sigma: noise std / clip."""
+    """Softmax regression on the nodes' own features, without edges. sigma: noise std / clip."""
 
     sigma: float = 1.0
     batch: float = 20.0  # expected size of a batch

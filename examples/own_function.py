@@ -1,4 +1,4 @@
-"""A function of one graph and one seed, to audit as it is: each node gets noisy counts of its neighbours' labels.
+"""A function of one graph and one seed that is audited as a model: each node gets noisy counts of its neighbours' labels.
 
 audit contract examples/own_function.py:model
 audit run --model examples/own_function.py:model --epsilon 3.31 --delta 1e-6 --attacks none
@@ -9,11 +9,11 @@ import numpy as np
 
 from gnnaudit import Looped
 
-NOISE = 2.0  # standard deviation. An undirected edge moves two counts by one, so the sensitivity is sqrt(2)
+NOISE = 2.0  # standard deviation. An undirected edge changes two counts by 1, so the sensitivity is sqrt(2)
 
 
 def train(graph, seed):
-    """Log-probabilities, (nodes, classes). The graph already lacks the edges and nodes that this run lacks."""
+    """Log-probabilities, (nodes, classes), of one run. Edges and nodes that are absent from the run are not in the graph."""
     labelled = np.eye(graph.classes)[graph.y] * graph.train[:, None]
     noise = np.random.default_rng(seed).standard_normal((graph.nodes, graph.classes))
     votes = graph.adjacency() @ labelled + NOISE * noise

@@ -14,7 +14,7 @@ from gnnaudit import Release, Unit, normal
 
 @dataclass(frozen=True)
 class Votes:
-    """Counts labelled neighbours by class and adds Gaussian noise. An undirected edge moves two counts by one: sqrt(2)."""
+    """Counts training neighbours by class and adds Gaussian noise. An edge changes two counts by 1, so sensitivity is sqrt(2)."""
 
     sigma: float = 1.0  # noise std / sensitivity
     keep: tuple[str, ...] = ("posteriors",)

@@ -26,9 +26,9 @@ from gnnaudit.models.vesper.vesper import Vesper
 
 
 def run_a(part: Path, recipe: Vesper, claim: Claim, address: str) -> None:
-    """Party A. Answers until party B sends STOP, and never reads a label."""
+    """Runs party A, which answers until party B sends STOP. It never reads a label."""
     data = np.load(part)
-    noise_seed = secrets.randbits(128)  # from the operating system; whoever knows the seed can subtract the noise
+    noise_seed = secrets.randbits(128)  # from the operating system: anyone who knows the seed can subtract the noise
     present = np.ones((1, data["edges"].shape[1]), dtype=bool)
     a = party_a(recipe, data["x"], data["edges"], present, [noise_seed], budget=claim)
     with connected(PARTY_A, address) as channel:
@@ -40,7 +40,9 @@ def run_a(part: Path, recipe: Vesper, claim: Claim, address: str) -> None:
 
 
 def run_b(part: Path, recipe: Vesper, address: str) -> None:
-    """Party B. Trains, requests the rows of all nodes, and scores the test nodes. It never reads an edge or a feature."""
+    """Runs party B, which trains, requests the rows of all nodes, and prints the accuracy on the test nodes. It never reads an
+    edge or a feature.
+    """
     data = np.load(part)
     seeds = [7]
     b = party_b(recipe, data["y"], int(data["y"].max()) + 1, data["train"][None], seeds)
@@ -52,7 +54,7 @@ def run_b(part: Path, recipe: Vesper, address: str) -> None:
 
 
 def both(options: argparse.Namespace) -> None:
-    """Writes each party's part of a graph to a file of its own, and starts both parties."""
+    """Writes each party's part of a graph to its own file, and starts both parties."""
     from gnnaudit import load
 
     graph = load(options.data, data_dir=options.data_dir)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ...models.base import Release
     from ..base import Challenge, Pilot
 
-RANGE = (10.0, 25.0)  # the integral ends this many widths of its peak below and above the peak
-POINTS = 64
+RANGE = (10.0, 25.0)  # the integral extends this many widths of its peak below and above the peak
+POINTS = 64  # of the quadrature
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class DirectionRatio:
     """The Neyman-Pearson test of one edge on the messages that party B of VESPER receives in variant s1.
 
     Message k + 1 of a node is y / |y| with y = m + noise, where m is the node's own message k plus those of its neighbours. The
-    transcript contains all messages, so m is known except for the contribution of the challenge edge. The direction u of y has
-    the projected normal density, proportional to e^(-|m|^2 / 2 s^2) times the integral of r^(dim - 1) e^(-r^2 / 2 + r <u, m> / s)
-    over r > 0, with s the std of the noise. An edge contributes at both ends and in every message. Scores are log-likelihood
-    ratios.
+    transcript contains all messages, so the attacker knows m except for the contribution of the challenge edge. The direction u
+    of y has the projected normal density. This density is proportional to e^(-|m|^2 / 2 s^2) times the integral of r^(dim - 1)
+    e^(-r^2 / 2 + r <u, m> / s) over r > 0, with s the std of the noise. An edge contributes at both ends and in every message.
+    Scores are log-likelihood ratios.
     """
 
     name: str = "direction-ratio"
@@ -51,13 +51,15 @@ class DirectionRatio:
                 at = np.searchsorted(reached, receive)
                 u, m = directions[part][:, :, rows(release, receive)], without[:, :, at]
                 more = m + inputs[part][:, :, rows(release, send)]
-                for run in range(len(u)):  # computes one run at a time, because the quadrature needs POINTS times the memory
+                for run in range(len(u)):  # one run at a time, because the quadrature needs POINTS times the memory
                     total[part.start + run] += (log_density(u[run], more[run], std) - log_density(u[run], m[run], std)).sum(0)
         return total
 
 
 def log_density(u: NDArray[np.float32], mean: NDArray[np.float32], std: float) -> NDArray[np.float64]:
-    """Log-density of the direction of a normal vector with this mean and std, up to a constant. (…, dim) -> (…) float64."""
+    """The log-density, up to a constant, of the direction u of a normal vector with this mean and std. (…, dim) -> (…)
+    float64.
+    """
     u, scaled = u.astype(np.float64), mean.astype(np.float64) / std
     return log_moment((u * scaled).sum(-1), u.shape[-1] - 1) - np.square(scaled).sum(-1) / 2
 

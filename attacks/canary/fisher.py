@@ -1,4 +1,4 @@
-"""Fisher's linear discriminant: the log-likelihood ratio of an edge, fitted on nodes of the same run with known edges."""
+"""Fisher's linear discriminant: a log-likelihood ratio of an edge, fitted on nodes of the same run whose edges are known."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.float64]
 
-ROUNDING = 1e-9  # smallest relative variance that float32 log-probabilities can show
+ROUNDING = 1e-9  # a relative variance below this is rounding of float32 log-probabilities
 
 
 def log_likelihood_ratio(seen: Rows, bare: Rows, joined: Rows, edges: int) -> Rows:
     """Fisher's linear discriminant, as the log-likelihood ratio of two normal distributions with one covariance.
 
     seen: (n, dim) rows to score. bare: (r, dim) rows of nodes that are known to have no edge of the kind in question. joined: (s,
-    dim) rows of nodes that are known to have `edges` of these edges each; several edges have a larger effect than one. Returns
-    (n,) float64: above 0 if one edge is likelier than none; all 0 if the two kinds of nodes have equal rows.
+    dim) rows of nodes that are known to have `edges` such edges each. Returns (n,) float64: above 0 if one edge is likelier than
+    none; all 0 if the two kinds of nodes have equal rows.
     """
     step = (joined.mean(axis=0) - bare.mean(axis=0)) / edges
     spread = np.concatenate([bare - bare.mean(axis=0), joined - joined.mean(axis=0)])

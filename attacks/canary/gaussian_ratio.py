@@ -1,4 +1,4 @@
-"""The exact likelihood ratio of one edge, from released sums with Gaussian noise: the most powerful test."""
+"""The most powerful test of one edge: the exact likelihood ratio, from released sums with Gaussian noise."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
     from ...models.base import Release
     from ..base import Challenge, Pilot
 
-WIDE = 1 << 22  # how many numbers a dense operand of a sparse product may hold: 16 MiB of float32
+WIDE = 1 << 22  # most numbers in a dense operand of a sparse product: 16 MiB of float32
 
 
 @dataclass(frozen=True)
 class LikelihoodRatio:
     """The Neyman-Pearson test of an edge, as a standardised score.
 
-    At hop k a release holds y_k = A h_k + noise, where the rows h_k are known. An arc u -> v adds the difference d_k = h_k[u] to
-    row v and changes nothing else, so the log-likelihood ratio is an increasing function of
+    At hop k the release is y_k = A h_k + noise, where the rows h_k are known. An arc u -> v adds d_k = h_k[u] to row v and
+    changes no other row. So the log-likelihood ratio is an increasing function of
 
-        score = sum_k <y_k - A_known h_k, d_k> / (noise_std * sqrt(sum_k |d_k|^2)),
+        score = sum_k <y_k - A_known h_k, d_k> / (noise_std * sqrt(sum_k |d_k|^2)).
 
-    which is N(0, 1) without the edge and N(shift, 1) with it, shift = sqrt(sum_k |d_k|^2) / noise_std; an undirected edge is its
-    two arcs. Later h_k may depend on earlier y_k. Given the earlier y_k, the noise of y_k is independent, so the test is exact.
+    The score is N(0, 1) without the edge and N(shift, 1) with it, where shift = sqrt(sum_k |d_k|^2) / noise_std. For an
+    undirected edge, the sums include both arcs. Later h_k may depend on earlier y_k. The test is exact, because the noise of y_k
+    is independent of the earlier y_k.
     """
 
     name: str = "likelihood-ratio"
@@ -60,21 +61,20 @@ class LikelihoodRatio:
         """
         reached, scores = ends(challenge), self.score(release, challenge)
         total = sum(float(np.square(gap, dtype=np.float64).sum()) for _, gap in gaps(release, challenge, reached))
-        # If d is the edge's difference, |gap|^2 = |across|^2 + <gap, d / |d|>^2; the last term is (score * noise_std)^2.
+        # |gap|^2 = |across|^2 + <gap, d / |d|>^2, where d is as in the class docstring; the last term is (score * noise_std)^2.
         _, hops, _, dim = release["aggregates"].shape
         squares = total / noise_std(release) ** 2 - float(np.square(scores).sum())
         return squares, len(release) * hops * len(reached) * dim - scores.size
 
     def shift(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        """(runs, c) float64: the shift of the score by the edge, in standard deviations. The attacker can compute it."""
+        """(runs, c) float64: how far each edge shifts its score, in standard deviations. The attacker can compute this shift."""
         senders = [rows(release, send) for _, send in arcs_of(challenge)]
         norms = sum(np.square(release["inputs"][:, :, s], dtype=np.float64).sum((1, 3)) for s in senders)
         return np.asarray(np.sqrt(norms) / noise_std(release))
 
     def residuals(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        """(runs, hops, rows, dim) float64: watched rows that no challenge edge reaches, minus their mean, in units of noise_std.
-
-        They are independent standard normal if the noise is as stated.
+        """(runs, hops, rows, dim) float64: the watched rows that no challenge edge reaches, minus their mean, in units of
+        noise_std. They are independent standard normal numbers if the noise is as stated.
         """
         free = np.setdiff1d(release.watch, ends(challenge))
         parts = [gap.astype(np.float64) for _, gap in gaps(release, challenge, free)]
@@ -82,7 +82,7 @@ class LikelihoodRatio:
 
 
 def noise_std(release: Release) -> float:
-    """The absolute standard deviation of the noise. Raises ValueError if it is not above 0."""
+    """The standard deviation of the noise, from release.public. Raises ValueError unless it is above 0."""
     std = release.public.get("noise_std", 0.0)
     if not std > 0:
         raise ValueError(f"noise_std={std}: must be above 0. Sums without noise show every edge, and have no likelihood ratio.")
@@ -98,8 +98,8 @@ def arcs_of(challenge: Challenge) -> list[tuple[NDArray[np.int64], NDArray[np.in
 def ends(challenge: Challenge) -> NDArray[np.int64]:
     """The nodes that receive a challenge arc, ascending.
 
-    Raises ValueError if two challenge edges reach the same node, or if the known graph contains one: the known mean of that
-    row would be wrong.
+    Raises ValueError if two challenge edges reach the same node, or if the known graph contains a challenge edge, because the
+    known mean of that row would be wrong.
     """
     reached, sender = (np.concatenate(part) for part in zip(*arcs_of(challenge), strict=True))
     unique, times = np.unique(reached, return_counts=True)
@@ -116,7 +116,9 @@ def ends(challenge: Challenge) -> NDArray[np.int64]:
 
 
 def gaps(release: Release, challenge: Challenge, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    """Chunks of runs, and the rows of `nodes` minus the sums over known arcs: (runs, hops, nodes, dim) float32."""
+    """For each chunk of runs, its slice, and the released sums of `nodes` minus the sums over known arcs: (runs, hops, nodes,
+    dim) float32.
+    """
     seen = rows(release, nodes)
     for part, known in known_sums(release, release["inputs"], challenge, nodes):
         yield part, release["aggregates"][part][:, :, seen] - known
@@ -125,7 +127,7 @@ def gaps(release: Release, challenge: Challenge, nodes: NDArray[np.int64]) -> It
 def known_sums(
     release: Release, inputs: NDArray[np.float32], challenge: Challenge, nodes: NDArray[np.int64]
 ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    """Chunks of runs, and the sums over known arcs into `nodes`: (runs, hops, nodes, dim) float32.
+    """For each chunk of runs, its slice, and the sums over the known arcs into `nodes`: (runs, hops, nodes, dim) float32.
 
     inputs: (runs, hops, w, dim), the rows of the watched nodes before they are summed.
     """
@@ -142,7 +144,7 @@ def known_sums(
 
 
 def known_arcs(release: Release, challenge: Challenge, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, sp.csr_array]]:
-    """Blocks of `nodes`, and (block, w) the 0/1 matrix of the watched rows that each receives."""
+    """For each block of `nodes`, its slice, and a 0/1 matrix (block, w): which watched rows each node of the block receives."""
     for some, starts, senders in challenge.known.into(nodes):
         ones, columns = np.ones(len(senders), np.float32), rows(release, senders.astype(np.int64))
         yield some, sp.csr_array((ones, columns, starts), (len(starts) - 1, len(release.watch)))

@@ -28,12 +28,12 @@ REFERENCE = (2, 5, 6, 7)
 
 @dataclass(frozen=True, eq=False)
 class LinkClassifier:
-    """Attacks 1 and 3 to 7: a perceptron on distances of the two ends' posteriors, and for some attacks their features.
+    """Attacks 1 and 3 to 7: a perceptron on distances of the two ends' posteriors, and for some attacks of their features.
 
-    attack: 1 and 5 train on a pilot, which may be another graph with other classes; 3 and 6 on the edges in `challenge.known`
-    and equally many random pairs; 4 and 7 on both sources. Attacks 5 to 7 also use the public features and a reference model
-    without edges. The perceptron is that of the paper, without dropout. limit: the largest number of training pairs from each
-    source. Only watched nodes are read.
+    attack: attacks 1 and 5 train on a pilot, which may be of another graph with other classes; 3 and 6 on the edges in
+    `challenge.known` and equally many random pairs; 4 and 7 on both sources. Attacks 5 to 7 also use the public features and a
+    reference model without edges. The perceptron is that of the paper, without dropout. limit: the largest number of training
+    pairs from each source. The attack reads only watched nodes. Raises ValueError for another number.
     """
 
     attack: int = 3
@@ -56,7 +56,7 @@ class LinkClassifier:
         return (self.query,)
 
     def fit(self, pilot: Pilot | None) -> Self:
-        """Raises ValueError where the attack needs shadow data and there is none."""
+        """The attack with training pairs from the pilot, if it uses them. Raises ValueError if it does and the pilot is None."""
         if self.attack not in SHADOW:
             return self
         if pilot is None:
@@ -68,7 +68,7 @@ class LinkClassifier:
         )
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        """(runs, c) float64. Raises ValueError if the known graph has no watched edge to train on, or without a fit."""
+        """(runs, c) float64. Raises ValueError without a fit, if the attack needs one, and if `known_pairs` does."""
         lessons = [self.examples] if self.examples is not None else []
         if self.attack in PARTIAL:
             pairs, bits = known_pairs(challenge, release.watch, self.limit, self.seed)
@@ -82,7 +82,7 @@ class LinkClassifier:
         return trained.decisions(np.stack(list(self._features(release, challenge.known, challenge.items))))
 
     def _features(self, release: Release, known: Graph, pairs: NDArray[np.int64]) -> Iterator[NDArray[np.float64]]:
-        """(c, …) for each run."""
+        """For each run, the features of every pair, (pairs, …) float64."""
         guess = reference(known) if self.attack in REFERENCE else None
         public = [of_public(known, guess, pairs)] if guess is not None else []
         for run in probabilities(release, pairs, self.query):
@@ -92,10 +92,10 @@ class LinkClassifier:
 def known_pairs(
     challenge: Challenge, watch: NDArray[np.int64], limit: int, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Known edges between watched nodes, and as many random pairs that are neither known edges nor challenges: (2m, 2), (2m,)
-    bits.
+    """m known edges between watched nodes, and m random pairs of watched nodes that are neither known edges nor challenges: (2m,
+    2) int64, and (2m,) bool, True for an edge.
 
-    At most `limit` pairs in total. Raises ValueError if there is no such edge or no such pair.
+    2m is at most `limit`, but at least 2. Raises ValueError if there is no such edge or no such pair.
     """
     edges, random = challenge.known.edges.T, stream(seed, "negatives")
     edges = edges[np.isin(edges, watch).all(1)]

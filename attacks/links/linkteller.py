@@ -1,4 +1,4 @@
-"""LinkTeller: the influence of one node's features on another's posterior, for a deployed model that reads the graph when it
+"""LinkTeller: the influence of one node's features on another node's posterior, for a deployed model that reads the graph when it
 answers a query.
 """
 
@@ -20,7 +20,9 @@ TINY = 1e-30
 
 
 class Query(Protocol):
-    """A deployed model: features of all nodes, dense or sparse (nodes, dim), to log-probabilities (runs, nodes, classes)."""
+    """A deployed model. It maps features of all nodes, dense or sparse (nodes, dim), to log-probabilities (runs, nodes,
+    classes).
+    """
 
     def __call__(self, x: Any) -> NDArray[np.float32]: ...
 
@@ -31,8 +33,8 @@ class LinkTeller:
     larger quotient (Wu et al. 2022).
 
     query: the model under attack, which answers for the runs of the release. step: the relative change of a node's features.
-    normalised: whether to divide by the change of that node's own posterior, which is larger for nodes with few neighbours. The
-    attack needs one query for each node of a challenge.
+    normalised: whether to divide by the change of the posterior of the node whose features change. That change is larger for
+    nodes with few neighbours. The attack needs one query for each node of a challenge.
     """
 
     query: Query | None = None
@@ -49,7 +51,7 @@ class LinkTeller:
         return self
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        """The log of the influence, (runs, c). Raises ValueError without a model to query."""
+        """The log of the influence, (runs, c) float64. Raises ValueError without a model to query."""
         if self.query is None:
             raise ValueError(f"attack '{self.name}' queries the model: give it a query.")
         nodes, at = np.unique(challenge.items, return_inverse=True)
@@ -59,8 +61,8 @@ class LinkTeller:
 
 
 def influence(query: Query, x: Any, nodes: NDArray[np.int64], step: float = 1e-4) -> NDArray[np.float64]:
-    """(runs, changed, observed) float64: the norm of the change of each posterior, divided by step, if one node's features are
-    scaled by 1 + step.
+    """(runs, changed node, observed node) float64: the norm of the change of the observed node's log-probabilities, divided by
+    step, if the changed node's features are multiplied by 1 + step.
     """
     start, moved = query(x)[:, nodes].astype(np.float64), []
     for node in nodes:
@@ -72,7 +74,7 @@ def influence(query: Query, x: Any, nodes: NDArray[np.int64], step: float = 1e-4
 
 
 def symmetric(moves: NDArray[np.float64], normalised: bool) -> NDArray[np.float64]:
-    """The log of the larger of both directions, (runs, nodes, nodes)."""
+    """(runs, nodes, nodes): for each pair of nodes, the log of the larger influence of the two directions."""
     if normalised:
         moves = moves / np.maximum(np.diagonal(moves, axis1=1, axis2=2)[:, :, None], TINY)
     return np.log(np.maximum(np.maximum(moves, moves.transpose(0, 2, 1)), TINY))

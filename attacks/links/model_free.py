@@ -29,7 +29,7 @@ def without_edges(known: Graph, nodes: NDArray[np.int64]) -> NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PublicDistance:
-    """Minus the distance of the two ends in public features. A baseline. read: (graph, nodes (c,)) -> dense rows (c, dim)."""
+    """A baseline: minus the distance of the two ends in public features. read: (graph, nodes (c,)) -> dense rows (c, dim)."""
 
     name: str
     distance: str
@@ -49,4 +49,4 @@ class PublicDistance:
 
 
 FEATURES = PublicDistance("feature-distance", "cosine", own_features)
-EDGE_FREE = PublicDistance("edge-free-distance", "correlation", without_edges)  # attack 2 without the part that reads the target
+EDGE_FREE = PublicDistance("edge-free-distance", "correlation", without_edges)  # the part of attack 2 that reads no target

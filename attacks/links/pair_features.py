@@ -1,4 +1,4 @@
-"""The features of a pair of nodes in link stealing: distances, operators and entropies of posteriors and features."""
+"""The features of a pair of nodes in link stealing: distances, operators and entropies of the two nodes' rows."""
 
 from __future__ import annotations
 
@@ -20,37 +20,35 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.float64]
 
-LEARNT = 20_000  # largest number of training nodes of a reference model; all nodes of a large graph would take minutes
-WIDE = 1 << 20  # numbers in one block of dense features, which should fit the processor's cache
+LEARNT = 20_000  # a reference model trains on at most this many nodes; all nodes of a large graph would take minutes
+WIDE = 1 << 20  # how many numbers a block of dense features has, so that it fits the processor's cache
 
 
 def distances(a: Rows, b: Rows) -> Rows:
-    """All eight distances between rows of two arrays: (c, dim), (c, dim) -> (c, 8)."""
+    """All eight distances between the rows of two arrays: (c, dim), (c, dim) -> (c, 8)."""
     return np.stack([measure(a, b) for measure in DISTANCES.values()], axis=-1)
 
 
 def operators(a: Rows, b: Rows) -> Rows:
-    """The four symmetric operators of He et al. 2021: mean, product, absolute and squared difference. (…, 4 dim)."""
+    """The four symmetric operators of He et al. 2021: mean, product, absolute and squared difference. (…, dim) -> (…, 4 dim)."""
     return np.concatenate([(a + b) / 2, a * b, np.abs(a - b), (a - b) ** 2], axis=-1)
 
 
 def entropies(a: Rows, b: Rows) -> Rows:
-    """The same operators on the entropies of two probability rows, (c, 4)."""
+    """The four operators on the entropies of two arrays of probabilities: (c, classes), (c, classes) -> (c, 4)."""
     own, other = (-(p * np.log(p + 1e-5)).sum(-1, keepdims=True) for p in (a, b))
     return operators(own, other)
 
 
 def rows_of(x: object, nodes: NDArray[np.int64]) -> Rows:
-    """Dense rows of dense or sparse features."""
+    """The rows of `nodes` in dense or sparse features, as a dense array."""
     picked = x[nodes]  # type: ignore[index]
     return np.asarray(picked.toarray() if sp.issparse(picked) else picked, dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class Public:
-    """A cache key of a graph. Two keys are equal if the graphs have the same features, labels and training nodes; edges are
-    ignored.
-    """
+    """A cache key of a graph. Two keys are equal if the graphs are equal apart from their edges and names."""
 
     graph: Graph = field(compare=False)
     digest: str
@@ -61,9 +59,8 @@ class Public:
 
 
 def reference(known: Graph, seed: int = 0) -> Rows:
-    """(nodes, classes) probabilities of a perceptron on the public features, trained on the public training labels.
-
-    This is the reference model of He et al. 2021, which uses no edges. The result is cached, because several attacks need it.
+    """The reference model of He et al. 2021: (nodes, classes) probabilities of a perceptron that is trained on public features
+    and training labels, without edges. The result is cached, because several attacks need it.
     """
     return _reference(Public.of(known), seed)
 
@@ -90,7 +87,7 @@ def _reference(public: Public, seed: int) -> Rows:
 
 
 def of_model(attack: int, posteriors: Rows, guess: Rows | None, pairs: NDArray[np.int64]) -> Rows:
-    """The features of each pair in attack 1, 3, 4, 5, 6 or 7 that depend on the target, (c, …).
+    """The features of each pair that depend on the target, in attack 1, 3, 4, 5, 6 or 7: (c, …).
 
     posteriors, guess: (nodes, classes) probabilities of the target and of the reference model; attack 6 concatenates them. pairs:
     (c, 2).
@@ -107,12 +104,12 @@ def of_model(attack: int, posteriors: Rows, guess: Rows | None, pairs: NDArray[n
 
 
 def of_public(known: Graph, guess: Rows, pairs: NDArray[np.int64]) -> Rows:
-    """The features of each pair in attacks 5 to 7 that do not depend on the target, (c, 20)."""
+    """The features of each pair that do not depend on the target, in attacks 5 to 7: (c, 20)."""
     u, v = pairs.T
     near = [distances(rows_of(known.x, u[part]), rows_of(known.x, v[part])) for part in slices_of(len(pairs), WIDE // known.dim)]
     return np.concatenate([np.concatenate(near), distances(guess[u], guess[v]), entropies(guess[u], guess[v])], axis=-1)
 
 
 def slices_of(count: int, step: int) -> list[slice]:
-    """Consecutive slices of at most `step` that cover `count`."""
+    """Consecutive slices of at most `step` items (at least 1), which together cover `count` items."""
     return [slice(first, first + max(1, step)) for first in range(0, count, max(1, step))]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class LinkStealing:
     """Minus the distance of the two ends' posteriors: attack 0 of He et al. 2021, "Stealing Links from GNNs".
 
-    Homophily alone gives a high AUC against random pairs: compare with `model_free.FEATURES`.
+    Homophily alone gives a high AUC against random pairs, so compare the attack with `model_free.FEATURES`.
     """
 
     distance: str = "correlation"
@@ -50,8 +50,9 @@ class LinkStealing:
 
 @dataclass(frozen=True)
 class ReferenceGap(LinkStealing):
-    """Attack 2: the distance of two ends in the posteriors of a model without edges, minus their distance in the target's
-    posteriors.
+    """Attack 2: the distance of the two ends in a model without edges, minus their distance in the target.
+
+    Both distances are between posteriors.
     """
 
     name: str = "link-stealing-2"
@@ -64,9 +65,8 @@ class ReferenceGap(LinkStealing):
 
 
 def probabilities(release: Release, pairs: NDArray[np.int64], query: str) -> Iterator[NDArray[np.float64]]:
-    """For each run, probabilities (nodes, classes) of the ends of `pairs`; NaN for all other nodes.
-
-    Raises ValueError for an end that is not watched.
+    """For each run, an array of probabilities (ids, classes), indexed by node id. It holds the ends of `pairs`, and NaN for other
+    nodes. Raises ValueError for an end that is not watched.
     """
     ends = np.unique(pairs)
     for k in range(len(release)):

@@ -1,4 +1,4 @@
-"""Scores the runs of one pool with attacks that are fitted on other runs of the pool, never on the run that they score."""
+"""Scores runs with attacks that are fitted on other runs, or on other challenges of the same run."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def scores_split(
     shadows: NDArray[np.int64],
     targets: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Scores (targets, c) of the target runs, by the attack fitted once on the shadow runs.
+    """The scores (targets, c) of the target runs, by the attack fitted once on the shadow runs. shadows, targets: indices of
+    runs.
 
-    Raises ValueError for a run that is both shadow and target.
+    Raises ValueError for a run that is both shadow and target, and for bits of another shape.
     """
     check(release, challenge, bits)
     shadows, targets = np.asarray(shadows), np.asarray(targets)
@@ -40,10 +41,10 @@ def scores_split(
 def scores_within(
     attack: Attack, release: Release, challenge: Challenge, bits: NDArray[np.bool_], taught: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """Scores (runs, challenges not taught) of each run, by the attack fitted on other challenges of the same run.
+    """The scores (runs, challenges not in `taught`) of each run, by the attack fitted on other challenges of the same run.
 
-    The attacker knows the bits of the challenges in `taught`, (c,) bool, for the run under attack, and uses no shadow models.
-    GAP's code evaluates its node attack this way.
+    taught: (c,) bool, the challenges whose bits in the run under attack the attacker knows. The attack uses no shadow models.
+    GAP's code evaluates its node attack in this way. Raises ValueError for bits of another shape.
     """
     check(release, challenge, bits)
     known, asked = (dataclasses.replace(challenge, items=challenge.items[part]) for part in (taught, ~taught))

@@ -1,4 +1,4 @@
-"""G-BASE: node membership from the change of the losses of all nearby nodes when the node is removed."""
+"""G-BASE: node membership from the change of the losses of all nearby nodes if the node is removed."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..base import Challenge, Pilot
 
-ROWS = 20_000  # largest number of rows in one query
+ROWS = 20_000  # one query is for ROWS // 50 challenges, which is meant to limit its number of rows
 
 
 class GraphQuery(Protocol):
-    """Models that can be queried on any graph: log-probabilities (runs, nodes, classes) float32."""
+    """Models that answer a query about any graph with log-probabilities (runs, nodes, classes) float32."""
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]: ...
 
 
 @dataclass(frozen=True, eq=False)
 class GraphBase:
-    """Lassila et al. 2025, with the membership of other nodes sampled from fair coins ("model-independent" sampling).
+    """Lassila et al. 2025, with "model-independent" sampling: every other node is a member with probability 1/2.
 
-    For each sample, the gain is the log-likelihood of the node's and the nearby labels with the node in the graph, minus the
-    log-likelihood of the nearby labels without the node. The score is the log odds of the mean over samples of sigmoid(gain of
-    the target - alpha * log mean exp gain of shadows).
+    For each sample of the members, the gain is the log-likelihood of the labels of the node and of nearby nodes with the node in
+    the graph, minus the log-likelihood of the labels of nearby nodes without the node. The score is the log odds of the mean over
+    samples of sigmoid(gain of the target - alpha * log mean exp gain of shadows).
 
-    target: answers for the runs under attack. shadows: answers for models that are independent of the targets' bits. hops: the
-    distance up to which removing the node has an effect, twice the number of layers. The challenge's known graph is the union
-    graph.
+    target: the models under attack. shadows: models that are independent of the targets' bits. samples: the number of samples.
+    hops: the largest distance at which the removal of the node has an effect, twice the number of layers. The known graph of the
+    challenge must have the edges of all challenge nodes.
     """
 
     target: GraphQuery | None = None
@@ -68,7 +68,7 @@ class GraphBase:
         return np.log(expit(z).mean(0)) - np.log(expit(-z).mean(0))
 
     def _gains(self, query: GraphQuery, challenge: Challenge, member: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """(runs, c)."""
+        """The gain of each challenge for one sample of the members: (runs, c)."""
         found, step = [], max(1, ROWS // 50)
         for first in range(0, len(challenge), step):
             near, start, own = neighbourhoods(challenge.known, challenge.items[first : first + step], member, self.hops)
@@ -84,9 +84,9 @@ class GraphBase:
 def neighbourhoods(
     graph: Graph, items: NDArray[np.int64], member: NDArray[np.bool_], hops: int
 ) -> tuple[Graph, NDArray[np.int64], NDArray[np.int64]]:
-    """The subgraph of each item and the members within `hops` of it, all of them as the components of one graph.
+    """One graph that has, for each item, the subgraph of the item and the members within `hops` of it as a separate part.
 
-    Returns that graph, the first node of each item's component (c,), and the item's own node (c,). Raises ValueError for a
+    Returns the graph, the first node of each item's part, (c,), and the item's own node in it, (c,). Raises ValueError for a
     directed graph.
     """
     if graph.directed:
@@ -102,8 +102,8 @@ def neighbourhoods(
     reach.sort_indices()
     node = reach.indices.astype(np.int64)
     part = np.repeat(np.arange(len(items)), np.diff(reach.indptr))
-    key = part * n + node  # ascending; the result has one row for each key
-    around = sp.coo_array(joined[node])  # maps a row to its neighbours; those in the same part are kept
+    key = part * n + node  # ascending; the result has one node for each key
+    around = sp.coo_array(joined[node])  # maps a node of the result to its neighbours; those in the same part are kept
     other = part[around.row] * n + around.col
     place = np.searchsorted(key, other).clip(max=len(key) - 1)
     once = (key[place] == other) & (around.row < place)

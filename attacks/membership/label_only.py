@@ -1,4 +1,4 @@
-"""Node membership from predicted labels alone, queried with and without neighbours (Conti et al. 2022)."""
+"""Node membership from predicted labels alone, from queries with and without neighbours (Conti et al. 2022)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class NeighbourhoodLabels:
     """The log odds of membership, given which queries predict the node's label, and which agree with the first query.
 
-    queries: queries of the same node, each with fewer neighbours than the previous one. odds: (patterns,) log odds from counts
-    on shadow models, with add-one smoothing.
+    queries: queries about the same node, each with fewer neighbours than the previous one. odds: (patterns,), log odds from
+    counts on shadow models, with add-one smoothing.
     """
 
     queries: tuple[str, ...] = ("posteriors@full", "posteriors@0-hop")
@@ -49,7 +49,7 @@ class NeighbourhoodLabels:
         return scores
 
     def _patterns(self, release: Release, challenge: Challenge) -> NDArray[np.int64]:
-        """(runs, c) int64: two bits for each query, whether it is correct and whether it agrees with the first."""
+        """(runs, c) int64: two bits for each query, which say whether its answer is correct and agrees with the first answer."""
         guesses = [logs(release, challenge.items, query).argmax(-1) for query in self.queries]
         pattern = np.zeros(guesses[0].shape, dtype=np.int64)
         for guess in guesses:

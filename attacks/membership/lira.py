@@ -1,4 +1,4 @@
-"""LiRA (Carlini et al. 2022) on one scalar for each challenge, a node or an edge; online or offline."""
+"""LiRA (Carlini et al. 2022), online or offline, on one number for each challenge, which is a node or an edge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Mean and variance of each challenge's signal over shadow models with it (in) and without it (out), (c,) float64 each."""
+    """The mean and variance of each challenge's signal over shadow models that contain the challenge ("in") and over those that
+    do not ("out"), (c,) float64 each.
+    """
 
     mean_in: NDArray[np.float64]
     mean_out: NDArray[np.float64]
@@ -30,13 +32,14 @@ class Moments:
 
     @staticmethod
     def of(signal: NDArray[np.float64], bits: NDArray[np.bool_], shrinkage: float | None = None, online: bool = True) -> Moments:
-        """signal, bits: (shadows, c).
+        """The moments of `signal`, estimated with shrinkage. signal, bits: (shadows, c).
 
         Each variance is shrunk towards the variance pooled over all challenges, which counts as `shrinkage` degrees of freedom. 0
-        uses the variance of each challenge, infinity the pooled variance (the advice of Carlini et al. for few shadows), and None
-        an empirical-Bayes estimate of the degrees of freedom. With None the means are shrunk too, and their uncertainty adds to
-        the variances. If a challenge has no shadows on one side, its mean there is its mean on the other side, plus the average
-        difference between the two sides. Offline, the mean of `out` is not shrunk towards shadows that contain the challenge.
+        uses the variance of each challenge; infinity uses the pooled variance, as Carlini et al. advise for few shadows; None
+        uses an empirical-Bayes estimate of the degrees of freedom. With None the means are shrunk too, and their uncertainty adds
+        to the variances. If a challenge has no shadows on one side, its mean there is its mean on the other side, plus the
+        average difference between the two sides. online: whether the means of both sides are shrunk together; if not, only the
+        mean of "out" is shrunk.
         """
         sides = [moments(signal, side, shrinkage) for side in (bits, ~bits)]
         mean, variance, n = (np.stack(parts, axis=1) for parts in zip(*sides, strict=True))
@@ -55,7 +58,9 @@ class Moments:
 def moments(
     signal: NDArray[np.float64], side: NDArray[np.bool_], shrinkage: float | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Mean, variance and number of each challenge's shadows on one side, (c,) each; the variances are shrunk."""
+    """The mean, the shrunk variance and the number of each challenge's shadows on one side, (c,) each. side: (shadows, c)
+    bool.
+    """
     n = side.sum(0)
     mean = np.where(side, signal, 0).sum(0) / np.maximum(n, 1)
     squares = (np.where(side, signal - mean, 0) ** 2).sum(0)
@@ -70,10 +75,10 @@ def moments(
 class Lira:
     """log N(signal; in) - log N(signal; out), with the Gaussians of each challenge fitted on shadow models.
 
-    signal: "label", the logit of the node's own label, or "ends", minus the log of the correlation distance between the two
+    signal: "label" for the logit of the node's own label, or "ends" for minus the log of the correlation distance between the two
     ends of an edge. online: whether the attack uses shadow models with and without the challenge. If not, it uses only those
-    without the challenge, and the score is (signal of the target - their mean) / their standard deviation. shrinkage: see
-    Moments.of.
+    without the challenge, and the score is (signal of the target - mean of out) / standard deviation of out. shrinkage: see
+    Moments.of. Raises ValueError for an unknown signal or a negative shrinkage.
     """
 
     signal: str = "label"
@@ -120,9 +125,9 @@ class Lira:
 
 
 def ends_logit(release: Release, challenge: Challenge, query: str) -> NDArray[np.float64]:
-    """Minus the log of the correlation distance between the posteriors of an edge's two ends, (runs, c).
+    """(runs, c): minus the log of the correlation distance between the posteriors of an edge's two ends.
 
-    Distances below 1e-12 are replaced by 1e-12: they are rounding errors of two equal posteriors.
+    Distances below 1e-12 count as 1e-12, because they are rounding errors of two equal posteriors.
     """
     each = []
     for k in range(len(release)):

@@ -1,4 +1,4 @@
-"""LiRA on several signals at once, with covariances shrunk so that few shadow models suffice."""
+"""LiRA on several signals at once. Its covariances are shrunk, so that few shadow models suffice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STRONGEST = {"node": "strongest", "edge": "edge-strongest"}
 class Student:
     """The posterior predictive distribution of each challenge's signals: c multivariate Student distributions.
 
-    mean: (c, d). factor: (c, d, d), lower Cholesky factor of the scale matrix. freedom: (c,) degrees of freedom.
+    mean: (c, d). factor: (c, d, d), the lower Cholesky factor of the scale matrix. freedom: (c,), the degrees of freedom.
     """
 
     mean: NDArray[np.float64]
@@ -34,7 +34,7 @@ class Student:
     freedom: NDArray[np.float64]
 
     def log_density(self, signal: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(runs, c, d) -> (runs, c)."""
+        """The log-density of each challenge's signals: (runs, c, d) -> (runs, c)."""
         from scipy.special import gammaln
 
         d, nu = signal.shape[-1], self.freedom
@@ -50,10 +50,10 @@ def laws_of(
     """The predictive distributions of each challenge's signals as a member, and as a non-member.
 
     The model assumes normal signals. Each covariance has an inverse-Wishart prior, which is centred at the covariance pooled over
-    all challenges and counts as `shrinkage` observations (Gelman et al., Bayesian Data Analysis, section 3.6). The means of both
-    sides are shrunk together within groups.
+    all challenges and counts as `shrinkage` observations (Gelman et al., Bayesian Data Analysis, section 3.6). The means of
+    members and non-members are shrunk together, towards the means of their group.
 
-    signal: (shadows, c, d). bits: (shadows, c). groups: (c,). Raises ValueError if all shadows hold a challenge, or none does.
+    signal: (shadows, c, d). bits: (shadows, c). groups: (c,). Raises ValueError if a challenge is in all shadows or in none.
     """
     sides = [bits, ~bits]
     n = np.stack([side.sum(0) for side in sides], axis=1)
@@ -85,10 +85,11 @@ def laws_of(
 class MultiLira:
     """log p(signals | in) - log p(signals | out), with one Student distribution for each side of each challenge.
 
-    kind: node or edge. Three fields name queries, and which signals each query gives. logits: all logits of the node, or of both
-    ends of the edge. scalars: the scalar of `Lira`. around: the mean of that scalar over the node's watched neighbours. Logits
-    are centred log-probabilities without the last class, which the others determine. shrinkage: 32 for logits, and 8 for scalars
-    alone; chosen on one pool of runs and confirmed on others, see benchmarks/RESULTS.md.
+    kind: "node" or "edge". Three fields name the queries that give a kind of signal. logits: queries that give all logits of the
+    node, or of both ends of the edge. scalars: queries that give the signal of `Lira`. around: queries that give the mean of the
+    signal of `Lira` over the node's watched neighbours. Logits are centred log-probabilities without the last class, which the
+    others determine. shrinkage: see `laws_of`. The values 32 for logits and 8 for scalars alone were chosen on one pool of runs
+    and confirmed on others: see benchmarks/RESULTS.md. Raises ValueError unless shrinkage is above 0.
     """
 
     kind: str = "node"
@@ -131,7 +132,7 @@ class MultiLira:
         return self.laws[0].log_density(signal) - self.laws[1].log_density(signal)
 
     def _signals(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        """(runs, c, d) float64."""
+        """All signals of every challenge: (runs, c, d) float64."""
         node = self.kind == "node"
         rows = [challenge.items] if node else [challenge.items[:, 0], challenge.items[:, 1]]
         every = [logs(release, r, query) for query in self.logits for r in rows]
@@ -144,7 +145,7 @@ class MultiLira:
 
 @dataclass(frozen=True, eq=False)
 class SumOfRatios:
-    """The sum of several log-likelihood ratios. Their errors partly cancel."""
+    """The sum of several log-likelihood ratios, whose errors partly cancel."""
 
     attacks: tuple[Attack, ...]
     name: str = "together"
@@ -166,11 +167,11 @@ class SumOfRatios:
 
 
 def strongest(kind: str = "node", query: str | None = None) -> SumOfRatios:
-    """The strongest attack of this package: the sum of two log-likelihood ratios, one on scalars of `Lira` alone, and one on all
-    logits and a scalar.
+    """The strongest attack of this package: the sum of two log-likelihood ratios. One uses only signals of `Lira`, the other all
+    logits and one signal of `Lira`.
 
-    query: the only query used. By default, for nodes, there are three queries: without edges; without edges and with half of the
-    features; and in the whole graph. The scalars of the node's neighbours are then signals too.
+    query: the only query that the attack uses. None means three queries, for nodes: without edges; without edges and with half of
+    the features; and in the whole graph. The signals of the node's neighbours are then used too.
     """
     if query is not None:
         return SumOfRatios((MultiLira(kind, (), (query,), shrinkage=8.0), MultiLira(kind, (query,), (query,))), STRONGEST[kind])

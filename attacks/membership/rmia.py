@@ -1,4 +1,4 @@
-"""RMIA and BASE: the probability of a node's label under the target, relative to that under other models."""
+"""RMIA and BASE: the probability of a node's label in the target, relative to its probability in other models."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Relative:
     """BASE (Lassila et al. 2025): log p(y | target) - alpha * log of the mean of p(y | shadow).
 
     With `gamma` the attack is RMIA (Zarifzadeh et al. 2024): the log odds of the share of challenges whose ratio, times gamma, is
-    at most the node's ratio. At gamma = 1 both attacks rank the nodes of a run in the same order. online: the mean is over all
-    shadows. Offline, only shadows without the node are used. With mean_out, the mean over these shadows, the mean over all
-    shadows is estimated as ((1 + guess) * mean_out + 1 - guess) / 2 (RMIA, equation 4).
+    at most the node's ratio. At gamma = 1 both attacks rank the nodes of a run in the same order. online: whether the mean is
+    over all shadows. If not, only shadows without the node are used, and the mean over all shadows is estimated as ((1 + guess) *
+    mean_out + 1 - guess) / 2, where mean_out is the mean over these shadows (RMIA, equation 4).
     """
 
     alpha: float = 1.0
@@ -69,6 +69,6 @@ class Relative:
 
 
 def own_label(release: Release, challenge: Challenge, query: str) -> NDArray[np.float64]:
-    """Log-probability of every challenge node's own label, (runs, c) float64."""
+    """(runs, c) float64: the log-probability of every challenge node's own label."""
     log_p = logs(release, challenge.items, query)
     return log_p[:, np.arange(len(challenge)), challenge.known.y[challenge.items]]

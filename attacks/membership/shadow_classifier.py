@@ -17,21 +17,22 @@ if TYPE_CHECKING:
     from ...models.base import Release
     from ..base import Challenge, Pilot
 
-EXAMPLES = 20_000  # largest number of training rows of the classifier; more rows take longer and do not improve the attack
+EXAMPLES = 20_000  # the classifier trains on at most this many rows; more rows take longer and do not improve the attack
 
 
 @dataclass(frozen=True, eq=False)
 class ShadowMlp:
     """A perceptron on the posteriors of one or several queries, trained on the rows of the pilot's runs.
 
-    The defaults are those of Olatunji et al. 2021 (TSTF, TSTS). He et al. 2021 (0-hop, 2-hop, combined) sort the
-    probabilities: `ShadowMlp.he(queries)`. GAP's node attack adds the label: `ShadowMlp.gap()`, here with ReLU instead of
-    SELU. The pilot may come from another graph: PrivGNN's Attack-1 draws it from the private nodes' distribution, Attack-2
-    from the public one.
+    The defaults are those of Olatunji et al. 2021 (TSTF, TSTS). `ShadowMlp.he(queries)` is the attack of He et al. 2021 (0-hop,
+    2-hop, combined), which sorts the probabilities. `ShadowMlp.gap()` is GAP's node attack, which adds the label, here with ReLU
+    instead of SELU. The pilot may come from another graph: PrivGNN's Attack-1 draws it from the distribution of the private
+    nodes, Attack-2 from that of the public nodes.
 
-    rate, epochs, batch, hidden: hyper-parameters of Adam and the perceptron. Training stops early when the loss stops falling.
-    seed: the seed of the initial weights and shuffles. Two flags tell the caller which pilot to pass. public: shadow models of
-    public nodes. within: the run under attack itself.
+    ranked: whether probabilities are sorted. labelled: whether the node's label is an input. rate, epochs, batch, hidden: those
+    of Adam and the perceptron. Training stops early if the loss stops falling. seed: that of the initial weights and shuffles.
+    Two flags say which pilot the caller must pass. public: shadow models of public nodes. within: the run under attack
+    itself.
     """
 
     queries: tuple[str, ...] = ("posteriors",)
@@ -76,7 +77,7 @@ class ShadowMlp:
         return np.stack([decision(self.classifier, run) for run in self._rows(release, challenge)])
 
     def _rows(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        """(runs, c, features)."""
+        """The inputs of the perceptron: (runs, c, features)."""
         each = [np.exp(logs(release, challenge.items, query)) for query in self.queries]
         if self.ranked:
             each = [-np.sort(-p, axis=-1) for p in each]
@@ -92,7 +93,7 @@ class ShadowMlp:
 def perceptron(
     rows: NDArray[np.float64], bits: NDArray[np.bool_], hidden: tuple[int, ...], rate: float, epochs: int, batch: int, seed: int
 ) -> Any:
-    """scikit-learn's MLPClassifier behind a standard scaler fitted on the same rows. rows: (n, dim). bits: (n,)."""
+    """A scikit-learn pipeline of a standard scaler and an MLPClassifier, fitted on these rows. rows: (n, dim). bits: (n,)."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -107,7 +108,7 @@ def perceptron(
 
 
 def decision(classifier: Any, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n,) float64: the logit of class True. The sigmoid is left out, because it would round large logits to one."""
+    """(n,) float64: the logits of class True, which a sigmoid would round to 1 if they are large."""
     *before, net = (step for _, step in classifier.steps)
     value = rows
     for step in before:

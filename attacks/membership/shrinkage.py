@@ -18,9 +18,9 @@ TINY = 1e-12
 def prior_freedom(variances: Numbers, freedom: NDArray[np.int64]) -> float:
     """The degrees of freedom of the prior on the true variances, estimated from the scatter of the sample variances.
 
-    Smyth 2004, "Linear models and empirical Bayes methods", section 6.2: the logarithm of a sample variance has variance
-    trigamma(freedom / 2) around the true logarithm. Any scatter beyond that is trigamma(prior / 2). Returns infinity if there is
-    no such scatter. variances, freedom: (c,). Typical results: below 1 for edges, about 4 for nodes.
+    The logarithm of a sample variance has variance trigamma(freedom / 2) around the true logarithm. Any further scatter is
+    trigamma(prior / 2) (Smyth 2004, "Linear models and empirical Bayes methods", section 6.2). Returns infinity if there is no
+    further scatter, or fewer than two variances. variances, freedom: (c,). Typical results: below 1 for edges, about 4 for nodes.
     """
     if len(variances) < 2:
         return np.inf
@@ -28,7 +28,7 @@ def prior_freedom(variances: Numbers, freedom: NDArray[np.int64]) -> float:
     beyond = float(logs_of.var(ddof=1) - polygamma(1, freedom / 2).mean())
     if beyond <= 0:
         return np.inf
-    half = 0.5 + 1 / beyond  # starts below the solution, because Newton steps on 1 / trigamma do not overshoot from there
+    half = 0.5 + 1 / beyond  # below the solution, from where Newton steps on 1 / trigamma do not overshoot
     for _ in range(20):
         value = float(polygamma(1, half))
         half += value * (1 - value / beyond) / float(polygamma(2, half))
@@ -36,15 +36,16 @@ def prior_freedom(variances: Numbers, freedom: NDArray[np.int64]) -> float:
 
 
 def shrunk(means: Numbers, precision: Numbers, groups: NDArray[np.int64] | None = None) -> tuple[Numbers, Numbers]:
-    """The posterior mean (c, d) and covariance (c, d, d) of each challenge's true means, given the sample means of all.
+    """The posterior mean (c, d) and covariance (c, d, d) of each challenge's true means, given the sample means of all
+    challenges.
 
-    The prior is normal around the centre of the group. Its covariance is estimated: the covariance of the sample means around the
-    centres, minus the covariance of the errors of the sample means (Efron and Morris 1972, "Empirical Bayes on vector
+    The prior is normal around the centre of the group. Its covariance is estimated as the covariance of the sample means around
+    the centres, minus the covariance of the errors of the sample means (Efron and Morris 1972, "Empirical Bayes on vector
     observations").
 
     means: (c, d) sample means. precision: (c, d, d), the inverse covariance of their errors; the row and column of a mean
-    without samples are zero. groups: (c,), all one group by default. With too few completely sampled challenges to estimate
-    the scatter, the sample means are returned unchanged.
+    without samples are zero. groups: (c,); None means one group. If too few challenges have samples for all means, the scatter
+    cannot be estimated, and the sample means are returned unchanged.
     """
     groups = np.zeros(len(means), dtype=np.int64) if groups is None else groups
     whole = np.diagonal(precision, axis1=1, axis2=2).all(1)

@@ -1,4 +1,4 @@
-"""Node membership from one statistic of one prediction: confidence, entropy, modified entropy or the label."""
+"""Node membership from one number computed from one prediction: confidence, entropy, modified entropy, or correctness."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OnePrediction:
-    """A score of one prediction for each challenge node. It needs no shadow models."""
+    """The base class of attacks that compute a score from one prediction for each challenge node, without shadow models."""
 
     query: str = "posteriors"
     name: str = ""
@@ -35,7 +35,7 @@ class OnePrediction:
 
 @dataclass(frozen=True)
 class Confidence(OnePrediction):
-    """The logit of the probability of a node's own label, larger for members (Yeom et al. 2018)."""
+    """The logit of the probability of a node's own label, which is larger for members (Yeom et al. 2018)."""
 
     name: str = "confidence"
 
@@ -45,7 +45,7 @@ class Confidence(OnePrediction):
 
 @dataclass(frozen=True)
 class Entropy(OnePrediction):
-    """Minus the logarithm of the entropy, larger for members (Salem et al. 2019). Needs no label."""
+    """Minus the logarithm of the entropy, which is larger for members (Salem et al. 2019). The attack needs no label."""
 
     name: str = "entropy"
 
@@ -70,17 +70,17 @@ class LabelOnly(OnePrediction):
 
 @dataclass(frozen=True)
 class ModifiedEntropy(OnePrediction):
-    """Entropy that uses the label, with one threshold for each class (Song and Mittal 2021, equation 8).
+    """An entropy that uses the label, with one threshold for each class (Song and Mittal 2021, equation 8).
 
-    m = -(1 - p_y) log p_y - sum over other classes of p log(1 - p); the score is -log(m) minus the threshold of the class.
-    thresholds: (classes,), fitted on a pilot; all zero without one.
+    The score is -log(m) minus the threshold of the class, where m = -(1 - p_y) log p_y - sum over other classes of p log(1 - p).
+    thresholds: (classes,), fitted on a pilot; without a pilot there are none.
     """
 
     name: str = "modified-entropy"
     thresholds: tuple[float, ...] = ()
 
     def fit(self, pilot: Pilot | None) -> Self:
-        """For every class, the threshold with the highest accuracy on the pilot's units of that class."""
+        """Fits for every class the threshold with the highest accuracy on the pilot's units of that class."""
         if pilot is None:
             return self
         signal = self._signal(pilot.release, pilot.challenge)
@@ -103,7 +103,7 @@ class ModifiedEntropy(OnePrediction):
 
 
 def minus_log(value: NDArray[np.float64]) -> NDArray[np.float64]:
-    """-log(value) for values >= 0; zero is replaced by the smallest normal float64."""
+    """-log(value) for values >= 0. Values below the smallest normal float64 count as that number."""
     return -np.log(np.maximum(value, np.finfo(np.float64).tiny))
 
 
@@ -114,8 +114,7 @@ def best_threshold(signal: NDArray[np.float64], bits: NDArray[np.bool_]) -> floa
         return float(np.median(value)) if value.size else 0.0
     order = np.argsort(value)
     value, bit = value[order], bit[order]
-    # A cut after position i predicts "out" for the first i scores; it is right for the non-members before the cut and the members
-    # after it.
+    # right[i]: how many predictions are right if the first i scores are predicted as non-members and the others as members
     right = np.concatenate([[0], np.cumsum(~bit)]) + np.concatenate([np.cumsum(bit[::-1])[::-1], [0]])
     fences = np.concatenate([[value[0] - 1], (value[1:] + value[:-1]) / 2, [value[-1] + 1]])
     right[1:-1][value[1:] == value[:-1]] = -1  # no cut between equal values

@@ -2,7 +2,7 @@
 
     audit run --target "python examples/external/noisy_gcn.py {worlds} {out}" --epsilon 6.58 --delta 1e-5
 
-It needs torch and numpy, in an environment of its own. It does not use gnnaudit: it reads worlds and writes posteriors.
+The program needs torch and numpy, in its own environment. It does not use gnnaudit: it reads worlds and writes posteriors.
 """
 
 import sys
@@ -12,19 +12,19 @@ import numpy as np
 import torch
 from torch import nn
 
-NOISE = 1.0  # standard deviation. Rows have length one, so an undirected edge moves the sums by sqrt(2): epsilon 6.58 at 1e-5
+NOISE = 1.0  # standard deviation. Rows have length 1, so an undirected edge changes the sums by sqrt(2): epsilon 6.58 at 1e-5
 EPOCHS = 60
 
 
 def unpack(parts, name, size, runs):
-    """(runs, size) bool; a mask that is absent excludes nothing."""
+    """(runs, size) bool: the mask `name`; all True if the file has no such mask."""
     if name not in parts:
         return np.ones((runs, size), dtype=bool)
     return np.unpackbits(parts[name], axis=1, count=size).astype(bool)
 
 
 def posteriors(x, y, classes, arcs, train, seed):
-    """(nodes, classes) probabilities after one training. arcs: those that exist in this run. train: (nodes,) bool."""
+    """(nodes, classes) probabilities after one training. arcs: (2, m), the arcs of this run. train: (nodes,) bool."""
     coins = torch.Generator().manual_seed(seed)
     sums = torch.zeros_like(x).index_add_(0, arcs[1], x[arcs[0]])
     seen = torch.cat([x, sums + NOISE * torch.randn(x.shape, generator=coins)], dim=1)

@@ -2,7 +2,7 @@
 
     audit run --target "python examples/external/noisy_votes.py {worlds} {out}" --epsilon 1
 
-It does not use gnnaudit: it reads worlds from one folder and writes posteriors to another.
+The program does not use gnnaudit: it reads worlds from one folder and writes posteriors to another.
 """
 
 import sys
@@ -14,14 +14,14 @@ NOISE = 2.0  # standard deviation of the noise on every count
 
 
 def unpack(parts, name, size, runs):
-    """(runs, size) bool; a mask that is absent excludes nothing."""
+    """(runs, size) bool: the mask `name`; all True if the file has no such mask."""
     if name not in parts:
         return np.ones((runs, size), dtype=bool)
     return np.unpackbits(parts[name], axis=1, count=size).astype(bool)
 
 
 def posteriors(graph, train, present, watch, seed):
-    """(watched, classes) float32: the softmax of the noisy counts of labelled neighbours."""
+    """(watched, classes) float32: for each watched node, the softmax of the noisy counts of its training neighbours by class."""
     classes = int(graph["y"].max()) + 1
     send, receive = graph["edge_index"][:, present]
     told = train[send]

@@ -2,7 +2,7 @@
 
     audit run --target examples/external/two_hops.toml --epsilon 4 --delta 1e-5 --unit undirected-edge
 
-`gnnaudit.target` needs NumPy alone; where gnnaudit is not installed, copy that file beside this one.
+`gnnaudit.target` needs NumPy alone. If gnnaudit is not installed, copy its file target.py beside this one.
 """
 
 import sys
@@ -24,7 +24,7 @@ def softmax(scores):
 
 
 def train(run, sigma):
-    """The noisy sums of every hop, the rows that were summed, and the class probabilities of all nodes."""
+    """For one run: the noisy sums of every hop, the rows that were summed, and the class probabilities of all nodes."""
     rng = run.generator()
     send, receive = run.edge_index
     inputs, sums = [unit(run.x)], []
