@@ -51,7 +51,8 @@ class Release:
 
     @property
     def runs(self) -> int:
-        return int(next(iter(self.arrays.values())).shape[0])
+        """The number of runs; 0 for a release without arrays."""
+        return next((len(array) for array in self.arrays.values()), 0)
 
     def __len__(self) -> int:
         return self.runs

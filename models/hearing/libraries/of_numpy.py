@@ -74,7 +74,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
         ends = (float(np.min(loc)), float(np.max(np.add(loc, scale))))
     elif law == "integers":
         low, high = (0, given["low"]) if given.get("high") is None else (given["low"], given["high"])
-        ends = (float(np.min(low)), float(np.max(high)) - 1)
+        ends = (float(np.min(low)), float(np.max(high)) - (not options.get("endpoint")))
     elif law == "binomial":
         ends = (0.0, float(np.max(given["n"])))
     elif law == "choice" and np.asarray(given["a"]).dtype.kind in "iufb":

@@ -50,7 +50,8 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     elif name == "random":
         ends = (0.0, 1.0)
     elif name == "uniform":
-        loc, high = (*args, *options.values())
+        given = dict(zip(("a", "b"), args)) | options  # noqa: B905
+        loc, high = given["a"], given["b"]
         scale, ends = high - loc, (float(min(loc, high)), float(max(loc, high)))
     values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else numbers(result)
     others = () if law == "normal" or name in ("random", "uniform", "shuffle") else tuple(numbers(a) for a in args)

@@ -1,0 +1,92 @@
+"""Noise from few seeds, noise that a run discards, and models that fail on a graph without edges."""
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+
+from gnnaudit import Claim, Looped, audit, load
+
+CLAIM = Claim(1.6, 1e-6)
+GRAPH = load("campus:n=240")
+
+
+def counts(graph):
+    return graph.adjacency() @ (np.eye(graph.classes)[graph.y] * graph.train[:, None])
+
+
+def released(sums):
+    return {"posteriors": sums - np.logaddexp.reduce(sums, axis=1, keepdims=True)}
+
+
+def votes(reduced):
+    """Noisy counts whose generator gets a function of the seed. mu = sqrt(2) / 4."""
+
+    def train(graph, seed):
+        draw = np.random.RandomState(reduced(int(seed)))
+        return released(counts(graph) + 4.0 * draw.normal(size=(graph.nodes, graph.classes)))
+
+    return Looped(train, events=dp.GaussianDpEvent(4 / 2**0.5))
+
+
+def verdict(model, claim=CLAIM, graph=GRAPH):
+    return audit(model, graph, claim, attacks="none", audits="differential", repeats=1).run.verdict
+
+
+@pytest.mark.parametrize(
+    "reduced",
+    [
+        lambda s: s % 1000,
+        lambda s: s & 0xFFFF,
+        lambda s: s % 100,
+        lambda s: 7,
+        lambda s: s % 10**6,
+        lambda s: hash(s % 256) % 2**31,
+    ],
+    ids=["1000", "16 bits", "100", "constant", "million", "byte, hashed"],
+)
+def test_noise_from_few_seeds_hides_nothing(reduced):
+    assert verdict(votes(reduced)) == "refuted"
+
+
+@pytest.mark.parametrize(
+    "reduced",
+    [lambda s: s % 2**32, lambda s: s >> 32, lambda s: s % (2**31 - 1), lambda s: (s ^ (s >> 32)) & 0xFFFFFFFF],
+    ids=["low 32 bits", "high 32 bits", "a prime", "folded"],
+)
+def test_noise_from_a_seed_of_32_bits_is_not_blamed(reduced):
+    assert verdict(votes(reduced)) == "not refuted"
+
+
+def gated(threshold, margin):
+    """Rows of counts are answered with noise only if the largest count of the graph exceeds a threshold. The gate is exact."""
+
+    def train(graph, seed):
+        clean = counts(graph)
+        noisy = clean + 4.0 * np.random.default_rng(seed).standard_normal(clean.shape)
+        return released(noisy if clean.max() > threshold + margin else np.zeros_like(clean))
+
+    return Looped(train)
+
+
+def test_a_run_that_discards_its_noise_supports_no_claim():
+    """No tried secret opens the gate. Without a mechanism in use, nothing would have been noticed."""
+    assert verdict(gated(counts(GRAPH).max(), 50)) == "too weak"
+
+
+def test_a_model_without_any_noise_that_reads_no_edge_keeps_its_verdict():
+    def train(graph, seed):
+        x = graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x
+        return released(np.asarray(x, dtype=np.float64)[:, : graph.classes])
+
+    assert verdict(Looped(train)) == "not refuted"
+
+
+@pytest.mark.parametrize(("scale", "expected"), [(4.0, "not refuted"), (1.0, "refuted")])
+def test_a_model_that_needs_an_edge_is_judged_on_graphs_with_fewer_edges(scale, expected):
+    def train(graph, seed):
+        if graph.edges.shape[1] == 0:
+            raise ZeroDivisionError("average degree")
+        noise = np.random.default_rng(seed).standard_normal((graph.nodes, graph.classes))
+        return released(counts(graph) + scale * noise)
+
+    assert verdict(Looped(train, events=dp.GaussianDpEvent(scale / 2**0.5))) == expected
