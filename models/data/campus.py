@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..random.streams import stream
-from .checks import Raw, distinct
+from .checks import BLOCK, Raw, distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,9 +50,7 @@ def campus(
     wanted = round(n * degree / 2)
     edges = np.empty(0, dtype=np.int64)
     while edges.size < wanted:
-        u, v = pairs(rng, total, bounds, same, int(1.1 * (wanted - edges.size)) + 100)
-        new = np.minimum(u, v) * n + np.maximum(u, v)
-        edges = distinct(np.concatenate([edges, new[u != v]]))
+        edges = distinct(np.concatenate([edges, *pairs(rng, total, bounds, same, int(1.1 * (wanted - edges.size)) + 100)]))
     edges = np.delete(edges, rng.choice(edges.size, edges.size - wanted, replace=False, shuffle=False))
 
     odds = rng.normal(-1.0, 0.7, dim) + signal * rng.standard_normal((classes, dim))
@@ -60,13 +58,18 @@ def campus(
     x = (rng.random((n, dim), dtype=np.float32) < answers[y]).astype(np.float32)
     order = rng.permutation(n)
     place = np.argsort(order)
-    return Raw(x=x[order], y=y[order], edges=place[np.stack(np.divmod(edges, n))])
+    x, y = x[order], y[order]
+    ends = np.empty((2, wanted), dtype=np.int64)
+    for at in range(0, wanted, BLOCK):
+        ends[:, at : at + BLOCK] = place[np.stack(np.divmod(edges[at : at + BLOCK], n))]
+    return Raw(x=x, y=y, edges=ends)
 
 
 def pairs(
     rng: np.random.Generator, total: NDArray[np.float64], bounds: NDArray[np.int64], same: float, draws: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Both ends of `draws` edges, each (draws,) int64. Edges may be repeated, or join a node to itself.
+) -> list[NDArray[np.int64]]:
+    """`draws` edges as the numbers u * nodes + v with u < v, in one array for all nodes and one for each class. Edges may be
+    repeated; those that join a node to itself are left out.
 
     total: (nodes + 1,) cumulative popularity. bounds: (classes + 1,) where each class begins. Each end is found by a search in
     `total`. The searches run in ascending order, because neighbouring searches then share cache lines; one of the two ends is
@@ -74,14 +77,20 @@ def pairs(
     """
 
     def drawn(low: int, high: int, count: int) -> NDArray[np.int64]:
-        at = np.sort(rng.uniform(total[low], total[high], count))
-        return np.minimum(np.searchsorted(total, at, side="right") - 1, high - 1)
+        at = rng.uniform(total[low], total[high], count)
+        at.sort()
+        found = np.searchsorted(total, at, side="right")
+        found -= 1
+        return np.minimum(found, high - 1, out=found)
 
-    nodes, ends = total.size - 1, []
+    nodes, edges = total.size - 1, []
     near = rng.binomial(draws, same)
     weight = np.diff(total[bounds])
     counts = rng.multinomial(near, weight / weight.sum())
     for low, high, count in [(0, nodes, draws - near), *zip(bounds[:-1], bounds[1:], counts, strict=True)]:
-        ends.append((drawn(low, high, count), rng.permutation(drawn(low, high, count))))
-    u, v = zip(*ends, strict=True)
-    return np.concatenate(u), np.concatenate(v)
+        one, other = drawn(low, high, count), drawn(low, high, count)
+        rng.shuffle(other)
+        numbers = np.minimum(one, other) * nodes
+        numbers += np.maximum(one, other)
+        edges.append(numbers[one != other])
+    return edges

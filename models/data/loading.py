@@ -117,7 +117,9 @@ def prepare(raw: Raw, parsed: Name, split: int = 0, memory: int = MEMORY) -> tup
     raw = labelled(check(raw))
     raw = dataclasses.replace(raw, masks=divided(raw, shares, node_order(data, raw.nodes, split)))
     least = convert("min_class", options["min_class"], int) if "min_class" in options else math.ceil(data.min_class * raw.nodes)
-    raw = simple(frequent(raw, least), directed=options.get("directed") == "yes")
+    held = [frequent(raw, least)]
+    del raw  # so that no name keeps the unsorted edges in memory
+    raw = simple(held.pop(), directed=options.get("directed") == "yes")
     raw = trained(numbered(connected(raw) if options.get("prep") == "paper" else isolated(raw)))
     assert raw.masks is not None
     check_masks(raw.masks, raw.nodes)
