@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..accounting.claim import Unit
 from .results import AccountRow, Results
 from .summary import UNITS, Line, name
 
@@ -38,6 +39,11 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
     granted = dict.fromkeys(b.granted for line in claims for b in line.bounds if b.granted and b.withdrawn is None)
     read = [line for line in claims if line.bounds]
     noise = f"Noise was {found.run.seed}" if found.run.seed else "No record says how the noise was seeded."
+    recorded = f"For {len(heard)} of {len(claims)} claims, an audit recorded" if heard else "No audit recorded"
+    local = [line.key.unit is Unit.FEATURES for line in claims]
+    changes = "".join(
+        ["Edges and nodes are added or removed. "] * (not all(local)) + ["A user's features and label are replaced."] * any(local)
+    ).strip()
     return [
         Layer(
             "ε, δ and the unit",
@@ -48,7 +54,7 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
         Layer(
             "Neighbouring relation",
             _status(read, claims, "assumed"),
-            f"Two neighbouring graphs differ in {whom}. Edges and nodes are added or removed, features are replaced.",
+            f"Two neighbouring graphs differ in {whom}. {changes}",
             "verdicts",
         ),
         Layer(
@@ -75,7 +81,7 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
         Layer(
             "Randomness and floating point",
             "partly tested" if heard else "assumed",
-            f"{noise} For {len(heard)} of {len(claims)} claims, an audit recorded the source, size and freshness of the noise. "
+            f"{noise} {recorded} the source, size and freshness of the noise. "
             "Attacks on the last bits of floating-point noise (Mironov 2012) are not tried.",
             "reproduce",
         ),

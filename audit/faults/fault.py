@@ -13,6 +13,7 @@ from ...models.dpar.dpar import Dpar
 from ...models.facts import Facts
 from ...models.gap.gap import Gap
 from ...models.gap.mlp import Mlp
+from ...models.lpgnn.lpgnn import Lpgnn
 from ...models.privgnn.privgnn import PrivGnn
 
 if TYPE_CHECKING:
@@ -112,6 +113,11 @@ def dpar(facts: Facts) -> Any:
 def dpar_many_lists(facts: Facts) -> Any:
     """The recipe of DPAR in which a node is in about eight neighbour lists, and each step trains on all lists."""
     return Dpar(train_nodes=facts.train, epochs=4, sources=facts.train, picks=8, clip=0.01)
+
+
+def lpgnn(facts: Facts) -> Any:
+    """LPGNN with few epochs, because its reports are drawn before the training."""
+    return Lpgnn(epochs=20)
 
 
 def privgnn(kind: type[Any] = PrivGnn, **fields: Any) -> Recipe:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ...models.baselines.edgerand import EdgeRand
 from ...models.gap.progap import ProGap
-from ...models.lpgnn.lpgnn import Lpgnn
 from ...models.vesper.vesper import Vesper
 from . import fault as base
 from . import in_reports as reports
@@ -30,6 +29,6 @@ HONEST = (
     Fault("PrivGNN, sound", calibrated(base.privgnn(), NODE), NODE, "differential"),
     Fault("EdgeRand, sound", calibrated(lambda f: EdgeRand(), EDGE), EDGE, "entries"),
     Fault("PATE, sound", calibrated(lambda f: reports.TwoClassPate(queries=4), VOTES), VOTES, "exact"),
-    Fault("LPGNN, sound", calibrated(lambda f: Lpgnn(), LOCAL), LOCAL, "exact"),
-    Fault("LPGNN, sound", calibrated(lambda f: Lpgnn(), LOCAL), LOCAL, "differential"),
+    Fault("LPGNN, sound", calibrated(base.lpgnn, LOCAL), LOCAL, "exact"),
+    Fault("LPGNN, sound", calibrated(base.lpgnn, LOCAL), LOCAL, "differential"),
 )

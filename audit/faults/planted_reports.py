@@ -7,7 +7,6 @@ from typing import Any
 
 from ...accounting.events.counts import unsampled
 from ...models.baselines.edgerand import EdgeRand
-from ...models.lpgnn.lpgnn import Lpgnn
 from ...models.privgnn.privgnn import PrivGnn
 from . import in_reports as reports
 from . import in_sums as sums
@@ -24,6 +23,7 @@ from .fault import (
     calibrated,
     dpsgd_fields,
     gap,
+    lpgnn,
     mlp,
     privgnn,
     with_noise_of,
@@ -36,7 +36,7 @@ def faulty_gap(kind: type[Any], **fields: Any) -> Factory:
 
 
 def faulty_lpgnn(kind: type[Any]) -> Factory:
-    return with_noise_of(lambda facts: Lpgnn(), LOCAL, kind)
+    return with_noise_of(lpgnn, LOCAL, kind)
 
 
 IN_REPORTS = (
