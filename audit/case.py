@@ -94,7 +94,8 @@ class Setting:
 
     rounds: the number of trainings or draws. alpha: the level of each statistical test of the audit. first: the level of the
     first test of an audit that detects smaller violations with more rounds. If a p-value is below this level, the audit is
-    repeated with more rounds. The smallest detectable violation is computed at this level. None stands for alpha.
+    repeated with more rounds. The smallest detectable violation is computed at this level. None stands for alpha. repeats:
+    whether this is the repetition of a test that refuted the claim, or nearly did.
 
     minutes: the time limit of the audit `blackbox`, which then adds rounds until it can decide; None: it plays `rounds` rounds.
     notices: the violation that `blackbox` must be able to detect, as the factor by which the noise is too small. tell: the
@@ -111,6 +112,7 @@ class Setting:
     minutes: float | None = None
     notices: float = 1.5
     tell: Callable[[str], object] = str
+    repeats: bool = False
 
     @property
     def level(self) -> float:

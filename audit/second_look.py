@@ -37,7 +37,7 @@ def confirmed(
     if not early and not any(b.refuted and b.alpha > 0 for b in outcome.bounds):
         return (outcome,)
     key, alpha = setting.key.fold(audit.name, "again"), LEVEL / max(1, audit.looks)
-    fresh = dataclasses.replace(setting, key=key, alpha=alpha, first=None)
+    fresh = dataclasses.replace(setting, key=key, alpha=alpha, first=None, repeats=True)
     if audit.trial_limited:
         fresh = dataclasses.replace(fresh, alpha=setting.alpha, rounds=setting.rounds * times(setting.level, setting.alpha))
     again = rested(audit.run(fresh))

@@ -97,7 +97,9 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
     the test loses its bounds of this and all earlier stages.
 
     The audit estimates the detectable violation from the share of correct guesses. This estimate only decides when to stop, so no
-    bound depends on it. played: maps a number of rounds to scores and bits, (rounds, canaries) each.
+    bound depends on it. It decides nothing in the repetition of a test that refuted, nor while more guesses are correct than the
+    claim allows, because more rounds may then refute the claim. played: maps a number of rounds to scores and bits, (rounds,
+    canaries) each.
     """
     limit, started, rounds, stage = most_right(setting.case), time.monotonic(), setting.rounds, 1
     best: list[Bound] = []
@@ -114,10 +116,11 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
         could = f"noise {detects:.3g} times too small would be detected; the run asks for {setting.notices:g}"
         setting.tell(f"audit blackbox: {far}; {could}; {spent:.2g} of {setting.minutes:g} minutes")
         left = int(rounds * (setting.minutes / spent - 1)) if setting.minutes is not None and spent > 0 else rounds
-        if any(b.refuted for b in best) or detects <= setting.notices or left < 1:
+        decided = detects <= setting.notices and right <= limit and not setting.repeats
+        if any(b.refuted for b in best) or decided or left < 1:
             break
         rounds, stage = rounds + min(rounds, left), stage + 1
-    why = "refuted" if any(b.refuted for b in best) else "decided" if detects <= setting.notices else "out of time"
+    why = "refuted" if any(b.refuted for b in best) else "decided" if decided else "out of time"
     told = f"{far}; {stage} stages, then {why}; estimated: {could}"
     return Outcome("blackbox", tuple(unknown(b) for b in best), {}, told, ("posteriors",))
 

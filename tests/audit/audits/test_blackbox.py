@@ -171,10 +171,10 @@ def test_a_model_that_reads_no_edge_gives_nothing_away(tmp_path):
     assert all(bound.epsilon == 0 for bound in outcome.bounds)
 
 
-def anytime(right, seed, minutes=1e9, told=None, notices=1.5):
+def anytime(right, seed, minutes=1e9, told=None, notices=1.5, repeats=False):
     """An audit of an honest GAP that plays on; each of 20 coins of a training is guessed correctly with this probability."""
     draw = np.random.default_rng(seed)
-    bits, good = draw.random((5120, 20)) < 0.5, draw.random((5120, 20)) < right
+    bits, good = draw.random((640, 20)) < 0.5, draw.random((640, 20)) < right
 
     def played(rounds):
         return np.where(good == bits, 1.0, -1.0)[:rounds], bits[:rounds]
@@ -189,6 +189,7 @@ def anytime(right, seed, minutes=1e9, told=None, notices=1.5):
         0.025,
         minutes=minutes,
         notices=notices,
+        repeats=repeats,
         tell=(told if told is not None else []).append,
     )
     return until_decided(setting, played)
@@ -210,6 +211,16 @@ def test_it_stops_when_the_asked_violation_would_have_been_detected():
     found = anytime(most_right(Case(honest(Gap), EDGE)) - 0.001, 2)
     assert "then decided" in found.reach
     assert not any(b.refuted for b in found.bounds)
+
+
+def test_it_plays_on_while_more_guesses_are_right_than_the_claim_allows_and_in_a_repetition():
+    """Ten trainings do not refute, but would detect a violation of 30 if the present noise were that of the claim."""
+    limit = most_right(Case(honest(Gap), EDGE))
+    assert "1 stages, then decided" in anytime(limit - 0.05, 2, notices=30).reach
+    found = anytime(limit + 0.03, 1, notices=30)
+    assert "1 stages" not in found.reach
+    assert any(b.refuted for b in found.bounds)
+    assert "then out of time" in anytime(limit - 0.05, 2, minutes=0.001, notices=30, repeats=True).reach
 
 
 def test_guesses_that_cluster_decide_nothing():
@@ -236,5 +247,5 @@ def test_honest_audits_that_play_on_are_refuted_in_at_most_five_percent():
     """At the largest chance of a right guess that the claim allows: 30 audits, of 2 tests at 2.5 % each, several stages."""
     limit, wrong = most_right(Case(honest(Gap), EDGE)), 0
     for seed in range(30):
-        wrong += any(b.refuted for b in anytime(limit, seed, notices=1.1).bounds)
+        wrong += any(b.refuted for b in anytime(limit, seed, minutes=0.001, notices=1.1, repeats=seed % 2 == 0).bounds)
     assert stats.binom.sf(wrong - 1, 30, 0.05) > 1e-6  # fails once in a million
