@@ -172,7 +172,8 @@ class ScreensBeforeNoise(PrivGnn):
     """Trains the student only on queries whose teachers are confident, and measures confidence on answers without noise."""
 
     def answered(self, worlds: Worlds, taught: Taught, device: str = "cpu") -> Release:
-        release = super().answered(worlds, taught, device)
+        kept = dataclasses.replace(self, keep=tuple(dict.fromkeys((*self.keep, "votes"))))
+        release = PrivGnn.answered(kept, worlds, taught, device)
         if "posteriors" not in self.keep:
             return release
         confident = np.exp(taught.answers).max(2) >= np.quantile(np.exp(taught.answers).max(2), 0.5, axis=1, keepdims=True)
@@ -180,7 +181,7 @@ class ScreensBeforeNoise(PrivGnn):
         answers = np.eye(classes, dtype=np.float32)[release["votes"]] * confident[..., None]
         recipe = self._recipe(worlds.graph, self.student_epochs)
         posteriors = learn(Public.of(worlds), recipe, taught.queries, answers.astype(np.float32), device)
-        return dataclasses.replace(release, arrays={**release.arrays, "posteriors": posteriors})
+        return dataclasses.replace(release, arrays={**release.arrays, "posteriors": posteriors}).only(self.keep)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,15 @@ CALLS = 5  # at most this many calling lines are kept for a draw
 SHIFTED = ("normal", "laplace", "gumbel", "logistic", "cauchy", "student-t")  # laws whose support is the whole real line
 
 
+def numbers_of(tensor: Any) -> NDArray[Any]:
+    """A tensor as an array; of float64 if NumPy lacks its type, such as bfloat16."""
+    plain = tensor.detach().cpu()
+    try:
+        return np.asarray(plain.numpy())
+    except TypeError:
+        return np.asarray(plain.double().numpy())
+
+
 @dataclass(frozen=True, eq=False)
 class Draw:
     """One random draw. law: the name of the distribution. loc, scale: its requested location and scale, numbers or arrays that
@@ -178,9 +187,7 @@ def of_two(chance: Any) -> NDArray[np.float64]:
 
 def parameters(*given: Any) -> tuple[NDArray[Any], ...]:
     """Copies, as arrays, of those arguments that are numbers or arrays of numbers."""
-    arrays = (
-        g.detach().cpu().numpy().copy() if hasattr(g, "detach") else np.array(g) for g in given if not isinstance(g, (str, bytes))
-    )
+    arrays = (numbers_of(g).copy() if hasattr(g, "detach") else np.array(g) for g in given if not isinstance(g, (str, bytes)))
     return tuple(a for a in arrays if a.dtype.kind in "iufb")
 
 

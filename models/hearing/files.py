@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .draw import Draw
+from .draw import Draw, numbers_of
 from .mechanisms.meetings import Meeting
 
 
@@ -32,7 +32,7 @@ def save(path: Path, recording: Recording) -> None:
     arrays: list[np.ndarray] = []
 
     def put(value: Any) -> Any:
-        array = np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
+        array = np.asarray(numbers_of(value) if hasattr(value, "detach") else value)
         if array.ndim == 0 and array.dtype.kind in "iuf":
             return float(array)
         arrays.append(np.zeros(0) if array.dtype.hasobject else np.array(array))

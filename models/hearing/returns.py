@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .draw import OTHERS, outer_lines
+from .draw import OTHERS, numbers_of, outer_lines
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def digest(value: Any) -> int | None:
         parts = [digest(v) for v in value[:100]]
         return hash(tuple(parts)) if any(p is not None for p in parts) else None
     if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
+        value = numbers_of(value)
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "iufb":
         return None
     return hash((value.shape, np.ascontiguousarray(value, dtype=np.float64).tobytes()))

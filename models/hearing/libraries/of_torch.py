@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draw import Draw, Listening, calling_line, of_two, parameters, put, rows_of
+from ..draw import Draw, Listening, calling_line, numbers_of, of_two, parameters, put, rows_of
 from ..mechanisms import meetings_torch
 from ..mechanisms.meetings import Meetings
 from .of_numpy import evenly
@@ -61,7 +61,7 @@ def finite(law: str, args: Sequence[Any], given: Sequence[Any]) -> tuple[tuple[f
 
 def plain(value: Any) -> Any:
     """A tensor as an array; any other value unchanged."""
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else value
+    return numbers_of(value) if hasattr(value, "detach") else value
 
 
 def told(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> None:

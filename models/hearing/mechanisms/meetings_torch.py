@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draw import Draw, Listening
+from ..draw import Draw, Listening, numbers_of
 from . import reports_torch
 from .meetings import FOLLOWED, Meetings, Noise, located_at_data, one_scale
 from .noisy_maximum import WithScores, with_scores
@@ -28,7 +28,7 @@ def drawn(meetings: Meetings, tensor: Any, draw: Draw) -> None:
         return
     if located_at_data(draw):
         clean = np.broadcast_to(draw.loc, tuple(tensor.shape)).astype(np.float64)
-        meetings.meet(draw, draw.scale, clean, tensor.detach().numpy())
+        meetings.meet(draw, draw.scale, clean, numbers_of(tensor))
     else:
         origins(meetings)[tensor] = (draw, one_scale(draw))
 
@@ -92,14 +92,14 @@ def _sum(meetings: Meetings, args: Sequence[Any], alpha: float, known: Sequence[
     draw, scale = known[1] if second else known[0]
     noise, other = (args[1], args[0]) if second else (args[0], args[1])
     single = not hasattr(other, "detach") or (other.numel() == 1 and noise.numel() > 1)
-    clean = None if single else (1.0 if second else alpha) * other.detach().cpu().numpy().astype(np.float64)
-    drawn = noise.detach().cpu().numpy() != 0
+    clean = None if single else (1.0 if second else alpha) * numbers_of(other).astype(np.float64)
+    drawn = numbers_of(noise) != 0
     result = call()
     factor = abs(alpha) if second else 1.0
     if clean is None:
         origins(meetings)[result] = (draw, scale * factor)
         return result
-    values = result.detach().numpy()
+    values = numbers_of(result)
     wide = np.broadcast_to(clean, values.shape).copy()
     if draw.law == "gumbel":
         told = with_scores(meetings, draw, scale * factor, wide, values)
@@ -119,10 +119,10 @@ def _maximum(meetings: Meetings, name: str, args: Sequence[Any], call: Callable[
     known = [(a, meetings.scores.pop(a)) for a in args[:2] if hasattr(a, "detach") and a in meetings.scores]
     if name == "argmax" and len(args) > 1 and not (len(args) > 2 and args[2]):
         result = call()
-        if known[0][1].largest(result.detach().numpy(), args[1]) is not None:
+        if known[0][1].largest(numbers_of(result), args[1]) is not None:
             return result
     for tensor, scores in known:
-        scores.settled(tensor.detach().numpy())
+        scores.settled(numbers_of(tensor))
     return call()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draw import Draw
+from ..draw import Draw, numbers_of
 from .meetings import Meetings
 from .reports import Coins, Drawn, chosen, compared, drawn, flipped, reported
 
@@ -24,7 +24,7 @@ def register(meetings: Meetings, tensor: Any, draw: Draw) -> bool:
     """Registers a tensor that was just drawn, if it is a report or may become part of one. Returns whether it is registered."""
     if tensor.dim() == 0 or tensor.requires_grad:
         return False
-    told = reported(meetings, tensor.detach().numpy(), draw)
+    told = reported(meetings, numbers_of(tensor), draw)
     _keep(meetings, tensor, told)
     return told is not None
 
@@ -65,7 +65,7 @@ def _coins(meetings: Meetings, value: Any) -> Coins | None:
 
 
 def _array(value: Any) -> Any:
-    return value.detach().numpy() if hasattr(value, "detach") else value
+    return numbers_of(value) if hasattr(value, "detach") else value
 
 
 def _side(meetings: Meetings, value: Any) -> Any:

@@ -150,3 +150,22 @@ def test_old_generators_are_still_instances_of_their_class():
     with hearing():
         assert isinstance(old, np.random.Generator)
         assert isinstance(np.random.default_rng(1), np.random.Generator)
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_noise_in_bfloat16_is_recorded_and_replaced(direct):
+    """NumPy has no bfloat16, so its numbers are recorded as float64."""
+
+    def drawn():
+        if direct:
+            return torch.ones(4, dtype=torch.bfloat16) + torch.randn(4, dtype=torch.bfloat16)
+        return torch.ones(4, dtype=torch.bfloat16) + torch.randn(4).to(torch.bfloat16)
+
+    with hearing() as first:
+        torch.manual_seed(1)
+        one = drawn()
+    with hearing(lambda at, draw: first.draws[at].values):
+        torch.manual_seed(2)
+        other = drawn()
+    assert torch.equal(one, other)
+    assert first.draws[0].values.dtype == (np.float64 if direct else np.float32)
