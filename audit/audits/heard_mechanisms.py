@@ -97,6 +97,8 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         epsilons.append(cost(other.meetings, moved, case.claim.delta))
         reason = hidden(made, first, within, grown(first, secret, shifts, moved) is not None)
         reason = reason or unseen(made, first, moves, each) or compared_only(made, case, first, shifts)
+        if min(epsilons) > case.claim.epsilon:
+            reason = reason or noised_again(made, first, shifts)
     except (Incomparable, Diverged, OtherMechanisms) as found:
         reason = str(found)
     except Exception as fault:  # a user's model may raise any exception when it gets other numbers
@@ -190,6 +192,22 @@ def compared_only(made: Study, case: Case, first: History, shifts: Shifts) -> st
             line = first.meetings[some[0]].line
             told = "only compared, as in report-noisy-max, and the ledger does not charge for their noise"
             return f"the noisy values at {line} are {told}; comparisons may cost less"
+    return None
+
+
+def noised_again(made: Study, first: History, shifts: Shifts) -> str | None:
+    """Why noise of later mechanisms may add to the noise that hides a move, or None if it does not.
+
+    A run may use a noisy value only inside values to which it adds more noise, and release these alone. The release then shows a
+    sum of both noises, and epsilon may be smaller than that of the first noise. The function gives other noisy values to the
+    mechanisms that move farthest, one at a time and at most EACH, and keeps all later noisy values. If the release stays the
+    same, it shows the value only through later noise.
+    """
+    sizes = [0.0 if m.law == REPORT else m.size(by) for m, by in zip(first.meetings, shifts, strict=True)]
+    for i in sorted((i for i, size in enumerate(sizes) if size > NOTHING), key=lambda i: -sizes[i])[:EACH]:
+        others = [repeated(made, first, {i: elsewhere(first.meetings[i], i, half)}) for half in (False, True)]
+        if all(other is not None and alike(first, other.play) for other in others):
+            return f"the run uses the noisy value at {first.meetings[i].line} only in values to which it adds more noise"
     return None
 
 
