@@ -17,8 +17,8 @@ def slices(challenge: Challenge, graph: Graph) -> dict[str, NDArray[np.str_]]:
     """For each property, the group of every challenge: (c,) names, the `groups` of `measure_slices`.
 
     graph: the graph with all challenge edges and nodes, which the report may use although an attacker does not know it. The
-    degree of an edge is the sum of the degrees of its ends. Thirds are those of the challenges, not of the graph; equal values
-    are in the same group.
+    degree of an edge is the sum of the degrees of its ends. "low", "middle" and "high" are thirds of the challenges, not of
+    the graph; equal values are in the same group.
     """
     ends = challenge.items.reshape(len(challenge), -1)
     degree = graph.degree[ends].sum(1)

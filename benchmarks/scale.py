@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("--fit", help=argparse.SUPPRESS)
     parser.add_argument("--aggregation", action="store_true", help="nothing but neighbour sums, in GB/s")
     asked = parser.parse_args()
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # before torch is loaded, as in the command line
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # set before torch is loaded, as audit/cli/main.py does
     if asked.aggregation:
         print(f"| {' | '.join(SUMS)} |\n|" + "---|" * len(SUMS), flush=True)
         for graph in asked.graphs.split(","):

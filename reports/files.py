@@ -83,7 +83,7 @@ def lists(value: Any) -> Any:
 
 
 def tuples(value: Any) -> Any:
-    """As `lists`, but with tuples instead of lists, for the fields of frozen values."""
+    """As `lists`, but with tuples instead of lists, for the fields of frozen dataclasses."""
     if isinstance(value, (list, tuple)):
         return tuple(tuples(v) for v in value)
     return lists(value)

@@ -15,7 +15,7 @@ from scipy import optimize, special, stats
 from .power import smallest
 
 SIDES = {(0, 1): 0.8, (0,): 0.05, (1,): 0.05}  # shares of alpha for guesses on both outputs, on 0 only, on 1 only
-SHARE = sum(SIDES.values())  # share of alpha for these tests; the rest is for whole releases, which need no independence
+SHARE = sum(SIDES.values())  # share of alpha for these tests; the rest is for whole releases, whose test assumes no independence
 # counts within this many standard deviations of their mean are summed; the mass outside, below 1e-18, is added to each
 # probability
 REACH = 9.0

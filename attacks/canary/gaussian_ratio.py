@@ -127,7 +127,8 @@ def gaps(release: Release, challenge: Challenge, nodes: NDArray[np.int64]) -> It
 def known_sums(
     release: Release, inputs: NDArray[np.float32], challenge: Challenge, nodes: NDArray[np.int64]
 ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    """For each chunk of runs, its slice, and the sums over the known arcs into `nodes`: (runs, hops, nodes, dim) float32.
+    """Yields, for each chunk of runs, its slice and the sums over the known arcs that end in `nodes`: (runs, hops, nodes, dim)
+    float32.
 
     inputs: (runs, hops, w, dim), the rows of the watched nodes before they are summed.
     """

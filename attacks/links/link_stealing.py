@@ -40,7 +40,7 @@ class LinkClassifier:
     query: str = "posteriors"
     limit: int = 20_000
     seed: int = 0
-    examples: tuple[NDArray[np.float64], NDArray[np.bool_]] | None = None  # (1, n, …) and (1, n) from the pilot
+    examples: tuple[NDArray[np.float64], NDArray[np.bool_]] | None = None  # from the pilot: rows (1, n, …) and bits (1, n)
     kinds: tuple[str, ...] = ("edge",)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""`audit power`: how many rounds an audit needs to detect a given violation, before anything is run."""
+"""`audit power`: computes, before any run, how many rounds an audit needs to detect a given violation."""
 
 from __future__ import annotations
 

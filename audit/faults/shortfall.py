@@ -81,7 +81,7 @@ def by_enumeration(model: Any, graph: Graph) -> float:
 
 
 def largest_degree(model: Any, graph: Graph) -> float:
-    """The square root of the largest degree of a training node over the degree bound."""
+    """The square root of a ratio: the largest degree of a training node, divided by the degree bound."""
     return math.sqrt(float(graph.degree[graph.train].max()) / model.max_degree)
 
 

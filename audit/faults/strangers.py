@@ -280,7 +280,7 @@ class DegreeBeside(Sums):
 
 
 class ServedClean(Sums):
-    """Adds no noise if the sums are not kept."""
+    """Adds noise to the sums only if it releases them."""
 
     def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
         return clean + noise if "aggregates" in self.keep else clean

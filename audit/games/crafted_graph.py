@@ -34,7 +34,7 @@ class Crafted:
     """A crafted graph. canaries: (c,) int64 ids of the private edges, each in a component of its own.
 
     bare, joined: (2, r) int64 ids of ends in the reference cells, one row for each side. Bare ends have no edge to the other
-    side, like the ends of an absent canary. Joined ends have `STRONG` such edges.
+    side, like the ends of an absent canary. Each joined end has `STRONG` such edges.
     """
 
     graph: Graph

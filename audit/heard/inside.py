@@ -258,7 +258,8 @@ def without_idle(again: Mapping[int, int], idle: Collection[int]) -> dict[int, i
 
 
 def history(made: Study, number: int) -> History:
-    """A run on the whole graph with its mechanisms. Number 0 has the seed of the study; every other number has another seed.
+    """A run on the whole graph, and the mechanisms that it ran. Number 0 has the seed of the study; every other number has
+    another seed.
 
     The other seeds are hashes, because a model may ignore the lowest bits of its seed.
     """

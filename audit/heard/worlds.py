@@ -76,8 +76,8 @@ def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Without,
 def without_one(whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], limit: int | None = None) -> Iterator[Without]:
     """Yields worlds without one edge or node, or with the features and the label of one node replaced.
 
-    rows: nodes of special interest, such as those with the least noise; secrets at up to NEAR of them are included. limit:
-    largest number of worlds.
+    rows: nodes of special interest, such as those with the least noise. Up to NEAR of them, or one edge of each, are among the
+    secrets. limit: largest number of worlds.
     """
     graph = whole.graph
     if unit in EDGES:
@@ -111,7 +111,7 @@ def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: st
 
 
 def small(graph: Graph) -> Graph:
-    """A small graph with as many classes and columns as `graph`, whose rows are its features.
+    """A small graph with as many classes and columns as `graph`. Its features are rows of `graph.x`.
 
     It has a hub with leaves, nodes without edges, a path, a clique of nodes with equal features, a class that no training node
     has, and no validation set.

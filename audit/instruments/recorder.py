@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Worlds
 
 
-# (purpose, number of earlier samples, number of candidates) -> which candidates join, (candidates,) bool; None keeps the sample
+# (purpose, number of earlier samples, number of candidates) -> which candidates join the sample, (candidates,) bool; None keeps
+# the sample that the model drew
 Coins = Callable[[str, int, int], "NDArray[np.bool_] | None"]
 # (purpose, number of candidates) -> positions of the candidates that are forced into every sample; None forces none
 Join = Callable[[str, int], "NDArray[np.int64] | None"]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SECRETS = ((1_000, 10), (5_000, 4))
 MARGIN = 1e-4  # relative tolerance of moves, for rounding in float32 gradients and sums
 ROUNDING = 1e-6  # rounding error of a sum in float32, relative to the sum
-SAME = 1e-4  # tolerance, relative to the scale of a released array
+SAME = 1e-4  # largest difference of released numbers that count as equal, relative to the scale of their array
 SIMPLEX = 2.0  # largest L1 distance between two probability vectors
 NO_NODE = np.zeros(0, dtype=np.int64)
 Nodes = np.ndarray[Any, np.dtype[np.int64]]  # ids

@@ -24,7 +24,7 @@ def page_rank(
 ) -> sp.csr_array:
     """The PageRank vector of each source, without entries below the threshold: (sources, nodes) float32, sparse.
 
-    The PageRank vector p of each source s minimises the l1-regularised form of Fountoulakis et al. 2019. On its support,
+    The PageRank vector p of each source s minimises the l1-regularised objective of Fountoulakis et al. 2019. On its support,
     p - (1 - teleport) W p = teleport e_s - threshold teleport d, where every node has a self loop, d are the degrees and W = (I +
     A D^-1) / 2 is the lazy walk. Every iteration takes all residuals above their threshold, adds them to the solution and passes
     them to the neighbours. The iteration stops when no residual exceeds its threshold by more than the tolerance, a share of the

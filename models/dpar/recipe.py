@@ -203,7 +203,8 @@ class DparRecipe:
         """The sum of the two figures that the code prints. delta is divided between them in the ratio of the code's constants (2
         q M 1e-4 and 1e-3).
 
-        None in mode "sound", without noise, and without train_nodes. Raises ValueError if the sample is smaller than a batch.
+        None in mode "sound", and if there is no noise or train_nodes is 0. Raises ValueError if the sample is smaller than a
+        batch.
         """
         if self.mode == "sound" or not self.sigma or not self.train_nodes:
             return None

@@ -49,7 +49,7 @@ class Network:
 
     @property
     def joined(self) -> bool:
-        """Whether the trunk reads the list of the branches' outputs, which are then not stacked."""
+        """Whether the trunk reads the branches' outputs as a list. If not, it reads them stacked."""
         return bool(self.trunk) and isinstance(self.trunk[0], UnitLinear)
 
     @property

@@ -197,8 +197,8 @@ def train(
 
 
 def batches(recipe: VesperRecipe, nodes: NDArray[np.int64], seed: int) -> Iterator[NDArray[np.int64]]:
-    """The ids of each batch. B draws every batch uniformly without replacement and independently of the others, as the published
-    accounting assumes, so B knows the batches.
+    """The ids of each batch. B draws the batches, so B knows them. Each is drawn uniformly without replacement and independently
+    of the others, as the published accounting assumes.
 
     gap-resampled: batches are drawn from n_train positions, of which a world with fewer training nodes leaves some empty. So no
     edge is in more batches than the ledger counts.

@@ -27,7 +27,7 @@ def of_run(results: Results, found: Sequence[Evidence]) -> dict[str, list[Plot]]
     """The figures of each section of the report.
 
     leakage: attacks on the protected unit. unprotected: attacks on other secrets. beside: attacks that compare edges with random
-    or 2-hop non-edges. Homophily alone separates such pairs from edges, so a high AUC is no leakage.
+    or 2-hop non-edges. Homophily alone separates such pairs from edges, so a high AUC shows no leakage.
     """
     look = styles((r.model, r.mode) for r in results.rows)
     fair = [r for r in results.of(AttackRow) if r.negatives not in BESIDE]

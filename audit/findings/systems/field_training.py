@@ -87,7 +87,7 @@ def numbered(rows: NDArray[np.int64], compact: bool) -> NDArray[np.int64]:
 
 
 def row_shift(compact: bool) -> Certificate:
-    """Computes the epsilon of one step on 256 rows, in which row 0 loses its only neighbour. A row lists the hub of its label.
+    """Computes the epsilon of one step on 256 rows for the edge of row 0. The only neighbour of each row is the hub of its label.
 
     compact: whether `numbered` leaves out empty rows.
     """

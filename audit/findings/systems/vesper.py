@@ -155,8 +155,8 @@ def one_layer(aggregator: str, flips: bool) -> Certificate:
 
 
 def substitution(charged: bool) -> Certificate:
-    """Computes the epsilon of an edge whose ends have fan_out + 1 neighbours each, on a secret sample of fan_out neighbours. All
-    neighbours except the other end have the opposite feature.
+    """Computes the epsilon of an edge whose ends have fan_out + 1 neighbours each, on a secret sample of fan_out neighbours. Both
+    ends have the same unit feature f, and all their other neighbours have -f.
 
     charged: whether the noise is made for sensitivity 2 sqrt(2). Otherwise it is made for sqrt(2).
     """

@@ -73,7 +73,9 @@ def _side(meetings: Meetings, value: Any) -> Any:
 
 
 def _followed(meetings: Meetings, name: str, args: Sequence[Any], known: Sequence[Any], result: Any) -> Any:
-    """Follows an operator as reports.py follows the NumPy operation. A replaced report is written into the memory of `result`."""
+    """The result of an operator, as `_followed` in reports.py returns it for the NumPy operation; None if the coins are not
+    followed beyond this operator. A replaced report is written into the memory of `result`.
+    """
     numbers = _array(result)
     if known[0] is not None and known[-1] is not None and len(known) == 2:
         both = known[0].joined(known[1]) if name in JOINS else None
