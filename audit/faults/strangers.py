@@ -137,7 +137,9 @@ class TrainedHead(Sums):
     def scores(self, rows: Floats, graph: Graph, degree: Floats, seed: int) -> Floats:
         torch.manual_seed(int(seed) % 2**31)
         x, y = torch.tensor(rows, dtype=torch.float32), torch.tensor(graph.y)
-        net = torch.nn.Sequential(torch.nn.Linear(x.shape[1], 8), torch.nn.ReLU(), torch.nn.Dropout(0.5), torch.nn.Linear(8, 2))
+        net = torch.nn.Sequential(
+            torch.nn.Linear(x.shape[1], 8), torch.nn.ReLU(), torch.nn.Dropout(0.5), torch.nn.Linear(8, graph.classes)
+        )
         step = torch.optim.Adam(net.parameters(), lr=0.01)
         for _ in range(3):
             batch = torch.randperm(len(x))[: len(x) // 2]
