@@ -85,6 +85,7 @@ def results(seed: str, data: str, data_dir: Path | None, trust: bool = False) ->
 def as_strangers(seed: str, data: str, data_dir: Path | None, trust: bool = False) -> list[dict[str, Any]]:
     """One row, as in `results`, for each model, which runs as a user's own model. The column "audit" holds "run"."""
     from ...models.data.loading import load
+    from ...models.errors import one_line
     from ...models.facts import Facts
     from ..faults.as_strangers import everything, whole_run
     from ..progress import announced
@@ -96,7 +97,10 @@ def as_strangers(seed: str, data: str, data_dir: Path | None, trust: bool = Fals
     todo = list(everything(Facts.of(graph)))
     for (name, planted, claim, model), _ in announced(todo, 1, console(stderr=True), lambda item: item[0]):
         started = time.perf_counter()
-        right, found = whole_run(name, planted, claim, model, graph, seed)
+        try:
+            right, found = whole_run(name, planted, claim, model, graph, seed)
+        except Exception as fault:  # a fault of one model must not lose the results of the others
+            right, found = False, f"the run failed ({type(fault).__name__}: {one_line(fault)})"
         result = ("caught" if planted else "passed") if right else ("MISSED" if planted else "FALSE ALARM")
         row = {"name": name, "planted": planted, "audit": "run", "kappa": None, "claim": claim.epsilon, "lower": 0.0}
         rows.append({**row, "found": found, "result": result, "seconds": round(time.perf_counter() - started, 2)})

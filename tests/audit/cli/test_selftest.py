@@ -14,3 +14,19 @@ def test_a_missed_fault_and_a_false_alarm_are_reported_and_fail(monkeypatch):
     for result, code in (("caught", 0), ("MISSED", 1), ("FALSE ALARM", 1)):
         monkeypatch.setattr(selftest, "results", lambda *_, result=result: [row | {"result": result}])
         assert CliRunner().invoke(app, ["selftest"]).exit_code == code
+
+
+def test_a_model_whose_run_fails_is_reported_and_the_others_are_judged(monkeypatch):
+    from gnnaudit.audit.faults import as_strangers as whole
+    from gnnaudit.audit.faults.fault import EDGE
+
+    def played(name, *_):
+        if name == "broken":
+            raise IndexError("Target 2 is out of bounds.")
+        return True, "exit 1: refuted"
+
+    monkeypatch.setattr(whole, "everything", lambda facts: [(name, True, EDGE, None) for name in ("broken", "other")])
+    monkeypatch.setattr(whole, "whole_run", played)
+    broken, other = selftest.as_strangers("seed", "campus:n=300", None)
+    assert (broken["result"], other["result"]) == ("MISSED", "caught")
+    assert "IndexError: Target 2 is out of bounds." in broken["found"]
