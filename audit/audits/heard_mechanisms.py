@@ -23,7 +23,7 @@ from ...models.hearing.mechanisms.meetings import REPORT, OtherMechanisms
 from ..heard.inside import EACH, Incomparable, Inside, added_only, history, without
 from ..heard.laws import NOTHING, cost
 from ..heard.playing import Diverged
-from ..heard.reading import alike, elsewhere, idle, moved_by, repeated, rerun, same_means, shown
+from ..heard.reading import alike, idle, moved_by, repeated, rerun, same_means, shown, with_other_values
 from ..heard.study import CONTINUOUS, History
 from .heard_noise import MOVES, REPEATED, exact, noticed, smallest_factor
 
@@ -63,7 +63,7 @@ FRESH = proved(
 def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     """The bound from the secret with the largest move.
 
-    The bound is infinite if noise that every seed repeats, or that two mechanisms share, does not hide the move. The bound is 0
+    The bound is infinite if noise that two seeds share, or that two mechanisms share, does not hide the move. The bound is 0
     if something that it needs is not known. In both cases its `method` says why.
     """
     if within.worst is None:
@@ -159,11 +159,10 @@ def independent(made: Study, first: History, still: Sequence[int], noisy: Sequen
     """Whether other values of the reports `still` leave all clean values of the mechanisms `noisy` unchanged. If so, these
     reports cannot hide a move. still, noisy: positions of mechanisms in the run.
     """
-    for half in (False, True):
-        other = repeated(made, first, {i: elsewhere(first.meetings[i], i, half) for i in still})
-        if other is None or not all(np.array_equal(first.meetings[i].clean, other.meetings[i].clean) for i in noisy):
-            return False
-    return True
+    return all(
+        other is not None and all(np.array_equal(first.meetings[i].clean, other.meetings[i].clean) for i in noisy)
+        for other in with_other_values(made, first, still)
+    )
 
 
 def same_entries(first: History, moves: Shifts, others: Shifts) -> Shifts:
@@ -205,8 +204,7 @@ def noised_again(made: Study, first: History, shifts: Shifts) -> str | None:
     """
     sizes = [0.0 if m.law == REPORT else m.size(by) for m, by in zip(first.meetings, shifts, strict=True)]
     for i in sorted((i for i, size in enumerate(sizes) if size > NOTHING), key=lambda i: -sizes[i])[:EACH]:
-        others = [repeated(made, first, {i: elsewhere(first.meetings[i], i, half)}) for half in (False, True)]
-        if all(other is not None and alike(first, other.play) for other in others):
+        if all(other is not None and alike(first, other.play) for other in with_other_values(made, first, [i])):
             return f"the run uses the noisy value at {first.meetings[i].line} only in values to which it adds more noise"
     return None
 
@@ -249,8 +247,8 @@ def used(made: Study, first: History, within: Inside) -> Shifts:
 
 
 def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iterator[str]:
-    """Yields a sentence for each mechanism whose mean the secret moves and whose noise does not hide this move, because every
-    seed draws the same noise or because another mechanism uses it too.
+    """Yields a sentence for each mechanism whose mean the secret moves and whose noise does not hide this move, because two
+    seeds draw the same noise or because another mechanism uses it too.
     """
     places = {id(draw): at for at, draw in enumerate(run.play.draws)}
     for i, (meeting, by) in enumerate(zip(run.meetings, shifts, strict=True)):

@@ -5,7 +5,7 @@ If the run does not read a value, another value in its place changes neither the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -39,13 +39,18 @@ def idle(made: Study, first: History, groups: Iterable[Sequence[int]]) -> frozen
     """
     found: set[int] = set()
     for some in groups:
-        for half in (False, True):
-            other = repeated(made, first, {i: elsewhere(first.meetings[i], i, half) for i in some})
-            if other is None or not same_means(first.meetings, other.meetings, found) or not alike(first, other.play):
-                break
-        else:
+        if all(
+            other is not None and same_means(first.meetings, other.meetings, found) and alike(first, other.play)
+            for other in with_other_values(made, first, some)
+        ):
             found |= set(some)
     return frozenset(found)
+
+
+def with_other_values(made: Study, first: History, some: Sequence[int]) -> Iterator[History | None]:
+    """Yields two runs in which the mechanisms `some` have other noisy values, see `elsewhere`, and all others keep theirs."""
+    for half in (False, True):
+        yield repeated(made, first, {i: elsewhere(first.meetings[i], i, half) for i in some})
 
 
 def repeated(made: Study, first: History, instead: Mapping[int, Meeting], draws: list[Draw] | None = None) -> History | None:

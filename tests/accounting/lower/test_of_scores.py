@@ -21,13 +21,10 @@ def game(name, rounds, shift):
     return draw.standard_normal(rounds) + shift * bits, bits
 
 
-@pytest.mark.parametrize("shape", ["any", "gaussian"])
-@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize(("shape", "delta"), [("any", 0.0), ("any", 1e-5), ("gaussian", 1e-5)])
 def test_python_and_the_command_compute_the_same_bound(tmp_path, shape, delta):
     scores, bits = game(shape, 2000, 1.5)
     claim = Claim(1.0, delta)
-    if shape == "gaussian" and delta == 0:
-        pytest.skip("a Gaussian mechanism has no epsilon at delta = 0")
     file = tmp_path / "scores.csv"
     file.write_text("score,bit\n" + "".join(f"{s!r},{int(b)}\n" for s, b in zip(scores.tolist(), bits, strict=True)))
     told = CliRunner().invoke(app, ["bound", str(file), "--epsilon", "1", "--delta", str(delta), "--shape", shape, "--json"])

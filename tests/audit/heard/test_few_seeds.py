@@ -6,16 +6,10 @@ import pytest
 
 from gnnaudit import Claim, Looped, audit, load
 
+from .votes import counts, released
+
 CLAIM = Claim(1.6, 1e-6)
 GRAPH = load("campus:n=240")
-
-
-def counts(graph):
-    return graph.adjacency() @ (np.eye(graph.classes)[graph.y] * graph.train[:, None])
-
-
-def released(sums):
-    return {"posteriors": sums - np.logaddexp.reduce(sums, axis=1, keepdims=True)}
 
 
 def votes(reduced):

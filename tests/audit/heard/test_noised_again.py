@@ -6,16 +6,10 @@ import pytest
 
 from gnnaudit import Claim, Looped, audit, load
 
+from .votes import counts, released
+
 GRAPH = load("campus:n=240")
 CLAIM = Claim(2.0, 1e-6)  # noise of std 3.2 on sums that an edge moves by sqrt(2) costs 1.97
-
-
-def sums(graph):
-    return graph.adjacency() @ (np.eye(graph.classes)[graph.y] * graph.train[:, None])
-
-
-def released(values):
-    return {"posteriors": values - np.logaddexp.reduce(values, axis=1, keepdims=True)}
 
 
 def rotated(std):
@@ -24,7 +18,7 @@ def rotated(std):
     def train(graph, seed):
         first, second = (np.random.default_rng([seed, server]) for server in (1, 2))
         rotation = np.linalg.qr(np.random.default_rng(7).standard_normal((graph.classes, graph.classes)))[0]
-        clean = sums(graph)
+        clean = counts(graph)
         message = (clean + std / 2**0.5 * first.standard_normal(clean.shape)) @ rotation
         return released(message + std / 2**0.5 * second.standard_normal(clean.shape))
 
@@ -36,7 +30,7 @@ def both_used(std):
 
     def train(graph, seed):
         first, second = (np.random.default_rng([seed, server]) for server in (1, 2))
-        clean = sums(graph)
+        clean = counts(graph)
         message = clean + std / 2**0.5 * first.standard_normal(clean.shape)
         again = message @ np.ones((graph.classes, graph.classes)) + std * second.standard_normal(clean.shape)
         return released(message + np.tanh(again))
