@@ -274,7 +274,7 @@ def covered(case: Case, outcome: Outcome) -> dict[str, str]:
     """Array -> the kind of violation that the audit would have detected in it, by default any kind.
 
     A built-in system computes its other arrays from those that the audit read, so the audit covers all arrays of the claim. A
-    user's model may compute them in another way, so for such a model only the arrays count that the audit read.
+    user's model may compute them in another way, so for such a model only the arrays that the audit read count.
     """
     if outcome.covers is not None:
         return dict(outcome.covers)

@@ -352,8 +352,8 @@ def one_run(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Gene
 
 
 def checked_canaries(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
-    """False alarms of the rule of `canaries` on scores: the bound for independent canaries if the checks of independence pass,
-    else the bound that does not need independence.
+    """False alarms of two bounds of `canaries` on scores: the bound for independent canaries if the scores pass as independent
+    and normal, else the bound that does not need independence.
     """
     mu, spared = float(gaussian.mu_of(epsilon, 1e-5)), SPARED * ALPHA
     guesses = best_guesses(Claim(epsilon, 1e-5), m, spared)
@@ -531,9 +531,9 @@ def main() -> None:
 
 PAGE = """# How often each bound is wrong
 
-A lower bound at 95 % may exceed the true epsilon in 5 % of all audits. These tables show how often it does, on mechanisms whose
-epsilon and trade-off curve are known exactly. The entries are percent of audits at 50 / 500 / 5000 rounds per world; for the
-one-run bounds, at 50 / 500 / 5000 canaries. Bold entries are above 5 % by over three standard errors.
+A lower bound at 95 % may exceed the true epsilon in 5 % of all audits. These tables show how often each bound does, on
+mechanisms whose epsilon and trade-off curve are known exactly. The entries are percent of audits at 50 / 500 / 5000 rounds per
+world; for the one-run bounds, at 50 / 500 / 5000 canaries. Bold entries are above 5 % by over three standard errors.
 
 `python benchmarks/coverage_table.py --out docs/coverage.md` writes this page.
 
@@ -543,18 +543,19 @@ one-run bounds, at 50 / 500 / 5000 canaries. Bold entries are above 5 % by over 
 
 {ours}
 
-The rules are: "any shape" is `lower(shape="any")`. "profile gate" is `lower(shape="ledger")` against the mechanism's exact
-curve. Both use a random quarter of the rounds as pilot, to choose the threshold. "rank gate" is `ranked` against the exact curve.
-"guessed coins" is `guessed` against the curve of the Gaussian or of the pure epsilon. Both use the best attack there is. The
-likelihood-ratio forms and the Gaussian e-process are made for the Gaussian mechanism alone. An e-process counts as wrong if it
-was wrong at any time up to the last round.
+The rule "any shape" is `lower(shape="any")`. "profile gate" is `lower(shape="ledger")` against the mechanism's exact curve. Both
+use a random quarter of the rounds as pilot, to choose the threshold. "rank gate" tests the ranks against the exact curve.
+"guessed coins" is `guessed` against the curve of the Gaussian or of the pure epsilon. "rank gate" and "guessed coins" get the
+scores of the best attack, which is known for these mechanisms. The likelihood-ratio forms and the Gaussian e-process are meant
+for the Gaussian mechanism alone. An e-process counts as wrong if it was wrong at any time up to the last round.
 
-"elementary channels" counts the guesses of two bits and a label, as LPGNN's users send them, and adds up their epsilons. In
-"reports, bits alone" the bits leak all of epsilon and the label leaks nothing, although half of epsilon was declared for each.
+"elementary channels" counts the correct guesses of two bits and a label, as LPGNN's users send them, and adds up their epsilons.
+In "reports, bits alone" the bits leak all of epsilon and the label leaks nothing, although half of epsilon was declared for
+each.
 
 The mechanism "common-l" publishes the size of one privacy loss and answers for every canary by randomised response at that size.
-Each canary is exactly mu-GDP given the others, but their errors occur together. The one-run bounds must hold without knowing
-this. The bound for independent canaries must detect it, and fall back to a weaker bound.
+Each canary is exactly mu-GDP given the others, but their errors occur together. The one-run bounds must hold although they do
+not know this dependence. The rule for independent canaries must detect the dependence, and give a weaker bound.
 
 ## Rules of other tools
 
@@ -563,8 +564,8 @@ rounds per world.
 
 {others}
 
-- "best threshold" chooses the threshold that looks best on the very scores that are counted (PrivacyGuard's `eps_cp`, the `cp`
-  and `gdp` of bb-audit-dpsgd, TensorFlow Privacy's audit_2020).
+- "best threshold" chooses the threshold with the largest bound on the same scores that are then counted (PrivacyGuard's `eps_cp`,
+  the `cp` and `gdp` of bb-audit-dpsgd, TensorFlow Privacy's audit_2020).
 - "ROC hull, Bonferroni" is jax_privacy's default. It is never wrong here, though no proof is known.
 - "ROC hull, Gaussian, absolute value" is jax_privacy's epsilon_from_gdp up to version 2.0.0, which drops a sign.
 - "best guess grid" is ML Privacy Meter's one-run report.

@@ -3,9 +3,11 @@ copy it beside your script.
 
     from gnnaudit.target import target          # or, copied: from target import target
 
-with target() as runs: # python train.py {worlds} {out} for run in runs: # one training each, on run.x, run.y, run.edge_index,
-run.train_mask, … run.seed_everything() model = train(run.data()) # a PyG Data, if PyTorch Geometric is installed
-run.release(posteriors=model(...)) # probabilities, one row for each node
+    with target() as runs:                      # python train.py {worlds} {out}
+        for run in runs:                        # one training each, on run.x, run.y, run.edge_index, run.train_mask, …
+            run.seed_everything()
+            model = train(run.data())           # a PyG Data, if PyTorch Geometric is installed
+            run.release(posteriors=model(...))  # probabilities, one row for each node
 
 Each run trains on a graph that lacks some edges, nodes or labels. Absent edges are not in `edge_index`; absent nodes have no
 edges and are not in `train_mask`; nodes with absent labels are not in `train_mask`. `release` checks its arguments.

@@ -13,8 +13,8 @@ NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Writes a text file atomically, by renaming a temporary one, and returns its path. Makes a missing folder. Raises ValueError
-    as `replaceable`.
+    """Writes a text file atomically, by renaming a temporary one, and returns its path. Makes a missing folder. Raises what
+    `replaceable` raises.
     """
     replaceable(path)
     path.parent.mkdir(parents=True, exist_ok=True)

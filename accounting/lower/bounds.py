@@ -133,7 +133,7 @@ def from_rounds(
     The bound is withdrawn if a check rejects that the scores are normal. sd: the sd of the scores, if it is known independently
     of them. rounds: the condition that rounds are independent, with its status.
 
-    The threshold comes from `rule` (fixed beforehand), else from `pilot` (scores and bits of other rounds). Without both it comes
+    The threshold comes from `rule` (fixed beforehand), else from `pilot` (scores and bits of other rounds). With neither it comes
     from a random quarter of the rounds, at most about PILOT_MOST, drawn with `seed`; these rounds do not count for the bound.
     Raises ValueError for NaN, bits other than 0 and 1, unequal shapes, a missing world, and options that do not belong together.
     """

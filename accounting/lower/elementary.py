@@ -50,8 +50,8 @@ def guesses(
     """Guesses each bit from the output of its channel. Returns (number of right guesses, number of guesses).
 
     bits: any shape, fair coins, the inputs. sent: the same shape, the outputs. sides: the outputs on which a guess is made; the
-    guess is the output itself. Both values are guessed equally often: if one of them would be guessed more often, randomly chosen
-    guesses of this value are left out. Guesses on one output prove more if this output leaks more than the other.
+    guess is the output itself. With two sides, both values are guessed equally often: of the more frequent one, randomly chosen
+    guesses are left out. Guesses on one output prove more if this output leaks more than the other.
 
     Each guess is right with probability 1 / (1 + e^-x), where x is the log-likelihood ratio of the output, which is at most the
     channel's epsilon. This probability is concave in x. So, with equally many guesses of each value, the share of right guesses
@@ -118,8 +118,8 @@ def sum_at_least(kinds: Sequence[Kind], alpha: float) -> float:
 
 
 def least_rejected(kinds: Sequence[Kind], total: float, alpha: float) -> float:
-    """The smallest weighted number of right guesses that rejects `total` (nats) at level alpha, rounded up by at most a quarter
-    of a guess; infinity if no number does.
+    """The smallest weighted number of right guesses whose p-value is below alpha if the epsilons add up to `total` (nats),
+    rounded up by at most a quarter of a guess; infinity if no number does.
     """
     low, high = 0.0, sum(kind.weight * kind.guesses for kind in kinds)
     if p_value(kinds, total, high) >= alpha:

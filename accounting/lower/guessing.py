@@ -201,7 +201,7 @@ def groups_against(epsilon: float, delta: float, canaries: int, alpha: float) ->
 
 @lru_cache(maxsize=64)
 def most_provable(epsilon: float, delta: float, trials: int, alpha: float) -> float:
-    """The largest epsilon (nats) that any rule, valid for every mechanism, can prove with probability one half from `trials`
+    """The largest epsilon (nats) that a rule valid for every mechanism can prove with probability one half from `trials`
     independent fair coins, if the true mechanism is Gaussian and attains `epsilon`.
 
     To prove more than x, such a rule must reject a mechanism whose scores are distributed as those of the Gaussian one, but under

@@ -212,7 +212,9 @@ def mahloujifar(
 
 
 def like(curve: Curve, delta: float) -> Claim:
-    """The claim of the Gaussian mechanism under which a coin is guessed correctly as often as under this curve."""
+    """The claim of the Gaussian mechanism whose coins are guessed as often as those of this curve. At delta = 0, epsilon is the
+    mu of that mechanism.
+    """
     mu = curve.mu if curve.mu is not None else 2 * float(special.ndtri(min((1 + float(curve.delta(0.0))) / 2, 1 - 1e-12)))
     epsilon = mu if delta == 0 else float(gaussian.epsilon_of(mu, delta))
     return Claim(epsilon, delta)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..base import Challenge, Pilot
 
-ROWS = 20_000  # one query is for ROWS // 50 challenges, which is meant to limit its number of rows
+QUERIED = 400  # challenges in one query, so that its graph stays small
 
 
 class GraphQuery(Protocol):
@@ -69,7 +69,7 @@ class GraphBase:
 
     def _gains(self, query: GraphQuery, challenge: Challenge, member: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The gain of each challenge for one sample of the members: (runs, c)."""
-        found, step = [], max(1, ROWS // 50)
+        found, step = [], QUERIED
         for first in range(0, len(challenge), step):
             near, start, own = neighbourhoods(challenge.known, challenge.items[first : first + step], member, self.hops)
             rows = np.arange(near.nodes)

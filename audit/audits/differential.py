@@ -174,7 +174,7 @@ def repeated_draws(first: Record, second: Record) -> Iterator[str]:
 
 
 def noises(records: Sequence[Record]) -> Iterator[tuple[NDArray[np.float64], int]]:
-    """Yields, for the mechanisms of each purpose, their noise in all runs, (n,) in units of the stated scale, and the order of
+    """Yields, for each name of a mechanism, the noise in all runs, (n,) in units of the stated scale, and the order of
     its norm: 1 for Laplace noise, 2 for Gaussian noise.
     """
     for purpose in dict.fromkeys(r.purpose for record in records for r in record.releases):
@@ -183,8 +183,8 @@ def noises(records: Sequence[Record]) -> Iterator[tuple[NDArray[np.float64], int
 
 
 def noise_p_values(*records: Record) -> Iterator[float]:
-    """Yields, for each purpose, the exact p-value of the hypothesis that its noise has at least the stated scale. The sum of
-    the squares (Gaussian) or of the absolute values (Laplace) has a gamma distribution.
+    """Yields, for each name of a mechanism, the exact p-value of the hypothesis that its noise has at least the stated scale. The
+    sum of the squares (Gaussian) or of the absolute values (Laplace) has a gamma distribution.
     """
     for noise, order in noises(records):
         yield float(gammainc(noise.size / order, (np.abs(noise) ** order).sum() / order))

@@ -48,9 +48,9 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str 
     """The bounds from the examination of the model.
 
     If a secret certainly changes the release past the noise, the bound is infinite. Otherwise one bound comes from the largest
-    move by one secret, and another states the p-value of the test of the noise's distribution.
+    move by one secret. Another states the p-value of the test of the noise's distribution, if there was such a test.
 
-    past: array -> why a path past the noise within the run is not excluded. If the examination states nothing about the array,
+    past: array -> why the run may hold a path past the noise. If the examination states nothing about the array,
     this reason replaces the examination's own. unused: the line of a noisy value that the run does not use, or "". Arrays without
     recorded noise then get no verdict, because on other data the run may use this value, or replace it by one without noise.
     """

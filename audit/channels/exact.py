@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 GRID = 1e-4  # relative tolerance: for many votes, the rounding of privacy losses to a grid raises epsilon by less than this
 STEP = 1e-4  # nats: step of the grid of privacy losses for a single entry
 FINEST = 1e-6  # nats: smallest step of the grid of privacy losses for many draws
-CUT = 1e-12  # at least the mass that the accountant moves to an infinite loss when it cuts tails
+CUT = 1e-12  # upper limit of the mass that the accountant moves to an infinite loss when it cuts tails
 THEOREM = "the definition of (epsilon, delta) over the outputs of a channel, composed over independent draws"
 OURS = proved(
     "the channel is as declared", "this package draws from the channel; 'reports', 'votes' and 'entries' test the draws"

@@ -52,7 +52,7 @@ class SparseTensor:
 sys.modules["torch_sparse"] = stand_in = ModuleType("torch_sparse")
 stand_in.SparseTensor, stand_in.matmul, stand_in.eye = SparseTensor, None, None
 sys.modules.setdefault("torch_geometric.sampler.utils", torch_geometric.loader.utils)
-for name in ("to_csc", "filter_data"):  # methods that this program does not use import these names
+for name in ("to_csc", "filter_data"):  # imported by modules of the checkout whose methods this program does not use
     for module in (torch_geometric.loader.utils, sys.modules["torch_geometric.sampler.utils"]):
         if not hasattr(module, name):
             setattr(module, name, None)

@@ -122,7 +122,7 @@ def planned(network: Network, inputs: Sequence[Any], drawn: bool = False) -> Pla
 
 
 def _cut(layers: Sequence[Any], layer: int, units: int, rows: int = 0) -> list[list[Step]]:
-    """The steps of consecutive layers, with a new list after every batch norm. rows: how many rows a batch norm stores if it is
+    """The steps of consecutive layers, with a new list within every batch norm. rows: how many rows a batch norm stores if it is
     the first layer.
     """
     lists: list[list[Step]] = [[]]

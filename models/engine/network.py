@@ -41,7 +41,7 @@ class Tape:
 
 @dataclass(frozen=True)
 class Network:
-    """A network with one branch of layers for each input. The trunk reads the stacked outputs of the branches."""
+    """A network with one branch of layers for each input. The trunk reads the outputs of all branches."""
 
     branches: tuple[tuple[Layer, ...], ...]
     trunk: tuple[Layer, ...]

@@ -194,10 +194,10 @@ def check_direction(name: str, unit: Unit, graph: Graph) -> None:
 
 def check_graph(model: NodeRecipe, graph: Graph, max_degree: int) -> None:
     """Raises ValueError for a graph that the recipe's ledger does not cover: one that `check_direction` refuses, or, in mode
-    "sound" at node level, one with an out-degree above max_degree. 0 turns off the test of degrees.
+    "sound" at node level, one with an out-degree above max_degree.
     """
     check_direction(model.name, model.unit, graph)
-    if model.unit is Unit.NODE and model.mode == "sound" and max_degree:
+    if model.unit is Unit.NODE and model.mode == "sound":
         sent = int(degrees(graph.edges[::-1], graph.nodes, graph.directed).max())
         if sent > max_degree:
             raise ValueError(

@@ -26,7 +26,7 @@ class Returned:
 
 
 def digest(value: Any) -> int | None:
-    """A digest of an array, a tensor, or a list, tuple or dict of them; None for anything else."""
+    """A digest of an array, a tensor, or of the first 100 arrays in a list, tuple or dict; None for anything else."""
     if isinstance(value, dict):
         value = tuple(value.values())
     if isinstance(value, (list, tuple)):

@@ -79,8 +79,8 @@ def train(
     randoms: list[np.random.Generator],
     adams: list[Adam],
 ) -> None:
-    """Minimises -sum(target * log p), and changes the networks in place. target: (B, classes, size), the label distribution of
-    each row times the weight of the row.
+    """Minimises -sum(target * log softmax), and changes the networks in place. target: (graphs, classes, size), the label
+    distribution of each row times the weight of the row.
     """
     if compiled_teachers.expressible(recipe, graphs):
         compiled_teachers.train(recipe, values, trained(values), graphs, target, randoms, adams)

@@ -51,9 +51,7 @@ def few(
     send = adjacency.indices[at].astype(np.int64)
     crowded = np.repeat(count > most, count)
     if crowded.any():
-        drawn = _bits(path, receive[crowded], send[crowded]) >> np.uint64(24)
-        place = np.repeat(np.arange(nodes.size, dtype=np.uint64), count)[crowded]
-        order = np.argsort((place << np.uint64(40)) | drawn)
+        order = np.lexsort((_bits(path, receive[crowded], send[crowded]), receive[crowded]))
         sizes = count[count > most]
         rank = np.arange(order.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         keep = ~crowded

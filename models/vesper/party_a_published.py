@@ -1,7 +1,7 @@
 """Party A of published VESPER and of its baseline: a noisy pass over sampled neighbourhoods for every batch.
 
 In variant "pmp", B learns more than the noisy rows that the paper's accounting covers. Every weight of A is trained by gradients
-that passed through the private adjacency without noise. So in later messages, even rows of other nodes depend on the secret edge.
+that passed through the private adjacency without noise. So in later messages, even rows far from the secret edge depend on it.
 In variant "gap-resampled", the encoder is trained without edges, and A has no other weights.
 """
 

@@ -149,7 +149,7 @@ class Meetings:
 
     def record(self, covered: NDArray[np.bool_], met: Meeting) -> Any:
         """Adds a mechanism to `found`, and returns its noisy value, or that of the script if there is one. covered: the entries
-        that the script replaces. Raises OtherMechanisms if the script has another mechanism at this position.
+        that the script replaces. Raises OtherMechanisms if the script has no such mechanism at this position.
         """
         noisy, line = met.noisy, met.line
         self.space = max(0, self.space - met.clean.nbytes - noisy.nbytes)

@@ -86,7 +86,7 @@ def _origin(meetings: Meetings, value: Any) -> tuple[Draw, Any] | None:
 
 def _sum(meetings: Meetings, args: Sequence[Any], alpha: float, known: Sequence[Any], call: Callable[[], Any]) -> Any:
     """The result of clean + noise or noise + clean, where the second term is multiplied by alpha. Records it as a mechanism. If
-    the clean term is a single number, the sum is followed as noise instead.
+    the clean term is a number, or one entry for all, the sum is followed as noise instead.
     """
     second = known[1] is not None
     draw, scale = known[1] if second else known[0]
