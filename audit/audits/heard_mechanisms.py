@@ -7,6 +7,7 @@ the claim.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,16 +21,30 @@ from ...accounting.checks.conditions import Condition, checked, proved
 from ...accounting.events.tree import parts
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...models.hearing.mechanisms.meetings import REPORT, OtherMechanisms
-from ..heard.inside import EACH, Incomparable, Inside, added_only, history, without
+from ..heard.inside import Incomparable, Inside, added_only, averaged, history, without
 from ..heard.laws import NOTHING, cost
 from ..heard.playing import Diverged
-from ..heard.reading import alike, idle, moved_by, repeated, rerun, same_means, shown, with_other_values
+from ..heard.reading import (
+    EACH,
+    alike,
+    idle,
+    moved_by,
+    redrawn,
+    repeated,
+    rerun,
+    same_means,
+    shown,
+    unread_entries,
+    visible,
+    with_other_values,
+)
 from ..heard.study import CONTINUOUS, History
 from .heard_noise import MOVES, REPEATED, exact, noticed, smallest_factor
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ...accounting.lower.bounds import Bound
-    from ...models.hearing import Draw
     from ...models.hearing.mechanisms.meetings import Meeting
     from ..case import Case
     from ..heard.study import Shifts, Study
@@ -47,6 +62,7 @@ FEW = 0.1  # a run only compares values if a tiny change of them affects at most
 LAWS = {"normal": "norm", "laplace": "laplace"}
 SAMPLED = (dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent)
 CHARGED = {"normal": (dp.GaussianDpEvent, *SAMPLED), "laplace": (dp.LaplaceDpEvent, *SAMPLED)}  # law -> events that charge for it
+ADDITIVE = (dp.GaussianDpEvent, dp.LaplaceDpEvent, *SAMPLED, dp.UnsupportedDpEvent)  # the last one is an undeclared ledger
 GRANTED = Condition(
     "for an adversary who sees the noisy value of each mechanism, and the random weights with which training starts",
     "granted",
@@ -73,17 +89,22 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     secret, first = within.worst.secret, history(made, 0)
     moves = used(made, first, within)
     each = granted(case, made, first, moves)
+    if within.entangled or (doubt := not_charged(case, first, each)):
+        why = within.entangled or doubt
+        return exact(0.0, why, MOVES, (REPEATED, Condition("each noisy value is a release of data plus noise", "failed", why)))
     stale = next(not_fresh(made, first, within, each), None)
     if stale is not None:
         return exact(math.inf, f"{secret}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
     if within.shared:
         return exact(0.0, within.shared, MOVES, (REPEATED, Condition(FRESH.what, "failed", within.shared)))
     shifts = within.counted(each)
-    if twice := next((first.meetings[i].line for i in within.again if np.any(each[i]) and np.any(shifts[i])), None):
+    if wide := next((m.line for m, by in zip(first.meetings, each, strict=True) if np.any(np.isinf(by))), None):
         why = (
-            f"the value at {twice} has the noise of another value, and the run uses only their sum; the tool cannot compute the "
-            "epsilon of such a sum"
+            f"entries of the value at {wide} share a noise number, and the run uses only their sum, whose epsilon is not computed"
         )
+        return exact(0.0, why, MOVES, (REPEATED, Condition(FRESH.what, "failed", why)))
+    if twice := next((first.meetings[i].line for i in within.again if np.any(each[i]) and np.any(shifts[i])), None):
+        why = f"the value at {twice} has the noise of another value; what the run makes of both may cost less than both values"
         return exact(0.0, why, MOVES, (REPEATED, Condition(FRESH.what, "failed", why)))
     if strange := {m.law for m in within.meetings} - {*LAWS, REPORT}:
         return exact(0.0, f"the cost of noise of the law '{min(strange)}' is not computed", MOVES, (REPEATED,))
@@ -97,8 +118,11 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         epsilons.append(cost(other.meetings, moved, case.claim.delta))
         reason = hidden(made, first, within, grown(first, secret, shifts, moved) is not None)
         reason = reason or unseen(made, first, moves, each) or compared_only(made, case, first, shifts)
-        if min(epsilons) > case.claim.epsilon:
-            reason = reason or noised_again(made, first, shifts)
+        if min(epsilons) > case.claim.epsilon and not reason:
+            reason = noised_again(made, first, shifts) or together(made, first, shifts) or behind(made, first, within, shifts)
+            if not reason:
+                shifts, reason = unread_entries(made, first, shifts)
+                epsilons.append(cost(first.meetings, shifts, case.claim.delta))
     except (Incomparable, Diverged, OtherMechanisms) as found:
         reason = str(found)
     except Exception as fault:  # a user's model may raise any exception when it gets other numbers
@@ -126,6 +150,20 @@ def charges_for_reports(case: Case) -> bool:
     """Whether the ledger consists of randomised response only. Its proof then assumes that the adversary sees the reports."""
     events = [event for event, _ in parts(case.model.ledger)]
     return bool(events) and all(isinstance(event, dp.RandomizedResponseDpEvent) for event in events)
+
+
+def not_charged(case: Case, first: History, moves: Shifts) -> str:
+    """Why the proof of the ledger may not release the noisy values that a secret moves; "" if it releases them.
+
+    A ledger that composes Gaussian or Laplace mechanisms releases their values. Some mechanisms of pure differential privacy draw
+    normal numbers and release no sum of data and noise, such as objective perturbation.
+    """
+    if any(isinstance(event, ADDITIVE) for event, _ in parts(case.model.ledger)):
+        return ""
+    normal = (m for m, by in zip(first.meetings, moves, strict=True) if m.law == "normal" and m.size(by) > NOTHING)
+    line = next((m.line for m in normal), None)
+    told = "the ledger does not charge for normal noise, so its proof may not release the values with such noise at"
+    return f"{told} {line}" if line else ""
 
 
 def granted(case: Case, made: Study, first: History, moves: Shifts) -> Shifts:
@@ -173,6 +211,14 @@ def same_entries(first: History, moves: Shifts, others: Shifts) -> Shifts:
     )
 
 
+def alike_entries(meeting: Meeting, by: NDArray[np.float64]) -> list[tuple[int, ...]]:
+    """Some entries that share a noise number: those of the first infinite move, at most TRIED of them."""
+    first = np.argwhere(np.isinf(by))[0]
+    group = np.zeros(by.shape, dtype=bool)
+    group[tuple(slice(None) if axis in meeting.shared else at for axis, at in enumerate(first))] = True
+    return [tuple(entry) for entry in np.random.default_rng(0).permutation(np.argwhere(group))[:TRIED].tolist()]
+
+
 def compared_only(made: Study, case: Case, first: History, shifts: Shifts) -> str | None:
     """Why an adversary may see less than the noisy values that the secret moves, or None if the adversary sees them.
 
@@ -207,6 +253,35 @@ def noised_again(made: Study, first: History, shifts: Shifts) -> str | None:
         if all(other is not None and alike(first, other.play) for other in with_other_values(made, first, [i])):
             return f"the run uses the noisy value at {first.meetings[i].line} only in values to which it adds more noise"
     return None
+
+
+def together(made: Study, first: History, shifts: Shifts) -> str:
+    """Why the release may show only a sum of noisy values that the secret moves; "" if it shows each. Tests pairs of at most EACH
+    mechanisms.
+    """
+    sizes = {i: m.size(by) for i, (m, by) in enumerate(zip(first.meetings, shifts, strict=True)) if m.law != REPORT}
+    moved = sorted((i for i, size in sizes.items() if size > NOTHING), key=lambda i: -sizes[i])[:EACH]
+    for i, j in itertools.combinations(moved, 2):
+        if added_only(made, first, i, j):
+            lines = f"{first.meetings[i].line} and {first.meetings[j].line}"
+            return f"the run uses the noisy values at {lines} only in their sum, whose epsilon is not computed"
+    return ""
+
+
+def behind(made: Study, first: History, within: Inside, shifts: Shifts) -> str:
+    """Why the noise at a later place may hide what the secret moves, or data that is added later may cancel it; "" if some array
+    without a path past the noise shows the noisy values.
+    """
+    if not within.past:
+        return ""
+    for i, (m, by) in enumerate(zip(first.meetings, shifts, strict=True)):
+        if m.size(by) <= NOTHING:
+            continue
+        runs = [run for run in with_other_values(made, first, [i]) if run is not None]
+        for cell, before in first.play.cells.items():
+            if cell.array not in within.past and any(not np.array_equal(run.play.cells[cell], before) for run in runs):
+                return ""
+    return f"{next(iter(within.past.values()))}, and may cancel the move of the noisy value"
 
 
 def changes(made: Study, first: History, instead: Mapping[int, Meeting]) -> int | None:
@@ -252,15 +327,38 @@ def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iter
     """
     places = {id(draw): at for at, draw in enumerate(run.play.draws)}
     for i, (meeting, by) in enumerate(zip(run.meetings, shifts, strict=True)):
+        if np.any(np.isinf(by)) and not averaged(made, run, i) and visible(made, run, i, alike_entries(meeting, by)):
+            one = f"one number of the noise of {meeting.draw.where} serves several entries of the value at {meeting.line}"
+            yield f"{one}, which move by different amounts; their difference has no noise"
+            continue
         drawn = (meeting.draw, *meeting.beside)
-        if all(places[id(draw)] in made.constant for draw in drawn) and np.abs(by).max(initial=0) > NOTHING:
+        moves, constant = np.abs(by).max(initial=0) > NOTHING, all(places[id(draw)] in made.constant for draw in drawn)
+        if constant and moves and visible(made, run, i):
             yield f"the noise of {meeting.draw.where} is the same for two seeds, and the value at {meeting.line} moves"
         j = i if meeting.law == REPORT else within.again.get(i, i)
         unseen = any(k in within.idle or (np.any(within.shifts[k]) and not np.any(shifts[k])) for k in (i, j))
-        if not unseen and np.abs(by - shifts[j]).max(initial=0) > 10 * NOTHING and not added_only(made, run, i, j):
+        apart = np.abs(by - shifts[j]) if j != i else np.zeros(1)
+        if unseen or apart.max(initial=0) <= 10 * NOTHING or linear_term(made, run, j, i):
+            continue
+        if added_only(made, run, i, j, released=True):
+            continue
+        farthest = [np.unravel_index(int(at), apart.shape) for at in np.argsort(-apart, axis=None)[:TRIED]]
+        entries = [tuple(map(int, entry)) for entry in farthest if apart[entry] > 10 * NOTHING]
+        if any(visible(made, run, i, [entry]) and visible(made, run, j, [entry]) for entry in entries):
             line, where = run.meetings[j].line, meeting.draw.where
             twice = f"the noise of {where} is used at {line} and at {meeting.line}"
             yield f"{twice}; their difference depends on the secret and has no noise"
+
+
+def linear_term(made: Study, run: History, j: int, i: int) -> bool:
+    """Whether mechanism `i` may add the same draw as mechanism `j` in another step of one loop. Objective perturbation does so:
+    it adds one random linear term to an objective, hence one draw to each gradient. Its proof releases the last step only.
+    """
+    one, other = run.meetings[j], run.meetings[i]
+    if one.draw is not other.draw or one.line != other.line:
+        return False
+    runs = with_other_values(made, run, [j])
+    return any(after is None or not np.array_equal(after.meetings[i].clean, other.clean) for after in runs)
 
 
 def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | None:
@@ -327,11 +425,6 @@ def compared(made: Study, first: History, uniform: Sequence[int]) -> list[int]:
     return [at for at in likely[:TRIED] if only([at])]
 
 
-def redrawn(made: Study, some: Sequence[int]) -> list[Draw]:
-    """The draws of the study's first run, but of another seed at the positions `some`."""
-    return [made.others[0][at] if at in some else draw for at, draw in enumerate(made.base.draws)]
-
-
 def smallest(run: History, within: Inside) -> int:
     """The number of entries of the smallest mechanism that the worst secret moves; 0 if it moves none."""
     moved = (m.noisy.size for m, by in zip(run.meetings, within.shifts, strict=True) if np.any(np.abs(by) > NOTHING))
@@ -377,7 +470,7 @@ def law_of(run: History) -> Condition:
 
 def distance(meeting: Meeting) -> float:
     """The p-value of a Kolmogorov-Smirnov test of the noise of a mechanism, in units of its scale, against the recorded law."""
-    left = meeting.draw.units.ravel() if coarse(meeting) else meeting.units[meeting.covered]
+    left = meeting.draw.units.ravel() if coarse(meeting) else meeting.units[meeting.own]
     return float(stats.kstest(left[:: max(1, left.size // MOST)], LAWS[meeting.law]).pvalue)
 
 

@@ -178,8 +178,9 @@ def _move(made: Study, other: Forced, absent: Without) -> Move:
     squares, entries, each = 0.0, [], []
     for source, shift in zip(made.sources, other.shifts, strict=True):
         by = laid_out(shift, source.factor.shape, source.across).copy()
-        if absent.hidden is not None and by.ndim and len(by) == made.whole.graph.nodes:
-            by[absent.hidden] = 0.0
+        if absent.hidden is not None:
+            for axis in (axis for axis, size in enumerate(by.shape) if size == made.whole.graph.nodes):
+                np.moveaxis(by, axis, 0)[absent.hidden] = 0.0
         if source.block.law == "normal":
             each.append(float(np.linalg.norm(by)))
             squares += each[-1] ** 2

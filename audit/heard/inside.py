@@ -20,7 +20,7 @@ from ...models.hearing.returns import digest, parting, returned
 from ...models.random.streams import fold
 from ..own.program import External
 from .playing import Diverged, play, rounding
-from .reading import Entry, idle, repeated, unread
+from .reading import EACH, Entry, idle, redrawn, repeated, unread
 from .study import History, Shifts
 from .worlds import without_many, without_one
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 # largest number of secrets that are removed one by one, each in a separate training; fewer for a program, which starts anew for
 # each training
 SECRETS, OF_PROGRAM = 12, 4
-EACH = 4  # up to this many mechanisms, each one is tested for whether the run reads it
 SAME = 1e-6  # relative tolerance between the sizes of the noise with and without the secret
 REPEATED = 1e-4  # in units of the scale: tolerance between two moves that count as equal
 
@@ -54,7 +53,8 @@ class Inside:
     changes the array. doubts: why some secrets could not be tried. worst: the secret with the largest total move. shifts: the
     moves of `worst`, one array for each mechanism. again: mechanism -> the earlier mechanism whose noise it uses at all entries,
     both as positions. sums: groups of mechanisms. The run uses only the sum of the noisy values of a group. shared: why
-    mechanisms share noise in another way, so that their moves cannot be composed; "" if none do. together: whether the run could
+    mechanisms share noise in another way, so that their moves cannot be composed; "" if none do. entangled: see `entangled`.
+    together: whether the run could
     be repeated without many secrets at once. idle: the mechanisms that the run does not read; empty if there are more than EACH
     mechanisms.
     """
@@ -68,6 +68,7 @@ class Inside:
     again: Mapping[int, int] = field(default_factory=dict)
     sums: tuple[tuple[int, ...], ...] = ()
     shared: str = ""
+    entangled: str = ""
     together: bool = False
     idle: frozenset[int] = frozenset()
 
@@ -115,23 +116,53 @@ def sums(made: Study, first: History, again: Mapping[int, int]) -> Iterator[tupl
             yield group
 
 
-def added_only(made: Study, first: History, i: int, j: int) -> bool:
-    """Whether the run uses the noisy values of two mechanisms only in their sum."""
+def added_only(made: Study, first: History, i: int, j: int, released: bool = False) -> bool:
+    """Whether the run uses the noisy values of two mechanisms only in their sum. released: whether only the release counts, and
+    not the clean values of other mechanisms.
+    """
     one, other = first.meetings[i], first.meetings[j]
     if one.clean.shape != other.clean.shape or REPORT in (one.law, other.law):
         return False
     zero = np.zeros(one.clean.shape)
     by = np.where(one.covered & other.covered, one.scale * np.random.default_rng(0).standard_normal(zero.shape), 0.0)
+    if released:
+        run = repeated(made, first, _moved(first, (i, j), (by, -by)))
+        return run is not None and _same_release(first, run)
     return _changes(made, first, (i, j), (by, -by), (zero, zero))
+
+
+def entangled(made: Study, first: History) -> str:
+    """Why a recorded sum is not data plus noise of a known size; "" if all are.
+
+    With other noise numbers, but the same noisy values, the data at each sum must stay the same. With other numbers for all
+    draws, the scales of the noise must stay the same: a normal number over the norm of its vector is not normal, for example.
+    """
+    sums = [m for m in first.meetings if m.law != REPORT]
+    own = {id(draw) for m in sums for draw in (m.draw, *m.beside)}
+    noise = [at for at, draw in enumerate(first.play.draws) if id(draw) in own]
+    for some in (noise, range(len(first.play.draws))) if noise else ():
+        other = repeated(made, first, {}, redrawn(made, some))
+        if other is None:
+            return "with other random numbers the run has other mechanisms, or fails"
+        for m, o in zip(first.meetings, other.meetings, strict=True):
+            if m.law != REPORT and not np.allclose(m.scale, o.scale, rtol=SAME, atol=0):
+                return f"the size of the noise at {m.line} depends on random numbers"
+            if m.law != REPORT and some is noise and not np.array_equal(m.clean, o.clean):
+                return f"the value to which noise is added at {m.line} depends on this noise itself"
+    return ""
+
+
+def averaged(made: Study, first: History, i: int) -> bool:
+    """Whether the run uses the entries of a mechanism that share a noise number only in their sum."""
+    one = first.meetings[i]
+    by = np.where(one.covered, one.scale * np.random.default_rng(0).standard_normal(one.clean.shape), 0.0)
+    by -= by.mean(axis=one.shared, keepdims=True)
+    return _changes(made, first, (i,), (by,), (np.zeros(by.shape),))
 
 
 def _changes(made: Study, first: History, group: Sequence[int], amounts: Shifts, expected: Shifts) -> bool:
     """Whether these amounts, added to the noisy values of a group, change its clean values as expected, and nothing else."""
-    moved = {}
-    for k, by in zip(group, amounts, strict=True):
-        noisy = first.meetings[k].noisy
-        moved[k] = dataclasses.replace(first.meetings[k], noisy=(noisy + by).astype(noisy.dtype))
-    other = repeated(made, first, moved)
+    other = repeated(made, first, _moved(first, group, amounts))
     if other is None:
         return False
     wanted = dict(zip(group, expected, strict=True))
@@ -139,6 +170,20 @@ def _changes(made: Study, first: History, group: Sequence[int], amounts: Shifts,
         size = max(1.0, float(np.abs(m.noisy).max(initial=0)))
         if np.abs(o.clean - m.clean - wanted.get(k, 0.0)).max(initial=0) > REPEATED * SAME * size:
             return False
+    return _same_release(first, other)
+
+
+def _moved(first: History, group: Sequence[int], amounts: Shifts) -> dict[int, Meeting]:
+    """The mechanisms of a group with these amounts added to their noisy values."""
+    moved = {}
+    for k, by in zip(group, amounts, strict=True):
+        noisy = first.meetings[k].noisy
+        moved[k] = dataclasses.replace(first.meetings[k], noisy=(noisy + by).astype(noisy.dtype))
+    return moved
+
+
+def _same_release(first: History, other: History) -> bool:
+    """Whether two runs release the same numbers, up to rounding."""
     return all((np.abs(other.play.cells[c] - a) <= 10 * rounding(a)).all() for c, a in first.play.cells.items())
 
 
@@ -159,7 +204,8 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
     moves: list[tuple[str, tuple[float, ...]]] = []
     read: dict[int, dict[Entry, bool | None]] = {i: {} for i, m in enumerate(first.meetings) if m.law == REPORT}
     past: dict[str, str] = {}
-    doubts: list[str] = [shared] if shared else []
+    bound_up = entangled(made, first)
+    doubts = [why for why in (bound_up, shared) if why]
     worst: Without | None = None
     most = 0.0
     largest: Shifts = ()
@@ -167,7 +213,7 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
     unused = idle(made, first, [[i] for i in reversed(places)]) if len(places) <= EACH else frozenset[int]()
     repeats = without_idle(repeats, unused)
     added = tuple(sums(made, first, repeats))
-    found = Inside(first.meetings, (), {}, (), again=repeats, sums=added, shared=shared, idle=unused)
+    found = Inside(first.meetings, (), {}, (), again=repeats, sums=added, shared=shared, entangled=bound_up, idle=unused)
     limit = OF_PROGRAM if isinstance(made.model, External) else SECRETS
     for absent in without_one(made.whole, unit, key, np.zeros(0, dtype=np.int64), limit):
         try:
@@ -298,7 +344,12 @@ def without(made: Study, first: History, absent: Without) -> tuple[Play, Shifts]
 
 def _shift(one: Meeting, other: Meeting, absent: Without) -> NDArray[np.float64]:
     """How far the clean value of a mechanism moves, in units of the scale. The rows of absent nodes do not count."""
-    by = one.over(other.clean - one.clean)
-    if absent.gone and absent.hidden is not None and by.ndim and len(by) == absent.worlds.graph.nodes:
-        by[absent.hidden] = 0.0
-    return by
+    by, nodes = other.clean - one.clean, absent.worlds.graph.nodes
+    if absent.gone and absent.hidden is not None:
+        if by.ndim == 1 and by.size > nodes and by.size % nodes == 0:
+            raise Incomparable(f"it is not known which entries of the value at {one.line} are rows of {absent.secret}")
+        for axis in (axis for axis, size in enumerate(by.shape) if size == nodes):
+            rows = np.moveaxis(by, axis, 0)
+            others = np.delete(rows, absent.hidden, axis=0)
+            rows[absent.hidden] = others[0] if axis in one.shared and len(others) else 0.0
+    return one.over(by)

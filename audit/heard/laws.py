@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 NOTHING = 1e-5  # in units of the scale: a smaller move of an entry is rounding
+FRACTION = 1e-3  # of a step of a lattice: a smaller difference is rounding
 SLACK = 2e-4  # relative: rounding error of a move in float32
 GRID = 1e-2  # relative: grid error of the accountant for noise other than Gaussian
 MOST = 64  # largest number of moved entries whose curves are composed; smaller moves are left out
@@ -83,7 +84,7 @@ def _laplace_cost(found: Examination, move: Move, factor: float, delta: float) -
 def _geometric_cost(found: Examination, move: Move, factor: float, delta: float) -> float:
     rate = two_sided(found)
     assert rate is not None
-    steps = [round(entry) for entry in largest(move.entries)]
+    steps = whole_steps(move, 1.0)
     return composed([shifted_geometric(factor * rate, step) for step in steps if step], delta)
 
 
@@ -93,8 +94,17 @@ def _choice_cost(found: Examination, move: Move, factor: float, delta: float) ->
     spacing, chances = known
     # if the noise has p(z) ~ exp(-rate |z|), this line multiplies its rate by the factor
     tilted = chances**factor / (chances**factor).sum()
-    steps = [round(entry / spacing) for entry in largest(move.entries)]
+    steps = whole_steps(move, spacing)
     return composed([shifted(tilted, step) for step in steps if step], delta)
+
+
+def whole_steps(move: Move, spacing: float) -> list[int]:
+    """The moves of the entries in steps of a lattice; none if an entry moves by a fraction of a step. Noise on a lattice does not
+    hide such a fraction, and no epsilon is computed for it.
+    """
+    steps = [entry / spacing for entry in largest(move.entries)]
+    whole = [round(step) for step in steps]
+    return whole if all(abs(s - w) <= FRACTION for s, w in zip(steps, whole, strict=True)) else []
 
 
 def shifted(chances: Floats, steps: int) -> FiniteDpEvent:

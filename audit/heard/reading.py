@@ -13,6 +13,7 @@ import numpy as np
 
 from ...models.hearing.mechanisms.meetings import REPORT, Meetings
 from ..own.program import External
+from .laws import NOTHING
 from .playing import play
 from .study import History, Shifts
 
@@ -29,6 +30,9 @@ REDRAWN, REDRAWN_OF_PROGRAM = (
     64,
     20,
 )  # largest number of runs of `shown` with other random values
+ENTRIES, ENTRIES_OF_PROGRAM = 48, 8  # largest number of runs of `unread_entries`
+FAR = (1.0, 8.0, 64.0)  # distances of other noisy values, in units of the scale
+EACH = 4  # largest number of mechanisms that are tested one by one
 RUNS, RUNS_OF_PROGRAM = 64, 12  # largest number of runs of `unread`, for one secret
 Entry = tuple[int, ...]
 
@@ -73,6 +77,23 @@ def rerun(made: Study, first: History, instead: Mapping[int, Meeting], draws: li
     return History(first.worlds, played, tuple(heard.found))
 
 
+def redrawn(made: Study, some: Collection[int]) -> list[Draw]:
+    """The draws of the study's first run, but of another seed at the positions `some`."""
+    return [made.others[0][at] if at in some else draw for at, draw in enumerate(made.base.draws)]
+
+
+def visible(made: Study, first: History, i: int, entries: Sequence[Entry] = ()) -> bool:
+    """Whether the release changes if a mechanism has another noisy value and all other noisy values stay the same. entries: by
+    default all; of several entries, each one alone must change the release.
+    """
+    if not entries:
+        return any(other is not None and not alike(first, other.play) for other in with_other_values(made, first, [i]))
+    return all(
+        any(run is not None and not alike(first, run.play) for run in with_other_entries(made, first, i, [entry]))
+        for entry in entries
+    )
+
+
 def same_means(some: Sequence[Meeting], other: Sequence[Meeting], left_out: Collection[int] = ()) -> bool:
     """Whether noise was added to the same values in both runs. The mechanisms `left_out` are not compared."""
     pairs = enumerate(zip(some, other, strict=True))
@@ -103,8 +124,12 @@ def moved_by(meeting: Meeting, size: float, seed: int) -> Meeting:
     return replace(meeting, noisy=(meeting.noisy + step * other).astype(meeting.noisy.dtype))
 
 
-def others(report: Meeting) -> NDArray[np.float64]:
-    """For each entry of a report another possible value: the next in order; the first follows the last."""
+def others(report: Meeting, size: float = 1.0) -> NDArray[np.float64]:
+    """For each entry of a mechanism another possible value: for a report the next in order, where the first follows the last; for
+    a sum, one that is about `size` times as far away as the noise is large.
+    """
+    if report.law != REPORT:
+        return np.asarray(moved_by(report, size, int(size)).noisy, dtype=np.float64)
     values = np.array(report.values)
     return values[(np.abs(np.asarray(report.noisy, dtype=np.float64)[..., None] - values).argmin(-1) + 1) % len(values)]
 
@@ -147,13 +172,13 @@ def unread(
 
 
 def _read(made: Study, first: History, i: int, entries: Sequence[Entry]) -> bool:
-    """Whether other values of these entries of a report change the release or another mechanism."""
+    """Whether other values of these entries of a mechanism change the release or another mechanism."""
     some = [entry for entry, also in zip(entries, np.random.default_rng(i).random(len(entries)) < 0.5, strict=True) if also]
-    for changed in (entries, some) if some else (entries,):
-        other = repeated(made, first, {i: with_entries(first.meetings[i], changed)})
-        if other is None or not same_means(first.meetings, other.meetings) or not alike(first, other.play):
-            return True
-    return False
+    return any(
+        other is None or not same_means(first.meetings, other.meetings) or not alike(first, other.play)
+        for changed in ((entries, some) if some else (entries,))
+        for other in with_other_entries(made, first, i, changed)
+    )
 
 
 def shown(made: Study, first: History, moves: Shifts) -> Shifts:
@@ -190,9 +215,45 @@ def shown(made: Study, first: History, moves: Shifts) -> Shifts:
     return tuple(left)
 
 
-def with_entries(report: Meeting, entries: Sequence[Entry]) -> Meeting:
-    """The report with other values at some entries."""
-    noisy, other = report.noisy.copy(), others(report)
+def unread_entries(made: Study, first: History, moves: Shifts) -> tuple[Shifts, str]:
+    """The moves of sums of data and noise, set to 0 at entries that the run does not read, and why these entries are not all
+    known, or "".
+
+    The search tests ENTRIES entries (ENTRIES_OF_PROGRAM for a program) of the EACH mechanisms that move farthest, one by one. If
+    a mechanism has more, it tests some of them, drawn with probabilities in proportion to the squares of their moves.
+    """
+    kept = list(moves)
+    sizes = {
+        i: m.size(by)
+        for i, (m, by) in enumerate(zip(first.meetings, moves, strict=True))
+        if m.law != REPORT and np.any(np.abs(by) > NOTHING)
+    }
+    tested = sorted(sizes, key=lambda i: -sizes[i])[:EACH]
+    most = (ENTRIES_OF_PROGRAM if isinstance(made.model, External) else ENTRIES) // max(1, len(tested))
+    for i in tested:
+        by, random = moves[i], np.random.default_rng(i)
+        entries = [tuple(entry) for entry in np.argwhere(np.abs(by) > NOTHING).tolist()]
+        if len(entries) > most:
+            chances = np.square([by[entry] for entry in entries])
+            entries = [entries[at] for at in random.choice(len(entries), most, p=chances / chances.sum())]
+        unread = [entry for entry in dict.fromkeys(entries) if not _read(made, first, i, [entry])]
+        if unread and (len(sizes) > len(tested) or (np.abs(by) > NOTHING).sum() > most):
+            return tuple(kept), f"the run does not read all entries of the noisy value at {first.meetings[i].line}"
+        kept[i] = by.copy()
+        for entry in unread:
+            kept[i][entry] = 0.0
+    return tuple(kept), ""
+
+
+def with_other_entries(made: Study, first: History, i: int, entries: Sequence[Entry]) -> Iterator[History | None]:
+    """Yields runs with other values at some entries of a mechanism: for a sum with near and far ones, because a run may clip."""
+    for size in (1.0,) if first.meetings[i].law == REPORT else FAR:
+        yield repeated(made, first, {i: with_entries(first.meetings[i], entries, size)})
+
+
+def with_entries(report: Meeting, entries: Sequence[Entry], size: float = 1.0) -> Meeting:
+    """The mechanism with other values at some entries, see `others`."""
+    noisy, other = report.noisy.copy(), others(report, size)
     for entry in entries:
         noisy[entry] = other[entry]
     return replace(report, noisy=noisy)

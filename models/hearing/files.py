@@ -65,6 +65,7 @@ def save(path: Path, recording: Recording) -> None:
             "beside": [at[id(draw)] for draw in m.beside],
             "values": m.values,
             "mirrored": m.mirrored,
+            "shared": m.shared,
         }
         for m in recording.meetings
     ]
@@ -131,6 +132,7 @@ def _read(file: BinaryIO, most: int) -> Recording | None:
             tuple(draws[at] for at in m["beside"]),
             tuple(map(float, m["values"])),
             bool(m["mirrored"]),
+            tuple(map(int, m["shared"])),
         )
         for m in told["meetings"]
     ]

@@ -1,7 +1,8 @@
-"""Finds the noisy mechanisms of a NumPy program: follows drawn numbers through scaling to the operation that adds them to data.
+"""Records the noisy mechanisms of a run: the places where noise is added to data.
 
-A recorded mechanism is called a meeting. Its result can be replaced, so that another run continues from the same noisy value.
-Randomised reports are mechanisms too; reports.py follows the drawn numbers that choose between values of data.
+noise.py finds these places in NumPy programs, and meetings_torch.py in PyTorch programs. A recorded mechanism is called a
+meeting. Its result can be replaced, so that another run continues from the same noisy value. Randomised reports are mechanisms
+too; reports.py follows the drawn numbers that choose between values of data.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..draw import SHIFTED, Draw, calling_line
-from .noisy_maximum import with_scores
+from .noise import Origin, followed
 from .reports import reported
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 FOLLOWED = SHIFTED
 NOTHING = 1e-9  # a difference of two probabilities up to this size counts as rounding
+UNEQUAL = 1e-4  # in units of the scale: two moves that differ by less count as equal
+ERRORS = 64.0  # the same in units of the rounding error of a noisy value
 REPORT = "randomised response"  # the law of a mechanism that reports one of finitely many values
 
 
@@ -28,7 +31,7 @@ REPORT = "randomised response"  # the law of a mechanism that reports one of fin
 class Meeting:
     """A mechanism: noisy = clean + noise. line: the line of the sum. scale: the noise is `scale` times numbers of the law at
     scale 1; a number or an array that broadcasts, 0 for entries without noise. beside: other draws of which the noise is the sum,
-    besides `draw`.
+    besides `draw`. shared: the axes along which all entries have the same noise number, because the noise was broadcast.
 
     A randomised report has `values`: each entry of `noisy` is one of them. `clean` then holds their probabilities, shape
     (entries, values), and the scale is 1. mirrored: whether one random bit decides both entries (i, j) and (j, i) of a report.
@@ -42,6 +45,7 @@ class Meeting:
     beside: tuple[Draw, ...] = ()
     values: tuple[float, ...] = ()
     mirrored: bool = False
+    shared: tuple[int, ...] = ()
 
     @property
     def law(self) -> str:
@@ -55,20 +59,36 @@ class Meeting:
         return np.broadcast_to(np.asarray(self.scale) > 0, self.clean.shape)
 
     @property
+    def own(self) -> NDArray[np.bool_]:
+        """Which entries have noise; of several entries with the same noise number, only the first."""
+        covered = self.covered
+        first = np.zeros(covered.shape, dtype=bool)
+        first[tuple(0 if axis in self.shared else slice(None) for axis in range(first.ndim))] = True
+        return covered & first
+
+    @property
     def units(self) -> NDArray[np.float64]:
-        """The noise divided by its scale, 0 for entries without noise. For a report, the drawn numbers."""
+        """The noise divided by its scale, 0 for entries without noise of their own. For a report, the drawn numbers."""
         if self.values:
             drawn = self.draw.values if self.draw.values.shape == self.noisy.shape else self.noisy
             return drawn.astype(np.float64)
-        return self.over(self.noisy - self.clean)
+        return np.divide(self.noisy - self.clean, self.scale, out=np.zeros_like(self.clean), where=self.own)
 
     def over(self, by: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`by` divided by the scale, 0 for entries without noise. For a report, `by` itself, but 0 below the diagonal of a
-        mirrored report, where each random bit occurs a second time.
+        """`by` divided by the scale, 0 for entries without noise of their own. For a report, `by` itself, but 0 below the
+        diagonal of a mirrored report, where each random bit occurs a second time.
+
+        If entries with the same noise number move by different amounts, their difference has no noise, and the result is infinite
+        there.
         """
         if self.values:
             return by * np.triu(np.ones(self.noisy.shape))[..., None] if self.mirrored else by
-        return np.divide(by, self.scale, out=np.zeros_like(self.clean), where=self.covered)
+        each = np.divide(by, self.scale, out=np.zeros_like(self.clean), where=self.covered)
+        if not self.shared:
+            return each
+        error = np.divide(ERRORS * np.spacing(np.abs(self.noisy)), self.scale, out=np.zeros_like(each), where=self.covered)
+        apart = np.ptp(each, axis=self.shared, keepdims=True) > UNEQUAL + error.max(axis=self.shared, keepdims=True)
+        return np.where(self.own, np.where(apart, np.inf, each), 0.0)
 
     def moved(self, by: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which entries of a report have other probabilities. by: the difference of the probabilities, (entries, values)."""
@@ -118,23 +138,29 @@ class Meetings:
             return value
         if located_at_data(draw):
             return self.meet(draw, draw.scale, np.broadcast_to(draw.loc, value.shape).astype(np.float64), value)
-        noise: Any = value.view(Noise)
-        noise.origin = (self, draw, one_scale(draw), ())
-        return noise
+        return followed(value, Origin(self, draw, one_scale(draw)))
 
     def meet(
-        self, draw: Draw, scale: Any, clean: NDArray[np.float64], noisy: Any, beside: tuple[Draw, ...] = (), drawn: Any = True
+        self,
+        draw: Draw,
+        scale: Any,
+        clean: NDArray[np.float64],
+        noisy: Any,
+        beside: tuple[Draw, ...] = (),
+        drawn: Any = True,
+        shared: tuple[int, ...] = (),
     ) -> Any:
         """Records a mechanism, unless all its noise is 0, and returns its noisy value, or that of the script if there is one.
 
         drawn: which entries of the noise are not 0. A continuous law never draws 0, so the program has set the zeros.
+        shared: see `Meeting`.
         """
         covered = np.broadcast_to(drawn, noisy.shape)
         if not self.space or not np.all(np.asarray(scale) > 0) or not np.any(covered):
             return noisy
         if not np.all(covered):
             scale = np.where(covered, scale, 0.0)
-        return self.record(covered, Meeting(calling_line(), draw, scale, clean, noisy, beside))
+        return self.record(covered, Meeting(calling_line(), draw, scale, clean, noisy, beside, shared=shared))
 
     def report(self, draw: Draw, values: tuple[float, ...], chances: Any, told: Any, *more: Any) -> Any:
         """Records a randomised report and returns its value, or that of the script if there is one.
@@ -170,85 +196,3 @@ def located_at_data(draw: Draw) -> bool:
 def one_scale(draw: Draw) -> Any:
     """The scale of a draw: one number if all entries have the same scale, else an array."""
     return float(np.max(draw.scale)) if np.ndim(draw.scale) and np.ptp(draw.scale) == 0 else draw.scale
-
-
-class Noise(np.ndarray):
-    """Drawn numbers that have not been added to data yet. origin: (Meetings, Draw, scale, other draws that were added); None if
-    the numbers are no longer known to be noise.
-    """
-
-    origin: tuple[Meetings, Draw, Any, tuple[Draw, ...]] | None
-
-    def __array_finalize__(self, source: Any) -> None:
-        origin = getattr(source, "origin", None)
-        kept = origin is not None and (np.ndim(origin[2]) == 0 or source.shape == self.shape)
-        self.origin = origin if kept else None
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        out = options.get("out", ())
-        noises = [i for i in inputs if isinstance(i, Noise) and i.origin is not None]
-        clean = _clean(ufunc, method, inputs, noises)
-        drawn = _plain(noises[0]) != 0 if clean is not None else True
-        if out:
-            options["out"] = tuple(_plain(o) for o in out)
-        result = getattr(ufunc, method)(*(_plain(i) for i in inputs), **options)
-        if not noises or not isinstance(result, np.ndarray):
-            return out[0] if out and len(out) == 1 else result
-        origins = [n.origin for n in noises if n.origin is not None]
-        scaled = _scaled(ufunc, method, inputs, noises)
-        if out and isinstance(out[0], Noise):
-            out[0].origin = None  # the array now holds the result, and gets an origin below if the result is still noise
-        meetings, draw, scale, beside = origins[0]
-        if clean is not None:
-            wide = np.broadcast_to(clean, result.shape).copy()
-            if draw.law == "gumbel" and not beside and not out:
-                return with_scores(meetings, draw, scale, wide, result)
-            met = meetings.meet(draw, scale, wide, result, beside, drawn)
-            return out[0] if out else met
-        if scaled is None or result.shape != noises[0].shape:
-            return out[0] if out and len(out) == 1 else result
-        noise: Any = out[0] if out and isinstance(out[0], Noise) else result.view(Noise)
-        for other in origins[1:]:
-            beside = (*beside, other[1], *other[3])
-        noise.origin = (meetings, draw, scaled, beside)
-        return noise
-
-
-def _plain(value: Any) -> Any:
-    return value.view(np.ndarray) if isinstance(value, Noise) else value
-
-
-def _clean(ufunc: Any, method: str, inputs: Sequence[Any], noises: Sequence[Noise]) -> NDArray[np.float64] | None:
-    """A copy of the data to which an operation adds noise, made before an in-place sum overwrites them; None if the operation is
-    no sum of data and noise.
-    """
-    if method != "__call__" or ufunc not in (np.add, np.subtract) or len(noises) != 1:
-        return None
-    other = inputs[1] if inputs[0] is noises[0] else inputs[0]
-    if np.size(other) == 1 and np.size(noises[0]) != 1:
-        return None
-    return np.array(_plain(other), dtype=np.float64)
-
-
-def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], noises: Sequence[Noise]) -> Any:
-    """The scale of the noise after a product with numbers, a shift by one number, or a sum of two normal draws; None after other
-    operations.
-    """
-    assert noises[0].origin is not None
-    scale = noises[0].origin[2]
-    if method != "__call__":
-        return None
-    if len(noises) == 2 and ufunc in (np.add, np.subtract):
-        other: Any = noises[1].origin
-        normal = noises[0].origin[1].law == other[1].law == "normal" and noises[0].shape == noises[1].shape
-        return np.hypot(scale, other[2]) if normal and noises[0] is not noises[1] else None
-    if ufunc is np.negative:
-        return scale
-    if len(noises) != 1 or len(inputs) != 2:
-        return None
-    if ufunc in (np.add, np.subtract):
-        return scale
-    other = inputs[1] if inputs[0] is noises[0] else inputs[0]
-    if ufunc is np.multiply:
-        return np.multiply(scale, np.abs(_plain(other)))
-    return np.divide(scale, np.abs(_plain(other))) if ufunc is np.divide and inputs[0] is noises[0] else None

@@ -9,14 +9,15 @@ import numpy as np
 
 from ..draw import Draw, Listening, numbers_of
 from . import reports_torch
-from .meetings import FOLLOWED, Meetings, Noise, located_at_data, one_scale
+from .meetings import FOLLOWED, Meetings, located_at_data, one_scale
+from .noise import Origin, broadcast_axes, followed, untouched
 from .noisy_maximum import WithScores, with_scores
 from .reports import Drawn
 
 SUMS = ("add", "add_", "sub", "sub_")
 PRODUCTS = ("mul", "mul_", "div", "div_")
 KEPT = ("neg", "neg_", "clone", "detach", "alias", "view", "_unsafe_view", "reshape", "_to_copy", "t", "transpose")
-Origins = Any  # torch.utils.weak.WeakTensorKeyDictionary: tensor -> (Draw, scale)
+Origins = Any  # torch.utils.weak.WeakTensorKeyDictionary: tensor -> Origin
 
 
 def drawn(meetings: Meetings, tensor: Any, draw: Draw) -> None:
@@ -30,7 +31,7 @@ def drawn(meetings: Meetings, tensor: Any, draw: Draw) -> None:
         clean = np.broadcast_to(draw.loc, tuple(tensor.shape)).astype(np.float64)
         meetings.meet(draw, draw.scale, clean, numbers_of(tensor))
     else:
-        origins(meetings)[tensor] = (draw, one_scale(draw))
+        _follow(meetings, tensor, draw, one_scale(draw))
 
 
 def origins(meetings: Meetings) -> Origins:
@@ -43,11 +44,7 @@ def as_array(meetings: Any, tensor: Any, array: Any) -> Any:
     if meetings.coins and isinstance(drawn := reports_torch.as_drawn(meetings, tensor, array), Drawn):
         return drawn
     origin = _origin(meetings, tensor) if meetings.tensors else None
-    if origin is None or array.ndim == 0:
-        return array
-    noise: Any = array.view(Noise)
-    noise.origin = (meetings, *origin, ())
-    return noise
+    return array if origin is None or array.ndim == 0 else followed(array, origin)
 
 
 def run(name: str, args: Sequence[Any], options: Mapping[str, Any], call: Callable[[], Any]) -> Any:
@@ -68,7 +65,8 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], call: Callab
     if not any(known):
         return call()
     if name in SUMS and len(known) == 2 and (known[0] is None) != (known[1] is None):
-        return _sum(meetings, args, float(options.get("alpha", 1)), known, call)
+        alpha = float(options.get("alpha", 1))
+        return _sum(meetings, args, -alpha if name.startswith("sub") else alpha, known, call)
     result = call()
     scale = _scaled(name, args, known)
     if name.endswith("_") and hasattr(args[0], "detach"):
@@ -76,35 +74,58 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], call: Callab
     if scale is not None and hasattr(result, "detach") and np.ndim(scale) == 0:
         origin = known[0] or known[1]
         assert origin is not None
-        origins(meetings)[result] = (origin[0], float(scale))
+        _follow(meetings, result, origin.draw, float(scale))
     return result
 
 
-def _origin(meetings: Meetings, value: Any) -> tuple[Draw, Any] | None:
-    return origins(meetings).get(value) if hasattr(value, "detach") and not value.requires_grad else None
+def _follow(meetings: Meetings, tensor: Any, draw: Draw, scale: Any) -> None:
+    """Registers a tensor as noise, unless it holds whole or complex numbers."""
+    if tensor.is_floating_point():
+        origins(meetings)[tensor] = Origin(meetings, draw, scale, seen=_seen(tensor).copy())
+
+
+def _origin(meetings: Meetings, value: Any) -> Origin | None:
+    """The origin of a tensor of noise; None for other values, and if the program has written numbers other than 0 into it."""
+    origin = origins(meetings).get(value) if hasattr(value, "detach") and not value.requires_grad else None
+    return origin if origin is not None and untouched(origin, _seen(value)) else None
+
+
+def _seen(tensor: Any) -> Any:
+    """The tensor as an array. This is not recorded, because the recording itself asks for arrays."""
+    hearing, Listening.hearing = Listening.hearing, None
+    try:
+        return numbers_of(tensor)
+    finally:
+        Listening.hearing = hearing
 
 
 def _sum(meetings: Meetings, args: Sequence[Any], alpha: float, known: Sequence[Any], call: Callable[[], Any]) -> Any:
-    """The result of clean + noise or noise + clean, where the second term is multiplied by alpha. Records it as a mechanism. If
-    the clean term is a number, or one entry for all, the sum is followed as noise instead.
+    """The result of a sum or difference of data and noise, where the second term is multiplied by alpha, which is negative for a
+    difference. Records it as a mechanism. If the clean term is a number, or one entry for all, the sum is followed as noise
+    instead. Sums are not recorded in types that NumPy lacks.
     """
     second = known[1] is not None
-    draw, scale = known[1] if second else known[0]
+    draw, scale = known[second].draw, known[second].scale
     noise, other = (args[1], args[0]) if second else (args[0], args[1])
     single = not hasattr(other, "detach") or (other.numel() == 1 and noise.numel() > 1)
+    if not single and other.is_complex():
+        return call()
     clean = None if single else (1.0 if second else alpha) * numbers_of(other).astype(np.float64)
     drawn = numbers_of(noise) != 0
     result = call()
     factor = abs(alpha) if second else 1.0
     if clean is None:
-        origins(meetings)[result] = (draw, scale * factor)
+        _follow(meetings, result, draw, scale * factor)
         return result
     values = numbers_of(result)
+    if values.dtype.kind != "f" or values.ctypes.data != result.data_ptr():
+        return result
     wide = np.broadcast_to(clean, values.shape).copy()
-    if draw.law == "gumbel":
+    shared = broadcast_axes(numbers_of(noise), values.shape)
+    if draw.law == "gumbel" and not shared:
         told = with_scores(meetings, draw, scale * factor, wide, values)
     else:
-        told = meetings.meet(draw, scale * factor, wide, values, (), drawn)
+        told = meetings.meet(draw, scale * factor, wide, values, (), drawn, shared)
     origins(meetings).pop(result, None)
     if isinstance(told, WithScores) and told.scores is not None:
         meetings.scores = reports_torch.by_tensor(meetings.scores)
@@ -131,16 +152,16 @@ def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> Any:
     operators.
     """
     if known[0] is not None and (name in KEPT or (name == "copy_" and known[-1] is not None)):
-        return known[0][1]
+        return known[0].scale
     if name == "copy_" and len(known) == 2 and known[1] is not None:
-        return known[1][1]
+        return known[1].scale
     if name not in PRODUCTS or len(known) < 2 or (known[0] is not None and known[1] is not None):
         return None
     origin, other = (known[0], args[1]) if known[0] is not None else (known[1], args[0])
     number = _one_number(other)
     if number is None or (name.startswith("div") and known[0] is None) or not number:
         return None
-    return origin[1] * abs(number) if name.startswith("mul") else origin[1] / abs(number)
+    return origin.scale * abs(number) if name.startswith("mul") else origin.scale / abs(number)
 
 
 def _one_number(value: Any) -> float | None:

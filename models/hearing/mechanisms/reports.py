@@ -36,7 +36,7 @@ class Recorder(Protocol):
         """Records a report, and returns its value `told` or the value that replaces it."""
         ...
 
-    def meet(self, draw: Draw, scale: Any, clean: Any, noisy: Any) -> Any:
+    def meet(self, draw: Draw, scale: Any, clean: Any, noisy: Any, *more: Any) -> Any:
         """Records a sum of data and noise, and returns the sum `noisy` or the value that replaces it."""
         ...
 

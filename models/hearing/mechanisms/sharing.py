@@ -67,7 +67,7 @@ def _shared(meetings: Sequence[Meeting]) -> bool:
     """Whether two of the mechanisms have some noise numbers in common, or the noise of one of them is a sum of several draws."""
     if any(m.beside for m in meetings):
         return True
-    numbers = [np.unique(np.abs(m.units[m.covered])) for m in meetings]
+    numbers = [np.unique(np.abs(m.units[m.own])) for m in meetings]
     values = np.concatenate(numbers)
     owners = np.repeat(np.arange(len(numbers)), [n.size for n in numbers])
     order = np.argsort(values, kind="stable")

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from gnnaudit.models.hearing import hearing
-from gnnaudit.models.hearing.mechanisms.meetings import Meetings, Noise, OtherMechanisms
+from gnnaudit.models.hearing.mechanisms.meetings import Meetings, OtherMechanisms
+from gnnaudit.models.hearing.mechanisms.noise import Noise
 
 CLEAN = np.arange(12.0).reshape(3, 4)
 

@@ -1,0 +1,184 @@
+"""Follows drawn NumPy numbers through scaling to the operation that adds them to data.
+
+An array is followed only as long as its numbers are those that the recorder saw last: a program may write into an array, or into
+another view of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .noisy_maximum import with_scores
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..draw import Draw
+    from .reports import Recorder
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where noise was drawn. scale: the numbers are `scale` times numbers of the law at scale 1; a number, or an array of the
+    shape of the noise. beside: other draws that were added. seen: a copy of the numbers.
+    """
+
+    meetings: Recorder
+    draw: Draw
+    scale: Any
+    beside: tuple[Draw, ...] = ()
+    seen: NDArray[Any] | None = None
+
+    @property
+    def draws(self) -> tuple[Draw, ...]:
+        return (self.draw, *self.beside)
+
+
+class Noise(np.ndarray):
+    """Drawn numbers that have not been added to data yet. origin: None if the numbers are not known to be noise."""
+
+    origin: Origin | None
+
+    def __array_finalize__(self, source: Any) -> None:
+        origin = getattr(source, "origin", None)
+        kept = origin is not None and _is_view(self, source, np.ndim(origin.scale) > 0)
+        self.origin = dataclasses.replace(origin, seen=plain(self).copy()) if kept and origin is not None else None
+
+    def copy(self, *args: Any, **options: Any) -> Any:
+        return _same(self, super().copy(*args, **options))
+
+    def astype(self, *args: Any, **options: Any) -> Any:
+        return _same(self, super().astype(*args, **options))
+
+    def transpose(self, *axes: Any) -> Any:
+        return _same(self, super().transpose(*axes), turned=True)
+
+    def swapaxes(self, one: Any, other: Any) -> Any:
+        return _same(self, super().swapaxes(one, other), turned=True)
+
+    @property
+    def T(self) -> Any:
+        return self.transpose()
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        out = options.get("out", ())
+        known = [origin for origin in map(origin_of, inputs) if origin is not None]
+        first = next((at for at, value in enumerate(inputs) if origin_of(value) is not None), 0)
+        clean = _clean(ufunc, method, inputs, first) if len(known) == 1 else None
+        drawn = plain(inputs[first]) != 0 if clean is not None else True
+        scaled = _scaled(ufunc, method, inputs, first, known)
+        if out:
+            options["out"] = tuple(plain(o) for o in out)
+        result = getattr(ufunc, method)(*(plain(i) for i in inputs), **options)
+        real = isinstance(result, np.ndarray) and result.dtype.kind == "f"
+        if not known or not real:
+            return out[0] if out and len(out) == 1 else result
+        origin = known[0]
+        if clean is not None:
+            wide = np.broadcast_to(clean, result.shape).copy()
+            shared = broadcast_axes(plain(inputs[first]), result.shape)
+            if origin.draw.law == "gumbel" and not origin.beside and not out and not shared:
+                return with_scores(origin.meetings, origin.draw, origin.scale, wide, result)
+            met = origin.meetings.meet(origin.draw, origin.scale, wide, result, origin.beside, drawn, shared)
+            return out[0] if out else met
+        if scaled is None or result.shape != np.shape(inputs[first]):
+            return out[0] if out and len(out) == 1 else result
+        noise = out[0] if out and isinstance(out[0], Noise) else result
+        beside = tuple(draw for other in known for draw in other.draws)[1:]
+        return followed(noise, Origin(origin.meetings, origin.draw, scaled, beside))
+
+
+def followed(numbers: Any, origin: Origin) -> Any:
+    """The array as `Noise` of this origin."""
+    noise: Any = numbers if isinstance(numbers, Noise) else numbers.view(Noise)
+    noise.origin = dataclasses.replace(origin, seen=plain(noise).copy())
+    return noise
+
+
+def origin_of(value: Any) -> Origin | None:
+    """The origin of an array of noise; None for other values, and if the program has written numbers other than 0 into it."""
+    origin = value.origin if isinstance(value, Noise) else None
+    return origin if origin is not None and untouched(origin, plain(value)) else None
+
+
+def untouched(origin: Origin, numbers: NDArray[Any]) -> bool:
+    """Whether these are the numbers that were seen last, or 0 at some entries."""
+    seen = origin.seen
+    return seen is not None and seen.shape == numbers.shape and np.array_equal(np.where(numbers == 0, 0, seen), numbers)
+
+
+def plain(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, Noise) else value
+
+
+def broadcast_axes(noise: NDArray[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes of a result of this shape along which each number of `noise` occurs in all entries."""
+    lead = len(shape) - noise.ndim
+    return tuple(
+        axis
+        for axis, size in enumerate(shape)
+        if size > 1 and (axis < lead or noise.shape[axis - lead] == 1 or noise.strides[axis - lead] == 0)
+    )
+
+
+def _is_view(array: Any, source: Any, in_place: bool) -> bool:
+    """Whether `array` shows numbers of `source`, each at one place or along a broadcast axis. in_place: whether all numbers must
+    also keep their places.
+    """
+    if not np.may_share_memory(array, source):
+        return False
+    if in_place:
+        return bool(array.__array_interface__ == source.__array_interface__)
+    steps = [(size, abs(step)) for size, step in zip(array.shape, array.strides) if step and size > 1]  # noqa: B905  (Python 3.9)
+    span = sum((size - 1) * step for size, step in steps) + array.itemsize
+    return bool(np.prod([size for size, _ in steps], dtype=np.int64) * array.itemsize <= span)
+
+
+def _same(noise: Noise, result: Any, turned: bool = False) -> Any:
+    """A copy of noise as noise of the same origin. It is not followed if it holds no floating-point numbers. turned: whether its
+    axes have another order; then it is not followed if its entries have different scales.
+    """
+    origin = origin_of(noise)
+    moved = origin is not None and turned and np.ndim(origin.scale) > 0
+    return plain(result) if origin is None or moved or result.dtype.kind != "f" else followed(plain(result), origin)
+
+
+def _clean(ufunc: Any, method: str, inputs: Sequence[Any], first: int) -> NDArray[np.float64] | None:
+    """A copy of the data to which an operation adds noise, made before an in-place sum overwrites them; None if the operation is
+    no sum of data and noise. first: which input is the noise.
+    """
+    if method != "__call__" or ufunc not in (np.add, np.subtract) or len(inputs) != 2:
+        return None
+    other = plain(inputs[1 - first])
+    if (np.size(other) == 1 and np.size(inputs[first]) != 1) or np.iscomplexobj(other):
+        return None
+    sign = -1.0 if ufunc is np.subtract and first == 0 else 1.0
+    return sign * np.array(other, dtype=np.float64)
+
+
+def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: Sequence[Origin]) -> Any:
+    """The scale of the noise after a product with numbers, a shift by one number, or a sum of two independent normal draws; None
+    after other operations.
+    """
+    if not known or method != "__call__":
+        return None
+    scale = known[0].scale
+    if len(known) == 2 and ufunc in (np.add, np.subtract):
+        normal = all(origin.draw.law == "normal" for origin in known) and np.shape(inputs[0]) == np.shape(inputs[1])
+        apart = not {id(draw) for draw in known[0].draws} & {id(draw) for draw in known[1].draws}
+        return np.hypot(scale, known[1].scale) if normal and apart else None
+    if ufunc is np.negative:
+        return scale
+    if len(known) != 1 or len(inputs) != 2:
+        return None
+    if ufunc in (np.add, np.subtract):
+        return scale
+    other = np.abs(plain(inputs[1 - first]))
+    if ufunc is np.multiply:
+        return np.multiply(scale, other)
+    return np.divide(scale, other) if ufunc is np.divide and first == 0 else None
