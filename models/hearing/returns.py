@@ -33,7 +33,10 @@ def digest(value: Any) -> int | None:
         parts = [digest(v) for v in value[:100]]
         return hash(tuple(parts)) if any(p is not None for p in parts) else None
     if hasattr(value, "detach"):
-        value = numbers_of(value)
+        try:
+            value = numbers_of(value)
+        except RuntimeError:  # within vmap and grad, a tensor stands for others and has no numbers
+            return None
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "iufb":
         return None
     return hash((value.shape, np.ascontiguousarray(value, dtype=np.float64).tobytes()))
