@@ -1,0 +1,174 @@
+"""What hides how far a secret moves a clean value: noise that is fresh, and other draws, such as samples and masks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...models.hearing.mechanisms.meetings import REPORT
+from ..heard.inside import Inside, added_only, averaged, without
+from ..heard.laws import NOTHING
+from ..heard.reading import alike, redrawn, rerun, same_means, visible, with_other_values
+from ..heard.study import CONTINUOUS, History
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.hearing.mechanisms.meetings import Meeting
+    from ..heard.study import Shifts, Study
+
+EQUAL = 1e-2  # relative tolerance between the sizes of one move in runs with different draws
+TRIED = 8  # largest number of uniform draws, and of entries, that are tested one by one
+NUDGE = 1e-5  # relative change of a uniform number that seldom changes the result of a comparison
+MASKS = ("uniform", "integers")  # laws of masks: a uniform number that is added modulo its range hides a value completely
+
+
+def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iterator[str]:
+    """Yields a sentence for each mechanism whose mean the secret moves and whose noise does not hide this move, because two
+    seeds draw the same noise or because another mechanism uses it too.
+    """
+    places = {id(draw): at for at, draw in enumerate(run.play.draws)}
+    for i, (meeting, by) in enumerate(zip(run.meetings, shifts, strict=True)):
+        if np.any(np.isinf(by)) and not averaged(made, run, i) and visible(made, run, i, alike_entries(meeting, by)):
+            one = f"one number of the noise of {meeting.draw.where} serves several entries of the value at {meeting.line}"
+            yield f"{one}, which move by different amounts; their difference has no noise"
+            continue
+        drawn = (meeting.draw, *meeting.beside)
+        moves, constant = np.abs(by).max(initial=0) > NOTHING, all(places[id(draw)] in made.constant for draw in drawn)
+        if constant and moves and visible(made, run, i):
+            yield f"the noise of {meeting.draw.where} is the same for two seeds, and the value at {meeting.line} moves"
+        j = i if meeting.law == REPORT else within.again.get(i, i)
+        unseen = any(k in within.idle or (np.any(within.shifts[k]) and not np.any(shifts[k])) for k in (i, j))
+        apart = np.abs(by - shifts[j]) if j != i else np.zeros(1)
+        if unseen or apart.max(initial=0) <= 10 * NOTHING or linear_term(made, run, j, i):
+            continue
+        if added_only(made, run, i, j, released=True):
+            continue
+        farthest = [np.unravel_index(int(at), apart.shape) for at in np.argsort(-apart, axis=None)[:TRIED]]
+        entries = [tuple(map(int, entry)) for entry in farthest if apart[entry] > 10 * NOTHING]
+        if any(visible(made, run, i, [entry]) and visible(made, run, j, [entry]) for entry in entries):
+            line, where = run.meetings[j].line, meeting.draw.where
+            twice = f"the noise of {where} is used at {line} and at {meeting.line}"
+            yield f"{twice}; their difference depends on the secret and has no noise"
+
+
+def alike_entries(meeting: Meeting, by: NDArray[np.float64]) -> list[tuple[int, ...]]:
+    """Some entries that share a noise number: those of the first infinite move, at most TRIED of them."""
+    first = np.argwhere(np.isinf(by))[0]
+    group = np.zeros(by.shape, dtype=bool)
+    group[tuple(slice(None) if axis in meeting.shared else at for axis, at in enumerate(first))] = True
+    return [tuple(entry) for entry in np.random.default_rng(0).permutation(np.argwhere(group))[:TRIED].tolist()]
+
+
+def linear_term(made: Study, run: History, j: int, i: int) -> bool:
+    """Whether mechanism `i` may add the same draw as mechanism `j` in another step of one loop. Objective perturbation does so:
+    it adds one random linear term to an objective, hence one draw to each gradient. Its proof releases the last step only.
+    """
+    one, other = run.meetings[j], run.meetings[i]
+    if one.draw is not other.draw or one.line != other.line:
+        return False
+    runs = with_other_values(made, run, [j])
+    return any(after is None or not np.array_equal(after.meetings[i].clean, other.clean) for after in runs)
+
+
+def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | None:
+    """Why a draw that is not noise may hide the move, or None if no draw does.
+
+    A draw may hide the move if it is a coin that changes a clean value, if it changes how far the secret moves a clean value, or
+    if it is a mask of uniform numbers. Samples and shuffles are such draws: a claim may rely on their amplification, and then its
+    epsilon is smaller than that of the composition. differs: whether the move has another size with another seed.
+    """
+    free = free_draws(made, first)
+    moved_laws = {m.law for m, by in zip(first.meetings, within.shifts, strict=True) if m.size(by) > NOTHING}
+    if moved_laws == {REPORT}:  # no mask hides a report that a released number shows, but a draw may change its probabilities
+        known = same_means(first.meetings, rerun(made, first, {}, redrawn(made, free)).meetings)
+        why = f"the draws at {lines(first, free)} change the probabilities of the reports, so they may hide a secret"
+        return None if known else why
+    least = smallest(first, within)
+    masks = [at for at in free if first.play.draws[at].law in MASKS and first.play.draws[at].values.size >= least]
+    if masks and not alike(first, rerun(made, first, {}, redrawn(made, masks)).play):
+        many = "change the release and have at least as many numbers as a noisy value, so they may mask that value"
+        return f"the draws at {lines(first, masks)} {many}"
+    coins = [at for at in free if first.play.draws[at].law not in CONTINUOUS]
+    coins += compared(made, first, [at for at in free if first.play.draws[at].law == "uniform"])
+    numbers = [at for at in free if at not in coins] if differs else []
+    for some in (coins, numbers):
+        if not some:
+            continue
+        other = rerun(made, first, {}, redrawn(made, some))
+        if same_means(first.meetings, other.meetings):
+            continue
+        if some is coins:
+            return (
+                f"the draws at {lines(first, some)} change the value to which noise is added, as samples and shuffles do; "
+                "they may hide a secret"
+            )
+        assert within.worst is not None
+        moved = same_entries(first, within.shifts, without(made, other, within.worst)[1])
+        if further := grown(first, within.worst.secret, within.shifts, moved):
+            return f"{further}; this size depends on the draws at {lines(first, some)}, which may hide the move"
+    return None
+
+
+def lines(first: History, draws: Sequence[int]) -> str:
+    """The lines of code of the draws at these positions, each line once, in words."""
+    return ", ".join(dict.fromkeys(first.play.draws[at].line for at in draws))
+
+
+def compared(made: Study, first: History, uniform: Sequence[int]) -> list[int]:
+    """The positions of the uniform draws that act as coins: the run only compares their numbers with a threshold.
+
+    The test makes the numbers slightly smaller, which changes nothing if they are coins. If it changes something for all draws
+    together, the function tests single draws: at most TRIED of those that have one number, or one number per node or edge.
+    """
+
+    def only(some: Sequence[int]) -> bool:
+        script = [replace(d, values=d.values * (1 - NUDGE)) if at in some else d for at, d in enumerate(first.play.draws)]
+        other = rerun(made, first, {}, script)
+        return alike(first, other.play) and same_means(first.meetings, other.meetings)
+
+    if not uniform or only(uniform):
+        return list(uniform)
+    graph = made.whole.graph
+    lengths = {1, graph.nodes, int(graph.train.sum()), graph.edges.shape[1], graph.arcs.shape[1]}
+    likely = [at for at in uniform if first.play.draws[at].values.size in lengths]
+    return [at for at in likely[:TRIED] if only([at])]
+
+
+def smallest(run: History, within: Inside) -> int:
+    """The number of entries of the smallest mechanism that the worst secret moves; 0 if it moves none."""
+    moved = (m.noisy.size for m, by in zip(run.meetings, within.shifts, strict=True) if np.any(np.abs(by) > NOTHING))
+    return min(moved, default=0)
+
+
+def grown(run: History, secret: str, shifts: Shifts, others: Shifts) -> str | None:
+    """A sentence about the first mechanism that a secret moves by different amounts in two runs; None if there is none."""
+    for m, one, two in zip(run.meetings, shifts, others, strict=True):
+        by, again = m.size(one), m.size(two)
+        if abs(by - again) > EQUAL * max(by, again) + NOTHING:
+            return f"{secret} moves the value at {m.line} by {by:.4g} in one run and by {again:.4g} in another"
+    return None
+
+
+def free_draws(made: Study, first: History) -> list[int]:
+    """The positions of all draws that differ from seed to seed and are not the noise of a mechanism."""
+    noise = {id(draw) for m in first.meetings for draw in (m.draw, *m.beside)}
+    return [
+        at
+        for at, d in enumerate(first.play.draws)
+        if id(d) not in noise
+        and not any(np.array_equal(d.values, m.draw.values) for m in first.meetings)
+        and not np.array_equal(d.values, made.others[0][at].values)
+        and d.values.size
+    ]
+
+
+def same_entries(first: History, moves: Shifts, others: Shifts) -> Shifts:
+    """The moves `others`. They are set to 0 for each mechanism, and for each entry of a report, whose move in `moves` is 0."""
+    return tuple(
+        np.where(np.any(by, axis=-1, keepdims=True) if m.law == REPORT else np.any(by), other, 0.0)
+        for m, by, other in zip(first.meetings, moves, others, strict=True)
+    )
