@@ -19,6 +19,7 @@ from ..claim import Claim, check_claim
 from . import power
 from .error_rates import Rule, epsilon_of_rates, mu_of_rates, rate_at_most, rule_from_pilot, smallest_level
 from .families import Family
+from .random_numbers import generator
 
 if TYPE_CHECKING:
     from ..upper.tradeoff import Curve
@@ -157,7 +158,7 @@ def from_rounds(
         if pilot is not None:
             pilot0, pilot1 = split(*pilot, of="pilot: ")
         else:
-            pilot0, pilot1, scores0, scores1 = _split_off(scores0, scores1, seed)
+            pilot0, pilot1, scores0, scores1 = _split_off(scores0, scores1, generator(seed, scores, "pilot"))
         rule = rule_from_pilot(pilot0, pilot1, (len(scores0), len(scores1)), alpha, gain)
     trials = len(scores0), len(scores1)
     errors = rule.errors(scores0, scores1) if rule else trials  # without a threshold, the bound is 0
@@ -239,13 +240,12 @@ def _numbers(name: str, values: ArrayLike, of: str) -> NDArray[Any]:
     return found
 
 
-def _split_off(scores0: Array, scores1: Array, seed: int) -> tuple[Array, Array, Array, Array]:
+def _split_off(scores0: Array, scores1: Array, random: np.random.Generator) -> tuple[Array, Array, Array, Array]:
     """Draws a random share of the rounds as the pilot. Returns the pilot scores of world 0 and of world 1, then the other scores
     of world 0 and of world 1.
     """
-    draw = np.random.default_rng(seed)
     share = min(PILOT_SHARE, PILOT_MOST / (len(scores0) + len(scores1)))
-    is0, is1 = draw.random(len(scores0)) < share, draw.random(len(scores1)) < share
+    is0, is1 = random.random(len(scores0)) < share, random.random(len(scores1)) < share
     return scores0[is0], scores1[is1], scores0[~is0], scores1[~is1]
 
 

@@ -14,6 +14,7 @@ from scipy import special
 from ..checks.conditions import LEVEL, Condition, checked, proved
 from .bounds import Bound, resting
 from .one_run import steinke
+from .random_numbers import generator
 
 if TYPE_CHECKING:
     from ..claim import Claim
@@ -39,7 +40,7 @@ def coins_of_rounds(
     coins = fair(b)
     if coins.how != "failed":
         return steinke(s, b, claim, alpha, coins=coins, seed=seed)
-    chosen = drawn(b, np.random.default_rng([seed, 1]))
+    chosen = drawn(b, generator(seed, s, "coins"))
     if len(chosen) < KEPT * len(b):
         return None
     told = proved(FAIR, "the tool draws the coins, and selects for each coin a random round with this bit")

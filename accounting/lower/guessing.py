@@ -13,6 +13,7 @@ from scipy import fft, special
 
 from .. import gaussian
 from ..claim import Claim
+from .random_numbers import generator
 
 Array = NDArray[np.float64]
 LARGEST = 700.0  # nats: e^LARGEST still fits a float64
@@ -54,7 +55,7 @@ def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int | Groups, s
         raise ValueError(f"scores have shape {np.shape(scores)}, bits {np.shape(bits)}: the shapes must be equal.")
     if np.isnan(s).any():
         raise ValueError(f"scores hold {int(np.isnan(s).sum())} NaN in {s.size}: drop those canaries or give them numbers.")
-    order = np.lexsort((np.random.default_rng(seed).random(len(s)), s))
+    order = np.lexsort((generator(seed, s, "ties").random(len(s)), s))
     total, done = 0, 0
     for weight, count in guesses if isinstance(guesses, tuple) else ((1, guesses),):
         low, high = order[done : done + count // 2], order[len(s) - done - count // 2 : len(s) - done]
