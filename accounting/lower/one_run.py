@@ -27,6 +27,7 @@ from .guessing import (
     gaussian_beta,
     groups_against,
     largest_mu,
+    likeliest,
     rates,
     rejects,
     tied_p_value,
@@ -118,20 +119,26 @@ def steinke(
     larger weights. The number of guesses and their weights depend on the tested epsilon, never on the claim or the bits. Several
     scores may be tied for the highest and for the lowest. If there are at least half as many tied scores (see `tied`) as guesses,
     the function guesses the bits of exactly these scores. The bound is the largest epsilon that is rejected together with all
-    smaller ones.
+    smaller ones. Unless `coins` is proved, one right guess is not counted, see `uncounted`.
     """
     m = np.asarray(bits).size
     alike = tied(np.ravel(np.asarray(scores, float)))
+    less = uncounted(coins)
 
     @cache
     def right(groups: Groups) -> int:
         return correct_guesses(scores, bits, groups, seed)
 
     def level(e: float, groups: Groups, correct: int | None = None) -> float:
-        if alike < (fewest := -(-sum(n for _, n in groups) // 2)):
-            return weighted_p_value(e, claim.delta, m, groups, right(groups) if correct is None else correct)
+        # the scores decide which of the two tests is made, so both charge delta for the likelier change of their results
+        fewest = -(-sum(n for _, n in groups) // 2)
+        change = likeliest(e, ((1, fewest),)) if claim.delta > 0 else 0.0
+        if alike < fewest:
+            correct = right(groups) if correct is None else correct
+            return weighted_p_value(e, claim.delta, m, groups, correct - less * min((w for w, _ in groups), default=0), change)
         correct = right(((1, alike),)) if correct is None else correct
-        return tied_p_value(e, claim.delta, m, alike, correct, fewest)
+        change = max(change, likeliest(e, groups)) if claim.delta > 0 else 0.0
+        return tied_p_value(e, claim.delta, m, alike, correct - less, change)
 
     def cells() -> Iterator[tuple[float, float, Groups]]:
         for low, high in pairwise(EDGES):
@@ -154,6 +161,15 @@ def steinke(
     refuted = epsilon > claim.epsilon
     bound = Bound(epsilon, alpha, "any", "Steinke et al. 2023", _trials(bits), refuted, p_value, *reach, attack, audit)
     return resting(bound, "correct guesses of coins in one run (Steinke et al. 2023, Theorem 5.2)", coins, GUESSES)
+
+
+def uncounted(coins: Condition) -> int:
+    """The number of right guesses that are not counted: one, if the audit did not draw the coins itself.
+
+    If their number of ones was fixed instead, the number of right guesses varies as that of fair coins does, but it may be even
+    only, or odd only. So it may reach a limit that it just misses with fair coins. One guess makes up for this.
+    """
+    return 0 if coins.how == "proved" else 1
 
 
 def tied(scores: Array) -> int:
@@ -188,7 +204,8 @@ def mahloujifar(
     """
     m = np.asarray(bits).size
     r = _even(guesses if guesses is not None else best_guesses(like(curve, claim.delta), m, alpha), m)
-    v = correct_guesses(scores, bits, r, seed)
+    less = uncounted(coins)
+    v = max(correct_guesses(scores, bits, r, seed) - less, 0)
     if curve.mu is not None:
         epsilon = float(gaussian.epsilon_of(largest_mu(m, r, v, alpha), claim.delta))
         tested: Callable[[Array], Array] | None = gaussian_beta(gaussian.mu_of_claim(claim))
@@ -204,7 +221,7 @@ def mahloujifar(
         levels = np.geomspace(1e-12, 1.0, 481)
         yes = rejects(beta, m, r, v, levels)
         p_value = float(levels[np.argmax(yes)]) if yes.any() else 1.0
-        reach = _notices(claim, m, ((1, r),), lambda v: bool(rejects(beta, m, r, v, np.array([alpha]))[0]))
+        reach = _notices(claim, m, ((1, r),), lambda v: bool(rejects(beta, m, r, max(v - less, 0), np.array([alpha]))[0]))
     refuted = epsilon > claim.epsilon
     bound = Bound(epsilon, alpha, "ledger", "Mahloujifar et al. 2024", _trials(bits), refuted, p_value, *reach, attack, audit)
     bound = dataclasses.replace(bound, against="ledger")

@@ -16,5 +16,5 @@ def generator(seed: int, scores: ArrayLike, purpose: str) -> np.random.Generator
     not, because a choice that depends on the bits is not fixed beforehand.
     """
     digest = hashlib.sha256(purpose.encode())
-    digest.update(np.ascontiguousarray(scores, dtype=np.float64))
+    digest.update(np.asarray(scores, dtype=np.float64).tobytes())
     return np.random.default_rng([seed, *np.frombuffer(digest.digest(), dtype=np.uint32).tolist()])

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
 
 COUNTED = 1_000_000  # in a file with more rows, distinct scores are not counted
-UNFAIR = 2e-6  # level of the test that bits are fair coins
 COUNTED_COINS = "Steinke et al. 2023"  # the method for which `limits` computes the largest provable bound
 USUALS = (1.0, 2.0, 4.0, 8.0)  # nats: the true epsilons for which the limit is printed if no claim is given
 # nats: `_one_run` makes as many guesses as are best at this epsilon, whatever the claim; other numbers give similar bounds
@@ -241,21 +240,17 @@ def _anytime(
 
 
 def _one_run(columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: float, seed: int) -> Bound:
-    from scipy.special import bdtr
-
-    from ...accounting.checks.conditions import checked
     from ...accounting.claim import Claim
+    from ...accounting.lower.coins_of_rounds import fair
     from ...accounting.lower.one_run import best_guesses, mahloujifar, steinke
 
     bit = columns["bit"]
-    fewer = min(int(bit.sum()), int((~bit).sum()))
-    unfair = min(1.0, 2 * float(bdtr(fewer, len(bit), 0.5)))
-    if unfair < UNFAIR:
+    coins = fair(bit)
+    if coins.how == "failed":
         raise ValueError(
-            f"{int(bit.sum())} of {len(bit)} bits are 1: with many canaries in a run each bit must be a fair coin. "
-            "Leave the column run out if the rows are independent rounds."
+            f"{int(bit.sum())} of {len(bit)} bits are 1: with many canaries in a run each bit must be an independent fair coin "
+            f"({coins.detail}). Leave the column run out if the rows are independent rounds."
         )
-    coins = checked("bits are fair independent coins", "how many are 1", unfair, UNFAIR)
     if shape == "gaussian":
         guesses = best_guesses(Claim(USUAL, claim.delta), len(bit), alpha)
         named: dict[str, Any] = {"guesses": guesses, "coins": coins, "seed": seed}

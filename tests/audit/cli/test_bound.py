@@ -201,6 +201,14 @@ def test_canaries_of_one_run_get_a_bound_that_allows_dependence(app, tmp_path):
     assert "fair coin" in str(ask(app, "bound", few).exception)
 
 
+@pytest.mark.parametrize("count", [16, 30, 106, 107])
+def test_a_fixed_number_of_members_is_no_row_of_fair_coins(app, tmp_path, count):
+    """Half of the canaries are members, in random order. Sixteen once passed, and 7 % of such files were refuted at epsilon 0."""
+    bits = np.random.default_rng(5).permutation(np.arange(count) < count // 2)
+    path = table(tmp_path / "half.csv", np.arange(float(count)), bits, np.zeros(count, int))
+    assert "the number looks fixed" in str(ask(app, "bound", path, "--epsilon", 1).exception)
+
+
 def test_a_run_to_each_row_is_the_game_of_independent_rounds(app, tmp_path):
     bits = np.arange(400) % 2 == 0
     path = table(tmp_path / "s.csv", np.random.default_rng(1).standard_normal(400), bits, np.arange(400))
