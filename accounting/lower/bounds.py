@@ -70,7 +70,9 @@ class Bound:
 
     @property
     def granted(self) -> tuple[str, ...]:
-        """What the bound lets the adversary see beyond the released arrays, as the usual proof of such a claim does."""
+        """What the bound lets the adversary see beyond the released arrays, as the usual proof of such a claim does, and what
+        whoever made the rounds states about them.
+        """
         return tuple(c.what for c in self.conditions if c.how == "granted")
 
     @property

@@ -71,7 +71,9 @@ def bound(
 ) -> None:
     """Compute a lower bound on epsilon from your own scores and bits.
 
-    Rows must be independent rounds; the command checks this in the order of the file. With a column `run`, rows with the same
+    Rows must be independent rounds; the command checks this in the order of the file. The rounds of the two worlds must differ in
+    the secret alone. If the file's order mixes the worlds, the command says that this is checked. Otherwise you state it: if one
+    world was played later, a change of the machine or the data looks like a leak. With a column `run`, rows with the same
     value are canaries of one run, and the bound holds under any dependence between them; it needs bits that are fair coins. With
     --delta above 0, the command also treats independent rounds as guesses of fair coins. If their bits do not look like fair
     coins, it draws coins itself, and selects for each coin a random round with this bit. If the bound comes from these guesses,
@@ -86,7 +88,9 @@ def bound(
 
     Example: audit bound scores.csv --epsilon 1 --delta 1e-5
     """
+    from ...accounting.checks.order_of_worlds import in_turns, stated
     from ...accounting.claim import Claim
+    from ...accounting.lower.bounds import resting
 
     started = time.perf_counter()
     claim = Claim(epsilon, delta)
@@ -116,8 +120,10 @@ def bound(
         refuse_discrete(columns)
     if anytime:
         found = _anytime(columns, claim, shape, alpha, threshold, sd)
+        found = resting(found, found.theorem, in_turns(columns["bit"]))
     elif one_run:
         found = _one_run(columns, claim, shape, alpha, seed)
+        found = resting(found, found.theorem, stated("the order of canaries does not show it"))
     else:
         found = _rounds(columns, claim, shape, alpha, likelihood_ratio, threshold, pilot, seed)
     blind = math.isfinite(epsilon) and math.isinf(found.notices)  # too few rounds to detect any violation
