@@ -288,6 +288,8 @@ def _repeats(run: NDArray[Any]) -> bool:
 def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found: Bound, verdict: str) -> list[str]:
     import numpy as np
 
+    from ...accounting.lower.error_rates import BEFOREHAND
+
     ones = int(np.count_nonzero(columns["bit"]))
     lines = [f"{path.name}: {len(columns['bit']) - ones} scores of world 0, {ones} of world 1."]
     if len(columns["score"]) <= COUNTED and (distinct := len(np.unique(columns["score"]))) < len(columns["score"]):
@@ -316,6 +318,11 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
         if math.isfinite(found.reach)
         else "no violation could be detected with 90 % power: play more rounds"
     )
+    if any(condition.detail == BEFOREHAND for condition in found.conditions):
+        seen = (
+            "nobody knows what a threshold that was given beforehand detects, so there is no smallest detectable violation: "
+            "give --pilot instead, or leave --threshold out"
+        )
     if found.withdrawn is not None:
         seen = "the bound was withdrawn, so no violation could be detected"
     what = "The claim" if found.shape == "any" else "The Gaussian curve"

@@ -184,6 +184,16 @@ def test_rounds_too_few_to_show_anything_do_not_let_a_claim_pass(app, tmp_path):
     assert ask(app, "bound", few).exit_code == 0  # the claim is epsilon = inf, so there is nothing to test
 
 
+@pytest.mark.parametrize("options", [(), ("--anytime",)])
+def test_a_threshold_that_sees_nothing_lets_no_claim_pass(app, tmp_path, options):
+    """A true epsilon of 8 against a claim of 1. No score is above 100, and the command once said that it would have noticed 1.12."""
+    path = table(tmp_path / "scores.csv", *responses(np.random.default_rng(6), 4000, 8.0))
+    told = ask(app, "bound", path, "--epsilon", 1, "--threshold", 100, *options)
+    assert told.exit_code == 3
+    assert "nobody knows what a threshold that was given beforehand detects" in told.stdout
+    assert ask(app, "bound", path, "--epsilon", 1, "--threshold", 0.5, *options).exit_code == 1
+
+
 def test_a_threshold_chosen_on_the_scores_themselves_is_no_pilot(app, leaky):
     assert "not fixed beforehand" in str(ask(app, "bound", leaky, "--pilot", leaky).exception)
 
