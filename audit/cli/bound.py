@@ -50,7 +50,8 @@ def bound(
         ),
     ] = False,
     threshold: Annotated[
-        float | None, Option(help="Guess 1 above this score. It must be fixed before the scores are seen.")
+        float | None,
+        Option(help="Guess 1 above this score. It must be fixed before the scores are seen. A claim then never passes."),
     ] = None,
     pilot: Annotated[Path | None, Option(help="Another file of the same format, used to choose the threshold only.")] = None,
     anytime: Annotated[

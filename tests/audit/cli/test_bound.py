@@ -186,8 +186,8 @@ def test_rounds_too_few_to_show_anything_do_not_let_a_claim_pass(app, tmp_path):
 
 @pytest.mark.parametrize("options", [(), ("--anytime",)])
 def test_a_threshold_that_sees_nothing_lets_no_claim_pass(app, tmp_path, options):
-    """A true epsilon of 8 against a claim of 1. No score is above 100, and the command once said that it would have noticed 1.12."""
-    path = table(tmp_path / "scores.csv", *responses(np.random.default_rng(6), 4000, 8.0))
+    """A true epsilon of 4 against a claim of 1. No score is above 100; the command said that it would have noticed 1.12."""
+    path = table(tmp_path / "scores.csv", *responses(np.random.default_rng(6), 4000, 4.0))
     told = ask(app, "bound", path, "--epsilon", 1, "--threshold", 100, *options)
     assert told.exit_code == 3
     assert "nobody knows what a threshold that was given beforehand detects" in told.stdout
