@@ -324,6 +324,8 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
             "nobody knows what a threshold that was given beforehand detects, so there is no smallest detectable violation: "
             "give --pilot instead, or leave --threshold out"
         )
+    if found.assumed:
+        seen = f"no violation could be detected, because the command cannot check that {' and '.join(found.assumed)}"
     if found.withdrawn is not None:
         seen = "the bound was withdrawn, so no violation could be detected"
     what = "The claim" if found.shape == "any" else "The Gaussian curve"
