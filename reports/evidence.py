@@ -146,11 +146,12 @@ def judge(
     every test of this claim. notices: the violation that the plan asks to detect, as a factor of the noise. from_ledger: whether
     only the ledger supports the claim, as for a model whose noise was calibrated by its ledger.
 
-    Each array that the claim exposes has a smallest detectable violation, that of its most sensitive test. The verdict uses the
-    largest of these violations. A refutation does not count if a repetition with fresh randomness did not confirm it, or if it
-    needs an assumption. A refutation of the ledger means that the code is less private than its ledger. If only the ledger
-    supports the claim, this also refutes the claim. A test may refute the ledger without proving an epsilon above the claim; then
-    no upper bound on the run's epsilon is known. Raises ValueError for arguments of other types or out of range.
+    Each array that the claim exposes has a smallest detectable violation, that of its most sensitive test. The verdict uses
+    the largest of these violations. A refutation does not count if a repetition with fresh randomness did not confirm it, or
+    if it needs an assumption; such a bound detects no violation either. A refutation of the ledger means that the code is
+    less private than its ledger. If only the ledger supports the claim, this also refutes the claim. A test may refute the
+    ledger without proving an epsilon above the claim; then no upper bound on the run's epsilon is known. Raises ValueError
+    for arguments of other types or out of range.
     """
     _check(claim, ceiling, bounds, notices)
     unsure = [b for b in bounds if b.refuted and b.assumed]
@@ -217,8 +218,11 @@ def _check(claim: object, ceiling: object, bounds: object, notices: object) -> N
 
 
 def tests_of(claim: Claim, bounds: Sequence[Bound]) -> dict[str, list[Bound]]:
-    """For each array that the claim exposes, the bounds whose tests can detect a violation in this array."""
-    return {array: [b for b in bounds if b.covers is None or array in b.covers] for array in claim.exposes}
+    """For each array that the claim exposes, the bounds whose tests can detect a violation in this array. A bound that needs an
+    assumption refutes nothing, so it detects no violation.
+    """
+    able = [b for b in bounds if not b.assumed]
+    return {array: [b for b in able if b.covers is None or array in b.covers] for array in claim.exposes}
 
 
 def weakest_link(claim: Claim, bounds: Sequence[Bound]) -> Bound | None:

@@ -18,7 +18,7 @@ from ..checks.score_law import PLAYED, normal_law
 from ..claim import Claim
 from . import power
 from .bounds import Bound, resting, split
-from .error_rates import Rule
+from .error_rates import BEFOREHAND, Rule
 
 if TYPE_CHECKING:
     from ..upper.tradeoff import Curve
@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 TUNED = math.sqrt(2)
 # shares of the wealth (see `any_shape`) that are bet, relative to the largest share that cannot lose everything
 STAKES = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.7])
+POWER = 0.9  # power at the smallest detectable violation
 STEP, STEPS = 0.02, 1000  # nats: the grid of bounds that `any_shape` can return
 
 
@@ -77,7 +78,7 @@ def anytime(
     mu = float(mu_reached(differences, alpha, scale).max(initial=0.0))
     epsilon = float(gaussian.epsilon_of(mu, claim.delta))
     largest = float(log_e_values(differences, claimed, scale).max(initial=0.0)) if math.isfinite(claimed) else 0.0
-    reach = power.notices(claim, pairs, pairs, alpha, "likelihood-ratio, noise known")
+    reach = _notices(claim, claimed, pairs, alpha, scale)
     trials, refuted = (len(scores0), len(scores1)), epsilon > claim.epsilon
     p_value = math.exp(-largest)
     bound = Bound(epsilon, alpha, "ledger", "Gaussian e-process", trials, refuted, p_value, *reach, attack, audit)
@@ -90,6 +91,12 @@ def mu_reached(differences: ArrayLike, alpha: float, scale: float) -> Array:
     """The anytime-valid lower bound on mu after each pair, 0 if nothing is proved yet. (…, rounds) -> (…, rounds)."""
     x = np.asarray(differences, float)
     t = np.arange(1, x.shape[-1] + 1)
+    return np.maximum((np.cumsum(x, axis=-1) - excess(t, alpha, scale)) / t, 0.0)
+
+
+def excess(t: ArrayLike, alpha: float, scale: float) -> Array:
+    """The smallest sum of t differences minus t * mu at which the e-process of `log_e_values` reaches 1 / alpha. (…) -> (…)."""
+    t = np.asarray(t)
     spread = scale**2 / (1 + scale**2 * t / 2)
     # e(root) = 2 sqrt(spread) / scale exp(root^2/2) Phi(root) equals 1/alpha at one root, which does not depend on mu.
     target = -math.log(2 * alpha) - np.log(spread / scale**2) / 2
@@ -98,7 +105,20 @@ def mu_reached(differences: ArrayLike, alpha: float, scale: float) -> Array:
         middle = (low + high) / 2
         below = middle**2 / 2 + special.log_ndtr(middle) < target
         low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return np.maximum((np.cumsum(x, axis=-1) - 2 * high / np.sqrt(spread)) / t, 0.0)
+    return np.asarray(2 * high / np.sqrt(spread))
+
+
+def _notices(claim: Claim, claimed: float, pairs: int, alpha: float, scale: float) -> tuple[float, float]:
+    """`notices` and `reach` of a Bound: the smallest violation that the last of `pairs` pairs detects with 90 % power. Earlier
+    pairs may detect it too, so the power is larger. claimed: the mu of the claim.
+    """
+    if not 0 < claimed < math.inf or pairs < 1:
+        return math.inf, math.inf
+    needed = float(excess(pairs, alpha, scale)) + float(special.ndtri(POWER)) * math.sqrt(2 * pairs)
+    kappa = 1 + needed / (claimed * pairs)
+    if kappa > power.MOST_KAPPA:
+        return math.inf, math.inf
+    return kappa, float(gaussian.epsilon_of(kappa * claimed, claim.delta))
 
 
 def any_shape(
@@ -118,7 +138,8 @@ def any_shape(
     delta. So the wealth of a player who starts with 1 and bets against this inequality is a supermartingale. The same holds with
     the worlds exchanged and "below" for "above". The e-value is the mean wealth over STAKES and both directions. An epsilon is
     rejected if its e-value reached 1 / alpha at some time. The bound is the largest epsilon on a grid of STEP up to 20 that is
-    rejected together with all smaller ones. Raises ValueError as `split`.
+    rejected together with all smaller ones. notices and reach are infinite, as in `from_rounds` with a rule. Raises ValueError as
+    `split`.
     """
     scores0, scores1 = split(scores, bits)
     pairs = min(len(scores0), len(scores1))
@@ -128,10 +149,10 @@ def any_shape(
         steps += 1
     epsilon = STEP * max(steps - 1, 0)
     p_value = math.exp(-_largest_wealth(above[0], above[1], claim.epsilon, claim.delta)) if claim.epsilon < 700 else 1.0
-    reach = power.notices(claim, pairs, pairs, alpha, "any")
     trials, refuted = (len(scores0), len(scores1)), epsilon > claim.epsilon
-    bound = Bound(epsilon, alpha, "any", "betting e-process", trials, refuted, p_value, *reach, attack, audit)
-    fixed = proved("the threshold is fixed", "given beforehand")
+    unknown = math.inf, math.inf  # the test may detect nothing, if the threshold is far from all scores
+    bound = Bound(epsilon, alpha, "any", "betting e-process", trials, refuted, p_value, *unknown, attack, audit)
+    fixed = proved("the threshold is fixed", BEFOREHAND)
     return resting(bound, "betting against the error region of (epsilon, delta)", rounds, fixed)
 
 

@@ -17,8 +17,9 @@ from ..checks.conditions import Condition, proved
 from ..checks.score_law import PLAYED, normal_law
 from ..claim import Claim, check_claim
 from . import power
-from .error_rates import Rule, epsilon_of_rates, mu_of_rates, rate_at_most, rule_from_pilot, smallest_level
+from .error_rates import BEFOREHAND, Rule, epsilon_of_rates, mu_of_rates, rate_at_most, rule_from_pilot, smallest_level
 from .families import Family
+from .random_numbers import generator
 
 if TYPE_CHECKING:
     from ..upper.tradeoff import Curve
@@ -69,7 +70,9 @@ class Bound:
 
     @property
     def granted(self) -> tuple[str, ...]:
-        """What the bound lets the adversary see beyond the released arrays, as the usual proof of such a claim does."""
+        """What the bound lets the adversary see beyond the released arrays, as the usual proof of such a claim does, and what
+        whoever made the rounds states about them.
+        """
         return tuple(c.what for c in self.conditions if c.how == "granted")
 
     @property
@@ -133,9 +136,10 @@ def from_rounds(
     The bound is withdrawn if a check rejects that the scores are normal. sd: the sd of the scores, if it is known independently
     of them. rounds: the condition that rounds are independent, with its status.
 
-    The threshold comes from `rule` (fixed beforehand), else from `pilot` (scores and bits of other rounds). With neither it comes
-    from a random quarter of the rounds, at most about PILOT_MOST, drawn with `seed`; these rounds do not count for the bound.
-    Raises ValueError for NaN, bits other than 0 and 1, unequal shapes, a missing world, and options that do not belong together.
+    The threshold comes from `rule` (fixed beforehand; it may lie far from all scores, so notices and reach are infinite),
+    else from `pilot` (scores and bits of other rounds). With neither it comes from a random quarter of the rounds, at most
+    about PILOT_MOST, drawn with `seed`; these rounds do not count for the bound. Raises ValueError for NaN, bits other than 0
+    and 1, unequal shapes, a missing world, and options that do not belong together.
     """
     scores0, scores1 = split(scores, bits)
     check_claim(claim)
@@ -150,14 +154,19 @@ def from_rounds(
     def gain(a: Array, b: Array) -> Array:
         return mu_of_rates(a, b) if shape == "ledger" else epsilon_of_rates(a, b, claim.delta)
 
+    pilots = expected = 0, 0  # the rounds that choose the threshold, and the rounds that then count
     if rule is not None:
-        fixed = "given beforehand"
+        fixed = BEFOREHAND
     else:
         fixed = f"chosen on {'a pilot' if pilot is not None else 'rounds that do not count'}"
         if pilot is not None:
             pilot0, pilot1 = split(*pilot, of="pilot: ")
+            pilots, expected = (len(pilot0), len(pilot1)), (len(scores0), len(scores1))
         else:
-            pilot0, pilot1, scores0, scores1 = _split_off(scores0, scores1, seed)
+            share = _share(len(scores0) + len(scores1))
+            pilots = round(share * len(scores0)), round(share * len(scores1))
+            expected = len(scores0) - pilots[0], len(scores1) - pilots[1]
+            pilot0, pilot1, scores0, scores1 = _split_off(scores0, scores1, generator(seed, scores, "pilot"))
         rule = rule_from_pilot(pilot0, pilot1, (len(scores0), len(scores1)), alpha, gain)
     trials = len(scores0), len(scores1)
     errors = rule.errors(scores0, scores1) if rule else trials  # without a threshold, the bound is 0
@@ -187,9 +196,11 @@ def from_rounds(
             return curve_says or bool(epsilon_of_rates(a, b, claim.delta) > claim.epsilon)
 
         p_value = smallest_level(refutes)
-    notices, reach = power.notices(claim, *trials, alpha, "any" if shape == "any" else "gate")
+    reach = math.inf, math.inf
+    if rule is not None and fixed != BEFOREHAND:
+        reach = power.notices_after_pilot(claim, pilots, expected, alpha, "any" if shape == "any" else "gate")
     p_value = 1.0 if math.isinf(claim.epsilon) else p_value
-    bound = Bound(epsilon, alpha, shape, method, trials, epsilon > claim.epsilon, p_value, notices, reach, attack, audit)
+    bound = Bound(epsilon, alpha, shape, method, trials, epsilon > claim.epsilon, p_value, *reach, attack, audit)
     # The two error rates also test the claim for every mechanism, at no further cost in alpha.
     bound = dataclasses.replace(bound, against="claim" if shape == "any" or any_shape > claim.epsilon else "ledger")
     return resting(bound, f"two Clopper-Pearson limits and {theorem}", rounds, proved("the threshold is fixed", fixed))
@@ -239,14 +250,18 @@ def _numbers(name: str, values: ArrayLike, of: str) -> NDArray[Any]:
     return found
 
 
-def _split_off(scores0: Array, scores1: Array, seed: int) -> tuple[Array, Array, Array, Array]:
+def _split_off(scores0: Array, scores1: Array, random: np.random.Generator) -> tuple[Array, Array, Array, Array]:
     """Draws a random share of the rounds as the pilot. Returns the pilot scores of world 0 and of world 1, then the other scores
     of world 0 and of world 1.
     """
-    draw = np.random.default_rng(seed)
-    share = min(PILOT_SHARE, PILOT_MOST / (len(scores0) + len(scores1)))
-    is0, is1 = draw.random(len(scores0)) < share, draw.random(len(scores1)) < share
+    share = _share(len(scores0) + len(scores1))
+    is0, is1 = random.random(len(scores0)) < share, random.random(len(scores1)) < share
     return scores0[is0], scores1[is1], scores0[~is0], scores1[~is1]
+
+
+def _share(rounds: int) -> float:
+    """The share of the rounds that choose the threshold."""
+    return min(PILOT_SHARE, PILOT_MOST / rounds)
 
 
 def _has_a_spread(scores0: Array, scores1: Array, sd: float | None) -> bool:

@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from ..checks.conditions import LEVEL, Condition, checked, proved
+from ..checks.conditions import LEVEL, Condition, assumed, checked, proved
 from .bounds import Bound, resting
 from .one_run import steinke
+from .random_numbers import generator
 
 if TYPE_CHECKING:
     from ..claim import Claim
 
 FAIR = "bits are fair independent coins"
+FEWEST = 17  # with fewer bits, no order and no number of ones fails the check
 SPARE = 6.0  # spare rounds, in standard deviations of the number of heads; in about two of a billion audits they do not suffice
 KEPT = 0.5  # if drawn coins select fewer than this share of the rounds, there is no bound
 
@@ -32,14 +34,14 @@ def coins_of_rounds(
     scores: (rounds,). bits: the same shape, True for world 1. rounds: the condition that rounds are independent.
 
     Bits that pass the check in `fair` count as fair coins, and then the bound holds under any dependence between rounds.
-    Otherwise, for example with a fixed number of rounds in each world, the function draws fair coins. For each coin it selects a
-    random round whose bit equals the coin.
+    Otherwise, for example with a fixed number of rounds in each world, or with too few rounds for the check, the function draws
+    fair coins. For each coin it selects a random round whose bit equals the coin.
     """
     s, b = np.ravel(np.asarray(scores, float)), np.ravel(np.asarray(bits)).astype(bool)
     coins = fair(b)
-    if coins.how != "failed":
+    if coins.how == "checked":
         return steinke(s, b, claim, alpha, coins=coins, seed=seed)
-    chosen = drawn(b, np.random.default_rng([seed, 1]))
+    chosen = drawn(b, generator(seed, s, "coins"))
     if len(chosen) < KEPT * len(b):
         return None
     told = proved(FAIR, "the tool draws the coins, and selects for each coin a random round with this bit")
@@ -48,12 +50,14 @@ def coins_of_rounds(
 
 
 def fair(bits: NDArray[np.bool_]) -> Condition:
-    """Checks how many bits are 1, and how often consecutive bits differ. The check fails if exactly half of the bits are 1,
-    because their number then looks fixed.
+    """Checks how many bits are 1, and how often consecutive bits differ. The check fails if half of the bits are 1, or as nearly
+    half as possible, because their number then looks fixed. With fewer than FEWEST bits, the condition is assumed.
     """
     count, ones, changes = len(bits), int(bits.sum()), int(np.count_nonzero(bits[1:] != bits[:-1]))
-    if 2 * ones == count:
-        return Condition(FAIR, "failed", "as many bits are 1 as 0, so their number looks fixed")
+    if abs(2 * ones - count) <= 1:
+        return Condition(FAIR, "failed", f"{ones} are 1 and {count - ones} are 0, as equal as possible: the number looks fixed")
+    if count < FEWEST:
+        return assumed(FAIR, f"{count} bits are too few to check; {FEWEST} would do")
     p_values = [_both_sides(ones, count), _both_sides(changes, count - 1)]
     return checked(FAIR, "the number of bits that are 1, and how often neighbours differ", min(1.0, 2 * min(p_values)), LEVEL)
 

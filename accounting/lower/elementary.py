@@ -98,10 +98,12 @@ def p_value(kinds: Sequence[Kind], total: float, least: float | None = None) -> 
         return chance(kinds, (share * total / one.copies, (1 - share) * total / other.copies), least)
 
     values = [at(k / (SPLITS - 1)) for k in range(SPLITS)]
-    best = int(np.argmax(values))
-    around = (max(best - 1, 0) / (SPLITS - 1), min(best + 1, SPLITS - 1) / (SPLITS - 1))
-    refined = optimize.minimize_scalar(lambda share: -at(share), bounds=around, method="bounded", options={"xatol": 1e-3})
-    return max(values[best], -float(refined.fun))
+    found = max(values)
+    for best in np.argsort(values)[-2:]:  # the probability may have two peaks
+        around = (max(best - 1, 0) / (SPLITS - 1), min(best + 1, SPLITS - 1) / (SPLITS - 1))
+        refined = optimize.minimize_scalar(lambda share: -at(share), bounds=around, method="bounded", options={"xatol": 1e-4})
+        found = max(found, -float(refined.fun))
+    return found
 
 
 def sum_at_least(kinds: Sequence[Kind], alpha: float) -> float:

@@ -12,6 +12,7 @@ from scipy import special
 from ..arguments import is_number, shown
 
 Array = NDArray[np.float64]
+BEFOREHAND = "given beforehand"  # a threshold that a caller gave, of which nobody knows how much it detects
 CANDIDATES = 512  # number of thresholds that are tried on the pilot
 
 

@@ -13,6 +13,7 @@ from scipy import fft, special
 
 from .. import gaussian
 from ..claim import Claim
+from .random_numbers import generator
 
 Array = NDArray[np.float64]
 LARGEST = 700.0  # nats: e^LARGEST still fits a float64
@@ -54,7 +55,7 @@ def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int | Groups, s
         raise ValueError(f"scores have shape {np.shape(scores)}, bits {np.shape(bits)}: the shapes must be equal.")
     if np.isnan(s).any():
         raise ValueError(f"scores hold {int(np.isnan(s).sum())} NaN in {s.size}: drop those canaries or give them numbers.")
-    order = np.lexsort((np.random.default_rng(seed).random(len(s)), s))
+    order = np.lexsort((generator(seed, s, "ties").random(len(s)), s))
     total, done = 0, 0
     for weight, count in guesses if isinstance(guesses, tuple) else ((1, guesses),):
         low, high = order[done : done + count // 2], order[len(s) - done - count // 2 : len(s) - done]
@@ -63,9 +64,9 @@ def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int | Groups, s
     return total
 
 
-def steinke_p_value(epsilon: float, delta: float, canaries: int, guesses: int, correct: int) -> float:
+def steinke_p_value(epsilon: float, delta: float, canaries: int, guesses: int, correct: int, most: float = 0.0) -> float:
     """An upper bound on the probability that at least `correct` of `guesses` are right under (epsilon, delta)-DP (Steinke et al.
-    2023, Appendix D).
+    2023, Appendix D). most: as in `weighted_p_value`.
     """
     if correct <= 0:
         return 1.0
@@ -77,47 +78,56 @@ def steinke_p_value(epsilon: float, delta: float, canaries: int, guesses: int, c
     width = 3 * abs(correct - guesses * q) + 20 * math.sqrt(guesses * q * (1 - q)) + 20
     i = np.arange(1, min(correct, math.ceil(width)) + 1)
     below = np.where(i < correct, special.bdtr(np.maximum(correct - i - 1, 0), guesses, q), 0.0)
-    most = float(np.max((special.bdtr(correct - 1, guesses, q) - below) / i))
-    return min(1.0, tail + 2 * canaries * delta * max(most, 0.0))
+    most = max(most, float(np.max((special.bdtr(correct - 1, guesses, q) - below) / i)))
+    return min(1.0, tail + 2 * canaries * delta * most)
 
 
-def weighted_p_value(epsilon: float, delta: float, canaries: int, groups: Groups, correct: int) -> float:
+def weighted_p_value(epsilon: float, delta: float, canaries: int, groups: Groups, correct: int, most: float = 0.0) -> float:
     """An upper bound on the probability that the weights of correct guesses add up to `correct` or more, under (epsilon,
     delta)-DP.
 
     Steinke et al. 2023, Theorem 5.2, for guesses of unequal weight. At delta = 0 the sum is stochastically at most the weighted
     sum of independent coins of probability 1 / (1 + e^-epsilon). delta changes, in the mean, at most 2 * canaries * delta guesses
-    of the largest weight.
+    of the largest weight. most: at least this probability is charged for each changed guess, see `tied_p_value`.
     """
     if len(groups) == 1:
         weight, count = groups[0]
-        return steinke_p_value(epsilon, delta, canaries, count, -(-correct // weight))
+        return steinke_p_value(epsilon, delta, canaries, count, -(-correct // weight), most)
     start, mass = _law(groups, 1 / (1 + math.exp(-min(epsilon, LARGEST))))
     above = np.append(np.cumsum(mass[::-1])[::-1], 0.0)
 
     def at_least(v: NDArray[np.int64] | int) -> Array:
         return np.asarray(above[np.clip(np.asarray(v) - start, 0, len(mass))])
 
-    tail, most = float(at_least(correct)), 0.0
+    tail = float(at_least(correct))
     if delta > 0 and correct > 0:
         changed = np.arange(1, min(-(-correct // groups[0][0]), len(mass) // groups[0][0] + 2) + 1)
-        most = float(np.max((at_least(np.maximum(correct - changed * groups[0][0], 0)) - tail) / changed))
-    return min(1.0, tail + 2 * canaries * delta * max(most, 0.0) + ROUNDED)
+        most = max(most, float(np.max((at_least(np.maximum(correct - changed * groups[0][0], 0)) - tail) / changed)))
+    return min(1.0, tail + 2 * canaries * delta * most + ROUNDED)
 
 
-def tied_p_value(epsilon: float, delta: float, canaries: int, guesses: int, correct: int, fewest: int) -> float:
-    """`steinke_p_value` if the number of guesses depends on the scores and is at least `fewest`.
+def tied_p_value(epsilon: float, delta: float, canaries: int, guesses: int, correct: int, most: float) -> float:
+    """`steinke_p_value` if the scores decide the number of guesses, or whether this test or another one is made.
 
-    The term that delta adds is bounded for all numbers of guesses at once, by the largest probability of one count of `fewest`
-    coins. A term for the actual number of guesses alone would be too small: a mechanism could spend delta in exactly those runs
-    whose number of guesses makes this term small.
+    The term that delta adds is bounded by `most` for all these numbers and tests at once. A term for the actual number of guesses
+    alone would be too small: a mechanism could spend delta in exactly those runs whose number of guesses makes this term small.
+    """
+    return min(1.0, steinke_p_value(epsilon, 0.0, canaries, guesses, correct) + 2 * canaries * delta * most)
+
+
+def likeliest(epsilon: float, groups: Groups) -> float:
+    """The largest probability that one more right guess of the largest weight changes whether the sum of weights reaches a limit,
+    over all limits. For one group of guesses, it is the largest probability of one count.
     """
     q = 1 / (1 + math.exp(-min(epsilon, LARGEST)))
-    around = np.clip(math.floor((fewest + 1) * q) + np.arange(-1, 2), 0, fewest)
-    most = float(
-        np.max(special.bdtr(around, fewest, q) - np.where(around > 0, special.bdtr(np.maximum(around - 1, 0), fewest, q), 0.0))
+    if len(groups) > 1:
+        up_to = np.append(0.0, np.cumsum(_law(groups, q)[1]))
+        return float(np.max(up_to[groups[0][0] :] - up_to[: -groups[0][0]])) + ROUNDED
+    count = sum(n for _, n in groups)
+    around = np.clip(math.floor((count + 1) * q) + np.arange(-1, 2), 0, count)
+    return float(
+        np.max(special.bdtr(around, count, q) - np.where(around > 0, special.bdtr(np.maximum(around - 1, 0), count, q), 0.0))
     )
-    return min(1.0, steinke_p_value(epsilon, 0.0, canaries, guesses, correct) + 2 * canaries * delta * most)
 
 
 def _law(groups: Groups, q: float) -> tuple[int, Array]:

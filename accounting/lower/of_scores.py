@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from ..arguments import check_alpha, check_seed
+from ..checks.order_of_worlds import in_turns
 from ..checks.score_law import in_order
 from ..claim import Claim, check_claim
-from .bounds import Bound, from_rounds, split
+from .bounds import Bound, from_rounds, resting, split
 from .coins_of_rounds import coins_of_rounds
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def lower(
 
     scores: any shape, float, one for each round; infinities allowed. bits: the same shape, True where the secret was present.
     The bound needs independent rounds. Pass them in the order in which they were played: the order is tested, and a failed test
-    withdraws the bound.
+    withdraws the bound. Rounds of the two worlds must differ in the secret alone. If the order separates the worlds, this
+    condition is granted, not checked (see `in_turns`).
 
     With shape "any", the bound comes from guesses of fair coins (see `coins_of_rounds`) if delta is above 0, or if the order
     cannot be tested. With `rule`, `pilot`, another shape, or too few rounds of one world, it comes from error rates;
@@ -57,6 +59,7 @@ def lower(
     if plain and (claim.delta > 0 or rounds.how == "assumed"):
         found = coins_of_rounds(scores, bits, claim, alpha, rounds=rounds, seed=seed)
         if found is not None:
-            return found
+            return resting(found, found.theorem, in_turns(bits))
     options = {**error_rates, "shape": shape, "likelihood_ratio": likelihood_ratio}
-    return from_rounds(scores, bits, claim, alpha=alpha, rounds=rounds, seed=seed, **options)
+    found = from_rounds(scores, bits, claim, alpha=alpha, rounds=rounds, seed=seed, **options)
+    return resting(found, found.theorem, in_turns(bits))

@@ -27,6 +27,7 @@ from .guessing import (
     gaussian_beta,
     groups_against,
     largest_mu,
+    likeliest,
     rates,
     rejects,
     tied_p_value,
@@ -47,6 +48,9 @@ SURE = 0.25  # `guesses_beyond` chooses so many guesses that, if all are right, 
 GUESSES = proved("the number of guesses is fixed", "the tested epsilon and ties of scores determine it, not the bits")
 COINS = proved("bits are fair independent coins", "drawn by the audit")
 POWER = 0.9  # power at the smallest detectable violation
+# At delta > 0, `_notices` computes with this power. It counts the canaries of a group of guesses as equally certain, and leaves
+# out that every smaller epsilon must be rejected too, with other guesses. In simulations the power is then at least POWER.
+NOMINAL = 0.96
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)  # shares of the canaries that are guessed
 
 
@@ -118,20 +122,26 @@ def steinke(
     larger weights. The number of guesses and their weights depend on the tested epsilon, never on the claim or the bits. Several
     scores may be tied for the highest and for the lowest. If there are at least half as many tied scores (see `tied`) as guesses,
     the function guesses the bits of exactly these scores. The bound is the largest epsilon that is rejected together with all
-    smaller ones.
+    smaller ones. Unless `coins` is proved, one right guess is not counted, see `uncounted`.
     """
     m = np.asarray(bits).size
     alike = tied(np.ravel(np.asarray(scores, float)))
+    less = uncounted(coins)
 
     @cache
     def right(groups: Groups) -> int:
         return correct_guesses(scores, bits, groups, seed)
 
     def level(e: float, groups: Groups, correct: int | None = None) -> float:
-        if alike < (fewest := -(-sum(n for _, n in groups) // 2)):
-            return weighted_p_value(e, claim.delta, m, groups, right(groups) if correct is None else correct)
+        # the scores decide which of the two tests is made, so both charge delta for the likelier change of their results
+        fewest = -(-sum(n for _, n in groups) // 2)
+        change = likeliest(e, ((1, fewest),)) if claim.delta > 0 else 0.0
+        if alike < fewest:
+            correct = right(groups) if correct is None else correct
+            return weighted_p_value(e, claim.delta, m, groups, correct - less * min((w for w, _ in groups), default=0), change)
         correct = right(((1, alike),)) if correct is None else correct
-        return tied_p_value(e, claim.delta, m, alike, correct, fewest)
+        change = max(change, likeliest(e, groups)) if claim.delta > 0 else 0.0
+        return tied_p_value(e, claim.delta, m, alike, correct - less, change)
 
     def cells() -> Iterator[tuple[float, float, Groups]]:
         for low, high in pairwise(EDGES):
@@ -154,6 +164,15 @@ def steinke(
     refuted = epsilon > claim.epsilon
     bound = Bound(epsilon, alpha, "any", "Steinke et al. 2023", _trials(bits), refuted, p_value, *reach, attack, audit)
     return resting(bound, "correct guesses of coins in one run (Steinke et al. 2023, Theorem 5.2)", coins, GUESSES)
+
+
+def uncounted(coins: Condition) -> int:
+    """The number of right guesses that are not counted: one, if the audit did not draw the coins itself.
+
+    If their number of ones was fixed instead, the number of right guesses varies as that of fair coins does, but it may be even
+    only, or odd only. So it may reach a limit that it just misses with fair coins. One guess makes up for this.
+    """
+    return 0 if coins.how == "proved" else 1
 
 
 def tied(scores: Array) -> int:
@@ -188,7 +207,8 @@ def mahloujifar(
     """
     m = np.asarray(bits).size
     r = _even(guesses if guesses is not None else best_guesses(like(curve, claim.delta), m, alpha), m)
-    v = correct_guesses(scores, bits, r, seed)
+    less = uncounted(coins)
+    v = max(correct_guesses(scores, bits, r, seed) - less, 0)
     if curve.mu is not None:
         epsilon = float(gaussian.epsilon_of(largest_mu(m, r, v, alpha), claim.delta))
         tested: Callable[[Array], Array] | None = gaussian_beta(gaussian.mu_of_claim(claim))
@@ -204,7 +224,7 @@ def mahloujifar(
         levels = np.geomspace(1e-12, 1.0, 481)
         yes = rejects(beta, m, r, v, levels)
         p_value = float(levels[np.argmax(yes)]) if yes.any() else 1.0
-        reach = _notices(claim, m, ((1, r),), lambda v: bool(rejects(beta, m, r, v, np.array([alpha]))[0]))
+        reach = _notices(claim, m, ((1, r),), lambda v: bool(rejects(beta, m, r, max(v - less, 0), np.array([alpha]))[0]))
     refuted = epsilon > claim.epsilon
     bound = Bound(epsilon, alpha, "ledger", "Mahloujifar et al. 2024", _trials(bits), refuted, p_value, *reach, attack, audit)
     bound = dataclasses.replace(bound, against="ledger")
@@ -271,6 +291,7 @@ def _notices(claim: Claim, m: int, groups: Groups, rejected: Callable[[int], boo
     """`notices` and `reach` of a Bound: the smallest violation at which 90 % of the audits get a sum of weights that `rejected`
     rejects.
     """
+    wanted = POWER if claim.delta == 0 else NOMINAL
     strength, most = claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim), sum(w * n for w, n in groups)
     if math.isinf(strength) or strength <= 0 or not most or not rejected(most):
         return math.inf, math.inf
@@ -282,10 +303,10 @@ def _notices(claim: Claim, m: int, groups: Groups, rejected: Callable[[int], boo
     def noticed(kappa: float) -> bool:
         q = rates(groups, m, kappa * strength, claim.delta)
         if len(groups) == 1:
-            return bool(special.betainc(high, most - high + 1, q[0]) >= POWER)
+            return bool(special.betainc(high, most - high + 1, q[0]) >= wanted)
         mean = sum(w * n * rate for (w, n), rate in zip(groups, q, strict=True))
         variance = sum(w * w * n * rate * (1 - rate) for (w, n), rate in zip(groups, q, strict=True))
-        return bool(mean - high + 0.5 >= special.ndtri(POWER) * math.sqrt(variance))
+        return bool(mean - high + 0.5 >= special.ndtri(wanted) * math.sqrt(variance))
 
     kappa = smallest(noticed)
     if math.isinf(kappa):

@@ -12,12 +12,15 @@ from scipy import special
 
 from .. import gaussian
 from ..claim import Claim
-from .error_rates import rate_at_most
+from .error_rates import choose, epsilon_of_rates, mu_of_rates, rate_at_most
 
 Array = NDArray[np.float64]
 METHODS = ("likelihood-ratio, noise known", "likelihood-ratio", "gate", "any", "coins")
 MOST_ROUNDS = 10**12
 MOST_KAPPA = 1e3
+NOMINAL = 0.93  # the mean power over PILOTS pilots at which a violation counts as detected with 90 % power
+PILOTS = 48
+EDGES = 400  # thresholds that a simulated pilot may choose
 QUANTILES = (np.arange(24) + 0.5) / 24  # the power is averaged over these quantiles of the number of false positives
 
 
@@ -63,6 +66,55 @@ def notices(claim: Claim, n0: int, n1: int, alpha: float = 0.05, method: str = "
         return math.inf, math.inf
     reach = kappa * claim.epsilon if claim.delta == 0 else float(gaussian.epsilon_of(kappa * _mu(claim), claim.delta))
     return kappa, reach
+
+
+@lru_cache(maxsize=1024)
+def notices_after_pilot(
+    claim: Claim, pilot: tuple[int, int], trials: tuple[int, int], alpha: float = 0.05, method: str = "gate"
+) -> tuple[float, float]:
+    """`notices` for a threshold that a pilot chooses. pilot, trials: rounds of world 0 and of world 1 that choose the threshold,
+    and that count.
+
+    The power is the mean over simulated pilots. NOMINAL is above 90 %, because the pilots are few.
+    """
+    _check(NOMINAL, alpha, method)
+    least, _ = notices(claim, *trials, alpha, method, NOMINAL)
+    if min(pilot) < 1 or math.isinf(least):
+        return math.inf, math.inf
+
+    def noticed(more: float) -> bool:
+        return _power_after_pilot(claim, least * more, pilot, trials, alpha, method) >= NOMINAL
+
+    kappa = least * smallest(noticed, near=1.01)
+    if kappa > MOST_KAPPA:
+        return math.inf, math.inf
+    return kappa, kappa * claim.epsilon if claim.delta == 0 else float(gaussian.epsilon_of(kappa * _mu(claim), claim.delta))
+
+
+def _power_after_pilot(
+    claim: Claim, kappa: float, pilot: tuple[int, int], trials: tuple[int, int], alpha: float, method: str
+) -> float:
+    """The mean power of the threshold test over PILOTS pilots, each of which chooses its threshold and direction."""
+    mu, random = kappa * _mu(claim), np.random.default_rng(PILOTS)
+    if claim.delta == 0:  # randomised response has one threshold
+        above0, above1 = np.array([special.expit(-mu)]), np.array([special.expit(mu)])
+    else:
+        thresholds = np.linspace(-6.0, mu + 6.0, EDGES)
+        above0, above1 = special.ndtr(-thresholds), special.ndtr(mu - thresholds)
+    seen = []
+    for count, above in zip(pilot, (above0, above1), strict=True):
+        cells = np.maximum(-np.diff(above, prepend=1.0, append=0.0), 0.0)
+        drawn = random.multinomial(count, cells / cells.sum(), size=PILOTS)
+        seen.append(np.cumsum(drawn[:, ::-1], axis=1)[:, -2::-1])
+    wrong0, wrong1 = (np.concatenate([x, n - x], axis=1) for x, n in zip(seen, pilot, strict=True))
+
+    def gain(a: Array, b: Array) -> Array:
+        return epsilon_of_rates(a, b, claim.delta) if method == "any" else mu_of_rates(a, b)
+
+    best = choose(wrong0, pilot[1] - wrong1, pilot, trials, alpha, gain)
+    a, b = np.concatenate([above0, 1 - above0])[best], np.concatenate([1 - above1, above1])[best]
+    limit = (lambda x: _region(claim, x)) if method == "any" or claim.delta == 0 else (lambda x: gaussian.tradeoff(_mu(claim), x))
+    return float(_power_of_gate(a, b, limit, trials[0], trials[1], alpha).mean())
 
 
 def notices_along(

@@ -18,6 +18,7 @@ from ..checks.conditions import Condition, proved
 from ..checks.score_law import PLAYED
 from .bounds import Bound, resting, split
 from .families import KAPPAS, Family
+from .random_numbers import generator
 
 if TYPE_CHECKING:
     from ..claim import Claim
@@ -62,7 +63,7 @@ def ranked(
         family = gaussian_family(curve.mu)
     members = Family(curve, family)
     place = best_place(curve.beta, trials[0])
-    missed = misses(scores0, scores1, place, np.random.default_rng(seed))
+    missed = misses(scores0, scores1, place, generator(seed, scores, "ties"))
 
     def level(member: Curve) -> float:
         return chance_of_so_few(missed, place, trials, member.beta)

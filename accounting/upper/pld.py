@@ -24,6 +24,7 @@ from ..gaussian import delta_of
 
 Profile = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 MOST_LEVELS = 64  # largest number of different moves in a composition; moves are merged until there are no more
+SMALLEST_DELTA = 1e-10  # below this, the rounding errors of the library's convolutions are no longer small beside delta
 TAIL = 10.0  # Gaussian losses up to this many standard deviations are kept; the mass beyond, 1e-23, counts as infinite loss
 
 
@@ -64,7 +65,8 @@ def epsilon_at_least(mu: float, steps: NDArray[np.float64], rate: float, delta: 
 
     steps: (n,) the move of the mean of each sampled mechanism if the unit is in its sample, in noise sds. Losses are rounded down
     to a grid of `interval` nats. Moves that differ by less than a thousandth, or by more if there are many moves, are replaced by
-    the smallest of them. The result is the larger of the epsilons for adding and for removing the unit.
+    the smallest of them. The result is the larger of the epsilons for adding and for removing the unit. For a delta below
+    SMALLEST_DELTA it is the epsilon at SMALLEST_DELTA, which is smaller.
     """
     moved, width = np.sort(steps[steps > 0]), 1e-3
     while moved.size and np.ptp(groups := np.floor(np.log(moved) / width)) > MOST_LEVELS:
@@ -77,7 +79,7 @@ def epsilon_at_least(mu: float, steps: NDArray[np.float64], rate: float, delta: 
         return 0.0
     with np.errstate(over="ignore"):  # the library's search for a truncation point overflows
         losses = [_rounded_down(move, chance, interval).self_compose(count) for move, chance, count in composed]
-        return float(reduce(lambda one, other: one.compose(other), losses).get_epsilon_for_delta(delta))
+        return float(reduce(lambda one, other: one.compose(other), losses).get_epsilon_for_delta(max(delta, SMALLEST_DELTA)))
 
 
 def _rounded_down(mu: float, rate: float, interval: float) -> Any:

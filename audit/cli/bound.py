@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
 
 COUNTED = 1_000_000  # in a file with more rows, distinct scores are not counted
-UNFAIR = 2e-6  # level of the test that bits are fair coins
 COUNTED_COINS = "Steinke et al. 2023"  # the method for which `limits` computes the largest provable bound
 USUALS = (1.0, 2.0, 4.0, 8.0)  # nats: the true epsilons for which the limit is printed if no claim is given
 # nats: `_one_run` makes as many guesses as are best at this epsilon, whatever the claim; other numbers give similar bounds
@@ -51,7 +50,8 @@ def bound(
         ),
     ] = False,
     threshold: Annotated[
-        float | None, Option(help="Guess 1 above this score. It must be fixed before the scores are seen.")
+        float | None,
+        Option(help="Guess 1 above this score. It must be fixed before the scores are seen. A claim then never passes."),
     ] = None,
     pilot: Annotated[Path | None, Option(help="Another file of the same format, used to choose the threshold only.")] = None,
     anytime: Annotated[
@@ -72,7 +72,9 @@ def bound(
 ) -> None:
     """Compute a lower bound on epsilon from your own scores and bits.
 
-    Rows must be independent rounds; the command checks this in the order of the file. With a column `run`, rows with the same
+    Rows must be independent rounds; the command checks this in the order of the file. The rounds of the two worlds must differ in
+    the secret alone. If the file's order mixes the worlds, the command says that this is checked. Otherwise you state it: if one
+    world was played later, a change of the machine or the data looks like a leak. With a column `run`, rows with the same
     value are canaries of one run, and the bound holds under any dependence between them; it needs bits that are fair coins. With
     --delta above 0, the command also treats independent rounds as guesses of fair coins. If their bits do not look like fair
     coins, it draws coins itself, and selects for each coin a random round with this bit. If the bound comes from these guesses,
@@ -87,7 +89,9 @@ def bound(
 
     Example: audit bound scores.csv --epsilon 1 --delta 1e-5
     """
+    from ...accounting.checks.order_of_worlds import in_turns, stated
     from ...accounting.claim import Claim
+    from ...accounting.lower.bounds import resting
 
     started = time.perf_counter()
     claim = Claim(epsilon, delta)
@@ -117,8 +121,10 @@ def bound(
         refuse_discrete(columns)
     if anytime:
         found = _anytime(columns, claim, shape, alpha, threshold, sd)
+        found = resting(found, found.theorem, in_turns(columns["bit"]))
     elif one_run:
         found = _one_run(columns, claim, shape, alpha, seed)
+        found = resting(found, found.theorem, stated("the order of canaries does not show it"))
     else:
         found = _rounds(columns, claim, shape, alpha, likelihood_ratio, threshold, pilot, seed)
     blind = math.isfinite(epsilon) and math.isinf(found.notices)  # too few rounds to detect any violation
@@ -241,21 +247,17 @@ def _anytime(
 
 
 def _one_run(columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: float, seed: int) -> Bound:
-    from scipy.special import bdtr
-
-    from ...accounting.checks.conditions import checked
     from ...accounting.claim import Claim
+    from ...accounting.lower.coins_of_rounds import fair
     from ...accounting.lower.one_run import best_guesses, mahloujifar, steinke
 
     bit = columns["bit"]
-    fewer = min(int(bit.sum()), int((~bit).sum()))
-    unfair = min(1.0, 2 * float(bdtr(fewer, len(bit), 0.5)))
-    if unfair < UNFAIR:
+    coins = fair(bit)
+    if coins.how == "failed":
         raise ValueError(
-            f"{int(bit.sum())} of {len(bit)} bits are 1: with many canaries in a run each bit must be a fair coin. "
-            "Leave the column run out if the rows are independent rounds."
+            f"{int(bit.sum())} of {len(bit)} bits are 1: with many canaries in a run each bit must be an independent fair coin "
+            f"({coins.detail}). Leave the column run out if the rows are independent rounds."
         )
-    coins = checked("bits are fair independent coins", "how many are 1", unfair, UNFAIR)
     if shape == "gaussian":
         guesses = best_guesses(Claim(USUAL, claim.delta), len(bit), alpha)
         named: dict[str, Any] = {"guesses": guesses, "coins": coins, "seed": seed}
@@ -287,6 +289,8 @@ def _repeats(run: NDArray[Any]) -> bool:
 def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found: Bound, verdict: str) -> list[str]:
     import numpy as np
 
+    from ...accounting.lower.error_rates import BEFOREHAND
+
     ones = int(np.count_nonzero(columns["bit"]))
     lines = [f"{path.name}: {len(columns['bit']) - ones} scores of world 0, {ones} of world 1."]
     if len(columns["score"]) <= COUNTED and (distinct := len(np.unique(columns["score"]))) < len(columns["score"]):
@@ -315,6 +319,13 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
         if math.isfinite(found.reach)
         else "no violation could be detected with 90 % power: play more rounds"
     )
+    if any(condition.detail == BEFOREHAND for condition in found.conditions):
+        seen = (
+            "nobody knows what a threshold that was given beforehand detects, so there is no smallest detectable violation: "
+            "give --pilot instead, or leave --threshold out"
+        )
+    if found.assumed:
+        seen = f"no violation could be detected, because the command cannot check that {' and '.join(found.assumed)}"
     if found.withdrawn is not None:
         seen = "the bound was withdrawn, so no violation could be detected"
     what = "The claim" if found.shape == "any" else "The Gaussian curve"

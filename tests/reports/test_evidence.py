@@ -112,7 +112,17 @@ def test_an_upper_bound_below_a_proved_lower_bound_is_reported_and_passes_nothin
     assert (verdict.kind, verdict.exit_code) == ("inconclusive", 3)
     assert "a contradiction: at least 0.5" in verdict.sentence
     assert "by the accountant 'dp_accounting-pld' the ledger costs at most 0.001" in verdict.sentence
-    assert judge(CLAIM, [ceiling(0.001)], [resting(look(0.5), "a theorem", assumed("rows are alike"))]).kind == "not-refuted"
+    unsure = resting(look(0.5), "a theorem", assumed("rows are alike"))
+    assert "contradiction" not in judge(CLAIM, [ceiling(0.001)], [unsure]).sentence
+
+
+def test_a_bound_that_needs_an_assumption_detects_nothing():
+    """It refutes nothing, however large the leak is. The other bound's 2.0 * 1.1 is what would have been noticed."""
+    unsure = resting(look(0.5, notices=1.1), "a theorem", assumed("rows are alike"))
+    alone = judge(CLAIM, [], [unsure])
+    assert (alone.kind, alone.exit_code) == ("inconclusive", 3)
+    assert "the smallest detectable violation is unknown" in alone.sentence
+    assert "a true epsilon above 2.2 would" in judge(CLAIM, [], [unsure, look(0.2, notices=2.0)], notices=3.0).sentence
 
 
 @pytest.mark.parametrize("other", [ceiling(5.0, valid=False), ceiling(5.0, unsupported="no"), ceiling(None)])

@@ -132,10 +132,11 @@ def test_a_threshold_fixed_beforehand_and_one_from_pilot_runs_let_all_rounds_cou
 
 def test_scores_that_point_the_wrong_way_are_turned_round():
     scores, bits = quantile_scores(2.0, 2000)
-    there, back = (from_rounds(s, bits, Claim(1, DELTA), seed=3) for s in (scores, -scores))
+    first, drawn = quantile_scores(2.0, 500)
+    there, back = (from_rounds(s * scores, bits, Claim(1, DELTA), pilot=(s * first, drawn)) for s in (1, -1))
     assert there.epsilon > 2
     assert back.epsilon == pytest.approx(there.epsilon, rel=0.05)
-    moved = from_rounds(10.0 - scores, bits, Claim(1, DELTA), seed=3)  # the rank of a score counts, not its sign or size
+    moved = from_rounds(10.0 - scores, bits, Claim(1, DELTA), pilot=(10.0 - first, drawn))
     assert moved.epsilon == pytest.approx(back.epsilon, rel=1e-9)
 
 

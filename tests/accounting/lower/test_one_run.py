@@ -2,12 +2,12 @@
 
 import json
 import math
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 from scipy.optimize import brentq
 
 from gnnaudit.accounting import gaussian
@@ -21,6 +21,7 @@ from gnnaudit.accounting.lower.guessing import (
     gaussian_beta,
     groups_against,
     largest_mu,
+    likeliest,
     most_provable,
     rejects,
     steinke_p_value,
@@ -130,7 +131,7 @@ def test_the_largest_mu_is_where_the_recursion_stops_to_reject(m, r, v):
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
-def test_what_guesses_notice_is_where_nine_audits_in_ten_reach_the_smallest_count_that_is_refuted(alpha):
+def test_what_guesses_notice_is_where_enough_audits_reach_the_smallest_count_that_is_refuted(alpha):
     m = 600
     pure, claim = Claim(2, 0.0), Claim(2, DELTA)
     mu = gaussian.mu_of_claim(claim)
@@ -141,9 +142,10 @@ def test_what_guesses_notice_is_where_nine_audits_in_ten_reach_the_smallest_coun
         (300, mu, DELTA, lambda v: rejects(gaussian_beta(mu), m, 300, v, np.array([alpha]))[0], by_curve),
     )
     for r, strength, delta, refutes, bound in cases:
+        nominal = 0.96 if delta else 0.9  # test_reach.py simulates the power, which is lower at delta > 0
         smallest, seen = next(v for v in range(r + 1) if refutes(v)), bound.notices * strength
         powers = [stats.binom.sf(smallest - 1, r, float(accuracy(r / m, k * seen, delta))) for k in (0.99, 1)]
-        assert powers[0] < 0.9 <= powers[1]
+        assert powers[0] < nominal <= powers[1]
         assert bound.reach == pytest.approx(float(gaussian.epsilon_of(seen, delta)) if delta else seen)
 
 
@@ -255,10 +257,27 @@ def test_what_delta_adds_to_tied_guesses_holds_for_every_number_of_them():
     for guesses in (100, 160, 300):
         for correct in (guesses // 2, 2 * guesses // 3, guesses):
             exact = steinke_p_value(1.0, 1e-3, 400, guesses, correct)
-            assert exact <= tied_p_value(1.0, 1e-3, 400, guesses, correct, 100) * (1 + 1e-9)
+            assert exact <= tied_p_value(1.0, 1e-3, 400, guesses, correct, likeliest(1.0, ((1, 100),))) * (1 + 1e-9)
     mode = stats.binom.pmf(np.arange(101), 100, 1 / (1 + math.exp(-1.0))).max()
-    alone = tied_p_value(1.0, 1e-3, 400, 160, 160, 100) - steinke_p_value(1.0, 0.0, 400, 160, 160)
+    alone = tied_p_value(1.0, 1e-3, 400, 160, 160, likeliest(1.0, ((1, 100),))) - steinke_p_value(1.0, 0.0, 400, 160, 160)
     assert alone == pytest.approx(0.8 * mode)
+
+
+def test_a_mechanism_that_chooses_between_the_tests_spends_delta_against_the_larger_charge():
+    """Tied scores are tested by one count, others by weights. Both charge delta for the likelier change, by enumeration."""
+    groups, epsilon, m = ((3, 20), (1, 10)), 0.7, 60
+    q = special.expit(epsilon)
+    one, other = (stats.binom.pmf(np.arange(n + 1), n, q) for n in (20, 10))
+    law = np.zeros(71)
+    for i, j in product(range(21), range(11)):
+        law[3 * i + j] += one[i] * other[j]
+    change = max(law[c - 3 : c].sum() for c in range(3, 72))
+    assert likeliest(epsilon, groups) == pytest.approx(change, rel=1e-9)
+    assert likeliest(epsilon, ((1, 20),)) == pytest.approx(one.max(), rel=1e-12)
+    for most in (0.0, 0.5):
+        term = weighted_p_value(epsilon, 1e-4, m, groups, 52, most) - weighted_p_value(epsilon, 0.0, m, groups, 52)
+        changed = [(law[max(52 - 3 * i, 0) :].sum() - law[52:].sum()) / i for i in range(1, 19)]
+        assert term == pytest.approx(2 * m * 1e-4 * max(most, *changed), rel=1e-6)
 
 
 def test_without_a_gaussian_reference_all_canaries_are_guessed_alike():

@@ -80,8 +80,10 @@ def test_more_rounds_notice_smaller_violations_and_a_bound_carries_what_it_notic
         factors = [notices(claim, n, n, method=method)[0] for n in (100, 1000, 10_000)]
         assert factors == sorted(factors, reverse=True)
     bits = np.arange(2000) >= 1000
-    found = from_rounds(bits * 1.0, bits, claim, shape="ledger", ledger_curve=tradeoff.gaussian(1.0), rule=Rule(0.5, 1))
-    assert (found.notices, found.reach) == notices(claim, 1000, 1000, 0.05, "gate")
+    found = from_rounds(bits * 1.0, bits, claim, shape="ledger", ledger_curve=tradeoff.gaussian(1.0))
+    best, reach = notices(claim, 750, 750, 0.05, "gate")  # at the best threshold, which no pilot finds exactly
+    assert best < found.notices < 1.5 * best
+    assert reach < found.reach < 1.5 * reach
 
 
 def test_a_pure_claim_is_measured_by_randomised_response():

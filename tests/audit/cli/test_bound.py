@@ -148,6 +148,7 @@ def test_sorted_scores_leave_their_independence_an_assumption(app, tmp_path):
     told = ask(app, "bound", table(tmp_path / "sorted.csv", scores[order], bits[order]), "--epsilon", 0.5)
     assert told.exit_code == 3
     assert "the command cannot check this assumption" in told.stdout
+    assert "no violation could be detected" in ask(app, "bound", tmp_path / "sorted.csv", "--epsilon", 9).stdout
     assert ask(app, "bound", table(tmp_path / "played.csv", scores, bits), "--epsilon", 0.5).exit_code == 1
 
 
@@ -184,6 +185,16 @@ def test_rounds_too_few_to_show_anything_do_not_let_a_claim_pass(app, tmp_path):
     assert ask(app, "bound", few).exit_code == 0  # the claim is epsilon = inf, so there is nothing to test
 
 
+@pytest.mark.parametrize("options", [(), ("--anytime",)])
+def test_a_threshold_that_sees_nothing_lets_no_claim_pass(app, tmp_path, options):
+    """A true epsilon of 4 against a claim of 1. No score is above 100; the command said that it would have noticed 1.12."""
+    path = table(tmp_path / "scores.csv", *responses(np.random.default_rng(6), 4000, 4.0))
+    told = ask(app, "bound", path, "--epsilon", 1, "--threshold", 100, *options)
+    assert told.exit_code == 3
+    assert "nobody knows what a threshold that was given beforehand detects" in told.stdout
+    assert ask(app, "bound", path, "--epsilon", 1, "--threshold", 0.5, *options).exit_code == 1
+
+
 def test_a_threshold_chosen_on_the_scores_themselves_is_no_pilot(app, leaky):
     assert "not fixed beforehand" in str(ask(app, "bound", leaky, "--pilot", leaky).exception)
 
@@ -199,6 +210,14 @@ def test_canaries_of_one_run_get_a_bound_that_allows_dependence(app, tmp_path):
     assert row["method"].startswith("Mahloujifar")
     few = table(tmp_path / "few.csv", draw.standard_normal(3000), draw.random(3000) < 0.2, np.zeros(3000, int))
     assert "fair coin" in str(ask(app, "bound", few).exception)
+
+
+@pytest.mark.parametrize("count", [16, 30, 106, 107])
+def test_a_fixed_number_of_members_is_no_row_of_fair_coins(app, tmp_path, count):
+    """Half of the canaries are members, in random order. Sixteen once passed, and 7 % of such files were refuted at epsilon 0."""
+    bits = np.random.default_rng(5).permutation(np.arange(count) < count // 2)
+    path = table(tmp_path / "half.csv", np.arange(float(count)), bits, np.zeros(count, int))
+    assert "the number looks fixed" in str(ask(app, "bound", path, "--epsilon", 1).exception)
 
 
 def test_a_run_to_each_row_is_the_game_of_independent_rounds(app, tmp_path):
