@@ -195,7 +195,7 @@ def mahloujifar(
     else:
         members = Family(curve, family)
         rejected = members.last(lambda c: bool(rejects(c.beta, m, r, v, np.array([alpha]))[0]))
-        epsilon = float(rejected.epsilon(claim.delta)) if rejected is not None else 0.0
+        epsilon = float(rejected.epsilon_at_least(claim.delta)) if rejected is not None else 0.0
         above = members.above(claim)
         tested = above.beta if above is not None else None
     p_value, reach = 1.0, (math.inf, math.inf)

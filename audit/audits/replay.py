@@ -13,7 +13,7 @@ import numpy as np
 from ...accounting.checks.conditions import Condition
 from ...accounting.claim import Unit
 from ...accounting.events.counts import charged
-from ...accounting.upper.tradeoff import curve, scaled
+from ...accounting.upper.tradeoff import epsilon_at_least, scaled
 from ...models.capabilities import BoundedDegree, DegreeFloor, declined, has
 from ...models.graph.graph import Mask
 from ..case import Case, Outcome, Setting, keeping, offered
@@ -103,7 +103,7 @@ def worth(case: Case, factor: float) -> float:
     if np.isinf(factor):
         return float("inf")
     try:
-        found = curve(scaled(case.model.ledger, factor)).epsilon(case.claim.delta)
+        found = epsilon_at_least(scaled(case.model.ledger, factor), case.claim.delta)
     except OverflowError:
         found = float("inf")
     return worth(case, factor / 2) if np.isinf(found) else found
