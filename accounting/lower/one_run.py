@@ -88,15 +88,14 @@ def canaries(
     found: Bound | None = None
     if apart.ok and exact:
         options: dict[str, Any] = {"shape": "ledger", "ledger_curve": curve, "likelihood_ratio": True, "sd": sd}
-        found = from_rounds(every, there, claim, alpha=(1 - SPARED - RANKED) * alpha, **options, **named)
+        found = from_rounds(every, there, claim, alpha=(1 - SPARED - RANKED) * alpha, rounds=apart.condition, **options, **named)
     if apart.ok and (found is None or found.withdrawn is not None):
-        found = ranked(every, there, claim, curve, (RANKED if exact else 1 - SPARED) * alpha, shown=shown, **named)
+        share = RANKED if exact else 1 - SPARED
+        found = ranked(every, there, claim, curve, share * alpha, shown=shown, rounds=apart.condition, **named)
     if found is None or found.withdrawn is not None:
         guesses = guesses_beyond(curve, claim.delta, np.asarray(bits).size, SPARED * alpha)
         found = mahloujifar(scores, bits, claim, curve, SPARED * alpha, guesses=guesses, **named)
         found = found if shown is None else dataclasses.replace(found, notices=math.inf, reach=math.inf)
-    else:
-        found = resting(found, found.theorem, apart.condition)
     return dataclasses.replace(found, alpha=alpha), apart
 
 

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, norm
 
+from gnnaudit.accounting.checks.independence import APART
+from gnnaudit.accounting.checks.score_law import ROUNDS
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.accounting.upper.calibration import calibrate
@@ -91,6 +93,14 @@ def test_honest_sums_pass(audit, name, graph, tmp_path):
 @pytest.mark.parametrize("audit", ["residual", "game"])
 def test_noise_for_a_quarter_of_the_rows_is_refuted(audit, graph, tmp_path):
     assert look(audit, calibrated(Stingy, HONEST["gap"]), graph, tmp_path)[0].refuted
+
+
+def test_bounds_from_stars_of_one_training_rest_on_a_check_of_their_independence(graph, tmp_path):
+    case = Case(calibrate(HONEST["gap"], CLAIM), CLAIM)
+    for bound in AUDITS["game"].run(Setting(case, graph, Store(tmp_path), Key("nodes"), 5, 1e-4)).bounds:
+        known = {c.what: c.how for c in bound.conditions}
+        assert known[APART] == "checked"
+        assert ROUNDS not in known
 
 
 def test_replay_computes_by_how_much_the_noise_is_too_small(graph, tmp_path):
