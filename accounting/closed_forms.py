@@ -22,6 +22,27 @@ def noisy_argmax_epsilon(classes: int, scale: float) -> float:
     return math.log1p(-error) + math.log(classes - 1) - math.log(error) if error else math.inf
 
 
+def costliest_argmax_epsilon(scale: float) -> float:
+    """The largest `noisy_argmax_epsilon` (nats) of any number of classes, or for scales below 1/50 an upper bound on it.
+
+    For c classes, e^epsilon is the mean of g(t) = f(t-1) F(t) / (f(t) F(t-1)) under a density proportional to f(t) F(t-1)
+    F(t)^(c-2). Here f and F are those of the noise, and s = 1/scale. g is 1 up to t = 0, rises to 2 e^s - 1 at t = 1, and then
+    falls towards e^s. So epsilon <= ln(2 e^s - 1). The kernel F(t)^c is totally positive, so the mean minus a constant changes
+    its sign in c at most as often as g minus the constant does in t, and in the same order (Karlin 1968). So epsilon rises up to
+    some number of classes and falls from there on, and a search finds its maximum.
+    """
+    if 1 / scale > 50:
+        return 1 / scale + math.log(2 - math.exp(-1 / scale))
+    high = 4
+    while noisy_argmax_epsilon(high, scale) > noisy_argmax_epsilon(high // 2, scale):
+        high *= 2
+    low = max(high // 4, 2)
+    while high - low > max(2, low // 10_000):
+        one, other = low + (high - low) // 3, high - (high - low) // 3
+        low, high = (one, high) if noisy_argmax_epsilon(one, scale) < noisy_argmax_epsilon(other, scale) else (low, other)
+    return max(noisy_argmax_epsilon(c, scale) for c in (low, (low + high) // 2, high))
+
+
 def argmax_pair(classes: int, scale: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The worst pair of `noisy_argmax_epsilon`: the distributions of the label for the vertices e_1 and e_2 of the simplex.
 

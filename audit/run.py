@@ -211,7 +211,7 @@ def study(
             results = confirmed(audit, results[0], setting, rested)
         except ValueError as fault:  # the audit refuses the case, or the model or the graph does not allow the audit
             skips.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
-            results = tuple(marked(first, held=False) for first in results)  # without a repetition no refutation counts
+            results = tuple(marked(first, ()) for first in results)  # without a repetition no refutation counts
         outcomes += results
     if plan.record and heard_at_all(case.model):
         heard = observe(case, case.counted(graph), key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from scipy.special import ndtri
@@ -12,10 +12,11 @@ from scipy.special import ndtri
 from .instruments.reach import unknown
 
 if TYPE_CHECKING:
+    from ..accounting.lower.bounds import Bound
     from .audits.registry import Audit
     from .case import Outcome, Setting
 
-LEVEL = 1e-3  # level of a repetition, unless the audit is trial-limited: the largest chance that it confirms a false alarm
+LEVEL = 1e-3  # largest level of the repetition of an audit: the largest chance that it confirms a false alarm
 POWER, SURE = 0.9, 0.99  # power of the first test and of a trial-limited repetition at the smallest detectable violation
 
 
@@ -26,8 +27,10 @@ def confirmed(
     one. The function does not repeat an audit whose refutations are all computed without samples. rested: adds to an outcome the
     conditions that hold for every audit of the model.
 
-    The repetition has fresh coins and noise, so its errors are independent of those of the first test. The probability that both
-    tests refute a true claim is at most the product of their levels: alpha, the level of a printed bound, and LEVEL.
+    A refutation is confirmed if the same test refutes in both outcomes, see `backs`. The repetition has fresh coins and noise, so
+    its errors are independent of those of the first test. The probability that a test refutes a true claim in both outcomes is at
+    most the product of its levels, `setting.alpha` and LEVEL / looks. The level of the bounds of the repetition is the smaller of
+    these two, because they are printed too.
 
     A trial-limited audit (`Audit.trial_limited`) detects smaller violations with more rounds. The function repeats such an audit
     if a p-value is below `setting.level`, even if no bound refutes the claim. The repetition has the level alpha and more rounds,
@@ -36,17 +39,17 @@ def confirmed(
     early = audit.trial_limited and any(b.p_value is not None and b.p_value < setting.level for b in outcome.bounds)
     if not early and not any(b.refuted and b.alpha > 0 for b in outcome.bounds):
         return (outcome,)
-    key, alpha = setting.key.fold(audit.name, "again"), LEVEL / max(1, audit.looks)
-    fresh = dataclasses.replace(setting, key=key, alpha=alpha, first=None, repeats=True)
+    key, level = setting.key.fold(audit.name, "again"), LEVEL / max(1, audit.looks)
+    fresh = dataclasses.replace(setting, key=key, alpha=min(setting.alpha, level), first=None, repeats=True)
     if audit.trial_limited:
         fresh = dataclasses.replace(fresh, alpha=setting.alpha, rounds=setting.rounds * times(setting.level, setting.alpha))
     again = rested(audit.run(fresh))
-    held = any(b.refuted for b in again.bounds)
     name = f"{audit.name} again"
-    second = tuple(dataclasses.replace(b, audit=name, confirmed=True if b.refuted else None) for b in again.bounds)
+    named = dataclasses.replace(again, audit=name, bounds=tuple(dataclasses.replace(b, audit=name) for b in again.bounds))
+    second = marked(named, again.bounds if audit.trial_limited else outcome.bounds)
     if audit.trial_limited:  # only the first test states a detectable violation: its result decides whether there is a second
-        second = tuple(unknown(b) for b in second)
-    return (marked(outcome, held), dataclasses.replace(again, audit=name, bounds=second))
+        second = dataclasses.replace(second, bounds=tuple(unknown(b) for b in second.bounds))
+    return (marked(outcome, again.bounds, 0.0 if audit.trial_limited else level), second)
 
 
 def times(first: float, alpha: float) -> int:
@@ -59,7 +62,23 @@ def times(first: float, alpha: float) -> int:
     return max(1, math.ceil(float(ratio) ** 2))
 
 
-def marked(outcome: Outcome, held: bool) -> Outcome:
-    """The outcome, with its statistical refutations marked as confirmed or not."""
-    bounds = tuple(dataclasses.replace(b, confirmed=held) if b.refuted and b.alpha > 0 else b for b in outcome.bounds)
+def marked(outcome: Outcome, others: Sequence[Bound], level: float = 0.0) -> Outcome:
+    """The outcome, with each statistical refutation marked as confirmed if a bound in `others` backs it at this level, else as
+    not confirmed.
+    """
+    bounds = tuple(
+        dataclasses.replace(b, confirmed=any(backs(other, b, level) for other in others)) if b.refuted and b.alpha > 0 else b
+        for b in outcome.bounds
+    )
     return dataclasses.replace(outcome, bounds=bounds)
+
+
+def backs(other: Bound, bound: Bound, level: float = 0.0) -> bool:
+    """Whether another outcome's bound is a refutation by the same test, and of the same thing: the claim, or at least the ledger.
+
+    level: a p-value below it is a refutation too, even if the bound, at a smaller level, does not refute. The name of the method
+    after a comma is a part of the data that the test chose by itself, such as the view of residuals.
+    """
+    same = (other.shape, other.method.split(",")[0]) == (bound.shape, bound.method.split(",")[0])
+    refutes = other.refuted or (other.p_value is not None and other.p_value < level)
+    return refutes and other.alpha > 0 and same and other.against in ("claim", bound.against)

@@ -62,9 +62,11 @@ class NoisyVotes(Protocol):
     """A model whose teachers vote. It adds Laplace noise to the counts and releases the label with the largest noisy count.
 
     vote_noise: scale of the noise / the most that one teacher adds to a count; None if a node's influence on a vote is unbounded.
-    queries: the number of votes. rate: the probability that a node is in a sample of nodes. single: whether all votes use the
-    same sample; otherwise each vote draws its own. classes: the number of classes that the ledger charges for; 0 means the number
-    of classes at which the cost is highest.
+    share: the share of a query's votes that one node may change: 1 / the number of teachers if a node changes one teacher, or 1
+    if it may change the whole answer. The ledger must cover such a change of any shares of votes. queries: the number of votes.
+    rate: the probability that a node is in a sample of nodes. single: whether all votes use the same sample; otherwise each vote
+    draws its own. classes: the number of classes that the ledger charges for; 0 means the number of classes at which the cost is
+    highest.
     """
 
     queries: int
@@ -74,6 +76,9 @@ class NoisyVotes(Protocol):
 
     @property
     def vote_noise(self) -> float | None: ...
+
+    @property
+    def share(self) -> float: ...
 
     def labels(self, worlds: Worlds, queries: NDArray[np.int64], shares: NDArray[np.float64]) -> NDArray[np.int64]:
         """(K, queries) noisy labels of teachers that answer with these shares of votes, (K, queries, classes)."""
@@ -217,8 +222,8 @@ CAPABILITIES = {
         ),
         Capability(
             NoisyVotes,
-            "define `vote_noise`, `queries`, `rate`, `single`, `classes` and `labels`",
-            lambda m: bool(m.vote_noise),
+            "define `vote_noise`, `share`, `queries`, `rate`, `single`, `classes` and `labels`",
+            lambda m: bool(m.vote_noise) and 0 < m.share <= 1,
         ),
         Capability(FiniteChannels, "define `channels(dim, classes)`", lambda m: bool(m.channels(2, 2))),
         Capability(RandomisedReports, "define `channels(dim, classes)` and `ends(graph)`", lambda m: bool(m.channels(2, 2))),

@@ -46,7 +46,8 @@ class Looped:
     "inputs" are (hops, nodes, dim). Its `graph` is the graph of one run: absent edges are gone, and absent nodes have no edges
     and are in no training set. Its `seed` is an int below 2^64, from which all randomness must come.
     unit: the unit that the ledger protects, or its value, such as "node". releases: the names of the arrays. events: the ledger,
-    if known; without a ledger every accountant declines. name: by default the function's own, or "looped" if it has none.
+    if known; without a ledger every accountant declines. max_degree: the public bound on degrees on which the ledger relies; 0
+    means no bound. name: by default the function's own, or "looped" if it has none.
 
     Raises ValueError for arguments of other types. `fit` raises ValueError for a result of another shape, and for NaN or
     infinity.
@@ -59,9 +60,13 @@ class Looped:
     name: str = ""
     mode: str = "sound"
     public: tuple[str, ...] = ("What the function assumes to be public is not known.",)
+    max_degree: int = 0
 
     def __post_init__(self) -> None:
         check_train(self.train)
+        object.__setattr__(self, "max_degree", self.max_degree or type(self).max_degree)  # a subclass may set it for all
+        if not (isinstance(self.max_degree, int) and self.max_degree >= 0):
+            raise ValueError(f"max_degree={shown(self.max_degree)}: must be a whole number of at least 0; 0 means no bound.")
         check_type("name", self.name, str, 'a word for the tables, or "" for the name of the function.')
         object.__setattr__(self, "unit", member("unit", self.unit, Unit))
         object.__setattr__(self, "releases", words("releases", self.releases, '("posteriors",)'))

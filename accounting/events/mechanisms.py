@@ -196,14 +196,13 @@ def noisy_argmax(classes: int, scale: float, rate: float, queries: int) -> DpEve
     complement, the probability is at most 1 - (c - s) o. Hence delta(epsilon) is at most 1 - (c - s) o - e^epsilon s o, which is
     largest at s = 1.
     """
-    from ..closed_forms import argmax_pair, noisy_argmax_epsilon
+    from ..closed_forms import argmax_pair, costliest_argmax_epsilon
 
     if not _at_least_zero("scale", scale):
         return dp.NonPrivateDpEvent()
     if classes:
         return _each_sampled(FiniteDpEvent(*argmax_pair(classes, float(scale))), rate, queries)
-    costliest = max(noisy_argmax_epsilon(c, float(scale)) for c in range(2, 17))  # with more classes the cost decreases
-    return _each_sampled(PureDpEvent(costliest), rate, queries)
+    return _each_sampled(PureDpEvent(costliest_argmax_epsilon(float(scale))), rate, queries)
 
 
 def pate(scale: float, queries: int) -> DpEvent:

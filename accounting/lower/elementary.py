@@ -49,17 +49,19 @@ def guesses(
 ) -> tuple[int, int]:
     """Guesses each bit from the output of its channel. Returns (number of right guesses, number of guesses).
 
-    bits: any shape, fair coins, the inputs. sent: the same shape, the outputs. sides: the outputs on which a guess is made; the
-    guess is the output itself. With two sides, both values are guessed equally often: of the more frequent one, randomly chosen
-    guesses are left out. Guesses on one output prove more if this output leaks more than the other.
+    bits: (..., channels), fair coins, the inputs. sent: the same shape, the outputs. sides: the outputs on which a guess is made;
+    the guess is the output itself. Each output of each channel is guessed equally often: of the more frequent ones, randomly
+    chosen guesses are left out. Guesses on one output prove more if this output leaks more than the other.
 
     Each guess is right with probability 1 / (1 + e^-x), where x is the log-likelihood ratio of the output, which is at most the
-    channel's epsilon. This probability is concave in x. So, with equally many guesses of each value, the share of right guesses
-    does not overstate the mean of x, even if the two outputs or the channels of different people leak differently.
+    channel's epsilon. This probability is concave in x. So, with equally many guesses on every output of every channel, the share
+    of right guesses does not overstate the mean of x over the channels, even if outputs and channels leak differently. A channel
+    that never has one of these outputs leaves no guess.
     """
-    each = [bits[sent == side] == bool(side) for side in sides]
+    channels = [(bits[..., k], sent[..., k]) for k in range(sent.shape[-1])]
+    each = [coins[values == side] == bool(side) for coins, values in channels for side in sides]
     fewer = min(len(right) for right in each)
-    return sum(int(random.choice(right, fewer, replace=False).sum()) for right in each), len(sides) * fewer
+    return sum(int(random.choice(right, fewer, replace=False).sum()) for right in each), len(each) * fewer
 
 
 def chance(kinds: Sequence[Kind], epsilons: Sequence[float], least: float) -> float:

@@ -53,11 +53,11 @@ class Family:
         none.
         """
         curve = self.last(lambda c: bool(c.beta(np.array([false_positive]))[0] > false_negative))
-        return float(curve.epsilon(delta)) if curve is not None else 0.0
+        return float(curve.epsilon_at_least(delta)) if curve is not None else 0.0
 
     def above(self, claim: Claim) -> Curve | None:
         """The member with the most noise that violates the claim; None if no known member violates it."""
         if self.member is None:
-            return self.ledger if self.ledger.epsilon(claim.delta) > claim.epsilon else None
-        count = self.holding(lambda c: c.epsilon(claim.delta) <= claim.epsilon)
+            return self.ledger if self.ledger.epsilon_at_least(claim.delta) > claim.epsilon else None
+        count = self.holding(lambda c: c.epsilon_at_least(claim.delta) <= claim.epsilon)
         return self.member(KAPPAS[count]) if count < len(KAPPAS) else None

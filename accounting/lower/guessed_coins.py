@@ -76,7 +76,7 @@ def guessed(
     else:
         members = Family(curve, family)
         ruled_out, above = members.last(lambda c: luck(c) < least), members.above(claim)
-        epsilon = max(float(ruled_out.epsilon(claim.delta)) if ruled_out else 0.0, at_corner)
+        epsilon = max(float(ruled_out.epsilon_at_least(claim.delta)) if ruled_out else 0.0, at_corner)
         most = min(luck(c) for c in (above, approximate(claim.epsilon, claim.delta)) if c)
     p_value = chance_of_so_many(right, most) if total and math.isfinite(claim.epsilon) else 1.0
     bound = Bound(

@@ -92,15 +92,14 @@ def canaries(
     found: Bound | None = None
     if apart.ok and exact:
         options: dict[str, Any] = {"shape": "ledger", "ledger_curve": curve, "likelihood_ratio": True, "sd": sd}
-        found = from_rounds(every, there, claim, alpha=(1 - SPARED - RANKED) * alpha, **options, **named)
+        found = from_rounds(every, there, claim, alpha=(1 - SPARED - RANKED) * alpha, rounds=apart.condition, **options, **named)
     if apart.ok and (found is None or found.withdrawn is not None):
-        found = ranked(every, there, claim, curve, (RANKED if exact else 1 - SPARED) * alpha, shown=shown, **named)
+        share = RANKED if exact else 1 - SPARED
+        found = ranked(every, there, claim, curve, share * alpha, shown=shown, rounds=apart.condition, **named)
     if found is None or found.withdrawn is not None:
         guesses = guesses_beyond(curve, claim.delta, np.asarray(bits).size, SPARED * alpha)
         found = mahloujifar(scores, bits, claim, curve, SPARED * alpha, guesses=guesses, **named)
         found = found if shown is None else dataclasses.replace(found, notices=math.inf, reach=math.inf)
-    else:
-        found = resting(found, found.theorem, apart.condition)
     return dataclasses.replace(found, alpha=alpha), apart
 
 
@@ -215,7 +214,7 @@ def mahloujifar(
     else:
         members = Family(curve, family)
         rejected = members.last(lambda c: bool(rejects(c.beta, m, r, v, np.array([alpha]))[0]))
-        epsilon = float(rejected.epsilon(claim.delta)) if rejected is not None else 0.0
+        epsilon = float(rejected.epsilon_at_least(claim.delta)) if rejected is not None else 0.0
         above = members.above(claim)
         tested = above.beta if above is not None else None
     p_value, reach = 1.0, (math.inf, math.inf)

@@ -62,6 +62,33 @@ def pure_epsilon(event: DpEvent) -> float:
     raise Unsupported(f"{type(event).__name__} has no finite epsilon at delta=0.")
 
 
+def pure_sides(event: DpEvent) -> tuple[float, float]:
+    """The largest log-ratio (nats) of the pair of distributions of one part, and that of the same pair in the other order.
+
+    Both are exact, and a composition adds up those of one order. Raises Unsupported for a part whose `pure_epsilon` may exceed
+    them.
+    """
+    match event:
+        case dp.LaplaceDpEvent() | PureDpEvent() | dp.RandomizedResponseDpEvent():
+            return (pure_epsilon(event),) * 2
+        case FiniteDpEvent():
+            orders = ((event.upper, event.lower), (event.lower, event.upper))
+            first, second = (
+                max(math.log(p) - math.log(q) if q else math.inf for p, q in zip(*order, strict=True) if p) for order in orders
+            )
+            return first, second
+        case dp.PoissonSampledDpEvent():
+            rate, (more, less) = event.sampling_probability, composed_sides(event.event)
+            return amplified(more, rate), -math.log1p(rate * math.expm1(-less)) if rate < 1 else less
+    raise Unsupported(f"{type(event).__name__} has no known largest log-ratio.")
+
+
+def composed_sides(ledger: DpEvent) -> tuple[float, float]:
+    """The sums of `pure_sides` over all parts of a ledger."""
+    sides = [(count, *pure_sides(event)) for event, count in parts(ledger)]
+    return math.fsum(n * one for n, one, _ in sides), math.fsum(n * other for n, _, other in sides)
+
+
 def finite_epsilon(event: FiniteDpEvent, delta: float) -> float:
     """The exact epsilon (nats) at delta of a pair of finite distributions, the larger one of both orders."""
     best = 0.0

@@ -16,12 +16,16 @@ from ..claim import Claim, Relation, check_claim
 from ..events.tree import Unsupported, gaussian_mu, parts, scaled
 from ..events.well_formed import check_ledger
 from ..gaussian import delta_of, epsilon_of, mu_of_claim, tradeoff
+from .exact import composed_sides
 from .pld import between, distribution, grid, knots
 
-__all__ = ["Curve", "Unsupported", "approximate", "curve", "gaussian", "pure", "scaled"]
+__all__ = ["Curve", "Unsupported", "approximate", "curve", "epsilon_at_least", "gaussian", "pure", "scaled"]
 
 # nats: e^LARGEST still fits a float64. At larger epsilons a curve keeps the delta of LARGEST, which is an upper bound.
 LARGEST = 700.0
+# The accountant moves tails to an infinite loss. This mass is below CUT for up to 1000 different mechanisms, and below LEAST for
+# up to 100,000 equal ones.
+CUT, LEAST = 1e-12, 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +61,14 @@ class Curve:
         share = (self.deltas[i - 1] - delta) / (self.deltas[i - 1] - self.deltas[i])
         step = math.expm1(self.knots[i] - self.knots[i - 1])
         return float(self.knots[i - 1] + math.log1p(share * step))
+
+    def epsilon_at_least(self, delta: float) -> float:
+        """The same for lower bounds: `epsilon` at delta + CUT, and at least at LEAST.
+
+        The accountant moves a little mass to an infinite loss. So at smaller deltas `epsilon` may be infinite although the
+        ledger's is finite. The result exceeds the true epsilon only by the rounding of losses to the grid.
+        """
+        return self.epsilon(delta if self.mu is not None else max(delta + CUT, LEAST))
 
     def beta(self, alpha: ArrayLike) -> NDArray[np.float64]:
         """The smallest type II error of any test whose type I error is alpha in [0, 1]: convex, decreasing, symmetric."""
@@ -98,6 +110,23 @@ def curve(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, interval: f
     top = min(max(float(k[-1]) for k, _ in sides), LARGEST)
     at = np.unique(np.concatenate([[0.0], *(k[(k > 0) & (k <= top)] for k, _ in sides)]))
     return _from_knots(at, np.maximum(*(between(k, d, at) for k, d in sides)))
+
+
+def epsilon_at_least(ledger: DpEvent, delta: float, interval: float | None = None) -> float:
+    """The epsilon (nats) of the pairs of distributions that a ledger names, for lower bounds.
+
+    At delta = 0 it is exact: the largest log-ratios of all parts add up, in the order of the pairs whose sum is larger. At larger
+    deltas it is `Curve.epsilon_at_least`, or this sum if that is smaller; only the rounding of losses to the grid may raise it.
+    interval: as for `curve`. Raises Unsupported as `curve`.
+    """
+    try:
+        most = max(composed_sides(ledger))
+    except Unsupported:
+        most = math.inf
+    else:
+        if delta == 0 or most == 0:
+            return most
+    return min(most, curve(ledger, interval=interval).epsilon_at_least(delta))
 
 
 def gaussian(mu: float) -> Curve:

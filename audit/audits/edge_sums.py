@@ -67,7 +67,7 @@ def play_sums(setting: Setting) -> Outcome:
     left = common | {"alpha": (1 - NOISE_SHARE) * alpha}
     shaped, apart = canaries(scores, bits, case.claim, curve(case.model.ledger), sd=sd, decoys=decoys, **left)
     shaped = weaker(dataclasses.replace(shaped, alpha=alpha), case.claim, float(shifts.mean()))
-    found = (shaped, from_rounds(scores, bits, case.claim, shape="any", **common))
+    found = (shaped, from_rounds(scores, bits, case.claim, shape="any", rounds=apart.condition, **common))
     curves = {"tradeoff": tradeoff(scores, bits, case), "histograms": histograms(scores, bits)}
     reach = (
         f"{setting.rounds} rounds of {len(challenge)} canary edges and {len(unjoined)} pairs without an edge; "

@@ -64,7 +64,8 @@ def play_stars(setting: Setting) -> Outcome:
     }
     shaped, apart = canaries(scores, bits, case.claim, gaussian(mu_of_claim(case.claim)), **common)
     strength = float(np.linalg.norm(played[0].moves))
-    found = (weaker(shaped, case.claim, strength), from_rounds(scores, bits, case.claim, shape="any", **common))
+    free = from_rounds(scores, bits, case.claim, shape="any", rounds=apart.condition, **common)
+    found = (weaker(shaped, case.claim, strength), free)
     reach = (
         f"{setting.rounds} runs of {STARS} canary nodes, each of which moves {played[0].moves.shape[0]} rows "
         f"by {strength:.3g} noise sds in all; "

@@ -6,14 +6,17 @@ A move beyond the sensitivity that the ledger's noise covers contradicts the cla
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from dp_accounting import GaussianDpEvent
 
 from ...accounting.checks.conditions import Condition
 from ...accounting.claim import Unit
 from ...accounting.events.counts import charged
-from ...accounting.upper.tradeoff import curve, scaled
+from ...accounting.events.tree import parts
+from ...accounting.gaussian import epsilon_of
 from ...models.capabilities import BoundedDegree, DegreeFloor, declined, has
 from ...models.graph.graph import Mask
 from ..case import Case, Outcome, Setting, keeping, offered
@@ -21,12 +24,17 @@ from ..games.canaries import cap_breaker, double_star, strange_rows
 from ..games.edge_catalogue import catalogue
 from ..instruments.reach import NOTHING
 from ..instruments.recorder import Diverged, Noisy, recorded
-from ..instruments.repetition import NO_NODE, Nodes, kept_rows, moved, same_coins, world
+from ..instruments.repetition import NO_NODE, Nodes, distance, kept_rows, moved, same_coins, world
 from ..own.program import External
 from . import replay_sums
+from .differential import executed
 
 if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+    from ...accounting.events.counts import Charged
     from ...models.graph.graph import Graph
+    from ..instruments.recorder import Record
     from ..key import Key
     from ..storage.store import Store
 
@@ -65,13 +73,18 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
     """For each secret in `absent`, compares a run on the whole graph with the same run without the secret.
 
     The second run gets the noisy values of the first. Therefore the change of each clean value is computed and not estimated. The
-    audit compares this change with the move that the ledger's noise covers. It does not count the removed node's own rows if the
-    model does not release them.
+    moves of all Gaussian values by one secret add up to mu, which proves an epsilon. The audit does not count the removed node's
+    own rows if the model does not release them.
+
+    The audit also compares the moves with those that the ledger's noise covers: the sum of all that add up, and each of the
+    others alone. Such a contradiction refutes only the ledger, because a smaller move of another value may make up for it.
     """
     model = keeping(case.model, offered(case.model))
     whole = world(graph, key.fold("frozen").seed)
     release, before = recorded(model, whole, store.device)
     ledger, worst, told = charged(case.model.ledger), 0.0, "nothing moves" if before.releases else NOTHING
+    gaussian = [one.order == 2 and adds_up(one.purpose, before, ledger) for one in before.releases]
+    mu, beyond, diverged = 0.0, 0.0, False
     for name, (mask, node) in absent.items():
         worlds = dataclasses.replace(whole, edges=mask) if node is None else dataclasses.replace(whole, nodes=mask)
         own = NO_NODE if node is None else np.array([node])
@@ -79,34 +92,41 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
             coins = same_coins(before, graph, own)
             _, after = recorded(model, worlds, store.device, before.releases, coins=coins)
         except Diverged as where:
-            worst, told = np.inf, f"without '{name}' the run makes other noisy releases, beginning with '{where}'"
+            diverged, told = True, f"without '{name}' the run makes other noisy releases, beginning with '{where}'"
             break
         hidden = kept_rows(release, own)
-        for one, other in zip(before.releases, after.releases, strict=True):
+        squares = 0.0
+        for one, other, added in zip(before.releases, after.releases, gaussian, strict=True):
             by = moved(one, other, ledger, hidden, graph.nodes)
             if by > worst:
                 rows = rows_moved(one, other, hidden, graph.nodes)
                 worst, told = by, f"without '{name}', the move of {rows}'{one.purpose}' is {by:.4g} times what its noise covers"
-    epsilon = worth(case, worst)
+            if added:
+                squares += distance(one, other, hidden, graph.nodes) ** 2
+            else:
+                beyond = max(beyond, by)
+        mu = max(mu, math.sqrt(squares) / (1 + ROUNDING))
+    epsilon = math.inf if diverged else float(epsilon_of(mu, case.claim.delta))
     known = replay_sums.MOVES if before.releases else Condition(replay_sums.MOVES.what, "failed", NOTHING)
     bound = replay_sums.replayed(case, epsilon, len(absent) + 1, moves=known)
+    told += f"; all moves by one secret add up to {mu:.4g} noise sds" if any(gaussian) and not diverged else ""
+    if not bound.refuted and (beyond > 1 + ROUNDING or mu > covered(case.model.ledger)):
+        bound = dataclasses.replace(bound, refuted=True, against="ledger", method=f"replay: {told}")
     return Outcome("replay", (bound,), {}, f"{len(absent)} secrets: {told}", model.releases)
 
 
-def worth(case: Case, factor: float) -> float:
-    """The epsilon of the ledger if every mean moves `factor` times as far as its noise covers; 0 if the noise covers the moves.
-
-    If the privacy-loss distribution overflows, the function uses half of the factor. The smaller epsilon is still a lower bound.
+def adds_up(purpose: str, record: Record, ledger: Charged) -> bool:
+    """Whether the moves of this mechanism and of others on all records add up: whether the ledger or the run has no samples, or
+    the run reports all samples of the ledger, and none for this mechanism.
     """
-    if factor <= 1 + ROUNDING:
-        return 0.0
-    if np.isinf(factor):
-        return float("inf")
-    try:
-        found = curve(scaled(case.model.ledger, factor)).epsilon(case.claim.delta)
-    except OverflowError:
-        found = float("inf")
-    return worth(case, factor / 2) if np.isinf(found) else found
+    if ledger.whole < 1 or record.samples.get(purpose):
+        return False
+    return not ledger.steps or executed(record, ledger)[0] <= ledger.plain
+
+
+def covered(ledger: DpEvent) -> float:
+    """The mu of all mechanisms of a ledger that are Gaussian on all records, together; 0 without any."""
+    return next((1 / event.noise_multiplier for event, _ in parts(ledger) if isinstance(event, GaussianDpEvent)), 0.0)
 
 
 def secrets(case: Case, graph: Graph, key: Key) -> tuple[Graph, Secrets]:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 GRID = 1e-4  # relative tolerance: for many votes, the rounding of privacy losses to a grid raises epsilon by less than this
 STEP = 1e-4  # nats: step of the grid of privacy losses for a single entry
 FINEST = 1e-6  # nats: smallest step of the grid of privacy losses for many draws
-CUT = 1e-12  # upper limit of the mass that the accountant moves to an infinite loss when it cuts tails
 THEOREM = "the definition of (epsilon, delta) over the outputs of a channel, composed over independent draws"
 OURS = proved(
     "the channel is as declared", "this package draws from the channel; 'reports', 'votes' and 'entries' test the draws"
@@ -89,7 +88,7 @@ def channels_epsilon(channels: Sequence[tuple[NDArray[np.float64], int]], delta:
     """
     from ...accounting.events.mechanisms import composed, repeated
     from ...accounting.events.types import FiniteDpEvent
-    from ...accounting.upper.tradeoff import curve
+    from ...accounting.upper.tradeoff import epsilon_at_least
 
     pure = float(sum(copies * channel_epsilon(matrix) for matrix, copies in channels)) * (1 - 1e-9)  # rounding of the matrices
     if delta == 0 or pure == 0:
@@ -98,8 +97,9 @@ def channels_epsilon(channels: Sequence[tuple[NDArray[np.float64], int]], delta:
     pairs = [FiniteDpEvent(tuple(map(float, p)), tuple(map(float, q))) for p, q in worst]
     draws = sum(copies for _, copies in channels)
     step = max(FINEST, STEP / draws)
-    both = curve(composed(*(repeated(pair, copies) for pair, (_, copies) in zip(pairs, channels, strict=True))), interval=step)
-    return min(pure, max(0.0, both.epsilon(delta + CUT) - draws * step))  # the grid rounds each loss up by less than one step
+    both = composed(*(repeated(pair, copies) for pair, (_, copies) in zip(pairs, channels, strict=True)))
+    # the grid rounds each loss up by less than one step
+    return min(pure, max(0.0, epsilon_at_least(both, delta, step) - draws * step))
 
 
 def votes_epsilon(model: NoisyVotes, classes: int, delta: float, kappa: float = 1.0) -> float:
@@ -111,12 +111,12 @@ def votes_epsilon(model: NoisyVotes, classes: int, delta: float, kappa: float = 
     from ...accounting.closed_forms import argmax_pair
     from ...accounting.events.mechanisms import on_sampled_nodes, repeated
     from ...accounting.events.types import FiniteDpEvent
-    from ...accounting.upper.tradeoff import curve
+    from ...accounting.upper.tradeoff import epsilon_at_least
 
     one = FiniteDpEvent(*argmax_pair(classes, (model.vote_noise or 0.0) / kappa))
     if model.single:
-        return curve(on_sampled_nodes(model.rate, repeated(one, model.queries))).epsilon(delta)
-    return curve(repeated(on_sampled_nodes(model.rate, one), model.queries)).epsilon(delta)
+        return epsilon_at_least(on_sampled_nodes(model.rate, repeated(one, model.queries)), delta)
+    return epsilon_at_least(repeated(on_sampled_nodes(model.rate, one), model.queries), delta)
 
 
 def response_epsilon(model: RandomisedEdges, ledger: DpEvent, delta: float) -> tuple[float, float]:
@@ -129,9 +129,9 @@ def response_epsilon(model: RandomisedEdges, ledger: DpEvent, delta: float) -> t
 
     from ...accounting.events.mechanisms import composed, edge_response
     from ...accounting.events.tree import parts
-    from ...accounting.upper.tradeoff import curve
+    from ...accounting.upper.tradeoff import epsilon_at_least
 
     noise = [event for event, _ in parts(ledger) if isinstance(event, LaplaceDpEvent)]
     entries = {d: edge_response(*model.entry_chances(d)) for d in DENSITIES}
     # the grid rounds the losses of the entry and of the density up, each by less than one step
-    return max((curve(composed(entry, *noise), interval=STEP).epsilon(delta) - 2 * STEP, d) for d, entry in entries.items())
+    return max((epsilon_at_least(composed(entry, *noise), delta, STEP) - 2 * STEP, d) for d, entry in entries.items())

@@ -45,7 +45,8 @@ def refuses(case: Case) -> str | None:
 
 
 def play_votes(setting: Setting) -> Outcome:
-    """For each vote, a coin makes the teachers certain of class 0 or of class 1. A node cannot have a larger effect on a vote.
+    """For each vote, a coin gives class 0 or class 1 the share of votes that one node may change. All classes share the other
+    votes equally, so a node cannot have a larger effect on a vote.
 
     The model itself adds the noise. All votes together prove a lower bound on the epsilon of one vote. The ledger's curve
     composes this bound over all votes and secret samples. The composition needs separate noise for each vote, and the audit
@@ -144,12 +145,14 @@ def of_whole_sets(setting: Setting) -> Bound:
 
 
 def votes(model: NoisyVotes, worlds: Worlds, queries: NDArray[np.int64], turned: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """(K, queries) int64: the model's noisy labels, if the teachers are certain of class 0, or of class 1 where `turned` is true.
+    """(K, queries) int64: the model's noisy labels, if the share of votes that one node may change is for class 0, or for class 1
+    where `turned` is true. All classes have equally many of the other votes.
 
     worlds: K runs, one for each set of votes. queries: (K, queries). turned: (K, queries), or (K, 1) for all votes of a set.
     """
-    sure = np.eye(worlds.graph.classes)[np.broadcast_to(turned, queries.shape).astype(np.int64)]
-    return model.labels(worlds, queries, sure)
+    classes = worlds.graph.classes
+    chosen = np.eye(classes)[np.broadcast_to(turned, queries.shape).astype(np.int64)]
+    return model.labels(worlds, queries, (1 - model.share) / classes + model.share * chosen)
 
 
 def log_ratio(model: NoisyVotes, classes: int, labels: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -93,7 +93,7 @@ def examine(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
     if first.faults or "" in first.doubts:
         return first
     try:
-        second = _examined(model, small(graph), unit, key.fold("small"))
+        second = _examined(model, small(graph, model), unit, key.fold("small"))
     except Exception as refusal:  # a user's model may refuse other graphs, with any exception
         told = f"{first.told}; the model refused the small graph of unusual nodes ({type(refusal).__name__}: {refusal})"
         return Examination(first.study, first.faults, first.doubts, first.moves, told)

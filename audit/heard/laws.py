@@ -21,7 +21,7 @@ from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.events.types import FiniteDpEvent, PureDpEvent
 from ...accounting.gaussian import epsilon_of
 from ...accounting.upper.exact import finite_epsilon, pure_epsilon
-from ...accounting.upper.tradeoff import curve
+from ...accounting.upper.tradeoff import epsilon_at_least
 from ...models.hearing.mechanisms.meetings import REPORT
 from .sources import Source
 
@@ -39,7 +39,6 @@ SLACK = 2e-4  # relative: rounding error of a move in float32
 GRID = 1e-2  # relative: grid error of the accountant for noise other than Gaussian
 MOST = 64  # largest number of moved entries whose curves are composed; smaller moves are left out
 LARGEST = 64.0  # largest factor of the noise in the search for the smallest detectable one
-TAIL = 1e-10  # smallest delta for which the accountant's value is taken
 LONGEST = 1000  # geometric numbers from here on share one bin of a chi-squared test
 CELLS = 5.0  # smallest expected count of a bin in a chi-squared test
 PURE = (dp.LaplaceDpEvent, dp.RandomizedResponseDpEvent, PureDpEvent, FiniteDpEvent)  # mechanisms of pure differential privacy
@@ -154,15 +153,13 @@ def largest(entries: Sequence[float]) -> list[float]:
 def composed(events: list[dp.LaplaceDpEvent] | list[FiniteDpEvent], delta: float) -> float:
     """A lower bound on the epsilon (nats) of the composition of some mechanisms: the accountant's value minus its grid error.
 
-    At delta = 0 the largest log-likelihood ratios add up, and only SLACK is subtracted. The accountant cuts off tails below TAIL
-    and has no finite epsilon at a smaller delta. So TAIL replaces a smaller delta, which can only lower the value.
+    At delta = 0 the largest log-likelihood ratios add up, and only SLACK is subtracted.
     """
     if not events:
         return 0.0
-    most = math.fsum(pure_epsilon(event) for event in events)
-    if delta == 0 or most == 0 or any(isinstance(e, FiniteDpEvent) and not shares_an_outcome(e) for e in events):
-        return most * (1 - SLACK)
-    return min(most * (1 - SLACK), float(curve(dp.ComposedDpEvent(list(events))).epsilon(max(delta, TAIL))) * (1 - GRID))
+    if any(isinstance(e, FiniteDpEvent) and not shares_an_outcome(e) for e in events):
+        return math.inf
+    return epsilon_at_least(dp.ComposedDpEvent(list(events)), delta) * (1 - (GRID if delta else SLACK))
 
 
 def shares_an_outcome(event: FiniteDpEvent) -> bool:

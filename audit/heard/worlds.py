@@ -9,12 +9,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ...accounting.claim import Unit
+from ...models.capabilities import BoundedDegree, has
 from ...models.graph.graph import Mask
 from ..case import EDGES
 from ..games.edge_catalogue import catalogue
@@ -110,11 +111,12 @@ def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: st
     return Without(f"a change of the features and the label of {name}", dataclasses.replace(whole, graph=new), nodes, gone=False)
 
 
-def small(graph: Graph) -> Graph:
+def small(graph: Graph, model: Any) -> Graph:
     """A small graph with as many classes and columns as `graph`. Its features are rows of `graph.x`.
 
     It has a hub with leaves, nodes without edges, a path, a clique of nodes with equal features, a class that no training node
-    has, and no validation set.
+    has, and no validation set. If `graph` respects a public bound on degrees that the model declares, so does the small graph:
+    it lacks the edges beyond the bound.
     """
     clique = [(LEAVES + 1 + i, LEAVES + 1 + j) for i in range(CLIQUE) for j in range(i + 1, CLIQUE)]
     start = LEAVES + 1 + CLIQUE
@@ -123,6 +125,8 @@ def small(graph: Graph) -> Graph:
         [(0, leaf) for leaf in range(1, LEAVES + 1)] + clique + path + [(LEAVES, LEAVES + 1), (1, 2)], dtype=np.int64
     ).T
     nodes = start + 6 + ALONE
+    if has(model, BoundedDegree) and graph.degree.max(initial=0) <= model.max_degree:
+        edges = _within(edges, nodes, model.max_degree)
     if graph.directed:
         edges = np.concatenate([edges, edges[::-1]], axis=1)
     rows = np.arange(nodes) % graph.nodes
@@ -133,3 +137,13 @@ def small(graph: Graph) -> Graph:
     train[-1] = False
     part = {"train": train, "val": np.zeros(nodes, dtype=bool), "test": ~train}
     return dataclasses.replace(graph, x=graph.x[rows], y=y, edges=edges, name="small graph of unusual nodes", **part)
+
+
+def _within(edges: NDArray[np.int64], nodes: int, most: int) -> NDArray[np.int64]:
+    """The edges, (2, m), without each one at which an end already has `most` earlier edges."""
+    degree, kept = np.zeros(nodes, dtype=np.int64), []
+    for i, ends in enumerate(edges.T):
+        if (degree[ends] < most).all():
+            degree[ends] += 1
+            kept.append(i)
+    return edges[:, kept]

@@ -142,6 +142,12 @@ def moved(before: Noisy, after: Noisy, ledger: Charged, hidden: Nodes, nodes: in
     return norm / before.scale * min(ledger.plain_multiplier, ledger.step_multiplier)
 
 
+def distance(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> float:
+    """The Euclidean move of a clean value between two runs, in noise sds, rounded down. hidden: as for `shift`."""
+    rounding = ROUNDING * float(np.linalg.norm(np.where(after.clean != before.clean, before.clean, 0.0)))
+    return max(0.0, float(np.linalg.norm(shift(before, after, hidden, nodes))) - rounding) / before.scale
+
+
 def kept_rows(release: Release, absent: Nodes) -> Nodes:
     """The absent nodes whose own rows the release does not contain: none if 'aggregates' has nonzero rows for them, else all of
     them.

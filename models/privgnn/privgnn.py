@@ -180,6 +180,11 @@ class PrivGnn:
         return None if self.as_coded else self.sigma
 
     @property
+    def share(self) -> float:
+        """A node in a sample may change the whole answer of the teacher that learns from the sample."""
+        return 1.0
+
+    @property
     def declines(self) -> Mapping[str, str]:
         """The capabilities that the recipe's attributes suggest but that the recipe lacks, each with the reason."""
         reason = (

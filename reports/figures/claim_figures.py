@@ -178,9 +178,10 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
             axes.plot(rounds, kappa, linestyle="none", label=f"this run: {label}", **style)
         axes.set(xscale="log", yscale="log", xlabel="rounds in each world, or residuals", ylabel="noise too small by this factor")
         axes.minorticks_off()
-        ticks = [t for t in (1, 1.2, 1.5, 2, 3, 5, 10, 20) if t <= 1.2 * max(k for _, _, k in marks)]
+        least, most = min(k for _, _, k in marks), max(k for _, _, k in marks)
+        ticks = [t for t in (1, 1.2, 1.5, 2, 3, 5, 10, 20) if t <= 1.2 * most] or [most]
         axes.set_yticks(ticks, [f"{t:g}" for t in ticks])
-        axes.set_ylim(1, 1.3 * max(*ticks, *(k for _, _, k in marks)))
+        axes.set_ylim(min(1.0, least / 1.3), 1.3 * max(most, ticks[-1]))
         legend(axes)
 
     who = _who(same[0])

@@ -1,6 +1,7 @@
 """One statistical refutation is not enough: fresh coins must confirm it, and every output says whether they did."""
 
 import dataclasses
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from gnnaudit.audit.case import Case, Outcome, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.planning.plan import PRESETS, read
 from gnnaudit.audit.run import verdict_line
-from gnnaudit.audit.second_look import LEVEL, POWER, confirmed, times
+from gnnaudit.audit.second_look import LEVEL, POWER, backs, confirmed, times
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.gap.gap import Gap
 from gnnaudit.reports.evidence import judge
@@ -25,7 +26,9 @@ CLAIM = Claim(1.0, 1e-6, Unit.UNDIRECTED_EDGE)
 
 
 def bound(refuted, alpha=1e-4, epsilon=2.0):
-    return Bound(epsilon if refuted else 0.0, alpha, "any", "x", (5, 5), refuted, 1e-9, 1.2, 1.3, "lira", "game")
+    return Bound(
+        epsilon if refuted else 0.0, alpha, "any", "x", (5, 5), refuted, 1e-9 if refuted else 0.5, 1.2, 1.3, "lira", "game"
+    )
 
 
 def second_look(first, then, tmp_path):
@@ -75,6 +78,73 @@ def test_a_claim_falls_only_if_both_looks_fail(agrees, kind, code, tmp_path):
     verdict = judge(CLAIM, (), bounds)
     assert (verdict.kind, verdict.exit_code) == (kind, code)
     assert ("confirmed" if agrees else "its repetition did not") in verdict.sentence
+
+
+def played(first, then, tmp_path):
+    """All bounds, and the verdict, of an audit with several tests and of its repetition."""
+    audit = Audit("game", 2, lambda case: None, lambda setting: Outcome("game", then))
+    setting = Setting(Case(Gap(), CLAIM), None, Store(Path(tmp_path)), Key("root"), 5)
+    bounds = [b for outcome in confirmed(audit, Outcome("game", first), setting) for b in outcome.bounds]
+    return [b.confirmed for b in bounds], judge(CLAIM, (), bounds).kind
+
+
+OTHERS = [{"shape": "ledger"}, {"method": "y"}, {"against": "ledger"}]
+
+
+@pytest.mark.parametrize("changes", OTHERS)
+def test_the_refutation_of_another_test_confirms_nothing(changes, tmp_path):
+    other = dataclasses.replace(bound(True), **changes)
+    marks, verdict = played((bound(True),), (other,), tmp_path)
+    assert marks[0] is False
+    assert marks[1] is (changes == {"against": "ledger"})  # who refutes the claim refutes the ledger
+    assert verdict == ("refuted" if marks[1] else "inconclusive")
+
+
+def test_each_of_two_refutations_needs_its_own_second_test(tmp_path):
+    one, other = bound(True), dataclasses.replace(bound(True), shape="ledger", against="ledger")
+    marks, verdict = played((one, other), (bound(False), other), tmp_path)
+    assert marks == [False, True, None, True]
+    assert verdict == "refuted"
+
+
+@pytest.mark.parametrize(("p_value", "counts"), [(LEVEL / 2.1, True), (LEVEL / 1.9, False)])
+def test_a_p_value_below_the_level_of_a_repetition_confirms(p_value, counts, tmp_path):
+    then = dataclasses.replace(bound(False, alpha=1e-6), p_value=p_value)
+    assert played((bound(True),), (then,), tmp_path) == ([counts, None], "refuted" if counts else "inconclusive")
+
+
+def test_another_part_of_the_data_is_the_same_test(tmp_path):
+    views = [dataclasses.replace(bound(True), method=f"replay and residuals{view}") for view in ("", ", weighted columns")]
+    assert played((views[0],), (views[1],), tmp_path) == ([True, True], "refuted")
+
+
+def test_false_alarms_of_two_tests_add_up_to_the_product_of_their_levels():
+    """Two tests of a true claim with independent p-values, by enumeration of who refutes: not (2 a) (2 b) but 2 a b."""
+    a, b = 1e-3, 5e-4
+    both = sum(
+        np.prod([level if hit else 1 - level for hit, level in zip(hits, (a, a, b, b), strict=True)])
+        for hits in product((False, True), repeat=4)
+        if any(
+            backs(dataclasses.replace(bound(hits[2 + j]), method=str(j)), dataclasses.replace(bound(True), method=str(i)))
+            for i in range(2)
+            for j in range(2)
+            if hits[i]
+        )
+    )
+    assert both == pytest.approx(1 - (1 - a * b) ** 2, rel=1e-9)
+
+
+@pytest.mark.parametrize(("alpha", "level"), [(0.05, LEVEL / 2), (1e-6, 1e-6)])
+def test_the_bound_of_a_repetition_has_at_most_the_level_of_a_printed_one(alpha, level, tmp_path):
+    asked = []
+
+    def run(setting):
+        asked.append(setting.alpha)
+        return Outcome("game", (bound(True),))
+
+    setting = Setting(Case(Gap(), CLAIM), None, Store(Path(tmp_path)), Key("root"), 5, alpha)
+    confirmed(Audit("game", 2, lambda case: None, run), Outcome("game", (bound(True),)), setting)
+    assert asked == [level]
 
 
 def test_a_ledger_that_is_not_of_what_was_run_is_told_without_a_bound():

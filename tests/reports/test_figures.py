@@ -1,9 +1,14 @@
 """Figures of models with long names."""
 
+import dataclasses
 import warnings
 
 import pytest
 
+from gnnaudit.accounting.claim import Claim, Unit
+from gnnaudit.accounting.lower.bounds import Bound
+from gnnaudit.reports.evidence import Evidence
+from gnnaudit.reports.figures.claim_figures import power_plot
 from gnnaudit.reports.figures.style import LABEL, TICK, Plot, legend, save, wrapped
 
 NAME = "undirected-edge-charged-as-one-directed-edge-and-some-more-words-after-it (paper) " * 2
@@ -26,3 +31,19 @@ def test_a_long_name_leaves_room_for_the_axes(tmp_path):
         warnings.simplefilter("error")  # matplotlib warns if no room is left
         save(Plot("long", "Long names", "A bar.", ("x",), ((1,),), draw), tmp_path)
     assert (tmp_path / "long.png").exists()
+
+
+@pytest.mark.parametrize("notices", [0.4, 0.9, 1.3])
+def test_a_detectable_factor_below_one_is_within_the_axes(notices, tmp_path):
+    claim = Claim(8.0, 0.0, Unit.NODE)
+    tested = Bound(1.0, 0.01, "ledger", "gate", (500, 500), False, 0.5, notices, 9.0, "vote-ratio", "votes")
+    plot = power_plot([Evidence(claim, "privgnn", "sound", "votes", bounds=(tested,))])
+    seen = []
+
+    def draw(axes):
+        plot.draw(axes)
+        seen.append(axes.get_ylim())
+
+    save(dataclasses.replace(plot, draw=draw), tmp_path)
+    low, high = seen[0]
+    assert low < notices < high

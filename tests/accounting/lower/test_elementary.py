@@ -80,7 +80,7 @@ def test_a_channel_whose_outputs_leak_differently_is_not_overstated():
     draw = np.random.default_rng(6)
     bits = draw.random(400_000) < 0.5
     sent = (draw.random(bits.size) < np.where(bits, 0.5, 0.1)).astype(np.int64)
-    right, count = guesses(bits, sent, draw)
+    right, count = guesses(bits[:, None], sent[:, None], draw)
     assert count == pytest.approx(2 * sent.sum(), rel=0.01)
     assert sum_at_least((Kind(right, count, 1, 1.0),), 1e-6) < (math.log(5) + math.log(1.8)) / 2
 
@@ -91,9 +91,29 @@ def test_guesses_on_one_output_alone_prove_what_that_output_leaks():
     bits = draw.random(400_000) < 0.5
     each = draw.random((2, bits.size)) < special.expit(np.where(bits, 1.0, -1.0))
     sent = each.any(0).astype(np.int64)
-    proved = {sides: sum_at_least((Kind(*guesses(bits, sent, draw, sides), 1, 1.0),), 1e-6) for sides in SIDES}
+    proved = {sides: sum_at_least((Kind(*guesses(bits[:, None], sent[:, None], draw, sides), 1, 1.0),), 1e-6) for sides in SIDES}
     assert 1.93 < proved[0,] < 2
     assert proved[1,] < proved[0, 1] < 1.93
+
+
+@pytest.mark.parametrize("silent", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize("sides", SIDES)
+def test_a_channel_that_leaks_nothing_does_not_count_as_much_as_the_one_beside_it(sides, silent):
+    """Two channels of one person: randomised response of epsilon 1, and a bit that is 1 with a fixed probability. Together 1."""
+    draw = np.random.default_rng(9)
+    coins = draw.random(200_000) < 0.5
+    leaks = np.where(draw.random(coins.size) < special.expit(1.0), coins, ~coins)
+    sent = np.stack([leaks, draw.random(coins.size) < silent], 1).astype(np.int64)
+    counted = guesses(np.stack([coins, coins], 1), sent, draw, sides)
+    assert sum_at_least([Kind(*counted, 2, 0.5)], 1e-6) < 1.0
+
+
+def test_every_output_of_every_channel_is_guessed_equally_often():
+    sent = np.zeros((1000, 4), dtype=np.int64)
+    for k, often in enumerate((500, 17, 990, 30)):
+        sent[:often, k] = 1
+    assert guesses(sent == 1, sent, np.random.default_rng(1)) == (8 * 10, 8 * 10)  # the third channel has ten zeros
+    assert guesses(sent == 1, sent, np.random.default_rng(1), (1,)) == (4 * 17, 4 * 17)
 
 
 def test_three_kinds_are_refused():

@@ -10,9 +10,12 @@ from scipy import special, stats
 
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim
+from gnnaudit.accounting.events.mechanisms import repeated
 from gnnaudit.accounting.events.tree import Unsupported
-from gnnaudit.accounting.events.types import FiniteDpEvent
+from gnnaudit.accounting.events.types import FiniteDpEvent, PureDpEvent
 from gnnaudit.accounting.lower.bounds import from_rounds
+from gnnaudit.accounting.lower.guessed_coins import guessed
+from gnnaudit.accounting.lower.one_run import mahloujifar
 from gnnaudit.accounting.lower.rank_test import best_place, chance_of_so_few, misses, ranked
 from gnnaudit.accounting.upper import tradeoff
 
@@ -28,6 +31,29 @@ def quantile_scores(mu, n):
 def gaussian_case(epsilon):
     mu = float(gaussian.mu_of(epsilon, DELTA))
     return mu, Claim(epsilon, DELTA), tradeoff.gaussian(mu)
+
+
+@pytest.mark.parametrize("gate", ["rank gate", "profile gate", "guessed coins", "Mahloujifar"])
+def test_a_composition_of_pure_mechanisms_keeps_a_claim_at_delta_zero(gate):
+    """The scores are the numbers of right answers of 20 randomised responses, which cost exactly 2 nats in all."""
+    claim, curve, family = Claim(2.0, 0.0), tradeoff.curve(repeated(PureDpEvent(0.1), 20)), pure_family
+    draw = np.random.default_rng(7)
+    bits = draw.random(20_000) < 0.5
+    scores = draw.binomial(20, special.expit(np.where(bits, 0.1, -0.1))) - 10.0
+    bound = {
+        "rank gate": lambda: ranked(scores, bits, claim, curve, family=family),
+        "profile gate": lambda: from_rounds(scores, bits, claim, shape="ledger", ledger_curve=curve, family=family),
+        "guessed coins": lambda: guessed(scores[:, None], bits[:, None], claim, curve, family=family),
+        "Mahloujifar": lambda: mahloujifar(scores[:2000], bits[:2000], claim, curve, family=family),
+    }[gate]()
+    assert not bound.refuted
+    assert 0.1 < bound.epsilon <= 2
+    assert bound.p_value > 1e-6  # fails once in a million honest audits
+
+
+@lru_cache
+def pure_family(kappa):
+    return tradeoff.curve(repeated(PureDpEvent(0.1 * kappa), 20), interval=1e-3)
 
 
 @pytest.mark.parametrize(("missed", "place", "trials"), [(3, 2, (5, 8)), (0, 1, (1, 3)), (12, 30, (60, 40))])

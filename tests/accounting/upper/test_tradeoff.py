@@ -8,7 +8,8 @@ import pytest
 
 from gnnaudit.accounting import events
 from gnnaudit.accounting.claim import Claim, Relation
-from gnnaudit.accounting.upper import tradeoff
+from gnnaudit.accounting.closed_forms import channel_epsilon
+from gnnaudit.accounting.upper import exact, tradeoff
 
 LEDGERS = {
     "sampled Gaussian": events.dp_sgd(1.5, 0.02, 300),
@@ -54,6 +55,39 @@ def test_profile_and_trade_off_say_the_same(name):
     alpha = np.concatenate([[0], np.logspace(-9, 0, 50_001)])
     for e in (0.0, 1.0, 2.5):
         assert np.max(1 - curve.beta(alpha) - math.exp(e) * alpha) == pytest.approx(float(curve.delta(e)), abs=1e-6)
+
+
+def product(pairs):
+    """The two distributions of several independent pairs, by enumeration of all outcomes."""
+    return [np.prod(np.meshgrid(*side), axis=0).ravel() for side in zip(*pairs, strict=True)]
+
+
+ONE, OTHER = ((0.5, 0.5), (0.01, 0.99)), ((0.99, 0.01), (0.5, 0.5))  # their large log-ratios are in opposite orders
+SAMPLED = ((0.3 * 0.5 + 0.7 * 0.01, 0.3 * 0.5 + 0.7 * 0.99), (0.01, 0.99))
+
+
+@pytest.mark.parametrize(
+    ("ledger", "pairs"),
+    [
+        ([events.FiniteDpEvent(*ONE)] * 2, [ONE, ONE]),
+        ([events.FiniteDpEvent(*ONE), events.FiniteDpEvent(*OTHER)], [ONE, OTHER]),
+        ([dp.PoissonSampledDpEvent(0.3, events.FiniteDpEvent(*ONE))] * 3, [SAMPLED] * 3),
+        ([events.randomised_response(0.7), events.FiniteDpEvent(*OTHER)], [((0.668188, 0.331812), (0.331812, 0.668188)), OTHER]),
+    ],
+)
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+def test_the_epsilon_for_lower_bounds_is_that_of_enumeration(ledger, pairs, delta):
+    both = np.stack(product(pairs))
+    found = tradeoff.epsilon_at_least(dp.ComposedDpEvent(ledger), delta)
+    assert found == pytest.approx(channel_epsilon(both, delta), abs=1e-5 if delta == 0 else 4e-4)
+
+
+@pytest.mark.parametrize("ledger", [events.repeated(events.PureDpEvent(0.1), 100), events.noisy_argmax(4, 2.0, 0.1, 50)])
+def test_a_finite_epsilon_at_delta_zero_is_not_exceeded_by_the_one_for_lower_bounds(ledger):
+    curve, truth = tradeoff.curve(ledger), exact.epsilon(ledger, 0.0)
+    assert curve.epsilon(0.0) == math.inf  # the accountant's tails
+    assert 0.5 * truth < curve.epsilon_at_least(0.0) <= truth
+    assert tradeoff.epsilon_at_least(ledger, 0.0) == pytest.approx(truth, rel=1e-9)
 
 
 def test_gaussian_ledgers_take_the_closed_form():

@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from gnnaudit.accounting.checks.independence import APART
+from gnnaudit.accounting.checks.score_law import ROUNDS
 from gnnaudit.accounting.claim import Claim, Relation, Unit
 from gnnaudit.accounting.gaussian import epsilon_of, mu_of, mu_of_claim
 from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.audit.audits import edge_sums
 from gnnaudit.audit.audits.edge_sums import sd_at_most
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.audits.replay_sums import heaviest
@@ -63,6 +66,29 @@ def test_the_game_says_no_more_reach_than_its_canaries_are_worth(honest, tmp_pat
     least = float(mu_of(8.0, EDGE.delta) / mu_of(4.0, EDGE.delta))
     assert least < bound.notices < 1.5 * least
     assert bound.reach == pytest.approx(dp_accounting.get_epsilon_gaussian(1 / (bound.notices * mu_of_claim(lax)), EDGE.delta))
+
+
+def test_bounds_from_canaries_of_one_training_rest_on_a_check_of_their_independence(honest, tmp_path):
+    for bound in look("game", honest, EDGE, tmp_path).bounds:
+        known = {c.what: c.how for c in bound.conditions}
+        assert known[APART] == "checked"
+        assert ROUNDS not in known
+
+
+def test_canaries_that_share_a_number_in_each_training_prove_nothing_as_rounds(honest, tmp_path, monkeypatch):
+    """Independent of the bits, but equal for all canaries of a training, so a training is one trial and not fifty."""
+    inner = edge_sums.look
+
+    def shared(attack, seen, challenge, asked):
+        (scores, *others), noise = inner(attack, seen, challenge, asked)
+        draw = np.random.default_rng(int(seen.bits.sum()))
+        return (draw.normal(size=(len(scores), 1)) * 9 + draw.normal(size=scores.shape), *others), noise
+
+    monkeypatch.setattr(edge_sums, "look", shared)
+    shaped, free = look("game", honest, EDGE, tmp_path).bounds
+    assert free.shape == "any"
+    assert free.failed
+    assert shaped.method.startswith("Mahloujifar")
 
 
 def test_the_size_of_the_noise_is_chi_squared_and_what_rounding_leaves_is_none():

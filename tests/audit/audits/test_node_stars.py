@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, norm
 
+from gnnaudit.accounting.checks.independence import APART
+from gnnaudit.accounting.checks.score_law import ROUNDS
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.audit.audits import node_stars
 from gnnaudit.audit.audits.registry import AUDITS
-from gnnaudit.audit.audits.replay import worth
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.games.canaries import hub
 from gnnaudit.audit.key import Key
@@ -26,7 +27,9 @@ from gnnaudit.models.gap.gap import Gap
 from gnnaudit.models.gap.mlp import Mlp
 from gnnaudit.models.gap.progap import ProGap
 from gnnaudit.models.looped import Looped
+from gnnaudit.models.random import witness
 from gnnaudit.models.vesper.vesper import Vesper
+from gnnaudit.reports.evidence import judge
 
 CLAIM = Claim(4.0, 1e-3, Unit.NODE)
 OWN = {"unit": Unit.NODE, "train_nodes": 20, "batch": 8}
@@ -90,6 +93,14 @@ def test_honest_sums_pass(audit, name, graph, tmp_path):
 @pytest.mark.parametrize("audit", ["residual", "game"])
 def test_noise_for_a_quarter_of_the_rows_is_refuted(audit, graph, tmp_path):
     assert look(audit, calibrated(Stingy, HONEST["gap"]), graph, tmp_path)[0].refuted
+
+
+def test_bounds_from_stars_of_one_training_rest_on_a_check_of_their_independence(graph, tmp_path):
+    case = Case(calibrate(HONEST["gap"], CLAIM), CLAIM)
+    for bound in AUDITS["game"].run(Setting(case, graph, Store(tmp_path), Key("nodes"), 5, 1e-4)).bounds:
+        known = {c.what: c.how for c in bound.conditions}
+        assert known[APART] == "checked"
+        assert ROUNDS not in known
 
 
 def test_replay_computes_by_how_much_the_noise_is_too_small(graph, tmp_path):
@@ -177,11 +188,49 @@ def test_what_it_cannot_look_at_is_said():
     assert "gaussian_rows" in (AUDITS["rows"].refuses(Case(Dpar(mechanism="gumbel"), CLAIM)) or "")
 
 
-@pytest.mark.parametrize("factor", [3.0, 100.0, 1e5])
-def test_a_move_far_beyond_the_ledger_is_a_large_and_finite_epsilon(factor):
-    rate, delta = 0.2, 1e-5
-    ledger = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(1.0))
-    case = Case(Looped(lambda graph, seed: {}, events=ledger, unit=Unit.NODE), Claim(4.0, delta, Unit.NODE))
-    found = worth(case, factor)
-    assert 4.0 < found < math.inf
-    assert found <= epsilon_of(factor, delta) * (1 + 1e-3)  # sampling takes away, and never adds
+def split(sizes):
+    """A training that releases noisy numbers. A training node adds as many noise sds to each as `sizes` says."""
+
+    def train(graph, seed):
+        noise = np.random.default_rng(seed).standard_normal(len(sizes))
+        logits = np.zeros((graph.nodes, graph.classes))
+        for k, size in enumerate(sizes):
+            value = np.full((1, 1), size * graph.train.sum(), dtype=np.float64)
+            witness.clean(f"sum {k}", value)
+            value += noise[k]
+            witness.released(f"sum {k}", value, scale=1.0)
+            logits[:, k] = 1e-3 * value[0, 0]
+        return {"posteriors": logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)}
+
+    return train
+
+
+@pytest.mark.parametrize(
+    ("sizes", "against"),
+    [
+        ((1.0, 1.0), None),
+        ((1.2, 0.7), None),  # the first part costs more than its share, and both together less than the ledger
+        ((1.41, 0.1), None),
+        ((1.2, 0.9), "claim"),
+        ((1.6, 0.0), "claim"),
+    ],
+)
+def test_the_moves_of_one_node_cost_what_they_cost_together(sizes, against, graph, tmp_path):
+    model = Looped(split(sizes), unit="node", events=dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), 2))
+    claim = Claim(float(epsilon_of(math.sqrt(2), 1e-5)), 1e-5, Unit.NODE)
+    bound = AUDITS["replay"].run(Setting(Case(model, claim), graph, Store(tmp_path), Key("split"), 1, 1e-4)).bounds[0]
+    assert bound.refuted is (against is not None)
+    if against:
+        assert bound.against == against
+        assert bound.epsilon == pytest.approx(float(epsilon_of(math.hypot(*sizes), 1e-5)), rel=1e-3)
+
+
+def test_a_step_on_samples_that_moves_too_far_refutes_the_ledger_and_proves_no_epsilon(graph, tmp_path):
+    """The adversary does not know the samples, so the moves given the samples do not add up to an epsilon."""
+    ledger = dp.PoissonSampledDpEvent(0.5, dp.GaussianDpEvent(1.0))
+    model = Looped(split((1.5,)), unit="node", events=ledger)
+    case = Case(model, Claim(0.5, 1e-5, Unit.NODE))
+    bound = AUDITS["replay"].run(Setting(case, graph, Store(tmp_path), Key("split"), 1, 1e-4)).bounds[0]
+    assert bound.refuted
+    assert (bound.against, bound.epsilon) == ("ledger", 0.0)
+    assert judge(case.claim, [], [bound]).kind == "exceeds"

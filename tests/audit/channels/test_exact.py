@@ -3,12 +3,15 @@
 import dataclasses
 import math
 
+import dp_accounting as dp
 import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.stats import binom
 
 from gnnaudit.accounting.claim import Claim, Relation, Unit
+from gnnaudit.accounting.closed_forms import amplified, noisy_argmax_epsilon
+from gnnaudit.accounting.events.types import PureDpEvent
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
@@ -17,6 +20,7 @@ from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.lpgnn.lpgnn import Lpgnn
+from gnnaudit.models.privgnn.privgnn import PrivGnn
 
 
 def response(epsilon, categories=2):
@@ -47,6 +51,62 @@ def test_copies_of_a_channel_cost_what_enumeration_says(epsilon, copies, delta):
 
 def test_at_delta_zero_the_epsilons_of_channels_add_up():
     assert channels_epsilon([(response(0.5), 4), (response(1.0, 6), 1)], 0.0) == pytest.approx(3.0, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", ["exact", "votes"])
+def test_an_honest_privgnn_keeps_its_claim_at_delta_zero_and_one_with_less_noise_does_not(name, tmp_path):
+    graph, claim = load("campus:n=300"), Claim(8.0, 0.0, Unit.NODE)
+    model = calibrate(PrivGnn(queries=20), claim)
+    for kappa, kept in ((1.0, True), (1.5, False)):
+        case = Case(model.with_noise(model.sigma / kappa), claim)
+        bound = AUDITS[name].run(Setting(case, graph, Store(tmp_path), Key("pure"), 2, 0.05)).bounds[0]
+        assert bound.refuted is not kept
+        one = noisy_argmax_epsilon(graph.classes, case.model.sigma)
+        assert bound.epsilon <= 20 * amplified(one, model.rate)  # the closed form: each vote is amplified, and the 20 add up
+        assert (bound.p_value or 1.0) > 1e-6 or not kept  # fails once in a million honest audits
+
+
+@dataclasses.dataclass(frozen=True)
+class Teachers:
+    """PATE: each of 20 teachers has one vote on each query, and a node changes one teacher."""
+
+    scale: float
+    name = "teachers"
+    mode = "sound"
+    unit = Unit.NODE
+    releases = ("posteriors", "votes")
+    public = ()
+    share = 1 / 20
+    queries = 10
+    rate = 1.0
+    single = False
+    classes = 4
+    ledger = dp.SelfComposedDpEvent(PureDpEvent(2 / 10), 10)  # Laplace noise of scale 10: two counts move by one
+
+    @property
+    def vote_noise(self):
+        return self.scale
+
+    def labels(self, worlds, queries, shares):
+        noise = np.random.default_rng(worlds.seeds.tolist()).laplace(0, self.scale, shares.shape)
+        return (20 * shares + noise).argmax(2)
+
+
+@pytest.mark.parametrize("name", ["exact", "votes"])
+def test_a_node_that_changes_one_of_twenty_teachers_is_not_charged_for_all(name, tmp_path):
+    graph, claim = load("campus:n=300"), Claim(2.0, 0.0, Unit.NODE)
+    for scale, kept in ((10.0, True), (3.0, False)):
+        case = Case(Teachers(scale), claim)
+        bound = AUDITS[name].run(Setting(case, graph, Store(tmp_path), Key("teachers"), 2, 0.05)).bounds[0]
+        assert bound.refuted is not kept
+        assert 0 < bound.epsilon <= 10 * 2 / scale  # every label has epsilon 2 / scale, whatever the other votes
+
+
+def test_a_model_that_does_not_say_how_many_votes_a_node_changes_is_not_audited():
+    case = Case(Teachers(10.0), Claim(2.0, 0.0, Unit.NODE))
+    assert AUDITS["votes"].refuses(case) is None
+    Silent = dataclasses.make_dataclass("Silent", [], bases=(Teachers,), frozen=True, namespace={"share": 0})
+    assert "`share`" in (AUDITS["votes"].refuses(Case(Silent(10.0), case.claim)) or "")
 
 
 def test_a_channel_that_reveals_its_input_has_no_epsilon_below_its_probability():

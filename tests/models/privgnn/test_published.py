@@ -9,8 +9,11 @@ from scipy.optimize import brentq
 from scipy.stats import binom, multinomial
 
 from gnnaudit.accounting import closed_forms, events
+from gnnaudit.accounting.claim import Claim, Unit
+from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.accounting.upper.tradeoff import curve
 from gnnaudit.models.privgnn import published as paper
+from gnnaudit.models.privgnn.privgnn import PrivGnn
 
 INVERSE_SCALES = (0.1, 0.2, 0.4, 0.8, 1.0)
 
@@ -226,6 +229,28 @@ def test_no_two_posteriors_are_told_apart_more_easily_than_two_that_are_sure(cla
     for epsilon in np.linspace(0, closed_forms.noisy_argmax_epsilon(classes, scale), 7):
         most = np.maximum(sure - math.exp(epsilon) * other, 0).sum()
         assert np.maximum(laws[:100] - math.exp(epsilon) * laws[100:], 0).sum(1).max() <= most + 1e-4
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.2, 0.3, 0.484, 0.486, 1.0, 2.0, 30.0, 1e5])
+def test_the_charge_for_an_unknown_number_of_classes_is_the_maximum_over_all_numbers(scale):
+    counts = [*range(2, 120), *(round(120 * 1.02**k) for k in range(400))]  # up to 330,000
+    each = [closed_forms.noisy_argmax_epsilon(c, scale) for c in counts]
+    assert closed_forms.costliest_argmax_epsilon(scale) == pytest.approx(max(each), rel=2e-5)
+    assert closed_forms.costliest_argmax_epsilon(scale) >= max(each) * (1 - 1e-7)
+    assert (np.diff(np.sign(np.diff(each[:118])).astype(int)) <= 0).all()  # rises, then falls
+
+
+@pytest.mark.parametrize("scale", [1 / 51, 1 / 60, 1 / 300])
+def test_the_charge_for_little_noise_is_at_least_the_cost_of_any_number_of_classes(scale):
+    each = [closed_forms.noisy_argmax_epsilon(2**k, scale) for k in range(1, int(1.5 / scale))]
+    assert max(each) <= closed_forms.costliest_argmax_epsilon(scale) <= max(each) + math.log(2)
+
+
+@pytest.mark.parametrize(("queries", "epsilon"), [(1, 8.0), (5, 20.0)])
+def test_a_calibrated_privgnn_keeps_its_claim_for_any_number_of_classes(queries, epsilon):
+    model = calibrate(PrivGnn(queries=queries, rate=1.0), Claim(epsilon, 1e-5, Unit.NODE))
+    for classes in (3, 16, 40, 100, 1000):
+        assert curve(events.noisy_argmax(classes, model.sigma, 1.0, queries)).epsilon(1e-5) <= epsilon * (1 + 1e-3)
 
 
 def test_an_unknown_number_of_classes_costs_at_least_what_any_number_does():
