@@ -17,7 +17,7 @@ from ...accounting.events.counts import charged
 from ...accounting.events.tree import Unsupported, gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of
 from ...accounting.upper import exact
-from ...accounting.upper.tradeoff import curve
+from ...accounting.upper.tradeoff import epsilon_at_least
 from ...models.hearing.mechanisms.meetings import REPORT
 from ...reports.observed import UNREAD, WITHIN, Heard, Mechanism, Observed, Released
 from .gate import examined, followed
@@ -201,7 +201,7 @@ def _costs(found: Examination, within: Inside | None, laws: list[str], moves: Mo
     worst = max((each for _, each in moves), key=sum)
     events = [EVENTS[law](1 / by) for law, by in zip(laws, worst, strict=True) if by > 0]
     try:
-        return float(curve(dp.ComposedDpEvent(events)).epsilon(delta)) if events else 0.0
+        return epsilon_at_least(dp.ComposedDpEvent(events), delta) if events else 0.0
     except (Unsupported, ValueError):
         return None
 
@@ -240,7 +240,7 @@ def _compared(
 
 def _epsilon(ledger: dp.DpEvent, delta: float) -> float | None:
     """The epsilon (nats) of a ledger, exact if a closed form is known; None if it has no trade-off curve either."""
-    for known in (exact.epsilon, lambda event, delta: curve(event).epsilon(delta)):
+    for known in (exact.epsilon, epsilon_at_least):
         with contextlib.suppress(Unsupported, ValueError):
             return float(known(ledger, delta))
     return None
