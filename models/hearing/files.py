@@ -38,7 +38,9 @@ def save(path: Path, recording: Recording) -> None:
         arrays.append(np.zeros(0) if array.dtype.hasobject else np.array(array))
         return {"array": len(arrays) - 1}
 
-    at = {id(draw): number for number, draw in enumerate(recording.draws)}
+    drawn = {id(draw): draw for draw in recording.draws}
+    drawn.update((id(draw), draw) for m in recording.meetings for draw in (m.draw, *m.beside))  # perhaps of another recording
+    at = {name: number for number, name in enumerate(drawn)}
     draws = [
         {
             "law": d.law,
@@ -53,7 +55,7 @@ def save(path: Path, recording: Recording) -> None:
             "among": d.among,
             "chances": None if d.chances is None else put(d.chances),
         }
-        for d in recording.draws
+        for d in drawn.values()
     ]
     meetings = [
         {
@@ -69,7 +71,13 @@ def save(path: Path, recording: Recording) -> None:
         }
         for m in recording.meetings
     ]
-    told = {"draws": draws, "meetings": meetings, "diverged": recording.diverged, "notes": recording.notes}
+    told = {
+        "draws": draws,
+        "own": len(recording.draws),
+        "meetings": meetings,
+        "diverged": recording.diverged,
+        "notes": recording.notes,
+    }
     named = {str(number): array for number, array in enumerate(arrays)}
     np.savez(path, told=np.frombuffer(json.dumps(told).encode(), dtype=np.uint8), **named)  # type: ignore[arg-type]
 
@@ -136,4 +144,4 @@ def _read(file: BinaryIO, most: int) -> Recording | None:
         )
         for m in told["meetings"]
     ]
-    return Recording(draws, meetings, str(told["diverged"]), [str(note) for note in told["notes"]])
+    return Recording(draws[: told["own"]], meetings, str(told["diverged"]), [str(note) for note in told["notes"]])
