@@ -231,13 +231,14 @@ def _slack(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], 
 def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArray[Any]], list[tuple[Any, Floats]]]]:
     """Yields six replacements of all free draws, each with large changes of the noise on `cell`.
 
-    Two replacements take the draws of other seeds. Two take the ends of the ranges of the draws, and two take numbers far outside
-    the usual range, where the law of a draw has such numbers. A draw that can affect entries of the cell should change them in
-    one of the six. Each item is (position of a draw -> new numbers, [(block, changes)]).
+    Two replacements take the draws of other seeds. Two take the ends of the ranges of the draws, and two take numbers far
+    outside the usual range, where the law of a draw has such numbers. A draw that can affect entries of the cell should change
+    them in one of the six. Each noise number on the cell changes in both directions, because a run may clip on one side. Each
+    item is (position of a draw -> new numbers, [(block, changes)]).
     """
     rng = np.random.default_rng(1)
     own = [] if cell is None else made.on(cell)
-    draws = made.base.draws
+    draws, signs = made.base.draws, [np.zeros(0)] * len(own)
     for number in range(6):
         instead: dict[int, NDArray[Any]] = {}
         for at in made.free:
@@ -250,7 +251,8 @@ def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArr
                 instead[at] = (redrawn.values + FAR * d.scale * rng.choice([-1, 1], size=d.values.shape)).astype(d.values.dtype)
             elif alike(d, redrawn):
                 instead[at] = redrawn.values
-        far = [(s.block, FAR * rng.choice([-1.0, 1.0], size=s.block.size) * (1 + rng.random(s.block.size))) for s in own]
+        signs = [-old if number % 2 else rng.choice([-1.0, 1.0], size=s.block.size) for s, old in zip(own, signs, strict=True)]
+        far = [(s.block, FAR * sign * (1 + rng.random(s.block.size))) for s, sign in zip(own, signs, strict=True)]
         yield instead, far
 
 

@@ -2,12 +2,15 @@
 hides it. Each honest model below costs at most the epsilon of HONEST, by the closed form that its docstring names.
 """
 
+from types import SimpleNamespace
+
 import dp_accounting as dp
 import numpy as np
 import pytest
 import torch
 
 from gnnaudit import Claim, Looped, PureDpEvent, Unit, audit, load
+from gnnaudit.audit.heard.study import tried_hard
 
 from .votes import counts, released
 
@@ -182,3 +185,11 @@ def test_noise_minus_data_costs_as_much_as_data_plus_noise():
     """An edge moves two rows by 1 each: 2^.5 / 2 costs 3.3."""
     assert verdict(minus_the_data) == "refuted"
     assert verdict(minus_the_data, Claim(3.32, 1e-6), dp.GaussianDpEvent(2**0.5)) == "not refuted"
+
+
+def test_a_noise_number_is_changed_in_both_directions():
+    """A cap hides a change in one direction, so an entry that only grows would look as if it had no noise."""
+    block = SimpleNamespace(size=1000)
+    made = SimpleNamespace(base=SimpleNamespace(draws=[]), others=[[]], free=(), on=lambda cell: [SimpleNamespace(block=block)])
+    changes = np.array([far[0][1] for _, far in tried_hard(made, "cell")])
+    assert ((changes > 0).any(0) & (changes < 0).any(0)).all()
