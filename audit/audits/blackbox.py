@@ -23,20 +23,25 @@ from ...attacks.canary.fisher import log_likelihood_ratio
 from ...attacks.links.similarity import LinkStealing
 from ...attacks.membership.threshold import Confidence
 from ...attacks.signals import logs
+from ...models.graph.graph import Worlds
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..games.crafted_graph import STRONG, Crafted, crafted
 from ..games.game import Game, Seen, sample
+from ..heard.gate import a_strangers
 from ..instruments.reach import unknown
+from ..storage.resident import taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...accounting.lower.bounds import Bound
     from ...accounting.upper.tradeoff import Curve
+    from ...models.graph.graph import Graph
     from ..key import Key
 
     Played = Callable[[int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
 
+PART = 4  # `check_memory` trains on this fraction of the nodes
 CANARIES = 40  # number of canaries in one run; each is in a separate component
 COINS = 1000  # largest number of units with a coin in the one-run audit
 
@@ -66,12 +71,32 @@ def aligned_canaries(setting: Setting) -> Outcome:
     1956). If correct guesses cluster in some trainings, the second bound is withdrawn.
     """
     made = crafted(CANARIES)
+    if a_strangers(setting.case.model):
+        check_memory(setting, made.graph)
     if setting.minutes is not None:
         return until_decided(setting, lambda rounds: play(setting, made, rounds))
     scores, bits = play(setting, made, setting.rounds)
     found = both_tests(setting, scores, bits, setting.alpha)
     told = f"{setting.rounds} rounds of {CANARIES} canary edges in a crafted graph"
     return Outcome("blackbox", tuple(unknown(b) for b in found), {}, told, ("posteriors",))
+
+
+def check_memory(setting: Setting, graph: Graph) -> None:
+    """Raises ValueError if a user's model may need more than the allowed memory on `graph`, with what `--memory` should be.
+
+    The memory that the model needs is unknown. So it is trained once on the first part of the nodes, where the system says how
+    much memory a process holds. A model with a dense adjacency matrix needs PART^2 times as much memory on all nodes.
+    """
+    few = graph.nodes // PART
+    masks = {name: getattr(graph, name)[:few] for name in ("x", "y", "train", "val", "test")}
+    part = dataclasses.replace(graph, edges=graph.edges[:, (graph.edges < few).all(0)], **masks)
+    worlds = Worlds.of(part, setting.key.fold("memory").seeds(0, 1))
+    needed = (taken(lambda: setting.case.model.fit(worlds, setting.store.device)) or 0) * PART**2
+    if needed > setting.store.memory:
+        raise ValueError(
+            f"memory={setting.store.memory >> 20}MiB: one training on the crafted graph of {graph.nodes} nodes may need "
+            f"{needed >> 20}MiB, {PART**2} times as much as on a part of {few} nodes. Use --memory {needed >> 20}MiB."
+        )
 
 
 def play(setting: Setting, made: Crafted, rounds: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

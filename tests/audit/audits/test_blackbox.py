@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from scipy import stats
 from scipy.sparse.csgraph import connected_components
 
+from gnnaudit import Looped, load
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.gaussian import mu_of
 from gnnaudit.accounting.lower.bounds import from_rounds
@@ -249,3 +250,17 @@ def test_honest_audits_that_play_on_are_refuted_in_at_most_five_percent():
     for seed in range(30):
         wrong += any(b.refuted for b in anytime(limit, seed, minutes=0.001, notices=1.1, repeats=seed % 2 == 0).bounds)
     assert stats.binom.sf(wrong - 1, 30, 0.05) > 1e-6  # fails once in a million
+
+
+def test_a_dense_matrix_that_does_not_fit_on_the_crafted_graph_is_refused_with_the_way_out(tmp_path):
+    """5096 nodes are a quarter: a dense matrix of them takes 198 MiB, and 16 times as much on all."""
+
+    def dense(graph, seed):
+        matrix = graph.adjacency().toarray() + 2 * np.random.default_rng(seed).standard_normal((graph.nodes, graph.nodes))
+        votes = matrix @ np.eye(graph.classes)[graph.y]
+        return {"posteriors": votes - np.logaddexp.reduce(votes, axis=1, keepdims=True)}
+
+    case = Case(Looped(dense), Claim(1.0, 1e-6))
+    setting = Setting(case, load("campus:n=120:degree=6"), Store(tmp_path, memory=1 << 30), Key("dense"), 2, 0.05)
+    with pytest.raises(ValueError, match=r"memory=1024MiB: one training on the crafted graph of 20384 nodes may need \d+MiB"):
+        aligned_canaries(setting)
