@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...models.hearing.mechanisms.meetings import REPORT
-from ..heard.inside import Inside, added_only, averaged, without
+from ..heard.inside import Inside, added_only, averaged, proportional, without
 from ..heard.laws import NOTHING
 from ..heard.reading import alike, redrawn, rerun, same_means, visible, with_other_values
 from ..heard.study import CONTINUOUS, History
@@ -45,7 +45,7 @@ def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iter
         apart = np.abs(by - shifts[j]) if j != i else np.zeros(1)
         if unseen or apart.max(initial=0) <= 10 * NOTHING or linear_term(made, run, j, i):
             continue
-        if added_only(made, run, i, j, released=True):
+        if added_only(made, run, i, j, released=True) or proportional(made, run, i, j):
             continue
         farthest = [np.unravel_index(int(at), apart.shape) for at in np.argsort(-apart, axis=None)[:TRIED]]
         entries = [tuple(map(int, entry)) for entry in farthest if apart[entry] > 10 * NOTHING]

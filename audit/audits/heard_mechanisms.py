@@ -25,7 +25,7 @@ from ..heard.reading import EACH, idle, unread_entries
 from ..heard.study import History
 from .heard_hiding import grown, hidden, not_fresh, same_entries
 from .heard_noise import MOVES, REPEATED, exact, noticed, smallest_factor
-from .heard_release import behind, compared_only, granted, noised_again, not_charged, together, unseen
+from .heard_release import behind, compared_only, granted, in_any_order, noised_again, not_charged, together, unseen
 
 if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
@@ -95,9 +95,10 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         reason = hidden(made, first, within, grown(first, secret, shifts, moved) is not None)
         reason = reason or unseen(made, first, moves, each) or compared_only(made, case, first, shifts)
         if min(epsilons) > case.claim.epsilon and not reason:
-            reason = noised_again(made, first, shifts) or together(made, first, shifts) or behind(made, first, within, shifts)
+            reason = noised_again(made, first, shifts) or together(made, first, shifts) or in_any_order(made, first, shifts)
+            reason = reason or behind(made, first, within, shifts)
             if not reason:
-                shifts, reason = unread_entries(made, first, shifts)
+                shifts, reason = unread_entries(made, first, shifts, within.worst.hidden)
                 epsilons.append(cost(first.meetings, shifts, case.claim.delta))
     except (Incomparable, Diverged, OtherMechanisms) as found:
         reason = str(found)

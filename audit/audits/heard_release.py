@@ -5,6 +5,7 @@ their own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import dp_accounting as dp
@@ -12,7 +13,7 @@ import numpy as np
 
 from ...accounting.events.tree import parts
 from ...models.hearing.mechanisms.meetings import REPORT
-from ..heard.inside import Inside, added_only
+from ..heard.inside import Inside, added_only, same_release
 from ..heard.laws import NOTHING
 from ..heard.reading import EACH, alike, moved_by, repeated, shown, with_other_values
 from ..heard.study import History
@@ -133,6 +134,23 @@ def together(made: Study, first: History, shifts: Shifts) -> str:
         if added_only(made, first, i, j):
             lines = f"{first.meetings[i].line} and {first.meetings[j].line}"
             return f"the run uses the noisy values at {lines} only in their sum, whose epsilon is not computed"
+    return ""
+
+
+def in_any_order(made: Study, first: History, shifts: Shifts) -> str:
+    """Why the release may show only a symmetric function of a noisy value that the secret moves, such as a sum of its rows or the
+    sorted rows; "" if it shows more. Tests the EACH mechanisms that move farthest, along each axis.
+    """
+    sizes = {i: m.size(by) for i, (m, by) in enumerate(zip(first.meetings, shifts, strict=True)) if m.law != REPORT}
+    for i in sorted((i for i, size in sizes.items() if size > NOTHING), key=lambda i: -sizes[i])[:EACH]:
+        met = first.meetings[i]
+        for axis in (axis for axis, size in enumerate(met.noisy.shape) if size > 1 and axis not in met.shared):
+            random = np.random.default_rng(axis)
+            # rows in another order, or each row in its own: a network learns the same from columns in one other order
+            noisy = random.permuted(met.noisy, axis=axis) if axis else random.permutation(met.noisy)
+            other = repeated(made, first, {i: replace(met, noisy=noisy)})
+            if other is not None and same_release(first, other):
+                return f"the run does not depend on the order of the noisy values at {met.line}, as a sum or a shuffle"
     return ""
 
 

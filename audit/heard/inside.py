@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 # largest number of secrets that are removed one by one, each in a separate training; fewer for a program, which starts anew for
 # each training
 SECRETS, OF_PROGRAM = 12, 4
+QUIET = 3  # number of nodes with the least noise that are among the secrets, for each mechanism
 SAME = 1e-6  # relative tolerance between the sizes of the noise with and without the secret
+SMALL = 1e-3  # in units of the scale: a change whose effect is nearly linear
+ALIKE = 1e-2  # relative tolerance of `proportional`
 REPEATED = 1e-4  # in units of the scale: tolerance between two moves that count as equal
 
 
@@ -127,7 +130,7 @@ def added_only(made: Study, first: History, i: int, j: int, released: bool = Fal
     by = np.where(one.covered & other.covered, one.scale * np.random.default_rng(0).standard_normal(zero.shape), 0.0)
     if released:
         run = repeated(made, first, _moved(first, (i, j), (by, -by)))
-        return run is not None and _same_release(first, run)
+        return run is not None and same_release(first, run)
     return _changes(made, first, (i, j), (by, -by), (zero, zero))
 
 
@@ -152,6 +155,22 @@ def entangled(made: Study, first: History) -> str:
     return ""
 
 
+def proportional(made: Study, first: History, i: int, j: int) -> bool:
+    """Whether small changes of two noisy values by the same amounts change the release in proportion, as if the run used only one
+    weighted sum of both.
+    """
+    one = first.meetings[i]
+    by = np.where(one.covered, SMALL * one.scale * np.random.default_rng(0).standard_normal(one.clean.shape), 0.0)
+    gaps = []
+    for k in (i, j):
+        run = repeated(made, first, _moved(first, (k,), (by,)))
+        if run is None:
+            return True
+        gaps.append(np.concatenate([(run.play.cells[c] - a).ravel() for c, a in first.play.cells.items()]))
+    share = float(gaps[0] @ gaps[1]) / max(float(gaps[0] @ gaps[0]), 1e-300)
+    return float(np.linalg.norm(gaps[1] - share * gaps[0])) <= ALIKE * float(np.linalg.norm(gaps[1]))
+
+
 def averaged(made: Study, first: History, i: int) -> bool:
     """Whether the run uses the entries of a mechanism that share a noise number only in their sum."""
     one = first.meetings[i]
@@ -170,7 +189,7 @@ def _changes(made: Study, first: History, group: Sequence[int], amounts: Shifts,
         size = max(1.0, float(np.abs(m.noisy).max(initial=0)))
         if np.abs(o.clean - m.clean - wanted.get(k, 0.0)).max(initial=0) > REPEATED * SAME * size:
             return False
-    return _same_release(first, other)
+    return same_release(first, other)
 
 
 def _moved(first: History, group: Sequence[int], amounts: Shifts) -> dict[int, Meeting]:
@@ -182,7 +201,7 @@ def _moved(first: History, group: Sequence[int], amounts: Shifts) -> dict[int, M
     return moved
 
 
-def _same_release(first: History, other: History) -> bool:
+def same_release(first: History, other: History) -> bool:
     """Whether two runs release the same numbers, up to rounding."""
     return all((np.abs(other.play.cells[c] - a) <= 10 * rounding(a)).all() for c, a in first.play.cells.items())
 
@@ -215,7 +234,7 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
     added = tuple(sums(made, first, repeats))
     found = Inside(first.meetings, (), {}, (), again=repeats, sums=added, shared=shared, entangled=bound_up, idle=unused)
     limit = OF_PROGRAM if isinstance(made.model, External) else SECRETS
-    for absent in without_one(made.whole, unit, key, np.zeros(0, dtype=np.int64), limit):
+    for absent in without_one(made.whole, unit, key, quietest(first), limit):
         try:
             after, shifts = without(made, first, absent)
         except Incomparable as reason:
@@ -241,6 +260,17 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
     return dataclasses.replace(
         found, moves=tuple(moves), past=past, doubts=tuple(doubts), worst=worst, shifts=largest, together=together
     )
+
+
+def quietest(first: History) -> NDArray[np.int64]:
+    """The nodes with the least noise in mechanisms whose noise differs from node to node, QUIET of each mechanism."""
+    nodes, found = first.worlds.graph.nodes, []
+    for m in first.meetings:
+        scale = np.asarray(m.scale, dtype=np.float64)
+        if m.law != REPORT and scale.ndim and np.ptp(scale) > 0 and len(m.clean) == nodes:
+            each = np.where(m.covered, np.broadcast_to(scale, m.clean.shape), np.inf).reshape(nodes, -1).min(1)
+            found.append(np.argsort(each, kind="stable")[:QUIET])
+    return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 
 
 def _used(

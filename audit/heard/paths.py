@@ -124,12 +124,15 @@ def fixed(made: Study, worlds: Worlds, other: Forced | None, cell: Cell) -> NDAr
     before = other.play.cells[cell] if other is not None else made.base.cells[cell]
     noisy = bool(made.on(cell))
     same = np.ones(before.shape, dtype=bool)
-    if not made.free and not noisy:
+    loose = made.loose
+    if not made.free and not loose and not noisy:
         return same
     for number, (instead, far) in enumerate(tried_hard(made, cell)):
         moved = {s.block: d for s, d in zip(made.sources, shifts, strict=True)}
         moved |= {block: moved[block] + change for block, change in far}
-        numbers = {**start, **instead, **moved_by(made.base.draws, moved.items(), made.copies)}
+        placed = moved_by(made.base.draws, moved.items(), made.copies)
+        mixed = {at: np.where(loose[at], instead[at], placed[at]) for at in loose.keys() & instead.keys() & placed.keys()}
+        numbers = {**start, **instead, **placed, **mixed}
         try:
             after = play(made.model, worlds, numbers, made.base.draws).cells[cell]
         except (Diverged, ValueError, FloatingPointError, ArithmeticError):

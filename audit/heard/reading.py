@@ -100,8 +100,14 @@ def same_means(some: Sequence[Meeting], other: Sequence[Meeting], left_out: Coll
     return all(i in left_out or np.array_equal(m.clean, o.clean) for i, (m, o) in pairs)
 
 
-def alike(first: History, other: Play) -> bool:
-    return all(np.array_equal(a, other.cells[c]) for c, a in first.play.cells.items())
+def alike(first: History, other: Play, hidden: NDArray[np.int64] | None = None) -> bool:
+    """Whether two runs release the same numbers. hidden: nodes whose own rows are not compared."""
+    nodes = first.worlds.graph.nodes
+
+    def shown(cell: NDArray[np.float64]) -> NDArray[np.float64]:
+        return cell if hidden is None or not cell.ndim or len(cell) != nodes else np.delete(cell, hidden, axis=0)
+
+    return all(np.array_equal(shown(a), shown(other.cells[c])) for c, a in first.play.cells.items())
 
 
 def elsewhere(meeting: Meeting, seed: int, half: bool = False) -> Meeting:
@@ -171,11 +177,11 @@ def unread(
     return kept, sum(known[entry] is None for entry in moved)
 
 
-def _read(made: Study, first: History, i: int, entries: Sequence[Entry]) -> bool:
+def _read(made: Study, first: History, i: int, entries: Sequence[Entry], hidden: NDArray[np.int64] | None = None) -> bool:
     """Whether other values of these entries of a mechanism change the release or another mechanism."""
     some = [entry for entry, also in zip(entries, np.random.default_rng(i).random(len(entries)) < 0.5, strict=True) if also]
     return any(
-        other is None or not same_means(first.meetings, other.meetings) or not alike(first, other.play)
+        other is None or not same_means(first.meetings, other.meetings) or not alike(first, other.play, hidden)
         for changed in ((entries, some) if some else (entries,))
         for other in with_other_entries(made, first, i, changed)
     )
@@ -215,12 +221,13 @@ def shown(made: Study, first: History, moves: Shifts) -> Shifts:
     return tuple(left)
 
 
-def unread_entries(made: Study, first: History, moves: Shifts) -> tuple[Shifts, str]:
+def unread_entries(made: Study, first: History, moves: Shifts, hidden: NDArray[np.int64] | None = None) -> tuple[Shifts, str]:
     """The moves of sums of data and noise, set to 0 at entries that the run does not read, and why these entries are not all
     known, or "".
 
     The search tests ENTRIES entries (ENTRIES_OF_PROGRAM for a program) of the EACH mechanisms that move farthest, one by one. If
-    a mechanism has more, it tests some of them, drawn with probabilities in proportion to the squares of their moves.
+    a mechanism has more, it tests some of them, drawn with probabilities in proportion to the squares of their moves. hidden: the
+    nodes whose own released rows do not count.
     """
     kept = list(moves)
     sizes = {
@@ -236,7 +243,7 @@ def unread_entries(made: Study, first: History, moves: Shifts) -> tuple[Shifts, 
         if len(entries) > most:
             chances = np.square([by[entry] for entry in entries])
             entries = [entries[at] for at in random.choice(len(entries), most, p=chances / chances.sum())]
-        unread = [entry for entry in dict.fromkeys(entries) if not _read(made, first, i, [entry])]
+        unread = [entry for entry in dict.fromkeys(entries) if not _read(made, first, i, [entry], hidden)]
         if unread and (len(sizes) > len(tested) or (np.abs(by) > NOTHING).sum() > most):
             return tuple(kept), f"the run does not read all entries of the noisy value at {first.meetings[i].line}"
         kept[i] = by.copy()

@@ -84,6 +84,19 @@ class Study:
         taken = placed | self.constant | set(self.copies)
         return [at for at in range(len(self.base.draws)) if at not in taken]
 
+    @property
+    def loose(self) -> dict[int, NDArray[np.bool_]]:
+        """Position of a draw of a source -> which of its numbers are noise on no cell. Other draws are left out."""
+        found: dict[int, NDArray[np.bool_]] = {}
+        for source in self.sources:
+            noised: NDArray[Any] = in_line(source.factor, source.across) != 0
+            first = 0
+            for at, part in source.block.parts:
+                count = part.stop - part.start
+                found.setdefault(at, np.ones(self.base.draws[at].values.size, dtype=bool))[part] &= ~noised[first : first + count]
+                first += count
+        return {at: numbers.reshape(self.base.draws[at].values.shape) for at, numbers in found.items() if numbers.any()}
+
     def on(self, cell: Cell) -> list[Source]:
         return [s for s in self.sources if s.cell == cell]
 
@@ -229,7 +242,7 @@ def _slack(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], 
 
 
 def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArray[Any]], list[tuple[Any, Floats]]]]:
-    """Yields six replacements of all free draws, each with large changes of the noise on `cell`.
+    """Yields six replacements of all free draws and of loose numbers, each with large changes of the noise on `cell`.
 
     Two replacements take the draws of other seeds. Two take the ends of the ranges of the draws, and two take numbers far
     outside the usual range, where the law of a draw has such numbers. A draw that can affect entries of the cell should change
@@ -241,7 +254,8 @@ def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArr
     draws, signs = made.base.draws, [np.zeros(0)] * len(own)
     for number in range(6):
         instead: dict[int, NDArray[Any]] = {}
-        for at in made.free:
+        loose = {} if cell is None else made.loose
+        for at in (*made.free, *loose):
             d, redrawn = draws[at], made.others[number % len(made.others)][at]
             sizeable = np.isfinite([d.lowest, d.highest]).all() and d.values.dtype.kind in "iufb"
             if number in (2, 3) and sizeable:
@@ -251,6 +265,8 @@ def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArr
                 instead[at] = (redrawn.values + FAR * d.scale * rng.choice([-1, 1], size=d.values.shape)).astype(d.values.dtype)
             elif alike(d, redrawn):
                 instead[at] = redrawn.values
+        for at in loose.keys() & instead.keys():
+            instead[at] = np.where(loose[at], instead[at], draws[at].values)
         signs = [-old if number % 2 else rng.choice([-1.0, 1.0], size=s.block.size) for s, old in zip(own, signs, strict=True)]
         far = [(s.block, FAR * sign * (1 + rng.random(s.block.size))) for s, sign in zip(own, signs, strict=True)]
         yield instead, far

@@ -101,8 +101,8 @@ def _seen(tensor: Any) -> Any:
 
 def _sum(meetings: Meetings, args: Sequence[Any], alpha: float, known: Sequence[Any], call: Callable[[], Any]) -> Any:
     """The result of a sum or difference of data and noise, where the second term is multiplied by alpha, which is negative for a
-    difference. Records it as a mechanism. If the clean term is a number, or one entry for all, the sum is followed as noise
-    instead. Sums are not recorded in types that NumPy lacks.
+    difference. Records it as a mechanism, unless the data is one number for all entries or has a type that NumPy lacks. A
+    sum of noise and 0 is followed as noise.
     """
     second = known[1] is not None
     draw, scale = known[second].draw, known[second].scale
@@ -115,7 +115,8 @@ def _sum(meetings: Meetings, args: Sequence[Any], alpha: float, known: Sequence[
     result = call()
     factor = abs(alpha) if second else 1.0
     if clean is None:
-        _follow(meetings, result, draw, scale * factor)
+        if _one_number(other) == 0:
+            _follow(meetings, result, draw, scale * factor)
         return result
     values = numbers_of(result)
     if values.dtype.kind != "f" or values.ctypes.data != result.data_ptr():

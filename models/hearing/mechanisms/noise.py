@@ -162,7 +162,7 @@ def _clean(ufunc: Any, method: str, inputs: Sequence[Any], first: int) -> NDArra
 
 
 def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: Sequence[Origin]) -> Any:
-    """The scale of the noise after a product with numbers, a shift by one number, or a sum of two independent normal draws; None
+    """The scale of the noise after a product with numbers, a sum with 0, or a sum of two independent normal draws; None
     after other operations.
     """
     if not known or method != "__call__":
@@ -176,9 +176,9 @@ def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: S
         return scale
     if len(known) != 1 or len(inputs) != 2:
         return None
-    if ufunc in (np.add, np.subtract):
-        return scale
     other = np.abs(plain(inputs[1 - first]))
+    if ufunc in (np.add, np.subtract):
+        return scale if not np.any(other) else None
     if ufunc is np.multiply:
         return np.multiply(scale, other)
     return np.divide(scale, other) if ufunc is np.divide and first == 0 else None
