@@ -15,7 +15,7 @@ from ...accounting.events.tree import parts
 from ...models.hearing.mechanisms.meetings import REPORT
 from ..heard.inside import Inside, added_only, same_release
 from ..heard.laws import NOTHING
-from ..heard.reading import EACH, alike, moved_by, repeated, shown, with_other_values
+from ..heard.reading import EACH, alike, farthest, moved_by, repeated, shown, with_other_values
 from ..heard.study import History
 
 if TYPE_CHECKING:
@@ -117,8 +117,7 @@ def noised_again(made: Study, first: History, shifts: Shifts) -> str | None:
     mechanisms that move farthest, one at a time and at most EACH, and keeps all later noisy values. If the release stays the
     same, it shows the value only through later noise.
     """
-    sizes = [0.0 if m.law == REPORT else m.size(by) for m, by in zip(first.meetings, shifts, strict=True)]
-    for i in sorted((i for i, size in enumerate(sizes) if size > NOTHING), key=lambda i: -sizes[i])[:EACH]:
+    for i in farthest(first, shifts)[:EACH]:
         if all(other is not None and alike(first, other.play) for other in with_other_values(made, first, [i])):
             return f"the run uses the noisy value at {first.meetings[i].line} only in values to which it adds more noise"
     return None
@@ -128,9 +127,8 @@ def together(made: Study, first: History, shifts: Shifts) -> str:
     """Why the release may show a noisy value that the secret moves only in a sum with another noisy value; "" if it does not.
     Tests the EACH mechanisms that move farthest, each with TRIED others.
     """
-    sizes = {i: m.size(by) for i, (m, by) in enumerate(zip(first.meetings, shifts, strict=True)) if m.law != REPORT}
-    moved = sorted((i for i, size in sizes.items() if size > NOTHING), key=lambda i: -sizes[i])[:EACH]
-    for i, j in [(i, j) for i in moved for j in [j for j in sizes if j != i][:TRIED]]:
+    sums = [i for i, m in enumerate(first.meetings) if m.law != REPORT]
+    for i, j in [(i, j) for i in farthest(first, shifts)[:EACH] for j in [j for j in sums if j != i][:TRIED]]:
         if added_only(made, first, i, j):
             lines = f"{first.meetings[i].line} and {first.meetings[j].line}"
             return f"the run uses the noisy values at {lines} only in their sum, whose epsilon is not computed"
@@ -141,8 +139,7 @@ def in_any_order(made: Study, first: History, shifts: Shifts) -> str:
     """Why the release may show only a symmetric function of a noisy value that the secret moves, such as a sum of its rows or the
     sorted rows; "" if it shows more. Tests the EACH mechanisms that move farthest, along each axis.
     """
-    sizes = {i: m.size(by) for i, (m, by) in enumerate(zip(first.meetings, shifts, strict=True)) if m.law != REPORT}
-    for i in sorted((i for i, size in sizes.items() if size > NOTHING), key=lambda i: -sizes[i])[:EACH]:
+    for i in farthest(first, shifts)[:EACH]:
         met = first.meetings[i]
         for axis in (axis for axis, size in enumerate(met.noisy.shape) if size > 1 and axis not in met.shared):
             random = np.random.default_rng(axis)

@@ -160,7 +160,7 @@ def proportional(made: Study, first: History, i: int, j: int) -> bool:
     weighted sum of both.
     """
     one = first.meetings[i]
-    by = np.where(one.covered, SMALL * one.scale * np.random.default_rng(0).standard_normal(one.clean.shape), 0.0)
+    by = SMALL * _amounts(one)
     gaps = []
     for k in (i, j):
         run = repeated(made, first, _moved(first, (k,), (by,)))
@@ -174,7 +174,7 @@ def proportional(made: Study, first: History, i: int, j: int) -> bool:
 def averaged(made: Study, first: History, i: int) -> bool:
     """Whether the run uses the entries of a mechanism that share a noise number only in their sum."""
     one = first.meetings[i]
-    by = np.where(one.covered, one.scale * np.random.default_rng(0).standard_normal(one.clean.shape), 0.0)
+    by = _amounts(one)
     by -= by.mean(axis=one.shared, keepdims=True)
     return _changes(made, first, (i,), (by,), (np.zeros(by.shape),))
 
@@ -190,6 +190,11 @@ def _changes(made: Study, first: History, group: Sequence[int], amounts: Shifts,
         if np.abs(o.clean - m.clean - wanted.get(k, 0.0)).max(initial=0) > REPEATED * SAME * size:
             return False
     return same_release(first, other)
+
+
+def _amounts(met: Meeting) -> NDArray[np.float64]:
+    """Random amounts, as large as the noise, for the entries with noise; 0 for the others."""
+    return np.where(met.covered, met.scale * np.random.default_rng(0).standard_normal(met.clean.shape), 0.0)
 
 
 def _moved(first: History, group: Sequence[int], amounts: Shifts) -> dict[int, Meeting]:

@@ -221,6 +221,12 @@ def shown(made: Study, first: History, moves: Shifts) -> Shifts:
     return tuple(left)
 
 
+def farthest(first: History, moves: Shifts) -> list[int]:
+    """The positions of the sums of data and noise that a secret moves, those that move farthest first."""
+    sizes = {i: m.size(by) for i, (m, by) in enumerate(zip(first.meetings, moves, strict=True)) if m.law != REPORT}
+    return sorted((i for i, size in sizes.items() if size > NOTHING), key=lambda i: -sizes[i])
+
+
 def unread_entries(made: Study, first: History, moves: Shifts, hidden: NDArray[np.int64] | None = None) -> tuple[Shifts, str]:
     """The moves of sums of data and noise, set to 0 at entries that the run does not read, and why these entries are not all
     known, or "".
@@ -230,12 +236,8 @@ def unread_entries(made: Study, first: History, moves: Shifts, hidden: NDArray[n
     nodes whose own released rows do not count.
     """
     kept = list(moves)
-    sizes = {
-        i: m.size(by)
-        for i, (m, by) in enumerate(zip(first.meetings, moves, strict=True))
-        if m.law != REPORT and np.any(np.abs(by) > NOTHING)
-    }
-    tested = sorted(sizes, key=lambda i: -sizes[i])[:EACH]
+    moved = farthest(first, moves)
+    tested = moved[:EACH]
     most = (ENTRIES_OF_PROGRAM if isinstance(made.model, External) else ENTRIES) // max(1, len(tested))
     for i in tested:
         by, random = moves[i], np.random.default_rng(i)
@@ -244,7 +246,7 @@ def unread_entries(made: Study, first: History, moves: Shifts, hidden: NDArray[n
             chances = np.square([by[entry] for entry in entries])
             entries = [entries[at] for at in random.choice(len(entries), most, p=chances / chances.sum())]
         unread = [entry for entry in dict.fromkeys(entries) if not _read(made, first, i, [entry], hidden)]
-        if unread and (len(sizes) > len(tested) or (np.abs(by) > NOTHING).sum() > most):
+        if unread and (len(moved) > len(tested) or (np.abs(by) > NOTHING).sum() > most):
             return tuple(kept), f"the run does not read all entries of the noisy value at {first.meetings[i].line}"
         kept[i] = by.copy()
         for entry in unread:

@@ -12,7 +12,10 @@ EVERY = 2e-3  # seconds between two looks
 
 
 def taken(work: Callable[[], object]) -> int | None:
-    """The largest number of bytes that this process holds during `work`, less those before; None if the system does not say."""
+    """The largest number of bytes that this process holds during `work`, less those before.
+
+    None where the system does not say it; then `work` is not done.
+    """
     if not STATM.exists():
         return None
     before = most = _resident()

@@ -67,8 +67,9 @@ class Noise(np.ndarray):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.get("out", ())
-        known = [origin for origin in map(origin_of, inputs) if origin is not None]
-        first = next((at for at, value in enumerate(inputs) if origin_of(value) is not None), 0)
+        origins = [origin_of(value) for value in inputs]
+        known = [origin for origin in origins if origin is not None]
+        first = origins.index(known[0]) if known else 0
         clean = _clean(ufunc, method, inputs, first) if len(known) == 1 else None
         drawn = plain(inputs[first]) != 0 if clean is not None else True
         scaled = _scaled(ufunc, method, inputs, first, known)
