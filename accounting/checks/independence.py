@@ -83,10 +83,20 @@ def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True) -> 
     return Independence(min(dispersion, correlation) >= LEVEL, float(dispersion), float(correlation), reason)
 
 
-def separate_draws(right: ArrayLike) -> Condition:
+def separate_trials(guessed: ArrayLike, bits: ArrayLike, what: str) -> Condition:
+    """`separate_draws` for guesses that are right with another chance in each world. guessed, bits: (runs, units) bool, the guess
+    and the true bit. what: the condition in words. From each guess the mean of its world is subtracted.
+    """
+    g, b = np.asarray(guessed, float), np.asarray(bits).astype(bool)
+    means = [g[b == world].mean() if (b == world).any() else 0.0 for world in (False, True)]
+    return separate_draws((g - np.where(b, means[1], means[0]))[..., None], what)
+
+
+def separate_draws(right: ArrayLike, what: str = SEPARATE) -> Condition:
     """Tests whether every channel of every unit in every run draws its own random numbers, from guesses of fair coins.
 
-    right: (runs, units, channels) float, 1 for a right guess, -1 for a wrong guess, 0 for no guess. A residual is an entry minus
+    right: (runs, units, channels) float, 1 for a right guess, -1 for a wrong guess, 0 for no guess. what: the condition in words.
+    A residual is an entry minus
     the mean of its channel, divided by the channel's sd. Residuals are summed over runs, over units, and over channels. Each of
     the three kinds of sums must vary as sums of independent draws do, neither more nor less. Neighbours along each of the three
     axes must not be correlated. Sums over runs detect draws that several runs share, and units whose channels differ from those
@@ -97,14 +107,14 @@ def separate_draws(right: ArrayLike) -> Condition:
     r = np.asarray(right, float)
     spread = r.std(axis=(0, 1))
     if not spread.any():
-        return Condition(SEPARATE, "checked", "no channel varies")
+        return Condition(what, "checked", "no channel varies")
     e = ((r - r.mean(axis=(0, 1))) / np.where(spread > 0, spread, 1.0))[..., spread > 0]
     lost = (e.shape[2], e.shape[2], 0)  # degrees of freedom that are lost, because the mean of each channel is subtracted
     found = [_sums(e, axis, fixed) for axis, fixed in enumerate(lost)]
     for axis in range(3):
         along = np.moveaxis(e, axis, 0)
         found.append(_correlation(along[:-1], along[1:]))
-    return checked(SEPARATE, "sums and neighbours", min(1.0, 6 * min(found)))
+    return checked(what, "sums and neighbours", min(1.0, 6 * min(found)))
 
 
 def _sums(e: NDArray[np.float64], axis: int, fixed: int) -> float:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...accounting.checks.independence import separate_trials
 from ...accounting.claim import Unit
 from ...accounting.lower.bounds import from_rounds
 from ...accounting.lower.error_rates import Rule, epsilon_of_rates, rate_at_most
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-COINS = 5000  # largest number of edges with a coin in one run; entries are randomised separately, so the trials are independent
+COINS = 5000  # largest number of edges with a coin in one run
+OWN = "each entry of each graph is randomised with its own numbers"
 DECOYS = 50_000  # pairs that are drawn as decoys; those without an edge are additional trials of world 0
 
 
@@ -36,8 +38,9 @@ def play_entries(setting: Setting) -> Outcome:
     """Draws randomised graphs. The score of a pair of nodes is the number of its adjacency entries (0, 1 or 2) in such a graph.
 
     The declared probabilities fix the threshold beforehand. The network reads the edges only through the randomised graph, so the
-    audit trains nothing. Given the noisy density, entries are independent. In mode "sound", all pairs have the same density. In
-    mode "paper", each block of rows has its own. The audit then uses no decoys, because they may be in other blocks.
+    audit trains nothing. A test checks that entries are independent, given the noisy density. In mode "sound", all pairs have the
+    same density. In mode "paper", each block of rows has its own. The audit then uses no decoys, because they may be in other
+    blocks.
     """
     case, key, rounds, alpha = setting.case, setting.key, setting.rounds, setting.alpha
     model = case.model
@@ -57,7 +60,8 @@ def play_entries(setting: Setting) -> Outcome:
     trials, declared = (bits.size - int(bits.sum()), int(bits.sum())), rates(case, union, 1.0)
     low, high = (rate_at_most(n * rate, n, alpha / 2) for n, rate in zip(trials, declared, strict=True))
     cut = Rule(0.5 + int(epsilon_of_rates(low, high, case.claim.delta).argmax()), 1)
-    bound = from_rounds(scores, bits, case.claim, shape="any", alpha=alpha, rule=cut, **common)
+    own = separate_trials(scores > cut.threshold, bits, OWN)
+    bound = from_rounds(scores, bits, case.claim, shape="any", alpha=alpha, rule=cut, rounds=own, **common)
     kappa = notices_along(case.claim, lambda k: rates(case, union, k), *bound.trials, setting.level)
     bound = dataclasses.replace(bound, notices=kappa, reach=kappa * case.claim.epsilon)
     reach = f"{rounds} drawn graphs, {pairs.shape[1]} edges with a coin in each and {apart.shape[1]} pairs without an edge"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import binom
 
-from ...accounting.checks.independence import separate_draws
+from ...accounting.checks.independence import separate_draws, separate_trials
 from ...accounting.claim import Unit
 from ...accounting.closed_forms import channel_epsilon
 from ...accounting.lower.bounds import Bound, from_rounds, resting
@@ -53,8 +53,9 @@ def play_reports(setting: Setting) -> Outcome:
 
     An elementary channel randomises one bit or label. If all channels have separate draws, the lower bounds of a user's channels
     add up. The audit checks whether the draws are separate. If the check fails, or if delta is above 0, a test of whole reports
-    replaces the first test. The second test needs only independent users. Its score is the log-likelihood ratio of the declared
-    channels, and the distribution of this score fixes the threshold beforehand. Each of the two tests has its own share of alpha.
+    replaces the first test. The second test needs only independent users, and a check tests that too. Its score is the
+    log-likelihood ratio of the declared channels, and the distribution of this score fixes the threshold beforehand. Each of the
+    two tests has its own share of alpha.
 
     The smallest detectable violation assumes that one factor multiplies all log-ratios of the channels. The model draws reports
     before it trains, so the audit trains for one epoch.
@@ -132,7 +133,8 @@ def of_whole_reports(setting: Setting, releases: list[Release], bits: NDArray[np
     scores = np.array([log_ratio(model, release, graph) for release in releases])
     pilot = declared(model, graph, key.fold("pilot"))
     common: dict[str, Any] = {"attack": "channel-ratio", "audit": "reports", "seed": key.fold("coin").seed}
-    bound = from_rounds(scores, bits, claim, shape="any", alpha=alpha, pilot=pilot, **common)
+    own = separate_trials(scores > 0, bits, "every user's report in every run is drawn with its own numbers")
+    bound = from_rounds(scores, bits, claim, shape="any", alpha=alpha, pilot=pilot, rounds=own, **common)
     kappa = notices_along(claim, lambda kappa: rates(model, graph, kappa), *bound.trials, share * setting.level)
     p_value = None if bound.p_value is None else min(1.0, bound.p_value / share)
     return dataclasses.replace(bound, p_value=p_value, notices=kappa, reach=kappa * claim.epsilon)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from gnnaudit.accounting.checks.independence import separate_draws
+from gnnaudit.accounting.checks.independence import separate_draws, separate_trials
 from gnnaudit.accounting.lower.elementary import SIDES, Kind, chance, detectable, guesses, least_rejected, p_value, sum_at_least
 
 
@@ -160,3 +160,31 @@ def test_separate_draws_pass_as_often_as_the_level_says():
         right[..., 2] = 1.0 if k % 2 else right[..., 2]  # a channel whose guesses are always right shows nothing
         failed += separate_draws(right).how == "failed"
     assert stats.binom.sf(failed - 1, 400, 1e-3) > 1e-4 or failed == 0
+
+
+def worlds(draw, runs=10, coins=600, decoys=1400):
+    """Guesses of entries that are there with chance .9 in world 1 and .2 in world 0, where all decoys are, and their bits."""
+    bits = np.concatenate([draw.random((runs, coins)) < 0.5, np.zeros((runs, decoys), dtype=bool)], axis=1)
+    return bits, np.where(bits, 0.9, 0.2)
+
+
+def test_trials_of_two_worlds_pass_as_often_as_the_level_says():
+    draw, failed = np.random.default_rng(9), 0
+    for _ in range(400):
+        bits, chances = worlds(draw)
+        failed += separate_trials(draw.random(bits.shape) < chances, bits, "own numbers").how == "failed"
+    assert stats.binom.sf(failed - 1, 400, 1e-3) > 1e-4 or failed == 0
+
+
+@pytest.mark.parametrize("shared", ["by neighbours", "by two runs", "by a run"])
+def test_trials_of_two_worlds_that_share_numbers_are_found(shared):
+    draw = np.random.default_rng(10)
+    bits, chances = worlds(draw)
+    u = draw.random(bits.shape)
+    if shared == "by neighbours":
+        u[:, 1::2] = u[:, ::2]
+    elif shared == "by two runs":
+        u[7] = u[2]
+    else:
+        chances = np.clip(chances + draw.normal(0, 0.05, (len(u), 1)), 0, 1)
+    assert separate_trials(u < chances, bits, "own numbers").how == "failed"
