@@ -3,9 +3,9 @@
     python benchmarks/portable.py [--systems gap,progap] [--runs 1,8,64] [--isa avx2,native] [--against NAME=CHECKOUT] [--turns 2]
 
 A row is one system with K runs trained at once. Its figures are CPU seconds of one run, on one thread, after a training that is
-not timed. Each figure comes from a separate process. The variants take turns, so that other work on the machine slows all of them,
-and the fewest seconds of all turns count. "avx2" tells torch, MKL, oneDNN, NumPy and Numba to use no wider instructions, and gcc
-too, for versions that had loops in C. CHECKOUT is the folder of an older version, with its folder `.types` (`make .types`).
+not timed. Each figure comes from a separate process. The variants take turns, so that other work on the machine slows all of
+them, and the fewest seconds of all turns count. "avx2" tells torch, MKL, oneDNN, NumPy and Numba to use no wider instructions,
+and gcc too, for versions with loops in C. CHECKOUT is the folder of an older version, with its folder `.types` (`make .types`).
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def from_rounds(
     these limits into epsilon (Kairouz et al. 2015), and the bound holds for every mechanism. With shape "ledger", the limits are
     compared with `ledger_curve`, the trade-off curve of the ledger (Dong et al. 2022). For a ledger that is not Gaussian, also
     give `family`, which maps a factor to the curve of the ledger with all noise divided by this factor; without it only the
-    ledger's own curve is tested.
+    ledger's own curve is tested. For such a ledger notices and reach are infinite: no power is computed for its curve.
 
     likelihood_ratio: states that the scores are linear in the noise of an exactly Gaussian ledger, so that they are normal with
     one sd in both worlds. The exact two-sample test then replaces the threshold, unless the scores are infinite or do not vary.
@@ -197,7 +197,7 @@ def from_rounds(
 
         p_value = smallest_level(refutes)
     reach = math.inf, math.inf
-    if rule is not None and fixed != BEFOREHAND:
+    if rule is not None and fixed != BEFOREHAND and (shape == "any" or mu_like):
         reach = power.notices_after_pilot(claim, pilots, expected, alpha, "any" if shape == "any" else "gate")
     p_value = 1.0 if math.isinf(claim.epsilon) else p_value
     bound = Bound(epsilon, alpha, shape, method, trials, epsilon > claim.epsilon, p_value, *reach, attack, audit)

@@ -162,6 +162,14 @@ def test_the_gate_bounds_a_ledger_of_any_shape_by_its_copies_with_less_noise(led
     assert caught.p_value < 0.05
 
 
+def test_the_gate_states_no_reach_for_a_ledger_that_is_not_gaussian():
+    """Its power is computed for Gaussian scores."""
+    scores, bits = quantile_scores(2.0, 2000)
+    for known, ledger in ((True, tradeoff.gaussian(2.0)), (False, tradeoff.pure(3.0))):
+        found = from_rounds(scores, bits, Claim(12, DELTA), shape="ledger", ledger_curve=ledger)
+        assert (found.notices < np.inf, found.reach < np.inf) == (known, known)
+
+
 def test_the_p_value_is_the_level_at_which_the_claim_begins_to_be_refuted():
     scores, bits = quantile_scores(2.0, 2000)
     for epsilon, options in ((2.5, {}), (9, {"shape": "ledger", "ledger_curve": tradeoff.gaussian(1.0)})):
