@@ -28,6 +28,7 @@ from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..games.crafted_graph import STRONG, Crafted, crafted
 from ..games.game import Game, Seen, sample
 from ..heard.gate import a_strangers
+from ..heard.worlds import public_bound
 from ..instruments.reach import unknown
 from ..storage.resident import taken
 
@@ -72,6 +73,10 @@ def aligned_canaries(setting: Setting) -> Outcome:
     """
     made = crafted(CANARIES)
     if a_strangers(setting.case.model):
+        most, highest = public_bound(setting.case.model, setting.graph), made.graph.degree.max()
+        if most is not None and most < highest:
+            why = f"nodes of the crafted graph have up to {highest} neighbours, and this model declares max_degree={most}"
+            return Outcome("blackbox", (), {}, why, ("posteriors",))
         check_memory(setting, made.graph)
     if setting.minutes is not None:
         return until_decided(setting, lambda rounds: play(setting, made, rounds))

@@ -125,8 +125,9 @@ def small(graph: Graph, model: Any) -> Graph:
         [(0, leaf) for leaf in range(1, LEAVES + 1)] + clique + path + [(LEAVES, LEAVES + 1), (1, 2)], dtype=np.int64
     ).T
     nodes = start + 6 + ALONE
-    if has(model, BoundedDegree) and graph.degree.max(initial=0) <= model.max_degree:
-        edges = _within(edges, nodes, model.max_degree)
+    most = public_bound(model, graph)
+    if most is not None:
+        edges = _within(edges, nodes, most)
     if graph.directed:
         edges = np.concatenate([edges, edges[::-1]], axis=1)
     rows = np.arange(nodes) % graph.nodes
@@ -137,6 +138,11 @@ def small(graph: Graph, model: Any) -> Graph:
     train[-1] = False
     part = {"train": train, "val": np.zeros(nodes, dtype=bool), "test": ~train}
     return dataclasses.replace(graph, x=graph.x[rows], y=y, edges=edges, name="small graph of unusual nodes", **part)
+
+
+def public_bound(model: Any, graph: Graph) -> int | None:
+    """The public bound on degrees that the model declares, if the graph respects it. A claim may hold for such graphs only."""
+    return model.max_degree if has(model, BoundedDegree) and graph.degree.max(initial=0) <= model.max_degree else None
 
 
 def _within(edges: NDArray[np.int64], nodes: int, most: int) -> NDArray[np.int64]:

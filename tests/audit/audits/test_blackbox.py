@@ -264,3 +264,19 @@ def test_a_dense_matrix_that_does_not_fit_on_the_crafted_graph_is_refused_with_t
     setting = Setting(case, load("campus:n=120:degree=6"), Store(tmp_path, memory=1 << 30), Key("dense"), 2, 0.05)
     with pytest.raises(ValueError, match=r"memory=1024MiB: one training on the crafted graph of 20384 nodes may need \d+MiB"):
         aligned_canaries(setting)
+
+
+def test_a_claim_for_graphs_of_bounded_degree_is_not_tested_on_a_graph_with_larger_degrees(tmp_path):
+    graph, claim = load("campus:n=120:degree=6"), Claim(1.0, 1e-6)
+    trained = []
+
+    def uniform(graph, seed):
+        trained.append(graph.degree.max())
+        return {"posteriors": np.full((graph.nodes, graph.classes), -np.log(graph.classes))}
+
+    for bound, tested in ((1000, True), (60, False)):
+        trained.clear()
+        case = Case(Looped(uniform, max_degree=bound), claim)
+        told = aligned_canaries(Setting(case, graph, Store(tmp_path / str(bound)), Key("degrees"), 1, 0.05))
+        assert (bool(told.bounds), bool(trained)) == (tested, tested)
+    assert "max_degree=60" in told.reach
