@@ -42,15 +42,16 @@ def check_train(train: object) -> None:
 class Looped:
     """A model that calls train(graph, seed) for each run. The tool does not change the function's noise.
 
-    train: returns named arrays over all nodes, such as {"posteriors": (nodes, classes) natural logarithms}. "aggregates" and
-    "inputs" are (hops, nodes, dim). Its `graph` is the graph of one run: absent edges are gone, and absent nodes have no edges
+    train: returns named arrays, such as {"posteriors": (nodes, classes) natural logarithms}. "aggregates" and "inputs" are (hops,
+    nodes, dim). An array of another name, such as "weights", may have any shape; if its first axis counts the nodes, it has one
+    row for each node. Its `graph` is the graph of one run: absent edges are gone, and absent nodes have no edges
     and are in no training set. Its `seed` is an int below 2^64, from which all randomness must come.
     unit: the unit that the ledger protects, or its value, such as "node". releases: the names of the arrays. events: the ledger,
     if known; without a ledger every accountant declines. max_degree: the public bound on degrees on which the ledger relies; 0
     means no bound. name: by default the function's own, or "looped" if it has none.
 
-    Raises ValueError for arguments of other types. `fit` raises ValueError for a result of another shape, and for NaN or
-    infinity.
+    Raises ValueError for arguments of other types. `fit` raises ValueError for a result of another shape, for an array whose
+    shape is not the same in every run, and for NaN or infinity.
     """
 
     train: Callable[[Graph, int], Mapping[str, Any]]
@@ -103,6 +104,12 @@ class Looped:
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         runs = [self._one(worlds.removed(run)) for run in range(worlds.runs)]
+        for name in self.releases:
+            shapes = {run[name].shape for run in runs}
+            if len(shapes) > 1:
+                raise ValueError(
+                    f"{self.name}: '{name}' has shapes {shown(sorted(shapes))}; the shape must be the same in every run."
+                )
         return Release({name: np.stack([run[name] for run in runs]) for name in self.releases}, worlds.watch)
 
     def _one(self, alone: Worlds) -> dict[str, NDArray[np.float32]]:
@@ -115,9 +122,10 @@ class Looped:
             if name not in arrays:
                 raise ValueError(f"{self.name}: train returned {sorted(arrays)}, not '{name}'. Name in releases what it returns.")
             array, axis = np.asarray(arrays[name], dtype=np.float32), NODE_AXIS.get(name, 0)
-            if array.ndim <= axis or array.shape[axis] != graph.nodes:
+            by_node = array.ndim > axis and array.shape[axis] == graph.nodes
+            if name in NODE_AXIS and not by_node:
                 raise ValueError(f"{self.name}: '{name}' has shape {array.shape}; axis {axis} must count {graph.nodes} nodes.")
             if not np.isfinite(array).all():
                 raise ValueError(f"{self.name}: '{name}' holds NaN or infinity. Return finite logarithms.")
-            watched[name] = array.take(alone.watch, axis=axis)
+            watched[name] = array.take(alone.watch, axis=axis) if by_node else array
         return watched

@@ -97,7 +97,7 @@ def _child(found: Results, k: Key, line: Line | None, at: int) -> Child:
         "data": str(found.run.data.get("name", "")),
     }
     attacks = [r for r in here if isinstance(r, AttackRow)]
-    metrics = {**_utility(here), **_epsilons(k, line, here), **_best(k, attacks), **_attacks(attacks)}
+    metrics = {**_epsilons(k, line, here), **_best(k, attacks), **_utility(here), **_attacks(attacks)}
     if delta is not None:
         metrics["delta"] = delta
     whom = f" per {k.unit}" if k.unit else ""
@@ -123,9 +123,9 @@ def _utility(rows: Iterable[Any]) -> dict[str, float]:
 
 
 def _epsilons(k: Key, line: Line | None, rows: Iterable[Any]) -> dict[str, float]:
-    metrics = {"epsilon_claimed": k.epsilon}
-    if line and line.lower:
-        metrics["epsilon_lower"] = line.lower.value
+    """The epsilons of a claim. MLflow's compare page draws the first metric that the compared runs share."""
+    metrics = {"epsilon_lower": line.lower.value} if line and line.lower else {}
+    metrics["epsilon_claimed"] = k.epsilon
     if line and line.upper:
         metrics["epsilon_upper"] = line.upper[0]
     if line and line.noticing:

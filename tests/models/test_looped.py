@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent
 
+from gnnaudit import load
 from gnnaudit.accounting.claim import Unit
 from gnnaudit.models.base import Model
 from gnnaudit.models.graph.graph import Graph, Mask, Worlds
@@ -98,3 +99,27 @@ def test_a_removed_run_has_its_edges_in_its_graph_and_no_masks(graph: Graph) -> 
     alone = worlds.removed(0)
     assert alone.edges is alone.nodes is alone.labels is None
     assert np.array_equal(alone.graph.edges, np.delete(graph.edges, 4, axis=1))
+
+
+def test_an_array_that_has_no_row_for_each_node_is_released_whole():
+    graph = load("campus:n=120:degree=6")
+
+    def train(graph, seed):
+        weights = np.random.default_rng(seed).standard_normal((graph.dim, graph.classes))
+        return {"posteriors": np.zeros((graph.nodes, graph.classes)), "weights": weights, "degrees": graph.degree, "loss": 0.5}
+
+    model = Looped(train, releases=("posteriors", "weights", "degrees", "loss"))
+    release = model.fit(Worlds(graph, np.arange(3, dtype=np.uint64), np.array([7, 2])))
+    assert release["weights"].shape == (3, graph.dim, graph.classes)
+    assert release["degrees"].tolist() == [graph.degree[[7, 2]].tolist()] * 3
+    assert release["loss"].tolist() == [0.5] * 3
+
+
+def test_an_array_whose_shape_changes_between_runs_is_refused():
+    graph = load("campus:n=120:degree=6")
+
+    def train(graph, seed):
+        return {"posteriors": np.zeros((graph.nodes, graph.classes)), "list": np.zeros(1 + seed)}
+
+    with pytest.raises(ValueError, match=r"'list' has shapes \[\(1,\), \(2,\)\]; the shape must be the same in every run"):
+        Looped(train, releases=("posteriors", "list")).fit(Worlds.of(graph, [0, 1]))

@@ -70,6 +70,13 @@ def test_a_claim_tells_what_its_rows_tell(store):
     assert claim.inputs.dataset_inputs[0].dataset.name == "campus"
 
 
+def test_the_compare_page_begins_with_the_lower_bound(example_run):
+    """MLflow draws the first metric that the compared runs share."""
+    claims = [child for child in children(results.read(example_run)) if "epsilon_lower" in child.metrics]
+    assert claims
+    assert {next(iter(child.metrics)) for child in claims} == {"epsilon_lower"}
+
+
 def test_metrics_stand_at_the_budget_so_that_charts_draw_them_against_it(store):
     _, client, runs = store
     steps = {
