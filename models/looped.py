@@ -117,11 +117,15 @@ class Looped:
         arrays = self.train(graph, int(alone.seeds[0]))
         if not isinstance(arrays, Mapping):
             raise ValueError(f'{self.name}: train returned {type(arrays).__name__}; expected {{"posteriors": array}}.')
-        watched = {}
+        watched, more = {}, [str(name) for name in arrays if name not in self.releases]
         for name in self.releases:
             if name not in arrays:
                 raise ValueError(f"{self.name}: train returned {sorted(arrays)}, not '{name}'. Name in releases what it returns.")
-            array, axis = np.asarray(arrays[name], dtype=np.float32), NODE_AXIS.get(name, 0)
+        if more:
+            way = f"Write releases={(*self.releases, *more)} to audit it, or do not return it"
+            raise ValueError(f"{self.name}: train returned '{more[0]}', which releases={self.releases} does not name. {way}.")
+        for name in self.releases:
+            array, axis = self._real(name, arrays[name]), NODE_AXIS.get(name, 0)
             by_node = array.ndim > axis and array.shape[axis] == graph.nodes
             if name in NODE_AXIS and not by_node:
                 raise ValueError(f"{self.name}: '{name}' has shape {array.shape}; axis {axis} must count {graph.nodes} nodes.")
@@ -129,3 +133,13 @@ class Looped:
                 raise ValueError(f"{self.name}: '{name}' holds NaN or infinity. Return finite logarithms.")
             watched[name] = array.take(alone.watch, axis=axis) if by_node else array
         return watched
+
+    def _real(self, name: str, values: Any) -> NDArray[np.float32]:
+        """The values as an array. Raises ValueError unless they are real numbers."""
+        try:
+            array = np.asarray(values)
+        except (ValueError, TypeError, RuntimeError) as fault:  # rows of unequal length, a tensor that requires a gradient
+            raise ValueError(f"{self.name}: '{name}' is no array of numbers ({fault}).") from None
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"{self.name}: '{name}' has type {array.dtype}; expected real numbers.")
+        return array.astype(np.float32)

@@ -115,6 +115,21 @@ def test_an_array_that_has_no_row_for_each_node_is_released_whole():
     assert release["loss"].tolist() == [0.5] * 3
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"counts": np.zeros(3)}, r"train returned 'counts', which releases=\('posteriors',\) does not name"),
+        ({"posteriors": np.zeros((120, 6)) + 1j}, "'posteriors' has type complex128; expected real numbers"),
+        ({"posteriors": np.full((120, 6), "hi")}, "'posteriors' has type <U2; expected real numbers"),
+        ({"posteriors": [[1.0], [1.0, 2.0]]}, "'posteriors' is no array of numbers"),
+    ],
+)
+def test_what_the_audit_would_not_read_is_refused(more, said):
+    model = Looped(lambda graph, seed: {"posteriors": np.zeros((120, 6))} | more)
+    with pytest.raises(ValueError, match=said):
+        model.fit(Worlds.of(load("campus:n=120:degree=6"), [0]))
+
+
 def test_an_array_whose_shape_changes_between_runs_is_refused():
     graph = load("campus:n=120:degree=6")
 
