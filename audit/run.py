@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = False) -> int:
-    """Carries out the plan and returns the exit code: 0 not refuted, 1 refuted, 3 too weak.
+    """Carries out the plan and returns the exit code: 0 not refuted, 1 refuted, 3 inconclusive.
 
     json: prints the results as JSON. quiet: prints no progress and no tables. verbose: prints a line for each bound and for each
     skipped audit. Raises ValueError for wrong use or if nothing could be tested, and Stopped on Ctrl-C. An OSError or MemoryError
@@ -241,7 +241,7 @@ def ledger_rows(case: Case, ceiling: tuple[Upper, ...], facts: Facts) -> list[Ac
 
 def verdict_line(code: int, rows: list[Any]) -> str:
     """The verdict of a run in words, and the names of the models of which nothing was tested. code: the exit code."""
-    verdict = {0: "not refuted", 1: "refuted", 2: "nothing was tested", 3: "too weak"}[code]
+    verdict = {0: "not refuted", 1: "refuted", 2: "nothing was tested", 3: "inconclusive"}[code]
     seen = {row.model for row in rows if not isinstance(row, SkippedRow | AccountRow)}
     missing = dict.fromkeys(row.model for row in rows if row.model not in seen)
     return f"{verdict}; not tested: {', '.join(missing)}" if missing else verdict

@@ -67,6 +67,11 @@ class Line:
     own: bool = False
 
     @property
+    def weak(self) -> bool:
+        """Whether the claim was tested, no condition of a test failed, and the tests are nevertheless inconclusive."""
+        return self.verdict.exit_code == 3 and bool(self.bounds) and all(b.withdrawn is None for b in self.bounds)
+
+    @property
     def upper_is(self) -> str:
         """A warning about the upper bound, if a reader could overestimate what it covers; else an empty string."""
         if self.upper and self.lower and self.lower.value > self.upper[0]:
@@ -125,7 +130,7 @@ def headline(claims: Sequence[Line]) -> str:
     what = "The claim was not refuted" if one else f"None of the {len(claims)} claims was refuted"
     if not weak:
         return f"{what}."
-    return f"{what}, but its test was too weak." if one else f"{what}; {weak} of the tests were too weak."
+    return f"{what}, but its test is inconclusive." if one else f"{what}; the tests of {weak} are inconclusive."
 
 
 def budget(epsilon: float, infinity: str = "∞") -> str:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Audits one claim and decides whether a job passes. Environment: MODEL or TARGET, EPSILON, and optionally DELTA, UNIT, DATA,
 # ARGUMENTS, BASELINE (folder of an earlier run), WEAK (pass or fail). Exit codes: 0 passes, 1 refuted or worse, 2 wrong use,
-# 3 unfinished, untested, too weak (with WEAK=fail), or a claim of the baseline vanished.
+# 3 unfinished, untested, a condition of a test failed, too weak (with WEAK=fail), or a claim of the baseline vanished.
 set -uo pipefail
 folder=${FOLDER:-runs/ci}
 output=${GITHUB_OUTPUT:-/dev/null}
@@ -31,7 +31,7 @@ if [ "$code" -eq 1 ]; then
   exit 1
 fi
 if ! grep -q 'errors="0"' "$folder/junit.xml"; then
-  echo "::error::A claim was tested by no audit. junit.xml says why."
+  echo "::error::A claim was tested by no audit, or a condition of its test failed. junit.xml says why."
   exit 3
 fi
 if [ "$code" -eq 3 ]; then

@@ -45,7 +45,7 @@ SIGNS = {"refuted": "✖", "exceeds": "▲", "inconclusive": "?", "not-refuted":
 EXITS = {
     0: "no claim was refuted, and each test could detect the violation that the plan asks for",
     1: "a claim was refuted, or its ledger exceeds it",
-    3: "unfinished, or a test was too weak",
+    3: "unfinished, or a test is inconclusive",
 }
 
 

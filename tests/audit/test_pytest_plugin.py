@@ -23,6 +23,13 @@ def blind(graph, seed):
     "Looks at no edge."
     return logs(np.random.default_rng(seed).standard_normal((graph.nodes, graph.classes)))
 
+def half(graph, seed):
+    "Counts of neighbours with noise on two of the columns."
+    noise = 3 * np.random.default_rng(seed).standard_normal((graph.nodes, 2))
+    counts = graph.adjacency() @ np.eye(graph.classes)[graph.y]
+    counts[:, :2] += noise
+    return logs(counts)
+
 CLAIM = Claim(epsilon=0.5, delta=1e-5, unit=Unit.UNDIRECTED_EDGE)
 def test_leak(assert_private):
     assert_private(leaks, CLAIM, audits="differential", weak="pass", graph="campus:n=300")
@@ -32,6 +39,9 @@ def test_weak(assert_private):
 
 def test_weak_but_let_pass(assert_private):
     assert assert_private(blind, CLAIM, audits="one-run", weak="pass", rounds=2, graph="campus:n=300").rows
+
+def test_half(assert_private):
+    assert_private(half, CLAIM, audits="differential", weak="pass", graph="campus:n=300")
 
 def test_without():
     pass
@@ -69,8 +79,15 @@ def test_an_audit_that_is_too_weak_fails_with_the_way_out_and_passes_only_when_t
     assert "PASSED test_mine.py::test_weak_but_let_pass" in outcome[2]
 
 
+def test_a_path_past_the_noise_is_no_weak_test(outcome):
+    assert "FAILED test_mine.py::test_half - " in outcome[2]
+    (line,) = (line for line in outcome[2].splitlines() if line.startswith("test_mine.py::test_half: "))
+    assert "inconclusive" in line
+    assert "although every noisy value is the same" in line
+
+
 def test_audits_can_be_deselected_by_their_marker(outcome):
     folder, words, _ = outcome
     done = subprocess.run([*words, "-m", "not privacy", "."], cwd=folder, env=ALONE, capture_output=True, text=True, check=False)
-    assert "1 passed, 3 deselected" in done.stdout
+    assert "1 passed, 4 deselected" in done.stdout
     assert "privacy audits" not in done.stdout

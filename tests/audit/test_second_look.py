@@ -163,7 +163,7 @@ def test_a_named_system_that_was_skipped_is_in_the_verdict_line():
     gone = SkippedRow(model="dpar", what="dpar sound epsilon=1", reason="no")
     assert verdict_line(0, [seen, one_budget]) == "not refuted"
     assert verdict_line(0, [seen, one_budget, gone, gone]) == "not refuted; not tested: dpar"
-    assert verdict_line(3, [gone]) == "too weak; not tested: dpar"
+    assert verdict_line(3, [gone]) == "inconclusive; not tested: dpar"
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -149,7 +149,7 @@ def test_a_model_that_refuses_the_graph_is_unfinished_and_its_ledger_is_still_to
     strong = {"models": "gap", "audits": "residual"}
     assert ran(tmp_path / "alone", **strong)[0] == 0
     code, told, rows = ran(tmp_path / "both", model=own("refuses"), **strong | {"models": "gap,train"})
-    assert (code, told["verdict"]) == (3, "too weak; not tested: train")
+    assert (code, told["verdict"]) == (3, "inconclusive; not tested: train")
     assert {r["kind"] for r in rows if r["model"] == "train"} == {"account", "skipped"}
     (fault,) = ET.parse(tmp_path / "both" / "junit.xml").getroot().iter("error")
     assert "no audit tested this claim: train: fit: " in fault.get("message")
@@ -183,7 +183,7 @@ def test_a_second_look_that_fails_blames_nobody_and_is_listed(tmp_path, monkeypa
     monkeypatch.setitem(AUDITS, "game", dataclasses.replace(AUDITS["game"], play=once))
     common = {"models": "gap", "mode": "paper", "unit": "undirected-edge", "epsilon": "8", "audits": "game", "rounds": 4}
     code, told, rows = ran(tmp_path / "out", **common)
-    assert (code, told["verdict"]) == (3, "too weak")
+    assert (code, told["verdict"]) == (3, "inconclusive")
     assert {r["verdict"] for r in rows if r["kind"] == "bound"} >= {"refuted"}
     assert [r["reason"] for r in rows if r["kind"] == "skipped" and r["what"] == "audit game again"] == ["no second look today"]
 

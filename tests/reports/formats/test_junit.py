@@ -31,6 +31,17 @@ def test_in_a_pull_request_a_weak_test_warns_and_a_false_claim_still_fails(examp
     assert sum(s.get("message").startswith("warning: inconclusive") for s in told.iter("skipped")) == 2
 
 
+def test_a_failed_condition_is_no_mere_warning_in_a_pull_request():
+    where = {"model": "mine", "mode": "own", "unit": "undirected-edge", "epsilon": 1.0, "delta": 1e-5}
+    bound = BoundRow(
+        **where, audit="differential", attack="none", rounds=2, shape="any", value=0.0, confidence=0.95, verdict="not-refuted"
+    )
+    for withdrawn, expected in ((None, ["0", "1"]), (0.3, ["1", "0"])):
+        rows = (bound.model_copy(update={"withdrawn": withdrawn}),)
+        told = suite(Results(run=Run(name="r", preset="ci"), rows=rows))
+        assert [told.get(n) for n in ("errors", "skipped")] == expected
+
+
 def test_a_claim_that_nothing_looked_at_is_no_mere_warning_in_a_pull_request():
     where = {"model": "mine", "mode": "sound", "unit": "undirected-edge", "epsilon": 1.0, "delta": 1e-5}
     rows = (
