@@ -238,9 +238,12 @@ def read(run_dir: Path) -> Results:
 
 def parse(document: Any) -> Results:
     """The results in a JSON document of schema 1. Raises ValueError, which names the first wrong row and field."""
-    if not isinstance(document, dict) or document.get("schema") != 1:
-        found = document.get("schema") if isinstance(document, dict) else type(document).__name__
-        raise ValueError(f"schema={found!r}: this version reads schema 1.")
+    if not isinstance(document, dict):
+        raise ValueError(f"is damaged: a JSON {type(document).__name__} instead of an object.")
+    if document.get("schema") != 1:
+        raise ValueError(f"schema={document.get('schema')!r}: this version reads schema 1.")
+    if "rows" not in document:
+        raise ValueError("rows: is missing.")
     try:
         return Results.model_validate(document)
     except ValidationError as error:

@@ -199,7 +199,7 @@ def _smallest(epsilon: Callable[[float], float], claim: Claim, relative: float, 
         if high > FARTHEST:
             raise ValueError(
                 f"{claim}: even with noise of {low:.3g} times the sensitivity, epsilon is {at_low:.4g}. "
-                "Claim a larger epsilon or delta."
+                f"Claim a larger {'epsilon or delta' if claim.delta else 'delta: at 0, Gaussian noise has no finite epsilon'}."
             )
         at_high = epsilon(high)
     while at_low <= target:

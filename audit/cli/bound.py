@@ -13,7 +13,7 @@ from typer import Option
 
 from ..own.score_file import check, read
 from ..planning.limits import MOST_FACTOR, MOST_SEED
-from .options import Json, claimed, finite, print_json
+from .options import Json, finite, nats, print_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +35,11 @@ def bound(
     ],
     epsilon: Annotated[
         float,
-        Option(callback=claimed, help="The claimed epsilon, in nats. Without it, the bound is printed and no claim is tested."),
+        Option(
+            parser=nats,
+            metavar="<float>",
+            help="The claimed epsilon, in nats. Without it, the bound is printed and no claim is tested.",
+        ),
     ] = math.inf,
     delta: Annotated[float, Option(help="The claimed delta. Epsilon is bounded at this delta.")] = 0.0,
     alpha: Annotated[float, Option(help="Probability of a false alarm.")] = 0.05,

@@ -99,9 +99,11 @@ def mirror(
     """
     from ...reports.formats import mlflow_mirror as module
 
-    reached = [module.mirror(run, mlflow) for run in runs]
-    print(f"{sum(reached)} of {len(runs)} runs are in MLflow.{' `audit ui` shows them.' * any(reached)}", file=sys.stderr)
-    raise typer.Exit(0 if all(reached) else 3)
+    reached = [run for run in runs if module.mirror(run, mlflow)]
+    folders = [f"--mlflow {mlflow}"] if mlflow else dict.fromkeys(str(run.resolve().parent) for run in reached)
+    ways = " ".join(f"`audit ui {folder}` shows {'them' if len(folders) == 1 else 'its runs'}." for folder in folders)
+    print(f"{len(reached)} of {len(runs)} runs are in MLflow.{f' {ways}' if reached else ''}", file=sys.stderr)
+    raise typer.Exit(0 if len(reached) == len(runs) else 3)
 
 
 @app.command()

@@ -7,9 +7,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Option
+from typer import BadParameter, Option
 
-from ..planning.limits import budget
+from ..planning.limits import TOO_LARGE, budget, not_overflowing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,12 +29,15 @@ Param = Annotated[list[str] | None, Option(help="A field of the models: NAME=VAL
 Split = Annotated[int, Option(help="Number of the public split of the nodes.")]
 
 
-def claimed(epsilon: float) -> float:
-    """A claimed epsilon from the command line. Raises ValueError if it is finite and above `limits.MOST_EPSILON`, 100 nats."""
+def nats(epsilon: str | float) -> float:
+    """A claimed epsilon from the command line. Raises typer.BadParameter if it is no number, and if it is finite and above
+    `limits.MOST_EPSILON`, 100 nats.
+    """
     try:
-        return budget(epsilon)
+        return budget(float(not_overflowing(epsilon)))
     except ValueError as fault:
-        raise ValueError(f"epsilon={epsilon:g}: {fault}.") from None
+        said = str(fault) if str(fault) == TOO_LARGE else "must be a number, in nats"
+        raise BadParameter(f"{said}.") from None
 
 
 def store(uri: str | None) -> str | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from .options import Json, claimed, finite, print_json
+from .options import Json, finite, nats, print_json
 
 SCORES = {
     "likelihood-ratio, noise known": "log-likelihood ratios of Gaussian releases whose sd is known from residuals",
@@ -19,7 +19,7 @@ SCORES = {
 
 
 def power(
-    epsilon: Annotated[float, Option(callback=claimed, help="The claimed epsilon, in nats.")] = 1.0,
+    epsilon: Annotated[float, Option(parser=nats, metavar="<float>", help="The claimed epsilon, in nats.")] = 1.0,
     delta: Annotated[float, Option(help="The claimed delta.")] = 1e-5,
     kappa: Annotated[float, Option(help="The violation: the factor by which the noise is too small.")] = math.sqrt(2),
     rounds: Annotated[

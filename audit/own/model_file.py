@@ -31,7 +31,7 @@ def load_model(address: str) -> Any:
     if not name or path.suffix != ".py":
         raise ValueError(f"model={address}: must be FILE.py:Name. For the systems of this package see `audit models`.")
     if not path.is_file():
-        raise ValueError(f"model={address}: {path} does not exist.")
+        raise ValueError(f"model={address}: {path} {'is a folder' if path.is_dir() else 'does not exist'}.")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

@@ -31,7 +31,8 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
         with pyarrow.input_stream(str(path), compression="detect") as stream:
             first = stream.read(1 << 16).split(b"\n")[0].decode("utf-8-sig").strip()
         if not first:
-            raise ValueError(f"{path}: begins with an empty line; needs score and bit as its first line.")
+            found = "begins with an empty line" if path.stat().st_size else "is empty"
+            raise ValueError(f"{path}: {found}; needs score and bit as its first line.")
         header = [name.strip().strip('"') for name in first.split(",")]
         wanted = [name for name in ("score", "bit", "run") if name in header]
         if wanted[:2] != ["score", "bit"]:

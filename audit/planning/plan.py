@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from ...models.systems import SYSTEMS
 from ..own.files import claim_of, read_toml, recipe
 from .cores import usable_cores
-from .limits import MOST, MOST_FACTOR, MOST_JOBS, budget
+from .limits import MOST, MOST_FACTOR, MOST_JOBS, budget, not_overflowing
 
 MODELS = tuple(name for name, system in SYSTEMS.items() if not system.baseline)
 ATTACKS = (  # attacks that read the arrays of every system and train no classifier; "all" takes several times as long
@@ -67,7 +67,9 @@ def size(value: Any) -> Any:
 
 Words = Annotated[tuple[str, ...], BeforeValidator(split)]
 Numbers = Annotated[
-    tuple[Annotated[float, Field(gt=0), AfterValidator(budget)], ...], BeforeValidator(split), Field(min_length=1)
+    tuple[Annotated[float, Field(gt=0), BeforeValidator(not_overflowing), AfterValidator(budget)], ...],
+    BeforeValidator(split),
+    Field(min_length=1),
 ]
 
 

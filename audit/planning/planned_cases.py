@@ -7,7 +7,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...accounting.claim import Claim, Relation, Unit
 from ...accounting.upper.calibration import calibrate
@@ -127,7 +127,8 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
         raise other_units[0]
     for text in plan.param:
         if text in unused and not skips:
-            raise ValueError(f"param={text!r}: none of the chosen models has such a field.")
+            fields = sorted({f.name for case in made for f in dataclasses.fields(cast("Any", case.model)) if f.init})
+            raise ValueError(f"param={text!r}: none of the chosen models has such a field. Their fields: {', '.join(fields)}.")
     return made, skips
 
 

@@ -36,6 +36,9 @@ def npz(path: Path) -> Raw:
     attr_data|….
     """
     try:
+        with path.open("rb") as begin:
+            if begin.read(2) != b"PK":
+                raise ValueError("it is no zip file, as an .npz file is")
         with np.load(path, allow_pickle=False) as file:
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise ValueError("it holds a single array")

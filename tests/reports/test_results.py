@@ -61,7 +61,7 @@ def test_a_missing_number_is_refused_with_its_place_and_the_way_out():
         results.parse({"schema": 1, "run": {"name": "r"}, "rows": [row]})
 
 
-@pytest.mark.parametrize("wrong", [{"schema": 2, "run": {"name": "r"}, "rows": []}, [], {}])
+@pytest.mark.parametrize("wrong", [{"schema": 2, "run": {"name": "r"}, "rows": []}, {}])
 def test_another_schema_is_refused(wrong):
     with pytest.raises(ValueError, match="reads schema 1"):
         results.parse(wrong)
@@ -120,3 +120,11 @@ def test_the_best_of_many_attacks_says_among_how_many_it_is():
     skipped = SkippedRow(model="gap", what="x", reason="y")
     marked = best_marked([*rows, skipped])
     assert [getattr(row, "best_of", "none") for row in marked] == [None, 2, None, 1, "none"]
+
+
+@pytest.mark.parametrize(
+    ("document", "said"), [([], "a JSON list instead of an object"), ({"schema": 1, "run": {"name": "r"}}, "rows: is missing")]
+)
+def test_results_without_their_parts_are_damaged(document, said):
+    with pytest.raises(ValueError, match=said):
+        results.parse(document)
