@@ -31,6 +31,13 @@ def test_the_reference_is_what_the_commands_say():
     assert (ROOT / "docs" / "cli.md").read_text() == page(), "run `python docs/make_cli.py`"
 
 
+def test_the_model_on_the_page_is_the_example_that_runs():
+    page_of_models = (ROOT / "docs" / "own-model.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page_of_models, re.S)
+    (shown,) = (block for block in blocks if "class Votes" in block)
+    assert (ROOT / "examples" / "own_model.py").read_text().endswith(shown)
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
 def test_commands_and_options_that_a_page_names_exist(path):
     for line in spoken(path.read_text()):
