@@ -160,8 +160,8 @@ class AnswersOtherFeatures(Protocol):
     """A model that answers queries about the training graph with features that the attacker chooses."""
 
     def deployed(self, worlds: Worlds, device: str = "cpu") -> Callable[[Any], NDArray[np.float32]]:
-        """Trains every run and returns a function. It takes features of all nodes, (nodes, dim), and returns each run's answers on
-        its own training graph: log-probabilities, (K, nodes, classes) float32.
+        """Trains every run and returns a function. It takes features of all nodes, (nodes, dim), and returns each run's answers
+        on its own training graph: log-probabilities, (K, nodes, classes) float32.
         """
         ...
 
@@ -171,8 +171,8 @@ class AnswersOtherGraphs(Protocol):
     """A model that answers queries about graphs that the attacker chooses."""
 
     def anywhere(self, worlds: Worlds, device: str = "cpu") -> Callable[[Graph], NDArray[np.float32]]:
-        """Trains every run and returns a function. It takes any graph with the same feature columns and returns log-probabilities,
-        (K, nodes of that graph, classes) float32.
+        """Trains every run and returns a function. It takes any graph with the same feature columns and returns
+        log-probabilities, (K, nodes of that graph, classes) float32.
         """
         ...
 
