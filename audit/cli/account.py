@@ -99,19 +99,29 @@ def show(document: dict[str, Any], style: str = "table") -> None:
         tables(lines)
     else:
         print(markdown(lines) if style == "markdown" else latex(lines))
-    print("epsilon in nats, rounded up. printed: by the accounting that sets the noise in mode paper. theorem: by the formula in")
-    print("the paper. as coded: by the paper's code. true: the tightest upper bound. *: central limit, not an upper bound.")
+    notes = [
+        "epsilon in nats, rounded up. printed: by the accounting that sets the noise in mode paper. theorem: by the formula in",
+        "the paper. as coded: by the paper's code. true: the tightest upper bound. *: central limit, not an upper bound.",
+    ]
     if own := dict.fromkeys(row["model"] for row in accounts if row["own"]):
-        print(f"The ledger of {', '.join(own)} is what its author declares; `audit run` tests it.")
+        notes.append(f"The ledger of {', '.join(own)} is what its author declares; `audit run` tests it.")
+    reasons = dict.fromkeys((row["accountant"], _reason(row)) for row in accounts if _reason(row))
+    notes += [f"  {COLUMNS.get(name, name)}: {reason}" for name, reason in reasons]
+    below(notes, style)
     if tuning := [row for row in document["rows"] if row["kind"] == "tuning"]:
         show_tuning(tuning, lines, style)
-    for name, reason in dict.fromkeys((row["accountant"], _reason(row)) for row in accounts if _reason(row)):
-        print(f"  {name}: {reason}")
-    for sentence in dict.fromkeys(document["warnings"]):
-        print(f"Warning. {sentence}")
-    for row in document["rows"]:
-        if row["kind"] == "skipped":
-            print(f"Skipped: {row['what']}: {row['reason']}")
+    warned = [f"Warning. {sentence}" for sentence in dict.fromkeys(document["warnings"])]
+    below(warned + [f"Skipped: {row['what']}: {row['reason']}" for row in document["rows"] if row["kind"] == "skipped"], style)
+
+
+def below(notes: list[str], style: str) -> None:
+    """Prints lines below a table. In Markdown an empty line separates them from the table; in LaTeX they are comments."""
+    if style == "markdown" and notes:
+        print()
+    for note in notes:
+        print(f"% {note}" if style == "latex" else note)
+    if style == "markdown" and notes:
+        print()
 
 
 def show_tuning(rows: list[dict[str, Any]], lines: list[tuple[str, ...]], style: str) -> None:
@@ -133,10 +143,12 @@ def show_tuning(rows: list[dict[str, Any]], lines: list[tuple[str, ...]], style:
         out.print(shown)
     else:
         print(markdown(body, head) if style == "markdown" else latex(body, head))
-    print(f"fixed: exactly {over} trainings; all count. logarithmic, geometric, poisson: a random number with mean {over} that")
-    print("nobody sees (Papernot and Steinke 2022). Valid if the choice uses only releases that the ledger charges for.")
-    for reason in dict.fromkeys(f"{row['selection']}: {row['unsupported']}" for row in rows if row["unsupported"]):
-        print(f"  {reason}")
+    notes = [
+        f"fixed: exactly {over} trainings; all count. logarithmic, geometric, poisson: a random number with mean {over} that",
+        "nobody sees (Papernot and Steinke 2022). Valid if the choice uses only releases that the ledger charges for.",
+    ]
+    reasons = dict.fromkeys(f"{row['selection']}: {row['unsupported']}" for row in rows if row["unsupported"])
+    below([*notes, *(f"  {reason}" for reason in reasons)], style)
 
 
 def tables(lines: list[tuple[str, ...]]) -> None:
