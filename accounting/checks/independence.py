@@ -1,4 +1,6 @@
-"""Tests whether the canaries of a run behave like independent trials. Only then may a bound count canaries as rounds."""
+"""Tests whether the canaries of a run behave like independent trials. Only then may a bound count canaries as rounds. And tests
+whether runs depend on one another.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from .conditions import LEVEL, Condition, checked
-from .score_law import distance_p_value
+from .patterns import lagged
+from .score_law import distance_p_value, world_sides
 
 SEPARATE = "every channel of every unit in every run draws its own numbers"
 APART = "canaries of a run are independent, given their bits"
+SEPARATE_RUNS = "runs are independent, given their bits"
+FEWEST_RUNS = 10  # `separate_runs` tests the sums of at least this many runs
 FEWEST = 30  # the normal approximations below need at least this many scores
 MANY = 1000  # from this many sums on, `_sums` treats their mean square as normal, whatever the distribution of one sum is
 
@@ -115,6 +120,40 @@ def separate_draws(right: ArrayLike, what: str = SEPARATE) -> Condition:
         along = np.moveaxis(e, axis, 0)
         found.append(_correlation(along[:-1], along[1:]))
     return checked(what, "sums and neighbours", min(1.0, 6 * min(found)))
+
+
+def separate_runs(scores: ArrayLike, bits: ArrayLike, run: ArrayLike) -> Condition | None:
+    """Tests whether runs depend on one another. The condition fails, or it is granted; None if there is one run only.
+
+    A bound from one run allows any dependence between its canaries, because one training is private in each bit. Several
+    trainings are together as private only if each drew its own noise. That is granted: if a canary has the same noise in all
+    runs, its scores look like those of an unusual canary. Two tests find other dependence. The numbers of scores above the median
+    of their world must not be correlated between runs, at any distance in the order of the file. No run may be a copy of another,
+    score by score and bit by bit, if fair coins make that improbable. scores, bits, run: (rows,).
+    """
+    s, b = np.ravel(np.asarray(scores, float)), np.ravel(np.asarray(bits)).astype(bool)
+    _, first, of = np.unique(np.ravel(np.asarray(run)), return_index=True, return_inverse=True)
+    runs, order = len(first), np.argsort(np.ravel(of), kind="stable")
+    if runs < 2:
+        return None
+    sizes = np.bincount(np.ravel(of))
+    parts = np.split(order, np.cumsum(sizes)[:-1])
+    seen: dict[bytes, int] = {}
+    for part in parts:
+        key = s[part].tobytes() + b[part].tobytes()
+        if key in seen and runs**2 * 0.5 ** (len(part) + 1) < LEVEL:
+            return Condition(SEPARATE_RUNS, "failed", f"two runs have the same scores and bits in all of their {len(part)} rows")
+        seen[key] = len(part)
+    sides = world_sides(s, b)
+    sums = (np.bincount(np.ravel(of), weights=sides) / np.sqrt(sizes))[np.argsort(first)]
+    tested = "the runs are too few to test"
+    if runs >= FEWEST_RUNS and sums.std() > 0:
+        found = checked(SEPARATE_RUNS, "sums of neighbouring and other runs", lagged(sums - sums.mean()))
+        if found.how == "failed":
+            return found
+        tested = f"no dependence was found by {found.detail}"
+    detail = f"stated by whoever made the runs: scores do not show what all runs share; {tested}"
+    return Condition(f"if each run drew its own noise, so that {SEPARATE_RUNS}", "granted", detail)
 
 
 def _sums(e: NDArray[np.float64], axis: int, fixed: int) -> float:

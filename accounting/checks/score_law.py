@@ -1,4 +1,6 @@
-"""Tests whether scores are continuous and unbounded, whether they are normal, and whether consecutive scores are independent."""
+"""Tests whether scores are continuous and unbounded, whether they are normal, and whether those of separate rounds depend on
+one another.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from .conditions import Condition, assumed, checked, proved
+from .patterns import copied, lagged, repeated
 
 Array = NDArray[np.float64]
 # largest share of a world's scores that may be equal; normal scores rounded to 1/40 of their standard deviation stay below it
@@ -16,6 +19,8 @@ ATOM = 0.01
 TIMES = 3  # equal scores count only if there are at least this many, because rounding may make two scores equal
 FEWEST = 8  # the distribution of a world is tested if it has at least this many scores
 ROUNDS = "rounds are independent, given their bits"
+OWN_NOISE = f"if each round drew its own noise, so that {ROUNDS}"  # a verdict quotes it
+BY_CHANCE = 1e-3  # scores count as sorted if a random order of them is sorted with a smaller probability
 PLAYED = proved(ROUNDS, "each has separate coins and noise")  # the default condition
 NORMAL = "scores are normal, with one spread in both worlds"
 
@@ -89,34 +94,66 @@ def _ratio(variances: float, above: int, below: int) -> float:
 
 
 def in_order(scores: ArrayLike, bits: ArrayLike) -> Condition:
-    """Checks that scores, in the order of the rounds, do not depend on the scores before them.
+    """Tests whether scores, in the order of the rounds, depend on one another. The condition fails, or it is granted.
 
-    Whether a score is above the median of its world must not depend on whether the previous score is above the median of its
-    world. The number of scores above the median must not differ by more than chance between blocks of sqrt(rounds) scores. If the
-    scores of each world are sorted, or fewer than FEWEST, or all equal, their order tells nothing, and independence is assumed.
+    No test sees noise that all rounds share: it moves all scores alike, and a common shift is no dependence among them. So
+    whoever made the rounds states that each round drew its own noise. The tests find some files for which that is false. Whether
+    a score is above the median of its world must not depend on whether the score before it, or at any other fixed distance, is
+    above the median of its world. The number of scores above the median must not differ by more than chance between blocks of
+    sqrt(rounds) scores. Rows must not be copies of others (see `copied` and `repeated`).
+
+    If the scores of each world are sorted, which chance hardly explains, or fewer than FEWEST, independence is assumed. If no
+    score differs from the others of its world, there is nothing to test, and the condition is granted.
     """
     s, b = np.ravel(np.asarray(scores, float)), np.ravel(np.asarray(bits)).astype(bool)
-    sides = np.zeros(s.size)
-    for world in (~b, b):
-        if world.any():
-            side = np.sign(s[world] - np.median(s[world])) if np.isfinite(np.median(s[world])) else np.isfinite(s[world]) * 1.0
-            sides[world] = side - side.mean()
+    sides = world_sides(s, b)
     square = float(np.dot(sides, sides)) / max(s.size, 1)
-    if s.size < FEWEST or square == 0:
-        return assumed(ROUNDS, "there are too few scores, or too few different ones, to test their order")
-    if all(_sorted(s[world]) for world in (~b, b)):
+    if s.size < FEWEST:
+        return assumed(ROUNDS, "there are too few scores to test their order")
+    if square == 0:
+        return _own_noise("the scores of a world do not vary, so there is nothing to test")
+    if sum(_sorted(s[world]) for world in (~b, b)) < math.log(BY_CHANCE):
         return assumed(ROUNDS, "the scores are sorted, so their order cannot be tested")
+    p_values = [*_apart(sides, square), lagged(sides), min(1.0, 2 * min(repeated(s, b), copied(s, b)))]
+    tests, p_value = "neighbours, blocks, lags and copied rows", min(1.0, len(p_values) * min(p_values))
+    tested = checked(ROUNDS, tests, p_value)
+    return tested if tested.how == "failed" else _own_noise(f"no dependence was found by {tested.detail}")
+
+
+def world_sides(scores: Array, bits: NDArray[np.bool_]) -> Array:
+    """For each score 1 if it is above the median of its world, -1 if below, 0 if equal, minus the mean of its world."""
+    sides = np.zeros(scores.size)
+    for world in (~bits, bits):
+        if world.any():
+            x, middle = scores[world], np.median(scores[world])
+            side = np.sign(x - middle) if np.isfinite(middle) else np.isfinite(x) * 1.0
+            sides[world] = side - side.mean()
+    return sides
+
+
+def _own_noise(tested: str) -> Condition:
+    return Condition(
+        OWN_NOISE, "granted", f"stated by whoever made the rounds: scores do not show what all rounds share; {tested}"
+    )
+
+
+def _apart(sides: Array, square: float) -> list[float]:
+    """The p-values of neighbours and of blocks of sqrt(rounds) scores. square: the mean square of `sides`."""
     products = sides[:-1] * sides[1:]
     scale = math.sqrt(float(np.dot(products, products)))
-    p_values = [float(2 * special.ndtr(-abs(float(products.sum())) / scale))] if scale > 0 else [1.0]
-    width = max(2, round(math.sqrt(s.size)))
-    count = s.size // width
+    neighbours = float(2 * special.ndtr(-abs(float(products.sum())) / scale)) if scale > 0 else 1.0
+    width = max(2, round(math.sqrt(sides.size)))
+    count = sides.size // width
     blocks = sides[: count * width].reshape(count, width).sum(axis=1)
-    p_values.append(float(special.chdtrc(count, float(np.dot(blocks, blocks)) / (width * square))))
-    return checked(ROUNDS, "neighbours and blocks", min(1.0, 2 * min(p_values)))
+    return [neighbours, float(special.chdtrc(count, float(np.dot(blocks, blocks)) / (width * square)))]
 
 
-def _sorted(x: Array) -> bool:
+def _sorted(x: Array) -> float:
+    """The logarithm of the probability that a random order of x is sorted, up or down; infinity if x is not sorted."""
     with np.errstate(invalid="ignore"):
         steps = np.diff(x)
-    return len(x) < 3 or bool((steps >= 0).all() or (steps <= 0).all())
+    if not ((steps >= 0).all() or (steps <= 0).all() or len(x) < 3):
+        return math.inf
+    counts = np.unique(x, return_counts=True)[1]
+    orders = float(special.gammaln(len(x) + 1.0) - special.gammaln(counts + 1.0).sum())
+    return min(0.0, math.log(2) - orders)

@@ -1,5 +1,5 @@
-"""A bound for every mechanism from independent rounds. The bits must be fair coins. If they are not, this module draws fair coins
-and selects rounds whose bits equal these coins.
+"""A bound for every mechanism from independent rounds. The bits must be fair coins. If they do not look like fair coins, this
+module draws coins and selects rounds whose bits equal these coins.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from ..checks.conditions import LEVEL, Condition, assumed, checked, proved
+from ..checks.patterns import lagged
 from .bounds import Bound, resting
 from .one_run import steinke
 from .random_numbers import generator
@@ -33,14 +34,19 @@ def coins_of_rounds(
 
     scores: (rounds,). bits: the same shape, True for world 1. rounds: the condition that rounds are independent.
 
-    Bits that pass the check in `fair` count as fair coins, and then the bound holds under any dependence between rounds.
-    Otherwise, for example with a fixed number of rounds in each world, or with too few rounds for the check, the function draws
-    fair coins. For each coin it selects a random round whose bit equals the coin.
+    The theorem takes the vector of all scores as one release that is private in each bit. Independent rounds give that: only one
+    of them sees a bit. Rounds that share noise do not, because other rounds then tell about this one. So the bound rests on
+    `rounds`, whoever drew the coins.
+
+    Bits that pass the tests in `fair` are granted to be fair coins. Otherwise, for example with a fixed number of rounds in each
+    world, or with too few rounds for the tests, the function draws fair coins. For each coin it selects a random round whose bit
+    equals the coin.
     """
     s, b = np.ravel(np.asarray(scores, float)), np.ravel(np.asarray(bits)).astype(bool)
     coins = fair(b)
-    if coins.how == "checked":
-        return steinke(s, b, claim, alpha, coins=coins, seed=seed)
+    if coins.how == "granted":
+        bound = steinke(s, b, claim, alpha, coins=coins, seed=seed)
+        return resting(bound, bound.theorem, rounds)
     chosen = drawn(b, generator(seed, s, "coins"))
     if len(chosen) < KEPT * len(b):
         return None
@@ -50,16 +56,25 @@ def coins_of_rounds(
 
 
 def fair(bits: NDArray[np.bool_]) -> Condition:
-    """Checks how many bits are 1, and how often consecutive bits differ. The check fails if half of the bits are 1, or as nearly
-    half as possible, because their number then looks fixed. With fewer than FEWEST bits, the condition is assumed.
+    """Tests whether bits look like fair coins. The condition fails, or it is granted: whoever drew the bits states it.
+
+    No test of the bits can show it. If pairs of rounds have one member each, in random order, every test of one bit order passes.
+    Three tests find other designs: how many bits are 1, how often consecutive bits differ, and whether bits at any other fixed
+    distance depend on one another. The condition also fails if half of the bits are 1, or as nearly half as possible, because
+    their number then looks fixed. With fewer than FEWEST bits, it is assumed.
     """
     count, ones, changes = len(bits), int(bits.sum()), int(np.count_nonzero(bits[1:] != bits[:-1]))
     if abs(2 * ones - count) <= 1:
         return Condition(FAIR, "failed", f"{ones} are 1 and {count - ones} are 0, as equal as possible: the number looks fixed")
     if count < FEWEST:
         return assumed(FAIR, f"{count} bits are too few to check; {FEWEST} would do")
-    p_values = [_both_sides(ones, count), _both_sides(changes, count - 1)]
-    return checked(FAIR, "the number of bits that are 1, and how often neighbours differ", min(1.0, 2 * min(p_values)), LEVEL)
+    p_values = [_both_sides(ones, count), _both_sides(changes, count - 1), lagged(np.where(bits, 1.0, -1.0))]
+    tests = "the number of bits that are 1, and how often neighbours and bits at other distances differ"
+    tested = checked(FAIR, tests, min(1.0, len(p_values) * min(p_values)), LEVEL)
+    if tested.how == "failed":
+        return tested
+    detail = f"stated by whoever drew them: bits do not show pairs or other designs in random order; {tested.detail}"
+    return Condition(f"if {FAIR}", "granted", detail)
 
 
 def _both_sides(successes: int, trials: int) -> float:

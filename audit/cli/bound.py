@@ -76,14 +76,15 @@ def bound(
 ) -> None:
     """Compute a lower bound on epsilon from your own scores and bits.
 
-    Rows must be independent rounds; the command checks this in the order of the file. The rounds of the two worlds must differ in
-    the secret alone. If the file's order mixes the worlds, the command says that this is checked. Otherwise you state it: if one
-    world was played later, a change of the machine or the data looks like a leak. With a column `run`, rows with the same
-    value are canaries of one run, and the bound holds under any dependence between them; it needs bits that are fair coins. With
-    --delta above 0, the command also treats independent rounds as guesses of fair coins. If their bits do not look like fair
-    coins, it draws coins itself, and selects for each coin a random round with this bit. If the bound comes from these guesses,
-    the command also prints a limit: on scores of a Gaussian mechanism, no rule that is valid for every mechanism proves more from
-    this number of coins in more than half of all audits.
+    Rows must be independent rounds. You state that each round drew its own noise: scores do not show noise that all rounds share.
+    The command tests what they show, in the order of the file. The rounds of the two worlds must differ in the secret alone. If
+    the file's order of the worlds looks random, the command says that this is checked. Otherwise you state it: if one world was
+    played later, or by another machine, the difference looks like a leak. With a column `run`, rows with the same value are
+    canaries of one run, which may depend on one another in any way. You state that the bits are fair coins, and that each of
+    several runs drew its own noise. The verdict repeats what you state. With --delta above 0, the command also treats independent
+    rounds as guesses of fair coins. If their bits do not look like fair coins, it draws coins itself, and selects for each coin a
+    random round with this bit. If the bound comes from these guesses, the command also prints a limit: on scores of a Gaussian
+    mechanism, no rule that is valid for every mechanism proves more from this number of coins in more than half of all audits.
 
     --shape gaussian refutes the curve of a Gaussian mechanism. It refutes the claim itself only if the error rates contradict the
     claim for every mechanism. The command refuses scores with few values or a hard limit, which no Gaussian mechanism gives.
@@ -93,6 +94,7 @@ def bound(
 
     Example: audit bound scores.csv --epsilon 1 --delta 1e-5
     """
+    from ...accounting.checks.independence import separate_runs
     from ...accounting.checks.order_of_worlds import in_turns, stated
     from ...accounting.claim import Claim
     from ...accounting.lower.bounds import resting
@@ -128,7 +130,10 @@ def bound(
         found = resting(found, found.theorem, in_turns(columns["bit"]))
     elif one_run:
         found = _one_run(columns, claim, shape, alpha, seed)
-        found = resting(found, found.theorem, stated("the order of canaries does not show it"))
+        conditions = [stated("the order of canaries does not show it")]
+        if (runs := separate_runs(columns["score"], columns["bit"], columns["run"])) is not None:
+            conditions.insert(0, runs)
+        found = resting(found, found.theorem, *conditions)
     else:
         found = _rounds(columns, claim, shape, alpha, likelihood_ratio, threshold, pilot, seed)
     blind = math.isfinite(epsilon) and math.isinf(found.notices)  # too few rounds to detect any violation
@@ -308,13 +313,14 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
     if found.refuted and found.assumed:
         assumed = f"{' and '.join(found.assumed)}; the command cannot check this assumption"
         return [*lines, f"The claim of {claimed} would be refuted ({p}) if {assumed}."]
+    stated = f", {', and '.join(found.granted)}" if found.granted else ""  # each begins with "if"
     if found.refuted and found.against == "claim":
-        return [*lines, f"The claim of {claimed} is REFUTED ({p})."]
+        return [*lines, f"The claim of {claimed} is REFUTED ({p}){stated}."]
     if found.refuted:
         return [
             *lines,
-            f"The Gaussian curve of {claimed} is REFUTED ({p}): these scores do not come from a Gaussian mechanism that keeps "
-            "the claim.",
+            f"The Gaussian curve of {claimed} is REFUTED ({p}){stated}: these scores do not come from a Gaussian mechanism that "
+            "keeps the claim.",
             "This test alone does not refute the claim itself, because a mechanism with another curve may keep it. Use "
             "--shape any, which tests the claim for every mechanism.",
         ]

@@ -6,7 +6,7 @@ from scipy import special
 
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.checks.conditions import LEVEL
-from gnnaudit.accounting.checks.score_law import FEWEST, in_order, normal_law, not_continuous
+from gnnaudit.accounting.checks.score_law import FEWEST, OWN_NOISE, in_order, normal_law, not_continuous
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.upper import tradeoff
@@ -88,7 +88,7 @@ def test_rounds_that_were_written_twice_shared_or_drifting_noise_and_sorted_scor
     for _ in range(20):
         bits = draw.random(1000) < 0.5
         scores = draw.standard_normal(1000) + bits
-        assert in_order(scores, bits).how == "checked"
+        assert in_order(scores, bits).how == "granted"
         assert in_order(np.repeat(scores, 2), np.repeat(bits, 2)).how == "failed"
         assert in_order(scores + np.repeat(draw.standard_normal(50), 20), bits).how == "failed"
         assert in_order(scores + np.linspace(0, 1, 1000) * 2, bits).how == "failed"
@@ -107,10 +107,43 @@ def test_independent_rounds_pass_in_any_order_of_the_worlds(n):
     assert failed <= 16
 
 
-def test_scores_whose_order_tells_nothing_are_assumed_to_be_independent():
+def test_of_scores_that_do_not_vary_the_condition_says_that_nothing_was_tested():
     bits = np.arange(200) % 2 == 1
     for scores in (bits * 1.0, np.zeros(200), np.full(200, np.inf), np.where(bits, np.inf, -np.inf)):
-        assert in_order(scores, bits).how == "assumed"
+        found = in_order(scores, bits)
+        assert (found.how, "nothing to test" in found.detail) == ("granted", True)
+
+
+def test_noise_that_all_rounds_share_is_granted_in_words_because_no_score_shows_it():
+    """Two files with the same differences between scores: one whose rounds share a noise value, one whose rounds do not."""
+    draw, bits = np.random.default_rng(6), np.random.default_rng(7).random(200) < 0.5
+    own = bits + 0.01 * draw.standard_normal(200)
+    for scores in (own, own + draw.laplace()):
+        found = in_order(scores, bits)
+        assert (found.how, found.what) == ("granted", OWN_NOISE)
+        assert "scores do not show what all rounds share" in found.detail
+
+
+COPIES = {
+    "answers, in the same order": lambda draw, b: ((b ^ (draw.random(len(b)) < 0.27)) * 1.0, np.arange(len(b))),
+    "normal, in the same order": lambda draw, b: (draw.standard_normal(len(b)), np.arange(len(b))),
+    "normal, in another order": lambda draw, b: (draw.standard_normal(len(b)), draw.permutation(len(b))),
+    "three digits, in another order": lambda draw, b: (np.round(draw.standard_normal(len(b)), 3), draw.permutation(len(b))),
+}
+
+
+@pytest.mark.parametrize("copies", [2, 8])
+@pytest.mark.parametrize("rows", [40, 125])
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_of_a_file_fail_and_the_file_itself_does_not(name, rows, copies):
+    """A true claim was refuted from a quarter of the files that were written eight times."""
+    for seed in range(10):
+        draw = np.random.default_rng(seed)
+        bits = draw.random(rows) < 0.5
+        scores, order = COPIES[name](draw, bits)
+        assert in_order(scores, bits).how == "granted"
+        again, bit = (np.concatenate([x, *[x[order]] * (copies - 1)]) for x in (scores, bits))
+        assert in_order(again, bit).how == "failed"
 
 
 def test_the_likelihood_ratio_is_withdrawn_where_scores_are_not_normal_and_stands_where_they_are():

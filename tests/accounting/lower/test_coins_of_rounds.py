@@ -116,3 +116,15 @@ def test_an_honest_design_is_refuted_in_at_most_five_percent_of_audits():
         scores = draw.standard_normal(400) + mu * fixed
         wrong += coins_of_rounds(scores, fixed, claim, rounds=PLAYED, seed=seed).p_value < 0.05
     assert stats.binom.sf(wrong - 1, 200, 0.05) > 1e-6  # fails once in a million
+
+
+def test_a_design_of_pairs_is_found_at_a_fixed_distance_and_granted_in_words_in_random_order():
+    """100 pairs with one member each and 21 other bits. In random order no test of the bits can see the pairs."""
+    draw = np.random.default_rng(6)
+    member, free = draw.random(100) < 0.5, np.arange(21) < 5
+    bits = np.concatenate([member, free, ~member])
+    assert fair(bits).how == "failed"
+    for order in (draw.permutation(bits), draw.random(221) < 0.5):
+        found = fair(order)
+        assert (found.how, found.what) == ("granted", f"if {FAIR}")
+        assert "bits do not show pairs or other designs in random order" in found.detail

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from gnnaudit import Claim, gaussian_curve, lower
+from gnnaudit import Claim, gaussian_curve, judge, lower
+from gnnaudit.accounting import gaussian
+from gnnaudit.accounting.checks.score_law import OWN_NOISE, ROUNDS
 from gnnaudit.audit.cli.main import app
 from gnnaudit.models.random.streams import fold, stream
 
@@ -55,14 +57,43 @@ def test_sorted_rounds_are_assumed_to_be_independent():
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
-def test_a_perfect_guess_refutes_although_its_order_cannot_be_tested(delta):
-    """Equal scores show no dependence. Guesses of fair coins need no independence, but these bits must look fair."""
+def test_a_perfect_guess_refutes_if_each_round_drew_its_own_noise(delta):
+    """The scores of a world are equal, so no test sees dependence. One coin for all rounds would give such scores too."""
     bits = stream(fold("of scores", "perfect")).random(1000) < 0.5
-    assert lower(bits * 1.0, bits, Claim(4.0, delta)).refuted
-    fixed = np.arange(1000) % 2 == 1
-    found = lower(fixed * 1.0, fixed, Claim(4.0, delta))
-    assert found.assumed
-    assert found.epsilon > 4
+    for there in (bits, np.arange(1000) % 2 == 1):
+        found = lower(there * 1.0, there, Claim(4.0, delta))
+        assert found.refuted
+        assert OWN_NOISE in found.granted
+
+
+@pytest.mark.parametrize(("delta", "coins"), [(0.0, True), (1e-5, True), (1e-5, False)])
+def test_whoever_drew_the_coins_the_bound_needs_rounds_with_noise_of_their_own(delta, coins):
+    """Each round satisfies (1, delta)-DP, but all rounds share one noise value, or 500 rounds do. The first refuted a true claim
+    in 300 of 300 audits as "checked", the second in spite of a failed test.
+    """
+    claim, draw = Claim(1.0, delta), np.random.default_rng(11)
+    bits = draw.random(2000) < 0.5 if coins else np.arange(2000) % 2 == 1
+    signal, noise = (float(gaussian.mu_of_claim(claim)), draw.standard_normal) if delta else (1.0, draw.laplace)
+    jitter = 0.01 * draw.standard_normal(2000)
+    shared = lower(signal * bits + noise(size=1) + jitter, bits, claim)
+    assert shared.refuted
+    assert OWN_NOISE in shared.granted
+    assert judge(claim, (), [shared]).sentence.count(OWN_NOISE) == 1
+    blocks = lower(signal * bits + np.repeat(noise(size=4), 500) + jitter, bits, claim)
+    assert ROUNDS in " ".join(blocks.failed)
+    assert not blocks.refuted
+    fresh = lower(signal * bits + noise(size=2000), bits, claim)
+    assert not fresh.refuted
+    assert OWN_NOISE in fresh.granted
+
+
+def test_a_bound_that_rests_on_an_assumption_detects_no_violation():
+    scores, bits = game("order", 400, 1.0)
+    order = np.argsort(scores)
+    for delta in (0.0, 1e-5):
+        found = lower(scores[order], bits[order], Claim(1.0, delta))
+        assert found.assumed
+        assert found.notices == found.reach == math.inf
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "a", True])

@@ -390,3 +390,33 @@ def test_text_that_is_no_csv_of_scores_is_refused_with_the_file(tmp_path, conten
         read(path)
     assert str(fault.value).startswith(str(path))
     assert len(str(fault.value)) < 600
+
+
+@pytest.mark.parametrize("options", [("--shape", "any"), ("--shape", "gaussian")])
+def test_several_runs_are_granted_their_own_noise_in_the_verdict_and_one_run_needs_no_such_words(app, tmp_path, options):
+    """Noise that 40 runs share refuted a true claim in a third of all files, and the words were "any dependence"."""
+    draw, claim = np.random.default_rng(2), ("--epsilon", 0.1, "--delta", 1e-5, *options)
+    bits = draw.random((40, 25)) < 0.5
+    scores = 2 * bits + draw.standard_normal(25) + 0.01 * draw.standard_normal((40, 25))
+    several = ask(app, "bound", table(tmp_path / "s.csv", scores.ravel(), bits.ravel(), np.repeat(np.arange(40), 25)), *claim)
+    one = ask(app, "bound", table(tmp_path / "o.csv", scores.ravel(), bits.ravel(), np.zeros(1000, int)), *claim)
+    for told, runs in ((several, 2), (one, 0)):
+        assert told.exit_code == 1
+        assert told.stdout.count("if each run drew its own noise") == runs  # in the verdict, and in the list of conditions
+        assert "if bits are fair independent coins" in told.stdout.splitlines()[-1 if options[1] == "any" else -2]
+
+
+@pytest.mark.parametrize("fault", ["drift", "copies", ""])
+def test_runs_that_depend_on_one_another_in_what_their_scores_show_withdraw_the_bound(app, tmp_path, fault):
+    """Runs whose shared noise drifts, and runs that were written twice. Noise that the canaries of one run share is allowed."""
+    draw = np.random.default_rng(4)
+    bits, runs = draw.random((60, 30)) < 0.5, np.arange(60)
+    own = draw.standard_normal(60) if fault != "drift" else np.sin(np.arange(60) / 6) * 2
+    scores = bits + own[:, None] + draw.standard_normal((60, 30))
+    if fault == "copies":
+        bits[41], scores[41] = bits[7], scores[7]
+    path = table(tmp_path / "runs.csv", scores.ravel(), bits.ravel(), np.repeat(runs, 30))
+    row = row_of(ask(app, "bound", path, "--epsilon", 0.1, "--delta", 1e-5, "--json").stdout)
+    assert (row["withdrawn"] is not None) == bool(fault)
+    found = [c["how"] for c in row["conditions"] if "runs are independent" in c["what"]]
+    assert found == ["failed" if fault else "granted"]
