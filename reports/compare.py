@@ -129,7 +129,6 @@ def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> i
     ValueError for a run that cannot be read.
     """
     from rich.console import Console
-    from rich.markup import escape
 
     first, second = results.read(run_a), results.read(run_b)
     claims, found = judged(first, second), differences(first, second)
@@ -159,7 +158,8 @@ def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> i
         console.print(
             f"An attack had only {targets} targets. With fewer than {ENOUGH} its intervals are too short: use --targets {ENOUGH}."
         )
-    columns = escape(names[0]), escape(names[1])
+    console.print(f"Before: {names[0]}. After: {names[1]}.", highlight=False, markup=False)
+    columns = "before", "after"
     for unit in units([*(c.key for c in claims), *(d.key for d in measured)]):
         shown = [c for c in claims if c.key.unit == unit and c.common and (every or c.changed)]
         clear = [d for d in measured if d.key.unit == unit and (every or d.word)]
