@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 SHAPES = {"any": "any shape", "ledger": "shape of the ledger", "exact": "exact"}
 PILOT_SHARE = 0.25  # share of the rounds that choose the threshold if neither rule nor pilot is given
 PILOT_MOST = 100_000
+PILOT_LEAST = 2  # rounds of each world in the pilot, if the world has twice as many
 
 
 @dataclass(frozen=True)
@@ -137,9 +138,9 @@ def from_rounds(
     of them. rounds: the condition that rounds are independent, with its status.
 
     The threshold comes from `rule` (fixed beforehand; it may lie far from all scores, so notices and reach are infinite),
-    else from `pilot` (scores and bits of other rounds). With neither it comes from a random quarter of the rounds, at most
-    about PILOT_MOST, drawn with `seed`; these rounds do not count for the bound. Raises ValueError for NaN, bits other than 0
-    and 1, unequal shapes, a missing world, and options that do not belong together.
+    else from `pilot` (scores and bits of other rounds). With neither it comes from a random quarter of the rounds of each world,
+    at most about PILOT_MOST, drawn with `seed`; these rounds do not count for the bound. Raises ValueError for NaN, bits other
+    than 0 and 1, unequal shapes, a missing world, and options that do not belong together.
     """
     scores0, scores1 = split(scores, bits)
     check_claim(claim)
@@ -163,8 +164,7 @@ def from_rounds(
             pilot0, pilot1 = split(*pilot, of="pilot: ")
             pilots, expected = (len(pilot0), len(pilot1)), (len(scores0), len(scores1))
         else:
-            share = _share(len(scores0) + len(scores1))
-            pilots = round(share * len(scores0)), round(share * len(scores1))
+            pilots = _pilot_rounds(len(scores0), len(scores1))
             expected = len(scores0) - pilots[0], len(scores1) - pilots[1]
             pilot0, pilot1, scores0, scores1 = _split_off(scores0, scores1, generator(seed, scores, "pilot"))
         rule = rule_from_pilot(pilot0, pilot1, (len(scores0), len(scores1)), alpha, gain)
@@ -251,17 +251,25 @@ def _numbers(name: str, values: ArrayLike, of: str) -> NDArray[Any]:
 
 
 def _split_off(scores0: Array, scores1: Array, random: np.random.Generator) -> tuple[Array, Array, Array, Array]:
-    """Draws a random share of the rounds as the pilot. Returns the pilot scores of world 0 and of world 1, then the other scores
-    of world 0 and of world 1.
+    """Draws as many random rounds of each world as `_pilot_rounds` says. Returns the pilot scores of world 0 and of world 1, then
+    the other scores of world 0 and of world 1.
     """
-    share = _share(len(scores0) + len(scores1))
-    is0, is1 = random.random(len(scores0)) < share, random.random(len(scores1)) < share
-    return scores0[is0], scores1[is1], scores0[~is0], scores1[~is1]
+    drawn, rest = [], []
+    for scores, count in zip((scores0, scores1), _pilot_rounds(len(scores0), len(scores1)), strict=True):
+        chosen = np.zeros(len(scores), dtype=bool)
+        chosen[random.choice(len(scores), count, replace=False)] = True
+        drawn.append(scores[chosen])
+        rest.append(scores[~chosen])
+    return drawn[0], drawn[1], rest[0], rest[1]
 
 
-def _share(rounds: int) -> float:
-    """The share of the rounds that choose the threshold."""
-    return min(PILOT_SHARE, PILOT_MOST / rounds)
+def _pilot_rounds(rounds0: int, rounds1: int) -> tuple[int, int]:
+    """The numbers of rounds of world 0 and of world 1 that choose the threshold: the same share of both, but at least PILOT_LEAST
+    of each or half of them.
+    """
+    share = min(PILOT_SHARE, PILOT_MOST / (rounds0 + rounds1))
+    least = [min(PILOT_LEAST, rounds // 2) for rounds in (rounds0, rounds1)]
+    return max(round(share * rounds0), least[0]), max(round(share * rounds1), least[1])
 
 
 def _has_a_spread(scores0: Array, scores1: Array, sd: float | None) -> bool:

@@ -82,7 +82,7 @@ def choose(
     gain: Callable[[Array, Array], Array],
 ) -> NDArray[np.intp]:
     """The index of the candidate threshold with the largest expected bound on the test runs, estimated from its errors on the
-    pilot runs.
+    pilot runs. A threshold at which all pilot runs get the same guess is not chosen, unless there is no other.
 
     false_positives, false_negatives: (..., thresholds) counts on the pilot. pilot, test: the numbers of runs of world 0 and of
     world 1. gain: maps the upper limits of both rates to the bound, elementwise. Returns (...) indices.
@@ -91,7 +91,8 @@ def choose(
     a = (false_positives + 1) / (pilot[0] + 2)
     b = (false_negatives + 1) / (pilot[1] + 2)
     worth = gain(_about(a, test[0], alpha / 2), _about(b, test[1], alpha / 2))
-    return np.argmax(np.where(np.isnan(worth), -np.inf, worth), axis=-1)
+    ones = false_positives + pilot[1] - false_negatives  # guesses of world 1
+    return np.argmax(np.where(np.isnan(worth) | (ones == 0) | (ones == sum(pilot)), -np.inf, worth), axis=-1)
 
 
 def _about(rate: Array, trials: float, alpha: float) -> Array:

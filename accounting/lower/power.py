@@ -19,9 +19,10 @@ METHODS = ("likelihood-ratio, noise known", "likelihood-ratio", "gate", "any", "
 MOST_ROUNDS = 10**12
 MOST_KAPPA = 1e3
 NOMINAL = 0.93  # the mean power over PILOTS pilots at which a violation counts as detected with 90 % power
-PILOTS = 48
+PILOTS = 192
 EDGES = 400  # thresholds that a simulated pilot may choose
-QUANTILES = (np.arange(24) + 0.5) / 24  # the power is averaged over these quantiles of the number of false positives
+EXACT = 1000  # up to so many rounds of world 0 the power is a sum over all numbers of false positives, else over QUANTILES
+QUANTILES = (np.arange(24) + 0.5) / 24  # of the number of false positives
 
 
 def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float = 0.05, method: str = "gate") -> int | None:
@@ -99,7 +100,8 @@ def _power_after_pilot(
     if claim.delta == 0:  # randomised response has one threshold
         above0, above1 = np.array([special.expit(-mu)]), np.array([special.expit(mu)])
     else:
-        thresholds = np.linspace(-6.0, mu + 6.0, EDGES)
+        near = np.linspace(-6.0, 6.0, EDGES // 2)
+        thresholds = np.sort(np.concatenate([near, mu + near]))
         above0, above1 = special.ndtr(-thresholds), special.ndtr(mu - thresholds)
     seen = []
     for count, above in zip(pilot, (above0, above1), strict=True):
@@ -111,10 +113,10 @@ def _power_after_pilot(
     def gain(a: Array, b: Array) -> Array:
         return epsilon_of_rates(a, b, claim.delta) if method == "any" else mu_of_rates(a, b)
 
-    best = choose(wrong0, pilot[1] - wrong1, pilot, trials, alpha, gain)
+    best, times = np.unique(choose(wrong0, pilot[1] - wrong1, pilot, trials, alpha, gain), return_counts=True)
     a, b = np.concatenate([above0, 1 - above0])[best], np.concatenate([1 - above1, above1])[best]
     limit = (lambda x: _region(claim, x)) if method == "any" or claim.delta == 0 else (lambda x: gaussian.tradeoff(_mu(claim), x))
-    return float(_power_of_gate(a, b, limit, trials[0], trials[1], alpha).mean())
+    return float(np.average(_power_of_gate(a, b, limit, trials[0], trials[1], alpha), weights=times))
 
 
 def notices_along(
@@ -185,19 +187,20 @@ def _power(claim: Claim, kappa: float, n0: int, n1: int, alpha: float, method: s
     if claim.delta == 0:  # the error rates of randomised response are the corner of its region
         corner = np.array([special.expit(-kappa * claim.epsilon)])
         return float(np.max(_power_of_gate(corner, corner, lambda a: _region(claim, a), n0, n1, alpha)))
-    a, most = _limits(claim, n0, n1, alpha, method)
-    return float(np.max(_rejects(most, gaussian.tradeoff(kappa * mu, a), n1)))
+    a, seen, most = _limits(claim, n0, n1, alpha, method)
+    return float(np.max(_rejects(seen, most, gaussian.tradeoff(kappa * mu, a), n1)))
 
 
 @lru_cache(maxsize=256)
-def _limits(claim: Claim, n0: int, n1: int, alpha: float, method: str) -> tuple[Array, Array]:
-    """Thresholds, given by their false-positive rates (26,), and the result of `_most` for them. Neither depends on the
-    violation.
+def _limits(claim: Claim, n0: int, n1: int, alpha: float, method: str) -> tuple[Array, Array, Array]:
+    """Thresholds, given by their false-positive rates (26,), and the results of `_false_positives` and `_most` for them. None of
+    them depends on the violation.
     """
     mu = _mu(claim)
     a = np.concatenate([np.geomspace(min(0.2 / n0, 0.1), 0.3, 18), np.linspace(0.36, 0.98, 8)])
     claimed = (lambda x: _region(claim, x)) if method == "any" else (lambda x: gaussian.tradeoff(mu, x))
-    return a, _most(a, claimed, n0, n1, alpha)
+    counts, chances = _false_positives(a, n0)
+    return a, chances, _most(counts, claimed, n0, n1, alpha)
 
 
 def power_of_coins(limit: float, chance: float, coins: int, alpha: float) -> float:
@@ -238,20 +241,33 @@ def _power_of_gate(a: Array, b: Array, claimed: Callable[[Array], Array], n0: in
     """The probability that the threshold test rejects `claimed` at each threshold with true error rates a and b. (thresholds,) ->
     (thresholds,).
     """
-    return _rejects(_most(a, claimed, n0, n1, alpha), b, n1)
+    counts, chances = _false_positives(a, n0)
+    return _rejects(chances, _most(counts, claimed, n0, n1, alpha), b, n1)
 
 
-def _most(a: Array, claimed: Callable[[Array], Array], n0: int, n1: int, alpha: float) -> Array:
-    """The largest number of misses in n1 rounds of world 1 at which the threshold test rejects `claimed`; negative where no
-    number is small enough. It is computed for QUANTILES of the number of false positives in n0 rounds at true rates a.
-    (thresholds,) -> (thresholds, QUANTILES).
+def _false_positives(a: Array, n0: int) -> tuple[Array, Array]:
+    """Numbers of false positives in n0 rounds at true rates a, and their probabilities. Up to EXACT rounds they are all numbers,
+    (n0 + 1,) and (thresholds, n0 + 1); above that QUANTILES, (thresholds, 24) and (24,).
     """
-    seen = np.clip(np.ceil(special.bdtrik(QUANTILES, n0, a[:, None])), 0, n0)
-    limit = claimed(rate_at_most(seen, n0, alpha / 2))
+    if n0 > EXACT:
+        return np.clip(np.ceil(special.bdtrik(QUANTILES, n0, a[:, None])), 0, n0), np.full(len(QUANTILES), 1 / len(QUANTILES))
+    counts = np.arange(n0 + 1.0)
+    ways = special.gammaln(n0 + 1.0) - special.gammaln(counts + 1) - special.gammaln(n0 - counts + 1)
+    rates = a[:, None]
+    return counts, np.exp(ways + special.xlogy(counts, rates) + special.xlog1py(n0 - counts, -rates))
+
+
+def _most(counts: Array, claimed: Callable[[Array], Array], n0: int, n1: int, alpha: float) -> Array:
+    """The largest number of misses in n1 rounds of world 1 at which the threshold test rejects `claimed`, for each number of
+    false positives in n0 rounds; negative where no number is small enough.
+    """
+    limit = claimed(rate_at_most(counts, n0, alpha / 2))
     most = special.bdtrik(alpha / 2, n1, limit)  # fewer misses prove a rate below the limit
     return np.where(np.exp(n1 * np.log1p(-np.minimum(limit, 1 - 1e-16))) < alpha / 2, np.ceil(most) - 1, -1)
 
 
-def _rejects(most: Array, b: Array, n1: int) -> Array:
-    """The probability of at most `most` misses in n1 rounds at true rates b, averaged over QUANTILES. -> (thresholds,)."""
-    return np.where(most < 0, 0.0, special.bdtr(np.maximum(most, 0), n1, b[:, None])).mean(axis=1)
+def _rejects(chances: Array, most: Array, b: Array, n1: int) -> Array:
+    """The probability of at most `most` misses in n1 rounds at true rates b, averaged over the numbers of false positives, which
+    have these chances. -> (thresholds,).
+    """
+    return np.asarray((chances * np.where(most < 0, 0.0, special.bdtr(np.maximum(most, 0), n1, b[:, None]))).sum(axis=1))

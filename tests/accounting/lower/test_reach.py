@@ -9,7 +9,7 @@ from scipy import special, stats
 from gnnaudit import Claim, gaussian_curve, judge, lower
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.lower.anytime import any_shape, anytime
-from gnnaudit.accounting.lower.bounds import from_rounds
+from gnnaudit.accounting.lower.bounds import _split_off, from_rounds
 from gnnaudit.accounting.lower.error_rates import Rule
 from gnnaudit.accounting.lower.one_run import mahloujifar, steinke
 
@@ -76,3 +76,48 @@ def test_a_threshold_that_was_given_has_no_smallest_detectable_violation(at):
         assert not found.refuted
         assert found.notices == found.reach == math.inf
         assert judge(claim, (), [found]).kind == "inconclusive"
+
+
+FEW = [
+    (Claim(0.05, 0.0), 15, 15),
+    (Claim(1.5, 0.0), 15, 60),
+    (Claim(0.05, 0.0), 400, 8),
+    (Claim(0.05, 0.0), 8, 400),
+    (Claim(0.1, 1e-5), 25, 25),
+    (Claim(4.0, 1e-5), 60, 15),
+]
+
+
+@pytest.mark.parametrize(("claim", "zeros", "ones"), FEW, ids=str)
+def test_after_a_pilot_of_few_rounds_the_stated_violation_is_refuted_too(claim, zeros, ones):
+    """The pilot was drawn by a coin for each round, and often had no round of the smaller world: .29 to .75 were refuted. Of the
+    largest epsilon that keeps the claim at most 5 % are. Fails once in a thousand choices of seeds.
+    """
+    draw, world = np.random.default_rng(10), np.arange(zeros + ones) >= zeros
+    shape = {"shape": "ledger", "ledger_curve": gaussian_curve(claim)} if claim.delta else {}
+
+    def audit(kappa):
+        bits = draw.permutation(world)
+        if claim.delta:
+            return lower(draw.normal(size=bits.size) + kappa * gaussian.mu_of_claim(claim) * bits, bits, claim, **shape)
+        scores = np.where(draw.random(bits.size) < special.expit(kappa * claim.epsilon), bits, ~bits) * 1.0
+        return lower(scores, bits, claim)
+
+    kappa = audit(1.0).notices
+    assert 1 < kappa < 100
+    refuted, wrong = (sum(audit(k).refuted for _ in range(AUDITS)) for k in (kappa, 1.0))
+    assert stats.binom.cdf(refuted, AUDITS, 0.9) > 1e-3
+    assert stats.binom.sf(wrong - 1, AUDITS, 0.05) > 1e-3
+
+
+@pytest.mark.parametrize(("zeros", "ones"), [(2, 2), (3, 500), (15, 15), (400_000, 40)])
+def test_the_pilot_has_rounds_of_both_worlds_and_each_round_is_used_once(zeros, ones):
+    scores = np.arange(zeros * 1.0), zeros + np.arange(ones * 1.0)
+    sizes = []
+    for seed in range(20):
+        pilot0, pilot1, rest0, rest1 = _split_off(*scores, np.random.default_rng(seed))
+        sizes.append((len(pilot0), len(pilot1)))
+        for whole, parts in zip(scores, ((pilot0, rest0), (pilot1, rest1)), strict=True):
+            np.testing.assert_array_equal(np.sort(np.concatenate(parts)), whole)
+    assert len(set(sizes)) == 1
+    assert min(sizes[0]) >= 1
