@@ -20,7 +20,7 @@ from ...models.hearing.returns import digest, parting, returned
 from ...models.random.streams import fold
 from ..own.program import External
 from .playing import Diverged, play, rounding
-from .reading import EACH, Entry, idle, redrawn, repeated, unread
+from .reading import EACH, Entry, alike, idle, redrawn, repeated, unread
 from .study import History, Shifts
 from .worlds import without_many, without_one
 
@@ -41,6 +41,7 @@ SAME = 1e-6  # relative tolerance between the sizes of the noise with and withou
 SMALL = 1e-3  # in units of the scale: a change whose effect is nearly linear
 ALIKE = 1e-2  # relative tolerance of `proportional`
 REPEATED = 1e-4  # in units of the scale: tolerance between two moves that count as equal
+LINES = 8  # largest number of lines that `_shows` tests one by one
 
 
 class Incomparable(Exception):
@@ -135,14 +136,14 @@ def added_only(made: Study, first: History, i: int, j: int, released: bool = Fal
 
 
 def entangled(made: Study, first: History) -> str:
-    """Why a recorded sum is not data plus noise of a known size; "" if all are.
+    """Why a recorded mechanism is not data plus noise of a known size that the release shows only in the noisy value; "" if all
+    are.
 
-    With other noise numbers, but the same noisy values, the data at each sum must stay the same. With other numbers for all
-    draws, the scales of the noise must stay the same: a normal number over the norm of its vector is not normal, for example.
+    With other noise numbers, but the same noisy values, the data at each mechanism and the release must stay the same. With other
+    numbers for all draws, the scales of the noise must stay the same: a normal number over the norm of its vector is not normal,
+    for example.
     """
-    sums = [m for m in first.meetings if m.law != REPORT]
-    own = {id(draw) for m in sums for draw in (m.draw, *m.beside)}
-    noise = [at for at, draw in enumerate(first.play.draws) if id(draw) in own]
+    noise = _drawn(first, first.meetings)
     for some in (noise, range(len(first.play.draws))) if noise else ():
         other = repeated(made, first, {}, redrawn(made, some))
         if other is None:
@@ -150,9 +151,31 @@ def entangled(made: Study, first: History) -> str:
         for m, o in zip(first.meetings, other.meetings, strict=True):
             if m.law != REPORT and not np.allclose(m.scale, o.scale, rtol=SAME, atol=0):
                 return f"the size of the noise at {m.line} depends on random numbers"
-            if m.law != REPORT and some is noise and not np.array_equal(m.clean, o.clean):
+            if some is noise and not np.array_equal(m.clean, o.clean):
                 return f"the value to which noise is added at {m.line} depends on this noise itself"
+        if some is noise and not alike(first, other.play):
+            return f"the release shows the noise itself, drawn at {_shows(made, first)}"
     return ""
+
+
+def _drawn(first: History, meetings: Sequence[Meeting]) -> list[int]:
+    """The positions of the draws that are the noise of these mechanisms."""
+    own = {id(draw) for m in meetings for draw in (m.draw, *m.beside)}
+    return [at for at, draw in enumerate(first.play.draws) if id(draw) in own]
+
+
+def _shows(made: Study, first: History) -> str:
+    """The first line that draws noise which the release shows besides the noisy values; all lines if no line alone does, or if
+    there are more than LINES.
+    """
+    lines: dict[str, list[int]] = {}
+    for at in _drawn(first, first.meetings):
+        lines.setdefault(first.play.draws[at].line, []).append(at)
+    for line, places in lines.items() if len(lines) <= LINES else ():
+        other = repeated(made, first, {}, redrawn(made, places))
+        if other is None or not alike(first, other.play):
+            return line
+    return ", ".join(lines)
 
 
 def proportional(made: Study, first: History, i: int, j: int) -> bool:
@@ -380,7 +403,7 @@ def without(made: Study, first: History, absent: Without) -> tuple[Play, Shifts]
 def _shift(one: Meeting, other: Meeting, absent: Without) -> NDArray[np.float64]:
     """How far the clean value of a mechanism moves, in units of the scale. The rows of absent nodes do not count."""
     by, nodes = other.clean - one.clean, absent.worlds.graph.nodes
-    if absent.gone and absent.hidden is not None:
+    if absent.hidden is not None:
         if by.ndim == 1 and by.size > nodes and by.size % nodes == 0:
             raise Incomparable(f"it is not known which entries of the value at {one.line} are rows of {absent.secret}")
         for axis in (axis for axis, size in enumerate(by.shape) if size == nodes):
