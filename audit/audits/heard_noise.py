@@ -19,7 +19,8 @@ from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.bounds import Bound, resting
 from ..case import Case, Outcome, Setting, offered
 from ..heard.examination import Examination, Move
-from ..heard.gate import examined
+from ..heard.gate import examined, followed
+from ..heard.inside import Inside
 from ..heard.laws import LARGEST, LAWS, SLACK, law_of
 from ..heard.study import withstands
 from ..instruments.reach import worth
@@ -38,6 +39,7 @@ UNCOVERED = (
     ),
     proved("all other noisy values are the same", "the recorded noise was changed so that they are the same"),
 )
+NOT_FOLLOWED = ("choice", "geometric", "poisson")  # laws of noise that the recorder does not follow to the data
 RECORDED = "all randomness was recorded, and the noise is what the ledger charges"
 COVERED = "the release is a function of recorded noise, of values covered by it, and of public data"
 ALONE = Condition(
@@ -64,6 +66,8 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str 
     if unused:
         why = f"this run does not use the noisy value of {unused}; whether a run uses it may depend on the data"
         doubts |= {array: why for array in offered(case.model) if array not in {*doubts, *found.noisy}}
+    if not found.laws and not found.doubts and (why := uncounted(setting, found)):
+        doubts |= {array: why for array in offered(case.model) if array not in doubts}
     if reason := mismatch(case, found):
         doubts.setdefault("", reason)
     p_value = law_p_value(found)
@@ -81,6 +85,19 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str 
     ]
     told = "; ".join([*silent, found.told])
     return Outcome(NAME, tuple(bounds), {}, told, offered(case.model), covers=looked_for(found, covers))
+
+
+def uncounted(setting: Setting, found: Examination) -> str:
+    """Why a released array may depend on a secret although no tried secret changes it; "" if the run has no noise that could hide
+    a change. Noise may leave a comparison or a rounded number as it was.
+    """
+    case, made = setting.case, found.study
+    within = followed(case, case.counted(setting.graph), setting.key)
+    if isinstance(within, str) and within:
+        return within
+    read = [m.line for i, m in enumerate(within.meetings) if i not in within.idle] if isinstance(within, Inside) else []
+    lines = [*read, *(made.base.draws[at].line for at in made.free if made.base.draws[at].law in NOT_FOLLOWED)]
+    return f"the noise of {lines[0]} may leave the release as it was without a secret that it does not hide" if lines else ""
 
 
 def looked_for(found: Examination, arrays: tuple[str, ...]) -> dict[str, str]:
@@ -125,7 +142,7 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
         else:
             notices = smallest_factor(lambda factor: law.costs(found, worst, factor, claim.delta) > claim.epsilon)
             reach = worth(case.model.ledger, claim, notices)
-    elif not found.laws and not found.doubts:
+    elif not found.laws and not doubts:
         notices, reach = 1.0, claim.epsilon
     refuted = epsilon > claim.epsilon
     method = f"{worst.secret} moves the means by {worst.euclidean or sum(worst.entries):.4g} times the recorded noise"

@@ -7,7 +7,7 @@ about some arrays.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,10 @@ from ...accounting.claim import Unit
 from ...models.errors import one_line
 from ..own.program import External
 from .forcing import Forced, forced
+from .own_rows import Place, private
 from .paths import certificate, changed
-from .playing import Diverged, play, rounding, same_numbers
-from .sources import laid_out, moved_by, nudge
+from .playing import Diverged, play, rounding, same_numbers, same_rows
+from .sources import in_line, laid_out, moved_by, nudge
 from .study import Study, study
 from .worlds import Without, small, without_many, without_one
 
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
     from ...models.base import Model
     from ...models.graph.graph import Graph
     from ..key import Key
+    from .own_rows import Located
 
 NEAR = 50  # number of neighbours, in sorted order, over which the density of numbers is estimated
 RARE = 1e-6  # equal numbers are not attributed to rounding if the chance of so many is below this
 SHARED = 3  # number of equal values that `reused` tolerates; also the number of rows that `weakest` lists for each source
 NOTHING = 1e-4  # in units of the noise at scale 1; a smaller move counts as rounding error
+SIZES = (1.0, 64.0)  # in units of the noise at scale 1: changes of the noise on an absent node's own row
 ATTEMPTS = 4  # largest number of secrets for which a `Certificate` is searched
 SECRETS = ((5_000, 24), (20_000, 6))  # (most nodes, secrets that are removed one by one); three for larger graphs
 
@@ -176,11 +179,10 @@ def _without(made: Study, absent: Without) -> tuple[dict, Forced | None, dict[st
 
 def _move(made: Study, other: Forced, absent: Without) -> Move:
     squares, entries, each = 0.0, [], []
-    for source, shift in zip(made.sources, other.shifts, strict=True):
-        by = laid_out(shift, source.factor.shape, source.across).copy()
-        if absent.hidden is not None:
-            for axis in (axis for axis, size in enumerate(by.shape) if size == made.whole.graph.nodes):
-                np.moveaxis(by, axis, 0)[absent.hidden] = 0.0
+    gaps = [laid_out(shift, s.factor.shape, s.across) for s, shift in zip(made.sources, other.shifts, strict=True)]
+    for i, place in _own_rows(made, other, absent):
+        gaps[i] = place.left_out(gaps[i])
+    for source, by in zip(made.sources, gaps, strict=True):
         if source.block.law == "normal":
             each.append(float(np.linalg.norm(by)))
             squares += each[-1] ** 2
@@ -189,6 +191,34 @@ def _move(made: Study, other: Forced, absent: Without) -> Move:
             each.append(sum(moved))
             entries += moved
     return Move(absent.secret, math.sqrt(squares), tuple(entries), tuple(each))
+
+
+def _own_rows(made: Study, other: Forced, absent: Without) -> list[Located]:
+    """The released rows of absent nodes in each source, if no other released number depends on their noise. other: the run
+    without the nodes.
+    """
+    if absent.hidden is None:
+        return []
+    rows = [Place(0, absent.hidden, True)]
+    tried = [(i, place) for i, s in enumerate(made.sources) if s.factor.shape[:1] == (made.whole.graph.nodes,) for place in rows]
+
+    def alone(changed: Sequence[Located], _: Sequence[Located]) -> bool:
+        for size in SIZES:
+            shifts = [shift.copy() for shift in other.shifts]
+            for i, place in changed:
+                source = made.sources[i]
+                change = laid_out(nudge(source.block, i, size), source.factor.shape, source.across)
+                shifts[i] += in_line(np.where(place.mask(change.shape) & source.noised, change, 0.0), source.across)
+            numbers = moved_by(made.base.draws, [(s.block, d) for s, d in zip(made.sources, shifts, strict=True)], made.copies)
+            try:
+                after = play(made.model, absent.worlds, numbers, made.base.draws)
+            except Diverged:
+                return False
+            if not same_rows(other.play, after, made.whole.graph.nodes, absent.hidden):
+                return False
+        return True
+
+    return private(tried, alone)
 
 
 def resized(made: Study, absent: Without, other: Forced) -> str | None:

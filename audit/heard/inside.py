@@ -19,8 +19,9 @@ from ...models.hearing.mechanisms.sharing import again
 from ...models.hearing.returns import digest, parting, returned
 from ...models.random.streams import fold
 from ..own.program import External
+from .own_rows import own_places, private
 from .playing import Diverged, play, rounding
-from .reading import EACH, Entry, idle, redrawn, repeated, unread
+from .reading import EACH, FAR, Entry, alike, idle, others, redrawn, repeated, unread
 from .study import History, Shifts
 from .worlds import without_many, without_one
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from ...accounting.claim import Unit
     from ..key import Key
+    from .own_rows import Located
     from .playing import Play
     from .study import Study
     from .worlds import Without
@@ -41,6 +43,7 @@ SAME = 1e-6  # relative tolerance between the sizes of the noise with and withou
 SMALL = 1e-3  # in units of the scale: a change whose effect is nearly linear
 ALIKE = 1e-2  # relative tolerance of `proportional`
 REPEATED = 1e-4  # in units of the scale: tolerance between two moves that count as equal
+LINES = 8  # largest number of lines that `_shows` tests one by one
 
 
 class Incomparable(Exception):
@@ -135,14 +138,14 @@ def added_only(made: Study, first: History, i: int, j: int, released: bool = Fal
 
 
 def entangled(made: Study, first: History) -> str:
-    """Why a recorded sum is not data plus noise of a known size; "" if all are.
+    """Why a recorded mechanism is not data plus noise of a known size that the release shows only in the noisy value; "" if all
+    are.
 
-    With other noise numbers, but the same noisy values, the data at each sum must stay the same. With other numbers for all
-    draws, the scales of the noise must stay the same: a normal number over the norm of its vector is not normal, for example.
+    With other noise numbers, but the same noisy values, the data at each mechanism and the release must stay the same. With other
+    numbers for all draws, the scales of the noise must stay the same: a normal number over the norm of its vector is not normal,
+    for example.
     """
-    sums = [m for m in first.meetings if m.law != REPORT]
-    own = {id(draw) for m in sums for draw in (m.draw, *m.beside)}
-    noise = [at for at, draw in enumerate(first.play.draws) if id(draw) in own]
+    noise = _drawn(first, first.meetings)
     for some in (noise, range(len(first.play.draws))) if noise else ():
         other = repeated(made, first, {}, redrawn(made, some))
         if other is None:
@@ -150,9 +153,31 @@ def entangled(made: Study, first: History) -> str:
         for m, o in zip(first.meetings, other.meetings, strict=True):
             if m.law != REPORT and not np.allclose(m.scale, o.scale, rtol=SAME, atol=0):
                 return f"the size of the noise at {m.line} depends on random numbers"
-            if m.law != REPORT and some is noise and not np.array_equal(m.clean, o.clean):
+            if some is noise and not np.array_equal(m.clean, o.clean):
                 return f"the value to which noise is added at {m.line} depends on this noise itself"
+        if some is noise and not alike(first, other.play):
+            return f"the release shows the noise itself, drawn at {_shows(made, first)}"
     return ""
+
+
+def _drawn(first: History, meetings: Sequence[Meeting]) -> list[int]:
+    """The positions of the draws that are the noise of these mechanisms."""
+    own = {id(draw) for m in meetings for draw in (m.draw, *m.beside)}
+    return [at for at, draw in enumerate(first.play.draws) if id(draw) in own]
+
+
+def _shows(made: Study, first: History) -> str:
+    """The first line that draws noise which the release shows besides the noisy values; all lines if no line alone does, or if
+    there are more than LINES.
+    """
+    lines: dict[str, list[int]] = {}
+    for at in _drawn(first, first.meetings):
+        lines.setdefault(first.play.draws[at].line, []).append(at)
+    for line, places in lines.items() if len(lines) <= LINES else ():
+        other = repeated(made, first, {}, redrawn(made, places))
+        if other is None or not alike(first, other.play):
+            return line
+    return ", ".join(lines)
 
 
 def proportional(made: Study, first: History, i: int, j: int) -> bool:
@@ -255,7 +280,7 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
     together = False
     for many in without_many(made.whole, unit, key.fold("many")):
         try:
-            runs = [(absent, without(made, first, absent)[0]) for absent in many]
+            runs = [(absent, kept(made, first, absent).play) for absent in many]
         except Incomparable:
             continue
         for absent, after in runs:
@@ -322,7 +347,7 @@ def parted(made: Study, first: History, absent: Without) -> str:
     with returned() as one:
         play(made.model, first.worlds, script=first.play.draws, follow=Meetings(first.meetings))
     with returned() as other:
-        without(made, first, absent)
+        kept(made, first, absent)
     return parting(one, other, {number for m in first.meetings if (number := digest(m.clean)) is not None})
 
 
@@ -354,10 +379,17 @@ def history(made: Study, number: int) -> History:
 
 
 def without(made: Study, first: History, absent: Without) -> tuple[Play, Shifts]:
-    """Repeats a run without a secret, with every noisy value the same. Returns the run and the move of each clean value.
+    """Repeats a run without a secret, with every noisy value the same. Returns the run and the move of each clean value, see
+    `moved`.
 
     Raises Incomparable if the run cannot be repeated in this way.
     """
+    after = kept(made, first, absent)
+    return after.play, moved(made, first, absent, after)
+
+
+def kept(made: Study, first: History, absent: Without) -> History:
+    """The repetition of a run without a secret, with every noisy value the same. Raises Incomparable as `without`."""
     again = Meetings(first.meetings)
     worlds = dataclasses.replace(absent.worlds, seeds=first.worlds.seeds)
     try:
@@ -374,17 +406,59 @@ def without(made: Study, first: History, absent: Without) -> tuple[Play, Shifts]
         raise Incomparable(f"{absent.secret} changes the size of the noise")
     if any(m.values != o.values for m, o in both):
         raise Incomparable(f"{absent.secret} changes which values a report can have")
-    return after, tuple(_shift(one, other, absent) for one, other in both)
+    return History(worlds, after, tuple(again.found))
 
 
-def _shift(one: Meeting, other: Meeting, absent: Without) -> NDArray[np.float64]:
-    """How far the clean value of a mechanism moves, in units of the scale. The rows of absent nodes do not count."""
-    by, nodes = other.clean - one.clean, absent.worlds.graph.nodes
-    if absent.gone and absent.hidden is not None:
-        if by.ndim == 1 and by.size > nodes and by.size % nodes == 0:
-            raise Incomparable(f"it is not known which entries of the value at {one.line} are rows of {absent.secret}")
-        for axis in (axis for axis, size in enumerate(by.shape) if size == nodes):
-            rows = np.moveaxis(by, axis, 0)
-            others = np.delete(rows, absent.hidden, axis=0)
-            rows[absent.hidden] = others[0] if axis in one.shared and len(others) else 0.0
-    return one.over(by)
+def moved(made: Study, first: History, absent: Without, after: History) -> Shifts:
+    """How far the clean value of each mechanism moves from a run to its repetition `after` without a secret, in units of the
+    scale.
+
+    Rows of absent nodes do not count if the repetition reads them for nothing but these nodes' own released rows. Raises
+    Incomparable if it is not known which entries are rows of an absent node.
+    """
+    gaps = [other.clean - one.clean for one, other in zip(first.meetings, after.meetings, strict=True)]
+    if absent.hidden is None:
+        return tuple(m.over(by) for m, by in zip(first.meetings, gaps, strict=True))
+    nodes = absent.worlds.graph.nodes
+    tried = [
+        (i, place)
+        for i, (m, by) in enumerate(zip(first.meetings, gaps, strict=True))
+        for place in own_places(m.noisy.shape, nodes, absent.hidden)
+        if np.any(by[place.mask(m.noisy.shape)])
+    ]
+    own = private(tried, lambda changed, known: _read_alone(made, first, absent, after, changed, known))
+    for i, place in own:
+        gaps[i] = place.left_out(gaps[i], first.meetings[i].shared)
+    known = {(i, place.axis) for i, place in own}
+    if lost := next((i for i, place in tried if not place.exact and (i, place.axis) not in known), None):
+        line = first.meetings[lost].line
+        raise Incomparable(f"it is not known which entries of the value at {line} are rows of {absent.secret}")
+    return tuple(m.over(by) for m, by in zip(first.meetings, gaps, strict=True))
+
+
+def _read_alone(
+    made: Study, first: History, absent: Without, after: History, changed: Sequence[Located], known: Sequence[Located]
+) -> bool:
+    """Whether other noisy values at the places `changed`, in the run `after` without a secret, change nothing but released rows
+    of absent nodes and clean values at the places `known`.
+    """
+    masks, own = (
+        [
+            np.logical_or.reduce([np.zeros(m.noisy.shape, dtype=bool), *(p.mask(m.noisy.shape) for j, p in some if j == i)])
+            for i, m in enumerate(after.meetings)
+        ]
+        for some in (changed, known)
+    )
+    for size in (FAR[1],) if isinstance(made.model, External) else FAR:
+        instead = {
+            i: dataclasses.replace(m, noisy=np.where(mask, others(m, size), m.noisy).astype(m.noisy.dtype))
+            for i, (m, mask) in enumerate(zip(after.meetings, masks, strict=True))
+            if mask.any()
+        }
+        run = repeated(made, after, instead, first.play.draws)
+        if run is None or not alike(after, run.play, absent.hidden):
+            return False
+        for m, o, mask in zip(after.meetings, run.meetings, own, strict=True):
+            if not np.array_equal(m.scale, o.scale) or np.any((o.clean != m.clean)[~mask]):
+                return False
+    return True

@@ -2,16 +2,18 @@
 of the means.
 
 Each epsilon is a lower bound for means that move by known amounts (Dong, Roth and Su 2022; for integers by enumeration). It falls
-short of the exact value only by SLACK, by GRID, and by the smallest moves, which are left out.
+short of the exact value only by SLACK, by GRID, by NEARBY, and by moves that are left out if there are too many different ones.
+If moves are left out, the functions state no cost of noise divided by a factor, so no smallest detectable violation follows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dp_accounting as dp
 import numpy as np
@@ -37,7 +39,9 @@ NOTHING = 1e-5  # in units of the scale: a smaller move of an entry is rounding
 FRACTION = 1e-3  # of a step of a lattice: a smaller difference is rounding
 SLACK = 2e-4  # relative: rounding error of a move in float32
 GRID = 1e-2  # relative: grid error of the accountant for noise other than Gaussian
-MOST = 64  # largest number of moved entries whose curves are composed; smaller moves are left out
+MOST = 64  # largest number of different moves whose curves are composed; equal moves are one curve, composed with itself
+NEARBY = (1e-3, 2e-3, 4e-3, 8e-3)  # relative: moves that differ by less count as equal, the first with at most MOST groups
+DIGITS = 12  # reports whose probabilities agree to so many digits count as equal
 LARGEST = 64.0  # largest factor of the noise in the search for the smallest detectable one
 LONGEST = 1000  # geometric numbers from here on share one bin of a chi-squared test
 CELLS = 5.0  # smallest expected count of a bin in a chi-squared test
@@ -77,14 +81,13 @@ def _gaussian_cost(found: Examination, move: Move, factor: float, delta: float) 
 
 
 def _laplace_cost(found: Examination, move: Move, factor: float, delta: float) -> float:
-    return laplace_epsilon([factor * entry for entry in move.entries], delta)
+    return laplace_epsilon(move.entries, delta, factor)
 
 
 def _geometric_cost(found: Examination, move: Move, factor: float, delta: float) -> float:
     rate = two_sided(found)
     assert rate is not None
-    steps = whole_steps(move, 1.0)
-    return composed([shifted_geometric(factor * rate, step) for step in steps if step], delta)
+    return _of_steps(whole_steps(move, 1.0), lambda step: shifted_geometric(factor * rate, step), factor, delta)
 
 
 def _choice_cost(found: Examination, move: Move, factor: float, delta: float) -> float:
@@ -93,15 +96,20 @@ def _choice_cost(found: Examination, move: Move, factor: float, delta: float) ->
     spacing, chances = known
     # if the noise has p(z) ~ exp(-rate |z|), this line multiplies its rate by the factor
     tilted = chances**factor / (chances**factor).sum()
-    steps = whole_steps(move, spacing)
-    return composed([shifted(tilted, step) for step in steps if step], delta)
+    return _of_steps(whole_steps(move, spacing), lambda step: shifted(tilted, step), factor, delta)
+
+
+def _of_steps(steps: Sequence[int], event: Callable[[int], FiniteDpEvent], factor: float, delta: float) -> float:
+    """A lower bound on the epsilon (nats) of entries that move by these steps of a lattice. event: the pair of one entry."""
+    counts = Counter(step for step in steps if step)
+    return _composed_if_all({event(step): counts[step] for step in sorted(counts, reverse=True)}, factor, delta)
 
 
 def whole_steps(move: Move, spacing: float) -> list[int]:
     """The moves of the entries in steps of a lattice; none if an entry moves by a fraction of a step. Noise on a lattice does not
     hide such a fraction, and no epsilon is computed for it.
     """
-    steps = [entry / spacing for entry in largest(move.entries)]
+    steps = [entry / spacing for entry in move.entries]
     whole = [round(step) for step in steps]
     return whole if all(abs(s - w) <= FRACTION for s, w in zip(steps, whole, strict=True)) else []
 
@@ -114,9 +122,30 @@ def shifted(chances: Floats, steps: int) -> FiniteDpEvent:
     return FiniteDpEvent((*chances, *gap), (*gap, *chances))
 
 
-def laplace_epsilon(entries: Sequence[float], delta: float) -> float:
-    """A lower bound on the epsilon (nats) of Laplace noise of scale 1 on entries that move by `entries`."""
-    return composed([dp.LaplaceDpEvent(1 / entry) for entry in largest(entries)], delta)
+def laplace_epsilon(entries: Sequence[float], delta: float, factor: float = 1.0) -> float:
+    """A lower bound on the epsilon (nats) of Laplace noise of scale 1 / factor on entries that move by `entries`.
+
+    At delta = 0 it is their sum. At other deltas, each move is rounded down to the smallest of its group.
+    """
+    if not delta:
+        return factor * math.fsum(entries) * (1 - SLACK)
+    some = grouped(entries)
+    return _composed_if_all({dp.LaplaceDpEvent(1 / (factor * move)): count for move, count in some.items()}, factor, delta)
+
+
+def grouped(entries: Sequence[float]) -> dict[float, int]:
+    """Move -> how many entries move at least that far, and farther only by a share of NEARBY. Largest first."""
+    found: dict[float, int] = {}
+    for share in NEARBY:
+        found, group = {}, list[float]()
+        for entry in (*sorted(entries, reverse=True), 0.0):
+            if group and entry < group[0] * (1 - share):
+                found[group[-1]] = found.get(group[-1], 0) + len(group)
+                group = []
+            group.append(entry)
+        if len(found) <= MOST:
+            break
+    return found
 
 
 def reports_epsilon(pairs: Sequence[tuple[Floats, Floats]], delta: float, factor: float = 1.0) -> float:
@@ -125,8 +154,21 @@ def reports_epsilon(pairs: Sequence[tuple[Floats, Floats]], delta: float, factor
     factor: all probabilities are raised to this power, which multiplies the epsilon of a symmetric report by `factor`.
     """
     tilted = [tuple(p**factor / (p**factor).sum() for p in pair) for pair in pairs]
-    events = sorted((FiniteDpEvent(tuple(p), tuple(q)) for p, q in tilted), key=pure_epsilon, reverse=True)[:MOST]
-    return float(finite_epsilon(events[0], delta)) * (1 - SLACK) if len(events) == 1 else composed(events, delta)
+    names = [np.round(pair, DIGITS).tobytes() for pair in tilted]
+    if len(pairs) == 1:
+        return float(finite_epsilon(FiniteDpEvent(*map(tuple, tilted[0])), delta)) * (1 - SLACK)
+    often, first = Counter(names), dict(zip(names, tilted, strict=True))
+    events = {FiniteDpEvent(*(tuple(p.tolist()) for p in pair)): often[name] for name, pair in first.items()}
+    return _composed_if_all({e: events[e] for e in sorted(events, key=pure_epsilon, reverse=True)}, factor, delta)
+
+
+def _composed_if_all(events: Mapping[Any, int], factor: float, delta: float) -> float:
+    """`composed`. At delta > 0 only the first MOST events count; if others are left out, the result for noise divided by a factor
+    is 0, because the smallest factor that this lower bound detects may exceed that of all events.
+    """
+    if delta and len(events) > MOST:
+        return composed(dict(list(events.items())[:MOST]), delta) if factor == 1 else 0.0
+    return composed(events, delta)
 
 
 def cost(meetings: Sequence[Meeting], moves: Sequence[Floats], delta: float, factor: float = 1.0) -> float:
@@ -139,27 +181,28 @@ def cost(meetings: Sequence[Meeting], moves: Sequence[Floats], delta: float, fac
     kept = [(m, np.where(np.abs(by) > NOTHING, by, 0.0)) for m, by in both if m.law != REPORT]
     entries = [by[by != 0] for m, by in kept if m.law == "laplace"]
     mu = factor * math.sqrt(sum(float(np.square(by).sum()) for m, by in kept if m.law == "normal"))
-    moved = tuple(float(v) * factor for v in np.abs(np.concatenate(entries))) if entries else ()
+    moved = tuple(float(v) for v in np.abs(np.concatenate(entries))) if entries else ()
     reports = [pair for m, by in both if m.law == REPORT for pair in m.pairs(by)]
-    each = (float(epsilon_of(mu * (1 - SLACK), delta)), laplace_epsilon(moved, delta), reports_epsilon(reports, delta, factor))
+    each = (
+        float(epsilon_of(mu * (1 - SLACK), delta)),
+        laplace_epsilon(moved, delta, factor),
+        reports_epsilon(reports, delta, factor),
+    )
     return max(each)
 
 
-def largest(entries: Sequence[float]) -> list[float]:
-    """The MOST entries that move farthest. Their epsilon bounds that of all entries from below."""
-    return sorted(entries, reverse=True)[:MOST]
-
-
-def composed(events: list[dp.LaplaceDpEvent] | list[FiniteDpEvent], delta: float) -> float:
+def composed(events: Mapping[Any, int], delta: float) -> float:
     """A lower bound on the epsilon (nats) of the composition of some mechanisms: the accountant's value minus its grid error.
 
-    At delta = 0 the largest log-likelihood ratios add up, and only SLACK is subtracted.
+    events: mechanism -> how often it is composed. At delta = 0 the largest log-likelihood ratios add up, and only SLACK is
+    subtracted.
     """
     if not events:
         return 0.0
     if any(isinstance(e, FiniteDpEvent) and not shares_an_outcome(e) for e in events):
         return math.inf
-    return epsilon_at_least(dp.ComposedDpEvent(list(events)), delta) * (1 - (GRID if delta else SLACK))
+    ledger = dp.ComposedDpEvent([dp.SelfComposedDpEvent(event, count) for event, count in events.items()])
+    return epsilon_at_least(ledger, delta) * (1 - (GRID if delta else SLACK))
 
 
 def shares_an_outcome(event: FiniteDpEvent) -> bool:

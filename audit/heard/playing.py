@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Array = "NDArray[np.float64]"
 Numbers = Mapping[int, "NDArray[Any]"]  # position in the order of draws -> the numbers that replace them
-__all__ = ["Cell", "Diverged", "Play", "alike", "cells", "play", "rounding", "same_numbers"]
+__all__ = ["Cell", "Diverged", "Play", "alike", "cells", "play", "rounding", "same_numbers", "same_rows"]
 ROUNDING = 4e-7  # relative tolerance, because arrays are float32 and their sums may be added in another order
 
 
@@ -109,6 +109,17 @@ def cells(release: Release) -> dict[Cell, NDArray[np.float64]]:
         else:
             found[Cell(name)] = only
     return found
+
+
+def same_rows(one: Play, other: Play, nodes: int, hidden: NDArray[np.int64] | None) -> bool:
+    """Whether two runs release the same numbers. hidden: nodes whose own rows are not compared, in cells with a row for each of
+    all `nodes` nodes.
+    """
+
+    def shown(cell: NDArray[np.float64]) -> NDArray[np.float64]:
+        return cell if hidden is None or not cell.ndim or len(cell) != nodes else np.delete(cell, hidden, axis=0)
+
+    return all(np.array_equal(shown(a), shown(other.cells[c])) for c, a in one.cells.items())
 
 
 def rounding(numbers: NDArray[np.float64]) -> NDArray[np.float64]:

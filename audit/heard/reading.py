@@ -14,7 +14,7 @@ import numpy as np
 from ...models.hearing.mechanisms.meetings import REPORT, Meetings
 from ..own.program import External
 from .laws import NOTHING
-from .playing import play
+from .playing import play, same_rows
 from .study import History, Shifts
 
 if TYPE_CHECKING:
@@ -102,12 +102,7 @@ def same_means(some: Sequence[Meeting], other: Sequence[Meeting], left_out: Coll
 
 def alike(first: History, other: Play, hidden: NDArray[np.int64] | None = None) -> bool:
     """Whether two runs release the same numbers. hidden: nodes whose own rows are not compared."""
-    nodes = first.worlds.graph.nodes
-
-    def shown(cell: NDArray[np.float64]) -> NDArray[np.float64]:
-        return cell if hidden is None or not cell.ndim or len(cell) != nodes else np.delete(cell, hidden, axis=0)
-
-    return all(np.array_equal(shown(a), shown(other.cells[c])) for c, a in first.play.cells.items())
+    return same_rows(first.play, other, first.worlds.graph.nodes, hidden)
 
 
 def elsewhere(meeting: Meeting, seed: int, half: bool = False) -> Meeting:

@@ -32,16 +32,13 @@ NEAR = 6  # largest number of secrets that `without_one` chooses at the nodes `r
 
 @dataclass(frozen=True, eq=False)
 class Without:
-    """One run in a world without some secrets. secret: their description. hidden: nodes whose own released rows are not compared.
-
-    gone: whether the hidden nodes are absent, so that the mechanisms have no rows for them either. If only their features are
-    secret, the nodes keep their rows in the mechanisms, because these rows hold the reports of the features.
+    """One run in a world without some secrets. secret: their description. hidden: absent nodes, whose own released rows are not
+    compared. None if the world lacks no node. If only the features of a node are secret, its rows are compared as all others.
     """
 
     secret: str
     worlds: Worlds
     hidden: NDArray[np.int64] | None = None
-    gone: bool = True
 
 
 def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
@@ -108,7 +105,7 @@ def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: st
     y = graph.y.copy()
     y[nodes] = (y[nodes] + 1) % graph.classes
     new = dataclasses.replace(graph, x=sp.csr_array(x) if sp.issparse(graph.x) else x, y=y)
-    return Without(f"a change of the features and the label of {name}", dataclasses.replace(whole, graph=new), nodes, gone=False)
+    return Without(f"a change of the features and the label of {name}", dataclasses.replace(whole, graph=new))
 
 
 def small(graph: Graph, model: Any) -> Graph:

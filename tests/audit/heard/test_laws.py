@@ -2,11 +2,14 @@
 
 import dataclasses
 
+import dp_accounting as dp
 import numpy as np
 import pytest
 
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.closed_forms import channel_epsilon
+from gnnaudit.accounting.events.types import FiniteDpEvent
+from gnnaudit.accounting.upper.tradeoff import curve
 from gnnaudit.audit.audits.heard_noise import listen
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.faults import strangers
@@ -71,3 +74,40 @@ def test_losses_add_up_at_delta_zero():
     assert laws.reports_epsilon([(half, half[::-1])] * 2, 0.0) == pytest.approx(2.0, rel=3e-4)
     assert laws.laplace_epsilon([0.5, 0.5], 1e-12) <= 1.0
     assert laws.laplace_epsilon([0.5, 0.5], 0.0) <= 1.0
+
+
+@pytest.mark.parametrize("count", [2, 64, 65, 1000])
+def test_no_entry_is_left_out_at_delta_zero(count):
+    """Laplace noise of scale 1 on entries that move by 2 / count each costs 2; `count` bits of randomised response add up."""
+    half = np.array([0.7310585786300049, 0.2689414213699951])
+    assert laws.laplace_epsilon([2 / count] * count, 0.0) == pytest.approx(2.0, rel=3e-4)
+    assert laws.reports_epsilon([(half, half[::-1])] * count, 0.0) == pytest.approx(count, rel=3e-4)
+    assert laws.laplace_epsilon(2 * 0.99 ** np.arange(count), 0.0) == pytest.approx(200 * (1 - 0.99**count), rel=3e-4)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-3])
+def test_equal_moves_are_one_mechanism_composed_with_itself(delta):
+    """The truth is the curve of 500 equal Laplace mechanisms, and of 200 equal bits."""
+    truth = curve(dp.SelfComposedDpEvent(dp.LaplaceDpEvent(50.0), 500)).epsilon(delta)
+    assert truth * 0.98 < laws.laplace_epsilon(0.02 * (1 + 1e-4 * np.arange(500) / 500), delta) < truth
+    assert truth * 0.98 < laws.laplace_epsilon([0.01] * 500, delta, 2.0) < truth
+    pair = (0.6, 0.4), (0.4, 0.6)
+    truth = curve(dp.SelfComposedDpEvent(FiniteDpEvent(*pair), 200)).epsilon(delta)
+    assert truth * 0.98 < laws.reports_epsilon([(np.array(pair[0]), np.array(pair[1]))] * 200, delta) < truth
+
+
+def test_groups_of_moves_lose_no_entry_and_raise_none():
+    entries = np.random.default_rng(0).lognormal(size=400)
+    groups = laws.grouped(entries)
+    below = np.repeat(list(groups), list(groups.values()))
+    assert below.size == 400
+    assert (below <= np.sort(entries)[::-1]).all()
+    assert (below >= 0.99 * np.sort(entries)[::-1]).all()
+
+
+def test_of_noise_with_too_many_different_moves_no_smallest_violation_is_stated():
+    entries = 0.5 * 0.95 ** np.arange(100)
+    some = laws.laplace_epsilon(entries, 1e-6)
+    assert 0 < some < entries.sum()
+    assert laws.laplace_epsilon(entries, 1e-6, 2.0) == 0.0
+    assert laws.laplace_epsilon(entries[:60], 1e-6, 2.0) > some
