@@ -16,7 +16,7 @@ from .error_rates import choose, epsilon_of_rates, mu_of_rates, rate_at_most
 
 Array = NDArray[np.float64]
 METHODS = ("likelihood-ratio, noise known", "likelihood-ratio", "gate", "any", "coins")
-MOST_ROUNDS = 10**12
+MOST_ROUNDS = 10**9  # SciPy's binomial functions lose their precision with more
 MOST_KAPPA = 1e3
 NOMINAL = 0.93  # the mean power over PILOTS pilots at which a violation counts as detected with 90 % power
 PILOTS = 192
@@ -270,4 +270,6 @@ def _rejects(chances: Array, most: Array, b: Array, n1: int) -> Array:
     """The probability of at most `most` misses in n1 rounds at true rates b, averaged over the numbers of false positives, which
     have these chances. -> (thresholds,).
     """
-    return np.asarray((chances * np.where(most < 0, 0.0, special.bdtr(np.maximum(most, 0), n1, b[:, None]))).sum(axis=1))
+    k = np.maximum(most, 0)
+    below = special.betaincc(k + 1, np.maximum(n1 - k, 1e-9), b[:, None])
+    return np.asarray((chances * np.where(most < 0, 0.0, below)).sum(axis=1))

@@ -62,11 +62,11 @@ def power(
         head = {"epsilon": epsilon, "delta": delta, "kappa": kappa, "true_epsilon": true, "power": probability, "alpha": alpha}
         print_json({**head, "rows": [finite(row) for row in rows]}, indent=None)
         return
-    print(f"Claim: epsilon={epsilon:g}, delta={delta:g}. Violation: noise {kappa:.3g} times too small, true epsilon {true:.2f}.")
+    print(f"Claim: epsilon={epsilon:g}, delta={delta:g}. Violation: noise {kappa:.6g} times too small, true epsilon {true:.4g}.")
     print(f"Rounds of each world that detect it with {100 * probability:g} % power at alpha={alpha:g}:")
     for row in rows:
         count = row["rounds_per_world"]
-        line = f"  {count if count is not None else 'none below 1e12':>15}  {row['scores']}"
+        line = f"  {count if count is not None else 'none below 1e9':>15}  {row['scores']}"
         if rounds is not None:
             line += f"; {rounds} rounds detect a factor of {row['notices']:.3g}, epsilon {row['reach']:.3g}"
         print(line)

@@ -122,3 +122,10 @@ def test_a_weak_attack_needs_a_larger_violation():
     assert 1 < strong < 1.2
     assert weak == pytest.approx(2 * strong, rel=0.02)
     assert coins_detect(limit, 0.5, 4000, 0.05) == math.inf
+
+
+def test_no_number_is_given_where_the_binomial_functions_have_no_precision_left():
+    few, none = (rounds_needed(Claim(1.0, 1e-5), kappa, method="any") for kappa in (1.1, 1.02))
+    assert few is not None
+    assert few < 10**9
+    assert none is None
