@@ -305,7 +305,7 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
     if len(columns["score"]) <= COUNTED and (distinct := len(np.unique(columns["score"]))) < len(columns["score"]):
         lines.append(f"Only {distinct} scores are distinct; ties are broken at random.")
     lines += _bound_in_words(found, claim, len(columns["bit"]))
-    lines += [f"Rests on: {condition}." for condition in found.conditions] + limit_in_words(found, claim)
+    lines += [f"Rests on: {str(condition).removeprefix('if ')}." for condition in found.conditions] + limit_in_words(found, claim)
     if math.isinf(claim.epsilon):
         return [*lines, "No claim was given, so none was tested."]
     claimed = f"epsilon={claim.epsilon:g}, delta={claim.delta:g}"
@@ -362,9 +362,9 @@ def limit_in_words(found: Bound, claim: Claim) -> list[str]:
     if not each:
         return []
     return [
-        f"Limit with {sum(found.trials)} coins: of a Gaussian mechanism's true epsilon, no rule that is valid for every mechanism "
-        f"proves more than {', '.join(each)}, in more than half of all audits. More rounds, or --shape gaussian for Gaussian "
-        "releases, prove more."
+        f"Limit with {sum(found.trials)} coins: of a Gaussian mechanism's true epsilon, no rule that is valid for every "
+        f"mechanism proves more than {', '.join(each)}, in more than half of all audits. More rounds, or --shape gaussian for "
+        "Gaussian releases, prove more."
     ]
 
 
