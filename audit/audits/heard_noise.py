@@ -70,6 +70,8 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str 
         doubts |= {array: why for array in offered(case.model) if array not in doubts}
     if reason := mismatch(case, found):
         doubts.setdefault("", reason)
+    if other := next((text for array, text in doubts.items() if array and array not in offered(case.model)), ""):
+        doubts.setdefault("", other)
     p_value = law_p_value(found)
     if p_value is not None and p_value < alpha:
         doubts.setdefault("", f"the noise does not follow the requested law (p={p_value:.2g})")

@@ -108,7 +108,7 @@ def disbelieved(name: str, setting: Setting) -> str | None:
         return None
     union = case.counted(setting.graph)
     found = examined(case, union, setting.key)
-    arrays = {cell.array for cell in found.study.base.cells}
+    arrays = {cell.array for cell in found.study.base.cells if not cell.public}
     doubted_all = arrays <= found.doubts.keys()  # then each doubt counts, even if the model releases no sums
     unclear = ["", *(("aggregates", "inputs") if not doubted_all else sorted(arrays))]
     reason = next((found.doubts[a] for a in unclear if a in found.doubts), None)

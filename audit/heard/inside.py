@@ -331,7 +331,7 @@ def changed(made: Study, first: History, absent: Without, after: Play, known: di
         gap = np.abs(other - before) if other is not None and other.shape == before.shape else np.full(before.shape, np.inf)
         if absent.hidden is not None and gap.ndim and len(gap) == made.whole.graph.nodes:
             gap[absent.hidden] = 0.0
-        if (gap <= 10 * rounding(before)).all() or cell.array in past:
+        if (gap <= made.base.last_places(cell)).all() or cell.array in past:
             continue
         told = f"{absent.secret} changes '{cell.array}' although every noisy value is the same"
         where = "" if past or isinstance(made.model, External) else parted(made, first, absent)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,14 +25,19 @@ Array = "NDArray[np.float64]"
 Numbers = Mapping[int, "NDArray[Any]"]  # position in the order of draws -> the numbers that replace them
 __all__ = ["Cell", "Diverged", "Play", "alike", "cells", "play", "rounding", "same_numbers", "same_rows"]
 ROUNDING = 4e-7  # relative tolerance, because arrays are float32 and their sums may be added in another order
+ULPS = 16  # rounding errors between two runs with the same noisy values, in units in the last place
+WHOLE = 2**53  # largest whole number up to which float64 holds all whole numbers
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A part of a release: a whole array, or one hop of an array with hops."""
+    """A part of a release: a whole array, or one hop of an array with hops. public: whether it is a number of `Release.public`,
+    which is released as the arrays are.
+    """
 
     array: str
     hop: int | None = None
+    public: bool = False
 
     def __str__(self) -> str:
         return f"'{self.array}'" if self.hop is None else f"hop {self.hop + 1} of '{self.array}'"
@@ -40,13 +45,24 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Play:
-    """One training. cells: the released values, in float64. draws: all recorded draws, in order. notes: sentences about parts of
-    a program whose draws were not recorded.
+    """One training. cells: the released values, see `cells`. draws: all recorded draws, in order. notes: sentences about parts of
+    a program whose draws were not recorded. kinds: the types in which the values were released.
     """
 
     cells: Mapping[Cell, NDArray[np.float64]]
     draws: list[Draw]
     notes: tuple[str, ...] = ()
+    kinds: Mapping[Cell, np.dtype[Any]] = field(default_factory=dict)
+
+    def last_places(self, cell: Cell) -> NDArray[np.float64]:
+        """How far rounding alone moves the values of a cell if the noisy values stay the same: ULPS units in the last place of
+        the released type. Whole numbers do not move.
+        """
+        numbers = np.asarray(self.cells[cell], dtype=np.float64)
+        kind = self.kinds.get(cell, numbers.dtype)
+        if kind.kind != "f" or np.all(numbers == np.rint(numbers)):
+            return np.zeros(numbers.shape)
+        return ULPS * np.spacing(np.abs(numbers).astype(kind)).astype(np.float64)
 
 
 def play(
@@ -74,7 +90,7 @@ def play(
             raise Diverged(f"other numbers end the training: {type(fault).__name__}") from None
     if change is not None:
         change.ended(len(heard.draws))
-    return Play(cells(release), heard.draws)
+    return Play(cells(release), heard.draws, kinds=kinds(release))
 
 
 def _of_program(model: External, worlds: Worlds, script: list[Draw] | None, follow: Follow | None) -> Play:
@@ -86,7 +102,7 @@ def _of_program(model: External, worlds: Worlds, script: list[Draw] | None, foll
     if script is not None:
         Script(script, {}).ended(len(heard.draws))
     asked.found[:] = heard.meetings
-    return Play(cells(release), heard.draws, tuple(heard.notes))
+    return Play(cells(release), heard.draws, tuple(heard.notes), kinds(release))
 
 
 def same_numbers(one: Draw, other: Draw) -> bool:
@@ -100,15 +116,40 @@ def same_numbers(one: Draw, other: Draw) -> bool:
 
 
 def cells(release: Release) -> dict[Cell, NDArray[np.float64]]:
-    """The released values of the first run, by cell. An array with three axes in each run has one cell for each hop."""
-    found = {}
+    """The released values of the first run, by cell, and the numbers of `public`. An array with three axes in each run has one
+    cell for each hop. The values are float64, or longdouble if they are whole numbers that float64 would round.
+    """
+    return {cell: _exact(part) for cell, part in _parts(release)}
+
+
+def kinds(release: Release) -> dict[Cell, np.dtype[Any]]:
+    """The types in which the values of the cells were released."""
+    return {cell: part.dtype for cell, part in _parts(release)}
+
+
+def _parts(release: Release) -> Iterator[tuple[Cell, NDArray[Any]]]:
     for name, array in release.arrays.items():
-        only = np.asarray(array[0], dtype=np.float64)
-        if only.ndim == 3:
-            found.update({Cell(name, hop): part for hop, part in enumerate(only)})
-        else:
-            found[Cell(name)] = only
-    return found
+        for array_name, only in _real(name, np.asarray(array[0])):
+            if only.ndim == 3:
+                yield from ((Cell(array_name, hop), part) for hop, part in enumerate(only))
+            else:
+                yield Cell(array_name), only
+    for name, value in release.public.items():
+        number = np.asarray(value)
+        told = number if number.dtype.kind in "biufc" else np.frombuffer(repr(value).encode(), dtype=np.uint8)
+        yield from ((Cell(f"public number {part}", public=True), only) for part, only in _real(name, told))
+
+
+def _real(name: str, only: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """An array of real numbers under its name, or the two parts of an array of complex numbers."""
+    yield name, only.real
+    if only.dtype.kind == "c":
+        yield f"imaginary part of {name}", only.imag
+
+
+def _exact(numbers: NDArray[Any]) -> NDArray[np.float64]:
+    wide = numbers.dtype.kind in "iu" and numbers.size and max(-int(numbers.min()), int(numbers.max())) > WHOLE
+    return np.asarray(numbers, dtype=np.longdouble if wide else np.float64)
 
 
 def same_rows(one: Play, other: Play, nodes: int, hidden: NDArray[np.int64] | None) -> bool:
@@ -123,5 +164,5 @@ def same_rows(one: Play, other: Play, nodes: int, hidden: NDArray[np.int64] | No
 
 
 def rounding(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The largest difference that rounding causes between two computations of the same numbers."""
+    """The largest difference that rounding causes between two computations of the same numbers, if their noise was recomputed."""
     return ROUNDING * (1 + np.abs(numbers))

@@ -129,7 +129,7 @@ def study(model: Model, graph: Graph, key: Key) -> Study:
         return _doubted(made, "another seed draws more or fewer numbers")
     constant = frozenset(at for at, d in enumerate(base.draws) if _fixed(d, others[-1].draws[at]))
     copies = repeats([base.draws, others[0].draws])
-    tried = blocks(base.draws, {c.size for c in base.cells.values()}, constant | set(copies))
+    tried = blocks(base.draws, {a.size for cell, a in base.cells.items() if not cell.public}, constant | set(copies))
     if len(tried) > MOST:
         told = f"{len(tried)} draws may be noise on the release; the tool searches the release for at most {MOST}"
         return Study(model, worlds[0], base, tuple(o.draws for o in others), constant=constant, copies=copies, unplaced=told)
@@ -228,7 +228,7 @@ def repeats(runs: Sequence[Sequence[Draw]]) -> dict[int, int]:
 
 def _slack(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], copies: Mapping[int, int]) -> dict[Cell, Floats]:
     """For each cell, how far its entries may move if the noise changes only by rounding errors."""
-    slack = {cell: 10 * rounding(a) for cell, a in base.cells.items()}
+    slack = {cell: base.last_places(cell) for cell in base.cells}
     rng = np.random.default_rng(0)
     for _ in range(2):
         changes = []
