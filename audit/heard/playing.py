@@ -40,8 +40,8 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Play:
-    """One training. cells: the released values, in float64. draws: all recorded draws, in order. notes: sentences about parts of
-    a program whose draws were not recorded.
+    """One training. cells: the released values, in float64. draws: all recorded draws, in order. notes: sentences about draws
+    that were not recorded or not followed.
     """
 
     cells: Mapping[Cell, NDArray[np.float64]]
@@ -74,7 +74,9 @@ def play(
             raise Diverged(f"other numbers end the training: {type(fault).__name__}") from None
     if change is not None:
         change.ended(len(heard.draws))
-    return Play(cells(release), heard.draws)
+        if heard.notes:
+            raise Diverged(heard.notes[0])
+    return Play(cells(release), heard.draws, tuple(dict.fromkeys(heard.notes)))
 
 
 def _of_program(model: External, worlds: Worlds, script: list[Draw] | None, follow: Follow | None) -> Play:
