@@ -241,6 +241,8 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
     the reason instead, and "" if the run adds no recorded noise to data.
     """
     first = history(made, 0)
+    if first.play.notes:
+        return first.play.notes[0]
     cells = made.base.cells
     same = first.play.cells.keys() == cells.keys() and all(np.array_equal(a, first.play.cells[c]) for c, a in cells.items())
     if not same:

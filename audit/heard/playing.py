@@ -45,8 +45,8 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Play:
-    """One training. cells: the released values, see `cells`. draws: all recorded draws, in order. notes: sentences about parts of
-    a program whose draws were not recorded. kinds: the types in which the values were released.
+    """One training. cells: the released values, see `cells`. draws: all recorded draws, in order. notes: sentences about draws
+    that were not recorded or not followed. kinds: the types in which the values were released.
     """
 
     cells: Mapping[Cell, NDArray[np.float64]]
@@ -90,7 +90,9 @@ def play(
             raise Diverged(f"other numbers end the training: {type(fault).__name__}") from None
     if change is not None:
         change.ended(len(heard.draws))
-    return Play(cells(release), heard.draws, kinds=kinds(release))
+        if heard.notes:
+            raise Diverged(heard.notes[0])
+    return Play(cells(release), heard.draws, tuple(dict.fromkeys(heard.notes)), kinds(release))
 
 
 def _of_program(model: External, worlds: Worlds, script: list[Draw] | None, follow: Follow | None) -> Play:

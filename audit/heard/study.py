@@ -117,6 +117,8 @@ def study(model: Model, graph: Graph, key: Key) -> Study:
         return _doubted(Study(model, worlds[0], plain), f"{len(plain.draws)} numbers are drawn one by one, too many to record")
     base, *others = (play(model, w) for w in worlds)
     made = Study(model, worlds[0], base)
+    if base.notes:
+        return _doubted(made, base.notes[0])
     if not same(plain, base):
         return _doubted(made, "the same seed gives another release, so no run can be repeated")
     try:

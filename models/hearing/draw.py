@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
+import pickle
+import random
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FEW = 64  # a report has at most this many values
+MOST = 300  # a note about the recording has at most this many characters
 CALLS = 5  # at most this many calling lines are kept for a draw
+GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence, random.Random)
+NO_REQUEST = ("generator", "random_state", "rng", "out", "discrete")  # options that say nothing about the law of the numbers
 SHIFTED = ("normal", "laplace", "gumbel", "logistic", "cauchy", "student-t")  # laws whose support is the whole real line
 
 
@@ -36,7 +43,8 @@ class Draw:
     broadcast. values: the drawn numbers.
 
     lowest, highest: the ends of the support; infinite if there is no end. line: file and line of the calling code. parameters:
-    all other parameters of the law. among, chances: if each number is one of finitely many values, the values and their
+    everything else that the call received, see `parameters`. The numbers of a shuffle or permutation are the places from which
+    the entries come. among, chances: if each number is one of finitely many values, the values and their
     probabilities, (..., values): one row of probabilities for all numbers, or one row for each. calls: the program's own lines
     that led to the draw, innermost first.
     """
@@ -81,6 +89,10 @@ class Draw:
 Change = Callable[[int, Draw], "NDArray[Any] | None"]  # (number of the draw, draw) -> the numbers that replace it, or None
 
 
+class Departed(Exception):
+    """The run departs from the run that it repeats, so it has to end."""
+
+
 class Follow(Protocol):
     """Follows drawn numbers to the operation that combines them with data."""
 
@@ -92,12 +104,13 @@ class Follow(Protocol):
 @dataclass(eq=False)
 class Hearing:
     """All draws of one training, in order. change: a function that may replace drawn numbers by others. follow: an object that
-    may replace a drawn array by an array that stores its draw.
+    may replace a drawn array by an array that stores its draw. notes: sentences about what could not be recorded.
     """
 
     change: Change | None = None
     follow: Follow | None = None
     draws: list[Draw] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     inside: bool = False  # whether a draw is in progress; draws that it makes itself are not recorded
 
     def hear(self, draw: Draw) -> NDArray[Any] | None:
@@ -185,10 +198,36 @@ def of_two(chance: Any) -> NDArray[np.float64]:
     return rows_of(np.stack([1 - one, one], axis=-1))
 
 
-def parameters(*given: Any) -> tuple[NDArray[Any], ...]:
-    """Copies, as arrays, of those arguments that are numbers or arrays of numbers."""
-    arrays = (numbers_of(g).copy() if hasattr(g, "detach") else np.array(g) for g in given if not isinstance(g, (str, bytes)))
-    return tuple(a for a in arrays if a.dtype.kind in "iufb")
+def parameters(*given: Any, **named: Any) -> tuple[NDArray[Any], ...]:
+    """Everything that a call received, as arrays: copies of numbers and of arrays of numbers, and digests of all other values.
+    Random generators and the options of NO_REQUEST are left out.
+    """
+    kept = [value for value in given if not _generator(value)]
+    for name in sorted(named.keys() - set(NO_REQUEST)):
+        kept += [] if _generator(named[name]) else [name, named[name]]
+    return tuple(_parameter(value) for value in kept)
+
+
+def _generator(value: Any) -> bool:
+    return isinstance(value, GENERATORS) or (type(value).__name__ == "Generator" and type(value).__module__.startswith("torch"))
+
+
+def _parameter(value: Any) -> NDArray[Any]:
+    """A number or an array of numbers as an array; any other value as the 16 bytes of a digest."""
+    if hasattr(value, "detach") and hasattr(value, "layout"):
+        return numbers_of(value).copy()
+    if not isinstance(value, (str, bytes)):
+        try:
+            array = np.array(value)
+        except Exception:  # rows of unequal length, or an object with its own rules
+            array = np.array(None)
+        if array.dtype.kind in "iufb" and array.size:
+            return array
+    try:
+        told = pickle.dumps(value)
+    except Exception:  # an object may refuse a pickle with any exception
+        told = re.sub(r"0x[0-9a-f]+", "", repr(value)).encode()
+    return np.frombuffer(hashlib.blake2b(told, digest_size=16).digest(), dtype=np.uint8)
 
 
 Asked = Callable[[str, Sequence[Any], dict[str, Any], Any], Draw]  # (method, arguments, options, result) -> the draw
@@ -202,15 +241,60 @@ def listened(name: str, call: Callable[..., Any], args: Sequence[Any], options: 
     hearing.inside = True
     try:
         result = call(*args, **options)
+        draw = guarded(lambda: asked(name, args, options, result))
     finally:
         hearing.inside = False
+    if draw is None:
+        return result
     before = len(hearing.draws)
-    instead = hearing.hear(asked(name, args, options, result))
-    if name == "shuffle" and instead is not None:
-        args[0][:] = instead.tolist() if isinstance(args[0], list) else instead
-        return None
+    instead = hearing.hear(draw)
     given = result if instead is None else put(result, instead)
-    return hearing.follow.follow(given, hearing.draws[-1]) if hearing.follow and len(hearing.draws) > before else given
+    follow = hearing.follow
+    if follow is None or len(hearing.draws) == before:
+        return given
+    return guarded(lambda: follow.follow(given, hearing.draws[-1]), given)
+
+
+def guarded(work: Callable[[], Any], otherwise: Any = None) -> Any:
+    """The result of a step of the recorder, or `otherwise` if the step fails. A failure must not end the user's training: it
+    becomes a note of the recording, which the report repeats.
+    """
+    try:
+        return work()
+    except Departed:
+        raise
+    except Exception as fault:
+        hearing = Listening.hearing
+        if hearing is not None:
+            line = next(iter(outer_lines()), "a line of a library")
+            told = f"the recorder cannot follow the random numbers at {line} ({type(fault).__name__}: {fault})"
+            hearing.notes.append(" ".join(told.split())[:MOST])
+        return otherwise
+
+
+def shuffled(name: str, call: Callable[..., Any], x: Any, axis: int, asked: Asked) -> bool:
+    """Shuffles x in place along an axis by a recorded order, and returns True; returns False if x has no such axis.
+
+    call: shuffles a list of places with the random bits with which the library would shuffle x.
+    """
+    try:
+        count = x.shape[axis] if isinstance(x, np.ndarray) else len(x)
+    except (TypeError, IndexError):
+        return False
+
+    def order() -> NDArray[np.int64]:
+        places = list(range(count))
+        call(places)
+        return np.array(places, dtype=np.int64)
+
+    places = listened(name, order, (), {}, asked)
+    if isinstance(x, np.ndarray):
+        x[...] = np.take(x, places, axis)
+    else:
+        items = [x[i] for i in range(count)]
+        for place, i in enumerate(places.tolist()):
+            x[place] = items[i]
+    return True
 
 
 def put(result: Any, instead: NDArray[Any]) -> Any:

@@ -114,6 +114,7 @@ def start() -> None:
         stack.close()
         notes = [] if complete else [f"more than {MANY} draws or {MOST >> 30} GiB of numbers were drawn, too many to record"]
         notes += [f"{name} was imported; its generators are not recorded" for name in UNHEARD if name in sys.modules]
+        notes += dict.fromkeys(heard.notes)
         if not meetings.space:
             notes.append("the values of the mechanisms take more than 1 GiB, so later mechanisms were not recorded")
         save(folder / "recording.npz", Recording(heard.draws, meetings.found, diverged, notes))

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .draw import Draw
+from .draw import Departed, Draw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+ROUNDING = 1e-6  # relative tolerance between two parameters that are not whole numbers
 
-class Diverged(Exception):
+
+class Diverged(Departed):
     """The run made a draw that differs from that of the run that it repeats. The message names the line."""
 
 
@@ -48,7 +50,8 @@ class Script:
 
 
 def alike(one: Draw, other: Draw, reports: bool = False) -> bool:
-    """Whether two draws request numbers of the same law, up to location and scale, in an array of the same shape.
+    """Whether two draws request numbers of the same law, up to location and scale, in an array of the same shape. `carried`
+    then replays one for the other. A scale that is 0 in the first draw alone cannot be carried.
 
     reports: whether probabilities may differ if each number of both draws has its own probabilities.
     """
@@ -60,12 +63,25 @@ def alike(one: Draw, other: Draw, reports: bool = False) -> bool:
         assert other.chances is not None
         if one.chances.shape != other.chances.shape or not np.allclose(one.chances, other.chances, rtol=1e-5, atol=1e-8):
             return False
-    pairs = zip(one.parameters, other.parameters)  # noqa: B905  (imported into Python 3.9)
-    return all(a.shape == b.shape and np.allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=True) for a, b in pairs)
+    if bool(np.any((np.asarray(one.scale) == 0) & (np.asarray(other.scale) != 0))):
+        return False  # numbers without spread do not determine numbers with spread
+    return all(_equal(a, b) for a, b in zip(one.parameters, other.parameters))  # noqa: B905  (imported into Python 3.9)
+
+
+def _equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Whether two parameters are equal; numbers that are not whole may differ by rounding."""
+    if one.shape != other.shape:
+        return False
+    if one.dtype.kind == other.dtype.kind == "f":
+        return bool(np.allclose(one, other, rtol=ROUNDING, atol=1e-12, equal_nan=True))
+    return bool(np.array_equal(one, other))
 
 
 def carried(numbers: NDArray[Any], one: Draw, other: Draw) -> NDArray[Any]:
     """`numbers` of draw `one`, shifted and scaled to the location and scale of draw `other`, which may depend on data."""
     if np.array_equal(one.loc, other.loc) and np.array_equal(one.scale, other.scale):
         return numbers
-    return np.asarray(other.loc + other.scale * ((numbers - one.loc) / one.scale)).astype(other.values.dtype)
+    spread = np.where(np.asarray(one.scale) == 0, 1.0, one.scale)
+    moved = np.asarray(other.loc + other.scale * ((numbers - one.loc) / spread))
+    whole = other.values.dtype.kind in "iu"
+    return (np.rint(moved) if whole else moved).astype(other.values.dtype)

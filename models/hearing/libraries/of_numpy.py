@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draw import Draw, calling_line, listened, of_two, parameters, rows_of
+from ..draw import Draw, Listening, calling_line, listened, of_two, parameters, rows_of, shuffled
 
 # Method -> its law, and the names of its arguments in order. Only loc, scale, low, high, n, a, p, replace, mean and cov are read.
 LAWS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -19,7 +19,7 @@ LAWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "gumbel": ("gumbel", ("loc", "scale")),
     "logistic": ("logistic", ("loc", "scale")),
     "standard_cauchy": ("cauchy", ()),
-    "standard_t": ("student-t", ()),
+    "standard_t": ("student-t", ("df",)),
     "random": ("uniform", ()),
     "random_sample": ("uniform", ()),
     "rand": ("uniform", ()),
@@ -57,14 +57,22 @@ OTHERS = (
     *("triangular", "vonmises", "wald", "weibull", "zipf"),
 )
 METHODS = (*LAWS, *OTHERS)
+ORDERS = ("shuffle", "permutation", "permuted")  # methods whose draw is an order
+LOCATED = (
+    "normal",
+    "laplace",
+    "gumbel",
+    "logistic",
+    "cauchy",
+    "uniform",
+    "exponential",
+)  # loc and scale describe them completely
 FEW = 1024  # probabilities are kept for draws from at most this many values
 BASES = (np.random.Generator, np.random.RandomState)
 
 
 def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
     """The draw of the method `name`, which returned `result`."""
-    if name == "shuffle":
-        result = np.array(args[0])
     law, names = LAWS.get(name, (name, ()))
     given = dict(zip(names, args)) | {n: options[n] for n in names if n in options}  # noqa: B905
     loc, scale, ends = given.get("loc", 0.0), given.get("scale", 1.0), (-np.inf, np.inf)
@@ -84,9 +92,8 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
         law, loc, scale = "normal", given["mean"], np.sqrt(np.diag(given["cov"]))  # coordinates are independent
     values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else np.array(result)
     among, chances = ((), None) if options.get("endpoint") else finite(law, given)
-    located = law == "normal" or set(names) <= {"loc", "scale", "low", "high"}  # then loc and scale describe the law completely
-    own = (located and name in LAWS) or (chances is not None and chances.ndim > 1)
-    others = () if own else parameters(*(() if name == "shuffle" else args), *options.values())
+    own = law in LOCATED or (chances is not None and chances.ndim > 1)
+    others = () if own else parameters(*args, **options)
     return Draw(law, values, calling_line(), loc, scale, *ends, others, among, chances)
 
 
@@ -112,6 +119,43 @@ def evenly(low: int, high: int) -> tuple[tuple[float, ...], Any]:
     return (tuple(map(float, range(low, high))), np.full(count, 1 / count)) if 0 < count <= FEW else ((), None)
 
 
+def heard(name: str, call: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> Any:
+    """The result of the method `name` of a generator, recorded. call: the method. A shuffle or permutation of an array is
+    recorded as an order, so that a repetition can apply it to other data.
+    """
+    given = dict(zip(("x", "axis"), args)) | options  # noqa: B905  (Python 3.9)
+    recorded = name in ORDERS and Listening.hearing is not None and not Listening.hearing.inside
+    if not recorded or "x" not in given or len(args) > 2 or given.keys() - {"x", "axis", "out"}:
+        return listened(name, call, args, options, asked)
+    x, axis = given["x"], given.get("axis", 0)
+    if name == "shuffle" and isinstance(axis, (int, np.integer)) and shuffled(name, call, x, int(axis), asked):
+        return None
+    if name == "permutation" and np.ndim(x):
+        array = np.asarray(x)
+        if -array.ndim <= axis < array.ndim:
+            return np.take(array, listened(name, call, (array.shape[axis],), {}, asked), axis)
+    if name == "permuted" and np.ndim(x):
+        return permuted(call, np.asarray(x), given.get("axis"), given.get("out"))
+    return listened(name, call, args, options, asked)
+
+
+def permuted(call: Callable[..., Any], x: Any, axis: int | None, out: Any) -> Any:
+    """The result of `Generator.permuted`. The draw is the array of places from which the entries come: along an axis, or in the
+    whole array if the axis is None.
+    """
+    places = np.empty_like(x, dtype=np.int64, subok=False)  # in the memory order of x, which decides where each random bit goes
+    if axis is None:
+        places[...] = np.arange(x.size).reshape(x.shape)
+    else:
+        places[...] = np.moveaxis(np.broadcast_to(np.arange(x.shape[axis]), np.moveaxis(x, axis, -1).shape), -1, axis)
+    places = listened("permuted", lambda p: call(p, axis=axis), (places,), {}, asked)
+    result = x.ravel()[places] if axis is None else np.take_along_axis(x, places, axis)
+    if out is None:
+        return result
+    out[...] = result
+    return out
+
+
 class _AlsoPlain(type):
     """A metaclass with which `isinstance` is also true for generators of the original class, made before the recording."""
 
@@ -123,7 +167,7 @@ def _method(base: type, name: str) -> Callable[..., Any]:
     plain = getattr(base, name)
 
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        return listened(name, plain.__get__(self), args, options, asked)
+        return heard(name, plain.__get__(self), args, options)
 
     method.__name__, method.__doc__ = name, plain.__doc__
     return method
@@ -158,7 +202,7 @@ def _shared(plain: Any) -> Any:
     """
 
     def method(name: str) -> Callable[..., Any]:
-        return lambda self, *args, **options: listened(name, getattr(plain, name), args, options, asked)
+        return lambda self, *args, **options: heard(name, getattr(plain, name), args, options)
 
     methods: dict[str, Any] = {name: method(name) for name in METHODS if hasattr(plain, name)}
     methods |= {name: staticmethod(getattr(plain, name)) for name in ("seed", "get_state", "set_state")}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draw import Draw, calling_line, listened
+from ..draw import Draw, Listening, calling_line, listened, parameters, shuffled
 
 LAWS = {"gauss": "normal", "normalvariate": "normal", "random": "uniform"}
 METHODS = (
@@ -39,10 +39,11 @@ METHODS = (
     *("choice", "choices", "sample", "shuffle"),
 )
 
+PICKS = {"choice": "seq", "choices": "population", "sample": "population"}  # method -> the name of its first argument
+
 
 def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
     """The draw of the method `name`, which returned `result`. args: without the generator itself."""
-    result = list(args[0]) if name == "shuffle" else result
     law, loc, scale, ends = LAWS.get(name, name), 0.0, 1.0, (-np.inf, np.inf)
     if law == "normal":
         given = dict(zip(("mu", "sigma"), args)) | options  # noqa: B905
@@ -54,7 +55,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
         loc, high = given["a"], given["b"]
         scale, ends = high - loc, (float(min(loc, high)), float(max(loc, high)))
     values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else numbers(result)
-    others = () if law == "normal" or name in ("random", "uniform", "shuffle") else tuple(numbers(a) for a in args)
+    others = () if law == "normal" or name in ("random", "uniform") else parameters(*args, **options)
     return Draw(law, values, calling_line(), loc, scale, *ends, others)
 
 
@@ -69,9 +70,37 @@ def numbers(result: Any) -> np.ndarray:
     return array if array.dtype.kind in "iufb" else np.zeros(0)
 
 
+def _of_numbers(population: Any) -> bool:
+    told = numbers(population)
+    return told.ndim == 1 and told.size > 0
+
+
+def picked(name: str, call: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> Any:
+    """The result of a choice from a population. Choices from other things than numbers are recorded as places in the population,
+    because a recording holds numbers alone.
+    """
+    word = PICKS[name]
+    if bool(args) == (word in options):
+        return call(*args, **options)  # which raises a TypeError
+    population, *others = args or (options[word],)
+    named = {n: v for n, v in options.items() if n != word}
+    if not (hasattr(population, "__getitem__") and hasattr(population, "__len__")) or _of_numbers(population):
+        return listened(name, call, (population, *others), named, asked)
+    places = listened(name, call, (range(len(population)), *others), named, asked)
+    return population[places] if name == "choice" else [population[i] for i in places]
+
+
 def _method(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        return listened(name, lambda *a, **o: plain(self, *a, **o), args, options, asked)
+        def call(*a: Any, **o: Any) -> Any:
+            return plain(self, *a, **o)
+
+        heard = Listening.hearing is not None and not Listening.hearing.inside
+        if name == "shuffle" and heard and len(args) == 1 and not options and shuffled(name, call, args[0], 0, asked):
+            return None
+        if name in PICKS and heard:
+            return picked(name, call, args, options)
+        return listened(name, call, args, options, asked)
 
     method.__name__ = name
     return method

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draw import Draw, calling_line, listened
+from ..draw import NO_REQUEST, Draw, calling_line, listened, parameters
 
 NAMES = {
     "norm": "normal",
@@ -19,15 +19,19 @@ NAMES = {
     "cauchy": "cauchy",
     "t": "student-t",
 }
-SHAPES = {"t": 1}  # how many positional parameters come before loc and scale
+KEPT = (np.ndarray, int, float, list, tuple)  # types of those attributes of a distribution that may hold its parameters
 
 
-def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
-    """The draw of the distribution `name`, which returned `result`."""
-    given = dict(zip(("loc", "scale"), args[SHAPES.get(name, 0) :])) | options  # noqa: B905
-    law = NAMES.get(name, name)
-    loc, scale = (given.get("loc", 0.0), given.get("scale", 1.0)) if name in NAMES else (0.0, 1.0)
-    return Draw(law, np.array(result), calling_line(), loc, scale)
+def asked(family: Any, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
+    """The draw of a distribution, which returned `result`. Every distribution of SciPy has a location, and each one of real
+    numbers has a scale. All else that the call received is a parameter, and so is the state of a distribution that the user made
+    from data, such as a histogram.
+    """
+    shapes, loc, scale, _ = family._parse_args_rvs(*args, **{n: v for n, v in options.items() if n not in NO_REQUEST})
+    law = NAMES.get(str(family.name), str(family.name))
+    ends = (float(np.min(loc)), float(np.max(np.add(loc, scale)))) if law == "uniform" else (-np.inf, np.inf)
+    state = {name: value for name, value in vars(family).items() if isinstance(value, KEPT) and not isinstance(value, bool)}
+    return Draw(law, np.array(result), calling_line(), loc, scale, *ends, parameters(*shapes, **state))
 
 
 @contextmanager
@@ -40,7 +44,9 @@ def replaced() -> Iterator[dict[int, Any]]:
     family, plain = module.rv_generic, module.rv_generic.rvs
 
     def rvs(self: Any, *args: Any, **options: Any) -> Any:
-        return listened(str(self.name), lambda *a, **o: plain(self, *a, **o), args, options, asked)
+        return listened(
+            str(self.name), lambda *a, **o: plain(self, *a, **o), args, options, lambda _, *received: asked(self, *received)
+        )
 
     family.rvs = rvs
     try:

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..draw import Draw, Listening, calling_line, numbers_of, of_two, parameters, put, rows_of
+from ..draw import Draw, Listening, calling_line, guarded, numbers_of, of_two, parameters, put, rows_of
 from ..mechanisms import meetings_torch
 from ..mechanisms.meetings import Meetings
 from .of_numpy import evenly
 
 NORMAL, UNIFORM = ("randn", "randn_like", "normal", "normal_"), ("rand", "rand_like", "uniform_")
+LOCATED = (*NORMAL, *UNIFORM, "cauchy_")  # operators whose numbers loc and scale describe completely
+FORM = ("device", "layout", "pin_memory", "memory_format", "dtype")  # options that say nothing about the law of the numbers
 
 
 def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
@@ -21,7 +23,9 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     loc: Any = 0.0
     scale: Any = 1.0
     ends = (-np.inf, np.inf)
-    given = [a for a in args[int(name.endswith("_")) :] if not isinstance(a, (list, tuple))]
+    masked = name == "native_dropout" or (name == "bernoulli" and len(args) > 1)
+    args = args[int(masked or name.endswith(("_", "_like"))) :]  # the draw does not depend on the values of the first tensor
+    given = [a for a in args if not isinstance(a, (list, tuple))]
     if name in ("normal", "normal_"):
         loc = plain(given[0]) if given else 0.0
         scale = plain(given[1]) if len(given) > 1 else 1.0
@@ -38,8 +42,11 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     else:
         law = name.rstrip("_")
     among, chances = finite(law, args, given)
-    own = law in ("normal", "uniform", "cauchy") or "dropout" in name or (chances is not None and chances.ndim > 1)
-    return Draw(law, plain(result).copy(), calling_line(), loc, scale, *ends, () if own else parameters(*given), among, chances)
+    own = name in LOCATED or (chances is not None and chances.ndim > 1)
+    kept = {option: value for option, value in options.items() if option not in FORM}
+    filled = name.startswith("rrelu_with_noise")  # its second tensor is a result
+    others = () if own else parameters(*args[:1], *args[1 + filled :], **kept)
+    return Draw(law, plain(result).copy(), calling_line(), loc, scale, *ends, others, among, chances)
 
 
 def finite(law: str, args: Sequence[Any], given: Sequence[Any]) -> tuple[tuple[float, ...], Any]:
@@ -71,11 +78,15 @@ def told(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -
     if hearing is None or hearing.inside or not hasattr(drawn, "detach"):
         return
     before = len(hearing.draws)
-    instead = hearing.hear(asked(name, args, options, drawn))
+    draw = guarded(lambda: asked(name, args, options, drawn))
+    instead = None if draw is None else hearing.hear(draw)
     if instead is not None:
         put_into(drawn, instead)
+        if name == "native_dropout":  # the numbers are the mask, and the first result is the masked input
+            put_into(result[0], plain(args[0] * drawn) * (1 / (1 - args[1]) if args[1] < 1 else 0.0))
     if isinstance(hearing.follow, Meetings) and len(hearing.draws) > before:
-        meetings_torch.drawn(hearing.follow, drawn, hearing.draws[-1])
+        meetings = hearing.follow
+        guarded(lambda: meetings_torch.drawn(meetings, drawn, hearing.draws[-1]))
 
 
 def put_into(tensor: Any, instead: Any) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..draw import SHIFTED, Draw, calling_line
+from ..draw import SHIFTED, Departed, Draw, calling_line
 from .noise import Origin, followed
 from .reports import reported
 
@@ -111,7 +111,7 @@ class Meeting:
             return float(sum(np.abs(np.log(one) - np.log(other)).max() for one, other in self.pairs(by)))
 
 
-class OtherMechanisms(Exception):
+class OtherMechanisms(Departed):
     """The run reached a mechanism that differs from the one whose noisy value it should take. The message names the line."""
 
 
