@@ -26,7 +26,7 @@ from ..heard.study import History
 from ..instruments.reach import worth
 from .heard_hiding import grown, hidden, not_fresh, same_entries
 from .heard_noise import MOVES, REPEATED, exact, noticed, smallest_factor
-from .heard_release import behind, compared_only, granted, in_any_order, noised_again, not_charged, together, unseen
+from .heard_release import behind, compared_only, granted, in_any_order, noised_again, not_charged, shown_by, together, unseen
 
 if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
@@ -101,6 +101,11 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
             if not reason:
                 shifts, reason = unread_entries(made, first, shifts, within.worst.hidden)
                 epsilons.append(cost(first.meetings, shifts, case.claim.delta))
+            if min(epsilons) > case.claim.epsilon and not reason:
+                least, doubt = shown_by(made, first, shifts, [*first.play.cells], within.worst.hidden)
+                epsilons.append(cost(first.meetings, least, case.claim.delta))
+                reason = doubt if epsilons[-1] <= case.claim.epsilon else ""
+                shifts = shifts if doubt else least
     except (Incomparable, Diverged, OtherMechanisms) as found:
         reason = str(found)
     except Exception as fault:  # a user's model may raise any exception when it gets other numbers

@@ -16,11 +16,15 @@ from ...models.hearing.mechanisms.meetings import REPORT
 from ..heard.inside import Inside, added_only, same_release
 from ..heard.laws import NOTHING
 from ..heard.reading import EACH, alike, farthest, moved_by, repeated, shown, with_other_values
+from ..heard.recoverable import Look, shown_part
 from ..heard.study import History
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ...models.hearing.mechanisms.meetings import Meeting
     from ..case import Case
+    from ..heard.playing import Cell
     from ..heard.study import Shifts, Study
 
 TRIED = 8  # largest number of other mechanisms with which `together` tests one
@@ -149,6 +153,19 @@ def in_any_order(made: Study, first: History, shifts: Shifts) -> str:
             if other is not None and same_release(first, other):
                 return f"the run does not depend on the order of the noisy values at {met.line}, as a sum or a shuffle"
     return ""
+
+
+def shown_by(
+    made: Study, first: History, shifts: Shifts, cells: Sequence[Cell], hidden: NDArray[np.int64] | None
+) -> tuple[Shifts, str]:
+    """The moves, as far as the released arrays `cells` show them, and why one of them is not known, or "". An unknown move is set
+    to 0. Tests the EACH mechanisms that move farthest. hidden: the nodes whose own released rows do not count.
+    """
+    kept, why = list(shifts), ""
+    for i in farthest(first, shifts)[:EACH]:
+        kept[i], told = shown_part(Look(made, first, i, tuple(cells), hidden), shifts[i])
+        why = why or told
+    return tuple(kept), why
 
 
 def behind(made: Study, first: History, within: Inside, shifts: Shifts) -> str:
