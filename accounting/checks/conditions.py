@@ -14,7 +14,8 @@ class Condition:
 
     how: one of five words. "proved": it holds by construction. "checked": a test did not reject it. "granted": the bound lets the
     adversary see more than the released arrays, as the usual proof of such a claim does; `what` names what the adversary sees.
-    Also granted is what only whoever made the rounds can know, that nothing but the secret differed; the bound still refutes.
+    Also granted is what only whoever made the rounds can know: that nothing but the secret differed, that each round or run drew
+    its own noise, that coins which others drew were fair. Tests may have failed to reject it; the bound still refutes.
     "assumed": the user states it and no test checks it. "failed": a test rejected it, and the bound is withdrawn. detail: the
     construction, or the test with its p-value and level.
     """

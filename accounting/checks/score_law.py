@@ -138,9 +138,11 @@ def _own_noise(tested: str) -> Condition:
 
 
 def _apart(sides: Array, square: float) -> list[float]:
-    """The p-values of neighbours and of blocks of sqrt(rounds) scores. square: the mean square of `sides`."""
+    """The p-values of neighbours and of blocks of sqrt(rounds) scores. square: the mean square of `sides`. The scale is at least
+    the expected one, as in `lagged`: if one score of a hundred is above the median, its neighbours may be of the other world.
+    """
     products = sides[:-1] * sides[1:]
-    scale = math.sqrt(float(np.dot(products, products)))
+    scale = max(math.sqrt(float(np.dot(products, products))), square * math.sqrt(len(products)))
     neighbours = float(2 * special.ndtr(-abs(float(products.sum())) / scale)) if scale > 0 else 1.0
     width = max(2, round(math.sqrt(sides.size)))
     count = sides.size // width

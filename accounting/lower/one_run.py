@@ -48,9 +48,13 @@ SURE = 0.25  # `guesses_beyond` chooses so many guesses that, if all are right, 
 GUESSES = proved("the number of guesses is fixed", "the tested epsilon and ties of scores determine it, not the bits")
 COINS = proved("bits are fair independent coins", "drawn by the audit")
 POWER = 0.9  # power at the smallest detectable violation
-# At delta > 0, `_notices` computes with this power. It counts the canaries of a group of guesses as equally certain, and leaves
-# out that every smaller epsilon must be rejected too, with other guesses. In simulations the power is then at least POWER.
+# At delta > 0 and above SIMULATED canaries, `_notices` computes with this power. It counts the canaries of a group of guesses as
+# equally certain, and leaves out that every smaller epsilon must be rejected too, with other guesses. In simulations the power is
+# then at least POWER.
 NOMINAL = 0.96
+SIMULATED = 300  # up to so many canaries the power at delta > 0 is simulated
+PLAYED = 1000  # simulated audits
+PLAYED_POWER = 0.92  # share of them, above POWER because they are few
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)  # shares of the canaries that are guessed
 
 
@@ -142,6 +146,9 @@ def steinke(
         change = max(change, likeliest(e, groups)) if claim.delta > 0 else 0.0
         return tied_p_value(e, claim.delta, m, alike, correct - less, change)
 
+    def rejects_at(e: float, groups: Groups, correct: int) -> bool:
+        return level(e, groups, correct) < alpha
+
     def cells() -> Iterator[tuple[float, float, Groups]]:
         for low, high in pairwise(EDGES):
             yield low, high, groups_against(low, claim.delta, m, alpha)
@@ -159,7 +166,11 @@ def steinke(
         p_value = max(level(e, groups) for e, groups in below)
         last = below[-1][1]
         guessed = last if 2 * alike < sum(n for _, n in last) else ((1, alike),)
-        reach = _notices(claim, m, guessed, lambda v: level(claim.epsilon, last, v) < alpha)
+        if claim.delta > 0 and guessed == last and m <= SIMULATED:
+            tests = tuple((g, _least(g, partial(rejects_at, e, g))) for e, g in below)
+            reach = _notices_played(claim, _trials(bits), tests)
+        else:
+            reach = _notices(claim, m, guessed, lambda v: level(claim.epsilon, last, v) < alpha)
     refuted = epsilon > claim.epsilon
     bound = Bound(epsilon, alpha, "any", "Steinke et al. 2023", _trials(bits), refuted, p_value, *reach, attack, audit)
     return resting(bound, "correct guesses of coins in one run (Steinke et al. 2023, Theorem 5.2)", coins, GUESSES)
@@ -286,18 +297,54 @@ def best_guesses(claim: Claim, m: int, alpha: float) -> int:
     return max(counts, key=lambda r: (proved_by(r), r))
 
 
+def _least(groups: Groups, rejected: Callable[[int], bool]) -> int:
+    """The smallest sum of weights that `rejected` rejects, at least half of all; one more than all of them if it rejects none."""
+    most = sum(w * n for w, n in groups)
+    if not most or not rejected(most):
+        return most + 1
+    low, high = most // 2 - 1, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if rejected(middle) else (middle, high)
+    return high
+
+
+@lru_cache(maxsize=1024)
+def _notices_played(claim: Claim, trials: tuple[int, int], tests: tuple[tuple[Groups, int], ...]) -> tuple[float, float]:
+    """`notices` and `reach` of a Bound, by simulation: the smallest violation of a Gaussian mechanism at which PLAYED_POWER of
+    PLAYED simulated audits pass all `tests`. tests: groups of guesses, and the smallest sum of weights that rejects.
+
+    The number of sure guesses varies between audits, and every smaller epsilon must be rejected too. Both matter if there are few
+    canaries. The same random numbers are used for every violation.
+    """
+    strength, m = gaussian.mu_of_claim(claim), sum(trials)
+    if math.isinf(strength) or strength <= 0 or any(least > sum(w * n for w, n in groups) for groups, least in tests):
+        return math.inf, math.inf
+    noise, there = np.random.default_rng(m).standard_normal((PLAYED, m)), np.arange(m) < trials[1]
+    weights: Array = np.zeros((len(tests), m))
+    for row, (groups, _) in zip(weights, tests, strict=True):
+        each = np.repeat([w for w, _ in groups], [n // 2 for _, n in groups])
+        row[: len(each)], row[m - len(each) :] = -each, each[::-1]
+    # right guesses among the lowest scores have bit 0: all of their weights, less those of bits that are 1
+    least = np.array([least for _, least in tests]) + np.minimum(weights, 0.0).sum(axis=1)
+
+    def noticed(kappa: float) -> bool:
+        order = np.argsort(noise + kappa * strength * there, axis=1)
+        return bool((there[order] @ weights.T >= least).all(axis=1).mean() >= PLAYED_POWER)
+
+    kappa = smallest(noticed)
+    return (kappa, float(gaussian.epsilon_of(kappa * strength, claim.delta))) if math.isfinite(kappa) else (math.inf, math.inf)
+
+
 def _notices(claim: Claim, m: int, groups: Groups, rejected: Callable[[int], bool]) -> tuple[float, float]:
     """`notices` and `reach` of a Bound: the smallest violation at which 90 % of the audits get a sum of weights that `rejected`
     rejects.
     """
     wanted = POWER if claim.delta == 0 else NOMINAL
     strength, most = claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim), sum(w * n for w, n in groups)
-    if math.isinf(strength) or strength <= 0 or not most or not rejected(most):
+    high = _least(groups, rejected)
+    if math.isinf(strength) or strength <= 0 or high > most or not most:
         return math.inf, math.inf
-    low, high = most // 2 - 1, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if rejected(middle) else (middle, high)
 
     def noticed(kappa: float) -> bool:
         q = rates(groups, m, kappa * strength, claim.delta)
