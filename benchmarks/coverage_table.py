@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
+from scipy import special, stats
 
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.checks.independence import independence
@@ -28,7 +28,7 @@ from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.closed_forms import channel_epsilon
 from gnnaudit.accounting.lower.anytime import STAKES, TUNED, mu_reached
 from gnnaudit.accounting.lower.bounds import PILOT_SHARE, pooled_sd
-from gnnaudit.accounting.lower.elementary import Kind, least_rejected
+from gnnaudit.accounting.lower.elementary import SHARE, SIDES, Kind, guesses, least_rejected, p_value
 from gnnaudit.accounting.lower.error_rates import choose, epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.guessed_coins import chance_of_so_many, guessed, together
 from gnnaudit.accounting.lower.guessing import correct_guesses, gaussian_beta, groups_against, rates, rejects, weighted_p_value
@@ -42,6 +42,8 @@ ALPHA = 0.05
 EPSILONS = (0.0, 0.2, 1.0, 4.0, 8.0)
 ROUNDS = (50, 500, 5000)
 BINS = 65
+DRAWN_BITS = (5, 50)  # numbers of bits of a user, where reports and not only their counts are drawn
+MOST_DRAWN = 500_000_000  # the largest number of drawn bits in one cell, halved; at least 2000 audits of 5000 rounds and 50 bits
 CANARIES = 40  # the number of canaries in a training with several canaries
 
 
@@ -318,6 +320,31 @@ def channels(kind: str, epsilon: float, n: int, audits: int, draw: np.random.Gen
     return {"elementary channels": float((sum(counts) >= least_rejected(kinds, epsilon, ALPHA)).mean())}
 
 
+def drawn_reports(
+    bits: int, epsilon: float, n: int, audits: int, draw: np.random.Generator, *, one_coin: bool = False
+) -> dict[str, float]:
+    """False alarms of the three tests of elementary channels, on reports that are drawn: each of 2n users sends `bits` bits by
+    randomised response, each of epsilon / bits nats.
+
+    The alarm is that any of the tests of SIDES rejects the exact sum `epsilon` at its share of ALPHA / SHARE. The input of each
+    bit is a coin of its own, as the audit plants users. one_coin: all bits of a user have the same input, which the tests do not
+    allow.
+    """
+    random, alarms, least = np.random.default_rng(draw.integers(2**32)), 0, {}
+    for _ in range(audits):
+        coins = np.broadcast_to(draw.random((2 * n, 1 if one_coin else bits)) < 0.5, (2 * n, bits))
+        sent = (coins ^ (draw.random(coins.shape) > special.expit(epsilon / bits))).astype(np.int64)
+        rejected = False
+        for sides, share in SIDES.items():
+            right, count = guesses(coins, sent, random, sides)
+            kind = Kind(right, count, bits, epsilon / bits)
+            if count and (sides, count) not in least:
+                least[sides, count] = stats.binom.isf(share / SHARE * ALPHA, count, special.expit(epsilon / bits))
+            rejected |= bool(count) and right > least[sides, count] and p_value([kind], epsilon) < share / SHARE * ALPHA
+        alarms += rejected
+    return {"elementary channels": alarms / audits}
+
+
 def one_run(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
     """False alarms of the one-run bounds with m canaries, at the number of guesses that each bound chooses itself.
 
@@ -410,6 +437,10 @@ def ours(audits: int, seed: int = 0, rounds: tuple[int, ...] = ROUNDS, epsilons:
                 own = np.random.default_rng([seed, n, round(10 * e), len(kind)])
                 for rule, alarms in channels(kind, e, n, audits, own).items():
                     yield Cell(rule, f"reports, {kind}", e, n, alarms, audits)
+            for bits in DRAWN_BITS:
+                own, few = np.random.default_rng([seed, n, round(10 * e), bits]), min(audits, MOST_DRAWN // (n * bits))
+                for rule, alarms in drawn_reports(bits, e, n, few, own).items():
+                    yield Cell(rule, f"reports, {bits} bits drawn", e, n, alarms, few)
             for kind in ("independent", "common-l", "reveal-all"):
                 for rule, alarms in one_run(kind, e, n, audits, draw).items():
                     yield Cell(rule, f"one run, {kind}", e, n, alarms, audits)
@@ -551,7 +582,8 @@ for the Gaussian mechanism alone. An e-process counts as wrong if it was wrong a
 
 "elementary channels" counts the correct guesses of two bits and a label, as LPGNN's users send them, and adds up their epsilons.
 In "reports, bits alone" the bits leak all of epsilon and the label leaks nothing, although half of epsilon was declared for
-each.
+each. In "reports, 50 bits drawn" each user sends 50 bits of equal epsilon, and the reports themselves are drawn, with a coin for
+each bit, so that a dependence of the bits of one user would show; the largest of these cells have 2000 audits.
 
 The mechanism "common-l" publishes the size of one privacy loss and answers for every canary by randomised response at that size.
 Each canary is exactly mu-GDP given the others, but their errors occur together. The one-run bounds must hold although they do

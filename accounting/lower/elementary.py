@@ -26,8 +26,8 @@ POWER = 0.9  # power at the smallest detectable violation
 
 @dataclass(frozen=True)
 class Kind:
-    """The counts for one kind of channel. A fair coin is the input of each channel. The audit guesses the coin from the output,
-    or makes no guess.
+    """The counts for one kind of channel. A fair coin of its own is the input of each channel; channels that share a coin must
+    not be counted. The audit guesses the coin from the output, or makes no guess.
 
     guesses: the number of guesses. right: the number of correct ones. copies: the number of independent channels of this kind
     about one person. declared: the epsilon (nats) of one channel by the ledger.
@@ -49,14 +49,16 @@ def guesses(
 ) -> tuple[int, int]:
     """Guesses each bit from the output of its channel. Returns (number of right guesses, number of guesses).
 
-    bits: (..., channels), fair coins, the inputs. sent: the same shape, the outputs. sides: the outputs on which a guess is made;
-    the guess is the output itself. Each output of each channel is guessed equally often: of the more frequent ones, randomly
-    chosen guesses are left out. Guesses on one output prove more if this output leaks more than the other.
+    bits: (..., channels), independent fair coins, the inputs. sent: the same shape, the outputs. sides: the outputs on which a
+    guess is made; the guess is the output itself. Each output of each channel is guessed equally often: of the more frequent
+    ones, randomly chosen guesses are left out. Guesses on one output prove more if this output leaks more than the other.
 
-    Each guess is right with probability 1 / (1 + e^-x), where x is the log-likelihood ratio of the output, which is at most the
-    channel's epsilon. This probability is concave in x. So, with equally many guesses on every output of every channel, the share
-    of right guesses does not overstate the mean of x over the channels, even if outputs and channels leak differently. A channel
-    that never has one of these outputs leaves no guess.
+    Given all outputs, the coins of separate channels are independent, and each guess is right with probability 1 / (1 + e^-x),
+    where x is the log-likelihood ratio of the output, which is at most the channel's epsilon. This probability is concave in x.
+    So, with equally many guesses on every output of every channel, the share of right guesses does not overstate the mean of x
+    over the channels, even if outputs and channels leak differently. A channel that never has one of these outputs leaves no
+    guess. If channels shared a coin, their guesses on one output would be right or wrong together, and the count would vary more
+    than a binomial.
     """
     channels = [(bits[..., k], sent[..., k]) for k in range(sent.shape[-1])]
     each = [coins[values == side] == bool(side) for coins, values in channels for side in sides]
@@ -86,9 +88,11 @@ def p_value(kinds: Sequence[Kind], total: float, least: float | None = None) -> 
 
     least: the weighted number of right guesses, by default the counted number. The declared epsilons fix the weights. For two
     kinds, the probability is the exact convolution of two binomials and depends on how `total` is divided between the kinds. A
-    search on a grid, followed by a finer search, finds the largest probability. Raises ValueError unless there are one or two
-    kinds.
+    search on a grid, followed by a finer search, finds the largest probability. 1 if there is no guess about a kind. Raises
+    ValueError unless there are one or two kinds.
     """
+    if not all(kind.guesses for kind in kinds):
+        return 1.0
     least = sum(kind.weight * kind.right for kind in kinds) if least is None else least
     if len(kinds) == 1:
         return chance(kinds, [total / kinds[0].copies], least)

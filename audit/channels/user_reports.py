@@ -1,4 +1,4 @@
-"""The game on users' reports under local privacy. A coin sets all features of a planted user to one end of the range."""
+"""The game on users' reports under local privacy. Coins set the features of planted users to an end of their range."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import binom
 
+from ...accounting.checks.conditions import proved
 from ...accounting.checks.independence import separate_draws, separate_trials
 from ...accounting.claim import Unit
 from ...accounting.closed_forms import channel_epsilon
@@ -22,11 +23,15 @@ from ..games.canaries import beside
 from . import exact
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from numpy.typing import NDArray
 
     from ...models.base import Release
     from ...models.graph.graph import Graph
     from ..key import Key
+
+    Coins = NDArray[np.bool_]
 
 USERS = 5000  # planted users in one run
 # number of reports in each world that the audit draws from the declared channels to choose the threshold; they are no trials
@@ -36,6 +41,7 @@ THEOREM = (
     "if a coin chooses between two inputs of a channel of epsilon x, the chance of a right guess is at most 1 / (1 + e^-x); "
     "the channels' epsilons add up"
 )
+OWN_COINS = proved(COINS.what, "drawn by the audit, one for each feature and label of each user")
 
 
 def refuses(case: Case) -> str | None:
@@ -48,43 +54,53 @@ def refuses(case: Case) -> str | None:
 
 
 def play_reports(setting: Setting) -> Outcome:
-    """A coin gives each planted user all features low and label 0, or all high and label 1. The audit guesses the coin from each
+    """Coins choose the features (low or high) and the label (0 or 1) of planted users. The audit guesses the coin of each
     reported bit and label.
 
-    An elementary channel randomises one bit or label. If all channels have separate draws, the lower bounds of a user's channels
-    add up. The audit checks whether the draws are separate. If the check fails, or if delta is above 0, a test of whole reports
-    replaces the first test. The second test needs only independent users, and a check tests that too. Its score is the
-    log-likelihood ratio of the declared channels, and the distribution of this score fixes the threshold beforehand. Each of the
-    two tests has its own share of alpha.
+    An elementary channel randomises one bit or label, and each has a coin of its own. If all channels have separate draws, the
+    lower bounds of a user's channels add up. The audit checks whether the draws are separate. If the check fails, or if delta is
+    above 0, a test of whole reports replaces the first test. It plants other users, with one coin for all inputs of a user. It
+    needs only independent users, and a check tests that too. Its score is the log-likelihood ratio of the declared channels, and
+    the distribution of this score fixes the threshold beforehand. Each of the two tests has its own share of alpha.
 
     The smallest detectable violation assumes that one factor multiplies all log-ratios of the channels. The model draws reports
     before it trains, so the audit trains for one epoch.
     """
-    case, graph, key = setting.case, setting.graph, setting.key
-    model = case.model
-    assert isinstance(model, RandomisedReports)
-    quick = with_field(case.model, "epochs", 1)
-    releases, drawn = [], []
-    for run in range(setting.rounds):
-        coins = key.fold("bits", run).generator().random(USERS) < 0.5
-        wider, users = planted(model, graph, coins)
-        seeds = np.array([key.fold("run", run).seed], dtype=np.uint64)
-        releases.append(quick.fit(Worlds(wider, seeds, users), setting.store.device))
-        drawn.append(coins)
-    bits = np.array(drawn)
-    if case.claim.delta > 0:  # epsilons add up at delta = 0 only
-        bound, why = of_whole_reports(setting, releases, bits, 1.0), "whole reports, because delta is above 0"
+    if setting.case.claim.delta > 0:  # epsilons add up at delta = 0 only
+        bound, why = of_whole_reports(setting, 1.0), "whole reports, because delta is above 0"
     else:
-        bound, why = of_channels(setting, releases, bits), "each channel was tested separately"
+        bound, why = of_channels(setting), "each channel was tested separately"
         if bound.failed:
             why = f"whole reports, because {bound.failed[0]}"
-            bound = of_whole_reports(setting, releases, bits, 1 - SHARE)
+            bound = of_whole_reports(setting, 1 - SHARE)
     reach = f"{setting.rounds} runs of {USERS} planted users; {why}"
     return Outcome("reports", (dataclasses.replace(bound, alpha=setting.alpha),), {}, reach, READ)
 
 
-def of_channels(setting: Setting, releases: list[Release], bits: NDArray[np.bool_]) -> Bound:
-    """The bound from guesses of the coin, one for each reported bit and label. bits: (runs, users), the coins.
+def sent_by_planted(
+    setting: Setting, key: Key, coins: Callable[[Key], tuple[Coins, Coins]]
+) -> Iterator[tuple[Release, Coins, Coins]]:
+    """Yields for each run the release, the coins of the features, (users, dim or 1), and the coins of the labels, (users,).
+
+    coins: a function that draws both kinds of coins of one run.
+    """
+    model, graph = setting.case.model, setting.graph
+    assert isinstance(model, RandomisedReports)
+    quick = with_field(setting.case.model, "epochs", 1)
+    for run in range(setting.rounds):
+        ends, labels = coins(key.fold("bits", run))
+        wider, users = planted(model, graph, ends, labels)
+        seeds = np.array([key.fold("run", run).seed], dtype=np.uint64)
+        yield quick.fit(Worlds(wider, seeds, users), setting.store.device), ends, labels
+
+
+def of_channels(setting: Setting) -> Bound:
+    """The bound from guesses of the coins, one for each reported bit and label.
+
+    Every feature and every label of every user has its own fair coin. Given all outputs of separate channels, these coins are
+    independent, and each equals its guess with probability at most 1 / (1 + e^-x). So the number of right guesses has a binomial
+    limit, also for guesses on one output alone. One coin for all channels of a user would not do: given the outputs, the guesses
+    of one user would then be right or wrong together.
 
     One test guesses from both outputs of a channel, two others from one output alone. SIDES gives each its share of alpha. The
     largest bound counts.
@@ -92,10 +108,13 @@ def of_channels(setting: Setting, releases: list[Release], bits: NDArray[np.bool
     case, graph = setting.case, setting.graph
     assert isinstance(case.model, RandomisedReports)
     channels = case.model.channels(graph.dim, graph.classes)
-    ups = np.stack([release["reports"][0, :, :, 1] > 0 for release in releases]).astype(np.int64)
-    sent = (ups, np.stack([release["label_reports"][0] for release in releases])[:, :, None])
+    inputs, outputs = [], []
+    for release, ends, labels in sent_by_planted(setting, setting.key, lambda key: separate_coins(key, graph.dim)):
+        chosen, values = own_coins(release["reports"][0], ends)
+        inputs.append((chosen, labels[:, None]))
+        outputs.append((values, release["label_reports"][0][:, None]))
+    coins, sent = ([np.stack(runs) for runs in zip(*kinds, strict=True)] for kinds in (inputs, outputs))
     random = setting.key.fold("fewer").generator()
-    coins = [np.broadcast_to(bits[:, :, None], values.shape) for values in sent]
     right = [np.where(v == c, 1.0, np.where((v == 0) | (v == 1), -1.0, 0.0)) for c, v in zip(coins, sent, strict=True)]
     declared = [channel_epsilon(matrix) for matrix, _ in channels]
     claim, epsilons, p_values = case.claim, [], []
@@ -112,7 +131,7 @@ def of_channels(setting: Setting, releases: list[Release], bits: NDArray[np.bool
         alpha=setting.alpha,
         shape="any",
         method="elementary channels",
-        trials=(int((~bits).sum()), int(bits.sum())),
+        trials=(int((~coins[1]).sum()), int(coins[1].sum())),  # one for each user, by the coin of the label
         refuted=epsilon > claim.epsilon,
         p_value=min(1.0, *p_values),
         notices=kappa,
@@ -120,17 +139,43 @@ def of_channels(setting: Setting, releases: list[Release], bits: NDArray[np.bool
         attack="channel-ratio",
         audit="reports",
     )
-    return resting(bound, THEOREM, COINS, separate_draws(np.concatenate(right, axis=2)))
+    return resting(bound, THEOREM, OWN_COINS, separate_draws(np.concatenate(right, axis=2)))
 
 
-def of_whole_reports(setting: Setting, releases: list[Release], bits: NDArray[np.bool_], share: float) -> Bound:
-    """The bound from the log-likelihood ratio of each user's whole report. bits: (runs, users), the coins. share: the share of
-    alpha that the bound spends.
+def separate_coins(key: Key, dim: int) -> tuple[Coins, Coins]:
+    """Fair coins of one run: one for each feature of each planted user, (USERS, dim), and one for each label, (USERS,)."""
+    return key.fold("features").generator().random((USERS, dim)) < 0.5, key.fold("labels").generator().random(USERS) < 0.5
+
+
+def one_coin(key: Key) -> tuple[Coins, Coins]:
+    """Fair coins of one run: one for each planted user, which decides all features, (USERS, 1), and the label, (USERS,)."""
+    coins = key.generator().random(USERS) < 0.5
+    return coins[:, None], coins
+
+
+def own_coins(reports: NDArray[np.int64], ends: Coins) -> tuple[Coins, NDArray[np.int64]]:
+    """The coin of each reported feature and the reported value, 0 or 1, (users, bits) each.
+
+    reports: (users, bits, 2) of feature index and sign. ends: (users, dim), the coins. The value is -1, which is no guess, where
+    the index is no feature, or where the user has reported this feature before: two guesses of one coin are not independent.
+    """
+    index = reports[:, :, 0].astype(np.int64)
+    known = (index >= 0) & (index < ends.shape[1])
+    for k in range(1, index.shape[1]):
+        known[:, k] &= (index[:, :k] != index[:, k : k + 1]).all(axis=1)
+    chosen = np.take_along_axis(ends, np.where(known, index, 0), axis=1)
+    return chosen, np.where(known, reports[:, :, 1] > 0, -1).astype(np.int64)
+
+
+def of_whole_reports(setting: Setting, share: float) -> Bound:
+    """The bound from the log-likelihood ratio of each user's whole report. One coin sets all features of a user low and the label
+    to 0, or all features high and the label to 1. share: the share of alpha that the bound spends.
     """
     claim, graph, key, model = setting.case.claim, setting.graph, setting.key, setting.case.model
     assert isinstance(model, RandomisedReports)
     alpha = share * setting.alpha
-    scores = np.array([log_ratio(model, release, graph) for release in releases])
+    runs = [(log_ratio(model, sent, graph), coins) for sent, _, coins in sent_by_planted(setting, key.fold("whole"), one_coin)]
+    scores, bits = (np.stack(part) for part in zip(*runs, strict=True))
     pilot = declared(model, graph, key.fold("pilot"))
     common: dict[str, Any] = {"attack": "channel-ratio", "audit": "reports", "seed": key.fold("coin").seed}
     own = separate_trials(scores > 0, bits, "every user's report in every run is drawn with its own numbers")
@@ -140,15 +185,16 @@ def of_whole_reports(setting: Setting, releases: list[Release], bits: NDArray[np
     return dataclasses.replace(bound, p_value=p_value, notices=kappa, reach=kappa * claim.epsilon)
 
 
-def planted(model: RandomisedReports, graph: Graph, coins: NDArray[np.bool_]) -> tuple[Graph, NDArray[np.int64]]:
-    """The graph with one isolated training user for each coin, and the ids of these users. A user whose coin is 1 has features at
-    the high end of the range and label 1; the others have features at the low end and label 0.
+def planted(model: RandomisedReports, graph: Graph, ends: Coins, labels: Coins) -> tuple[Graph, NDArray[np.int64]]:
+    """The graph with one isolated training user for each coin of `labels`, and the ids of these users.
 
-    In mode "sound" the ends are public parameters of the model. In mode "paper" they are the extremes over all users.
+    ends: (users, dim), or (users, 1) for all features of a user; a feature is at the high end of its range where the coin is 1,
+    else at the low end. labels: (users,), the labels 0 or 1. In mode "sound" the ends are public parameters of the model. In mode
+    "paper" they are the extremes over all users.
     """
     low, high = model.ends(graph)
-    x = np.where(coins[:, None], high, low).astype(np.float32)
-    return beside(graph, x, coins.astype(np.int64), np.zeros((2, 0), dtype=np.int64), "train")
+    x = np.where(ends, high, low).astype(np.float32)
+    return beside(graph, x, labels.astype(np.int64), np.zeros((2, 0), dtype=np.int64), "train")
 
 
 def declared(model: RandomisedReports, graph: Graph, key: Key) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

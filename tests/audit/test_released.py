@@ -21,7 +21,9 @@ from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.channels import entries, exact, transcript, user_reports, votes
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.base import Release
 from gnnaudit.models.baselines.edgerand import EdgeRand
+from gnnaudit.models.data.loading import load
 from gnnaudit.models.gap.gap import Gap
 from gnnaudit.models.gap.mlp import Mlp
 from gnnaudit.models.graph.graph import Worlds
@@ -119,7 +121,8 @@ def test_votes_prove_almost_what_the_ledger_composes_and_detect_little_more(grap
 
 def test_declared_reports_follow_the_law_of_those_that_are_sent(graph):
     model = calibrate(Lpgnn(), dataclasses.replace(LOCAL, epsilon=8.0))
-    wider, users = user_reports.planted(model, graph, np.arange(8000) % 2 == 0)
+    even = np.arange(8000) % 2 == 0
+    wider, users = user_reports.planted(model, graph, even[:, None], even)
     release = dataclasses.replace(model, epochs=1).fit(Worlds(wider, np.array([3], dtype=np.uint64), users))
     sent, (drawn, high) = user_reports.log_ratio(model, release, graph), user_reports.declared(model, graph, Key("declared"))
     for real, declared in ((sent[1::2], drawn[~high]), (sent[::2], drawn[high])):
@@ -128,7 +131,8 @@ def test_declared_reports_follow_the_law_of_those_that_are_sent(graph):
 
 
 def test_published_ranges_are_those_of_the_users(graph):
-    wider, users = user_reports.planted(Lpgnn(mode="paper"), graph, np.array([True, False]))
+    coins = np.array([True, False])
+    wider, users = user_reports.planted(Lpgnn(mode="paper"), graph, coins[:, None], coins)
     np.testing.assert_array_equal(wider.x[users], np.stack([graph.x.max(0), graph.x.min(0)]))
 
 
@@ -245,12 +249,14 @@ class OneDrawForAll(PrivGnn):
 
 @dataclasses.dataclass(frozen=True)
 class OneDrawForTwoBits(Lpgnn):
-    """Copies the first bit of a report into the second."""
+    """Turns the second bit of a report over if and only if it turns the first one over."""
 
     def fit(self, worlds, device="cpu"):
         release = Lpgnn.fit(self, worlds, device)
         reports = release["reports"].copy()
-        reports[:, :, 1:, 1] = reports[:, :, :1, 1]
+        index, sign = reports[0, :, :, 0].astype(int), reports[0, :, :, 1]
+        ends = np.where(worlds.graph.x[worlds.watch[:, None], index] > (self.low + self.high) / 2, 1, -1)
+        reports[0, :, 1:, 1] = ends[:, 1:] * (ends * sign)[:, :1]
         return dataclasses.replace(release, arrays={**release.arrays, "reports": reports})
 
 
@@ -296,3 +302,79 @@ def test_reports_that_leak_as_much_as_the_game_notices_are_refuted_nine_times_ou
         scores = user_reports.ratio(model, graph, ups, copies - ups, sent)
         refuted += from_rounds(scores, bits, claim, alpha=alpha, pilot=pilot, seed=seed).refuted
     assert stats.binom.cdf(refuted, 60, 0.9) > 1e-6  # fails once in a million
+
+
+@dataclasses.dataclass(frozen=True)
+class ManyBits:
+    """Every user sends `bits` features by randomised response, each of `spent` nats, and a label of `spent` nats; `stated` is
+    declared for each. With `again`, all bits are copies of one report of one feature.
+    """
+
+    spent: float = 0.2
+    stated: float = 0.2
+    bits: int = 50
+    again: bool = False
+    epochs: int = 1
+    name: str = "many-bits"
+
+    def channels(self, dim, classes):
+        keep = 1 / (1 + math.exp(-self.stated))
+        response = np.array([[keep, 1 - keep], [1 - keep, keep]])
+        return (response, self.bits), (response, 1)
+
+    def ends(self, graph):
+        return np.zeros(graph.dim), np.ones(graph.dim)
+
+    def fit(self, worlds, device="cpu"):
+        draw, users = np.random.default_rng(int(worlds.seeds[0])), worlds.watch
+        turned = draw.random((users.size, self.bits + 1)) > 1 / (1 + math.exp(-self.spent))
+        index = np.arange(self.bits) * (not self.again) + np.zeros((users.size, 1), dtype=int)
+        up = (worlds.graph.x[users[:, None], index] > 0.5) ^ turned[:, : 1 if self.again else self.bits]
+        labels = worlds.graph.y[users] ^ turned[:, -1]
+        return Release({"reports": np.stack([index, 2 * up - 1], 2)[None], "label_reports": labels[None]}, users)
+
+
+def reports_of(model, tmp_path, seed, rounds=1, alpha=0.05):
+    graph = load("campus:n=120:degree=6")
+    total = model.stated * (1 + (1 if model.again else model.bits))
+    case = Case(model, Claim(total, 0.0, Unit.FEATURES, Relation.REPLACE))
+    return user_reports.play_reports(Setting(case, graph, Store(tmp_path), Key("coins", seed), rounds, alpha)).bounds[0]
+
+
+@pytest.mark.nightly
+def test_users_with_many_bits_are_refuted_no_more_often_than_alpha_says(tmp_path, monkeypatch):
+    """With one coin for all 51 channels of a user, two thirds of these audits would refute the exact sum of 51 epsilons."""
+    monkeypatch.setattr(user_reports, "USERS", 1000)
+    found = [reports_of(ManyBits(), tmp_path, seed) for seed in range(30)]
+    assert {b.method for b in found} == {"elementary channels"}
+    assert stats.binom.sf(sum(b.refuted for b in found) - 1, 30, 0.05) > 1e-6  # fails once in a million
+    assert reports_of(ManyBits(spent=0.4), tmp_path, 0).refuted
+
+
+def test_every_channel_of_a_planted_user_has_a_coin_of_its_own(tmp_path, monkeypatch):
+    """A sum of n fair signs has variance n, and its square has variance below 2 n^2. With one coin the variance would be n^2."""
+    monkeypatch.setattr(user_reports, "USERS", 2000)
+    seen, plant = [], user_reports.planted
+    monkeypatch.setattr(user_reports, "planted", lambda *given: seen.append(plant(*given)) or seen[-1])
+    assert not reports_of(ManyBits(), tmp_path, 0, alpha=1e-4).refuted
+    assert reports_of(ManyBits(spent=0.4), tmp_path, 0).refuted
+    assert len(seen) == 2
+    for wider, users in seen:
+        signs = np.concatenate([wider.x[users] > 0.5, wider.y[users][:, None]], axis=1) * 2.0 - 1
+        n = signs.shape[1]
+        assert abs((signs.sum(1) ** 2).mean() - n) < 6 * n * math.sqrt(2 / users.size)
+
+
+def test_a_feature_that_is_reported_twice_is_guessed_once():
+    reports = np.array([[[3, 1], [3, -1], [0, -1]], [[1, -1], [2, 1], [9, 1]]])
+    coins = np.array([[True, False, False, True], [False, True, False, True]])
+    chosen, values = user_reports.own_coins(reports, coins)
+    assert values.tolist() == [[1, -1, 0], [0, 1, -1]]
+    assert chosen[0, [0, 2]].tolist() == [True, True]
+    assert chosen[1, :2].tolist() == [True, False]
+
+
+def test_a_channel_that_is_never_guessed_proves_nothing(tmp_path):
+    """All bits but the first report the same feature again, so no coin is left for them."""
+    found = reports_of(ManyBits(again=True, bits=3), tmp_path, 0)
+    assert (found.epsilon, found.p_value, found.refuted) == (0.0, 1.0, False)
