@@ -192,7 +192,7 @@ def _rdp(ledger: DpEvent, delta: float, relation: Relation) -> float:
 def _exact(ledger: DpEvent, delta: float, relation: Relation) -> float:
     from .exact import epsilon
 
-    return epsilon(ledger, delta)
+    return epsilon(ledger, delta, relation)
 
 
 def _autodp_rdp(ledger: DpEvent, delta: float, relation: Relation) -> float:

@@ -26,6 +26,7 @@ def doubts(ledger: DpEvent, claim: Claim, units: int | None = None) -> tuple[str
     units: the number of nodes or edges that the claim protects, if this number is public.
     """
     found = [_odd_number(ledger), _large_delta(claim, units), _seen_sample(ledger, claim), _shared_sample(ledger)]
+    found.append(_sampled_values(ledger, claim))
     other = proved_for_others(ledger, claim.relation)
     found.append(f"{other[0].upper()}{other[1:]}." if other else "")
     if claim.relation is Relation.ADD_REMOVE and any(_is_local(e) for e, _ in parts(ledger)):
@@ -34,6 +35,17 @@ def doubts(ledger: DpEvent, claim: Claim, units: int | None = None) -> tuple[str
             "relation=replace, not add-remove."
         )
     return tuple(sentence for sentence in found if sentence)
+
+
+def _sampled_values(ledger: DpEvent, claim: Claim) -> str:
+    """Under replacement, most accountants give no credit for a secret Poisson sample of pure mechanisms."""
+    sampled = [e.event for e, _ in parts(ledger) if isinstance(e, dp.PoissonSampledDpEvent)]
+    if claim.relation is Relation.ADD_REMOVE or all(isinstance(e, dp.GaussianDpEvent) for e in sampled):
+        return ""
+    return (
+        "A Poisson sample amplifies a pure mechanism only if its epsilon also covers a present unit against an absent one. "
+        "Under relation=replace no accountant amplifies it."
+    )
 
 
 def _large_delta(claim: Claim, units: int | None) -> str:

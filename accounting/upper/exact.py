@@ -8,6 +8,7 @@ import dp_accounting as dp
 from dp_accounting import DpEvent
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
+from ..claim import Relation
 from ..closed_forms import amplified, composed_pure_epsilon, laplace_epsilon
 from ..events.pairs import response_pair
 from ..events.tree import Unsupported, gaussian_mu, parts
@@ -15,12 +16,12 @@ from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, Visi
 from ..gaussian import epsilon_of
 
 
-def epsilon(ledger: DpEvent, delta: float) -> float:
+def epsilon(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
     """The epsilon (nats) of a ledger for which a closed form exists. Raises Unsupported for all others.
 
-    Supported are ledgers of Gaussian parts; one Laplace, randomised-response or other finite mechanism; any number of equal
-    PureDpEvents; and at delta = 0 any composition of pure parts, whose epsilons add up. A ledger without privacy has infinite
-    epsilon.
+    relation: matters for secret samples, see `pure_epsilon`. Supported are ledgers of Gaussian parts; one Laplace,
+    randomised-response or other finite mechanism; any number of equal PureDpEvents; and at delta = 0 any composition of pure
+    parts, whose epsilons add up. A ledger without privacy has infinite epsilon.
     """
     mu = gaussian_mu(ledger)
     if mu is not None:
@@ -29,7 +30,7 @@ def epsilon(ledger: DpEvent, delta: float) -> float:
     if any(isinstance(e, dp.NonPrivateDpEvent) for e, _ in found):
         return math.inf
     if delta == 0:
-        return math.fsum(count * pure_epsilon(event) for event, count in found)
+        return math.fsum(count * pure_epsilon(event, relation) for event, count in found)
     if len(found) == 1:
         event, count = found[0]
         if isinstance(event, dp.LaplaceDpEvent) and count == 1:
@@ -41,8 +42,17 @@ def epsilon(ledger: DpEvent, delta: float) -> float:
     raise Unsupported("no closed form for this composition.")
 
 
-def pure_epsilon(event: DpEvent) -> float:
-    """An epsilon (nats) for which one part is epsilon-DP, the smallest known one. Raises Unsupported if none is known."""
+def pure_epsilon(event: DpEvent, relation: Relation = Relation.ADD_REMOVE) -> float:
+    """An epsilon (nats) for which one part is epsilon-DP, the smallest known one. Raises Unsupported if none is known.
+
+    A secret Poisson sample amplifies under add-remove only. Under replacement, the epsilon of the sampled mechanism compares two
+    values of a present unit, and no number says how far a present unit is from an absent one. If an absent unit sends nothing,
+    every answer shows that the unit was sampled, and the sample hides nothing.
+    """
+
+    def together(inner: DpEvent) -> float:
+        return math.fsum(n * pure_epsilon(e, relation) for e, n in parts(inner))
+
     match event:
         case dp.LaplaceDpEvent():
             return float(1 / event.noise_multiplier)
@@ -52,21 +62,24 @@ def pure_epsilon(event: DpEvent) -> float:
             return finite_epsilon(event, 0.0)
         case dp.RandomizedResponseDpEvent():
             return finite_epsilon(response_pair(event), 0.0)
+        case dp.PoissonSampledDpEvent() if relation is Relation.ADD_REMOVE:
+            return amplified(together(event.event), event.sampling_probability)
         case dp.PoissonSampledDpEvent():
-            return amplified(math.fsum(n * pure_epsilon(e) for e, n in parts(event.event)), event.sampling_probability)
+            return together(event.event) if event.sampling_probability else 0.0
         case VisibleMixtureDpEvent():
             drawn = [e for e, p in zip(event.events, event.probabilities, strict=True) if p > 0]
-            return max((math.fsum(n * pure_epsilon(e) for e, n in parts(d)) for d in drawn), default=0.0)
+            return max((together(d) for d in drawn), default=0.0)
         case RepeatAndSelectDpEvent() if math.isfinite(event.shape):  # Papernot and Steinke 2022, corollary 3
-            return (2 + event.shape) * math.fsum(n * pure_epsilon(e) for e, n in parts(event.event))
+            return (2 + event.shape) * together(event.event)
     raise Unsupported(f"{type(event).__name__} has no finite epsilon at delta=0.")
 
 
 def pure_sides(event: DpEvent) -> tuple[float, float]:
     """The largest log-ratio (nats) of the pair of distributions of one part, and that of the same pair in the other order.
 
-    Both are exact, and a composition adds up those of one order. Raises Unsupported for a part whose `pure_epsilon` may exceed
-    them.
+    Both are exact, and a composition adds up those of one order. For a secret Poisson sample, the pair is a unit that is present
+    against one that is absent, or whose value acts as if it were absent. Raises Unsupported for a part whose `pure_epsilon` may
+    exceed them.
     """
     match event:
         case dp.LaplaceDpEvent() | PureDpEvent() | dp.RandomizedResponseDpEvent():

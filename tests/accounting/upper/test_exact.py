@@ -9,8 +9,10 @@ import pytest
 from scipy import integrate, stats
 
 from gnnaudit.accounting import closed_forms, events
+from gnnaudit.accounting.claim import Claim, Relation
 from gnnaudit.accounting.events.tree import Unsupported
-from gnnaudit.accounting.upper import exact
+from gnnaudit.accounting.upper import caveats, exact
+from gnnaudit.accounting.upper.accountants import upper
 
 
 def library(event, delta):
@@ -76,6 +78,52 @@ def test_pure_parts_add_up_at_delta_zero():
     )
     wanted = 1.0 + 0.5 + 0.25 + math.log1p(0.1 * math.expm1(2.0)) + 0.3
     assert exact.epsilon(ledger, 0.0) == pytest.approx(wanted, rel=1e-12)
+
+
+def sampled_answers(rate, matrix):
+    """A person in the sample sends a row of a channel, all others send nothing: a further output, which shows no sample."""
+    return np.hstack([np.full((len(matrix), 1), 1 - rate), rate * np.asarray(matrix)])
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.1, 1.0])
+def test_a_secret_sample_does_not_hide_which_of_two_values_a_person_has(rate):
+    """By enumeration of the outputs of all inputs. An accountant that amplifies under replacement says 1.07 at rate 0.1."""
+    keep = 1 / (1 + math.exp(-3.0))
+    response = np.array([[keep, 1 - keep], [1 - keep, keep]])
+    truth = closed_forms.channel_epsilon(sampled_answers(rate, response))
+    ledger = events.on_sampled_nodes(rate, events.randomised_response(3.0))
+    assert truth == pytest.approx(3.0)
+    assert exact.epsilon(ledger, 0.0, Relation.REPLACE) == pytest.approx(truth)
+    twice = events.on_sampled_nodes(rate, events.repeated(events.randomised_response(3.0), 2))
+    truth = closed_forms.channel_epsilon(sampled_answers(rate, np.kron(response, response)))
+    assert exact.epsilon(twice, 0.0, Relation.REPLACE) == pytest.approx(truth)
+    best = upper(ledger, Claim(3.0, 0.0, relation=Relation.REPLACE), stored=False)
+    assert min(row.epsilon for row in best if row.epsilon is not None) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.1, 1.0])
+def test_a_secret_sample_hides_whether_a_person_is_there(rate):
+    """By enumeration: without the person, and if the sample misses her, the answer is that to the other input."""
+    pair = np.array([[0.75, 0.25], [0.25, 0.75]])
+    mixed = np.stack([(1 - rate) * pair[1] + rate * pair[0], pair[1]])
+    ledger = events.on_sampled_nodes(rate, events.PureDpEvent(math.log(3)))
+    assert exact.epsilon(ledger, 0.0) == pytest.approx(closed_forms.channel_epsilon(mixed))
+
+
+def test_samples_within_a_mixture_and_a_choice_are_not_amplified_under_replacement():
+    sampled = dp.PoissonSampledDpEvent(0.1, dp.LaplaceDpEvent(0.5))
+    mixture = events.VisibleMixtureDpEvent((0.4, 0.6), (dp.NoOpDpEvent(), sampled))
+    chosen = dp.dp_event.RepeatAndSelectDpEvent(sampled, 3.0, 1.0)
+    for ledger, times in ((sampled, 1), (mixture, 1), (chosen, 3), (events.composed(sampled, sampled), 2)):
+        assert exact.epsilon(ledger, 0.0, Relation.REPLACE) == pytest.approx(times * 2.0)
+        assert exact.epsilon(ledger, 0.0) == pytest.approx(times * math.log1p(0.1 * math.expm1(2.0)))
+
+
+def test_a_claim_about_values_on_a_secret_sample_is_commented():
+    ledger = dp.PoissonSampledDpEvent(0.1, dp.LaplaceDpEvent(0.5))
+    told = caveats.doubts(ledger, Claim(2.0, 0.0, relation=Relation.REPLACE))
+    assert any("no accountant amplifies it" in sentence for sentence in told)
+    assert not any("no accountant" in sentence for sentence in caveats.doubts(ledger, Claim(2.0, 0.0)))
 
 
 def test_gaussian_ledgers_and_the_two_ends():
