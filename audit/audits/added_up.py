@@ -22,11 +22,10 @@ from ...models.graph.graph import Mask, Worlds
 from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.canaries import hub, stars
 from ..heard.gate import a_strangers
-from ..instruments.reach import NOTHING
+from ..instruments.reach import NOTHING, worth
 from ..instruments.recorder import Record, recorded
 from ..instruments.repetition import Nodes, kept_rows, same_coins, shift
 from ..own.program import External
-from .differential import worth
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -130,7 +129,7 @@ def add_up(setting: Setting) -> Outcome:
         for one in run.releases:
             residuals[one.purpose].append(one.residuals)
     gathered = [np.concatenate(r) for r in residuals.values()]
-    worst = partial(worth, case)
+    worst = partial(worth, case.model.ledger, case.claim)
     bound = added_up(gathered, histories, case.claim, setting.alpha, worth=worst, attack="canary", audit=NAME)
     told = ", ".join(f"'{purpose}' by {by:.3g}" for purpose, by in each.items())
     sampled = f", {histories[0].steps.size} of them on samples of rate {rate:.3g}" if histories[0].steps.size else ""

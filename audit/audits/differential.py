@@ -15,10 +15,10 @@ from ...accounting.claim import Unit
 from ...accounting.events.counts import Charged, charged, coin_p_values, recounted, unsampled
 from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.accountants import tightest, upper
-from ...accounting.upper.tradeoff import curve, scaled
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..heard.gate import a_strangers, examined, followed
 from ..heard.inside import Inside
+from ..instruments.reach import worth
 from ..instruments.recorder import Record, recorded
 from ..instruments.repetition import repeated, reports_of_others, world
 from ..own.program import External
@@ -229,24 +229,10 @@ def exactly(faults: list[str], method: str) -> Bound:
 def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> Bound:
     """The bound from the statistical tests, with a Bonferroni correction. A p-value of NaN counts as 0."""
     p_value = min(1.0, len(p_values) * min(0.0 if math.isnan(p) else p for p in p_values))
-    refuted, reach = p_value < alpha, worth(case, notices)
+    refuted, reach = p_value < alpha, worth(case.model.ledger, case.claim, notices)
     method = "samples or noise contradict the ledger" if refuted else "exact tests of samples and noise"
     bound = Bound(0.0, alpha, "ledger", method, (1, 1), refuted, p_value, notices, reach, "listening", NAME, against="ledger")
     return resting(bound, TESTS, REPORTED, SEEDS)
-
-
-def worth(case: Case, factor: float) -> float:
-    """The true epsilon, at least the claimed one, if all noise is too small by this factor. For a ledger without a trade-off
-    curve, the function assumes that epsilon is proportional to the factor.
-    """
-    if math.isinf(factor):
-        return math.inf
-    try:
-        return max(case.claim.epsilon, curve(scaled(case.model.ledger, factor)).epsilon(case.claim.delta))
-    except OverflowError:
-        return math.inf
-    except ValueError:
-        return case.claim.epsilon * factor
 
 
 def outcome(case: Case, bounds: list[Bound], told: str) -> Outcome:

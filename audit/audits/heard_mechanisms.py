@@ -23,6 +23,7 @@ from ..heard.laws import NOTHING, cost
 from ..heard.playing import Diverged
 from ..heard.reading import EACH, idle, unread_entries
 from ..heard.study import History
+from ..instruments.reach import worth
 from .heard_hiding import grown, hidden, not_fresh, same_entries
 from .heard_noise import MOVES, REPEATED, exact, noticed, smallest_factor
 from .heard_release import behind, compared_only, granted, in_any_order, noised_again, not_charged, together, unseen
@@ -119,7 +120,7 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         reach = float(epsilon_of(notices * mu_of_claim(case.claim), case.claim.delta)) if math.isfinite(notices) else math.inf
     elif not reason and not path and len(laws) == 1:
         notices = smallest_factor(lambda factor: cost(first.meetings, shifts, case.claim.delta, factor) > case.claim.epsilon)
-        reach = case.claim.epsilon * notices
+        reach = worth(case.model.ledger, case.claim, notices)
     return replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
 
 

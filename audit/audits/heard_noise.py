@@ -22,6 +22,7 @@ from ..heard.examination import Examination, Move
 from ..heard.gate import examined
 from ..heard.laws import LARGEST, LAWS, SLACK, law_of
 from ..heard.study import withstands
+from ..instruments.reach import worth
 
 NAME = "differential"
 PATHS = "one release distinguishes two neighbouring graphs that have no release in common"
@@ -123,7 +124,7 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
             reach = float(epsilon_of(notices * mu_of_claim(claim), claim.delta)) if math.isfinite(notices) else math.inf
         else:
             notices = smallest_factor(lambda factor: law.costs(found, worst, factor, claim.delta) > claim.epsilon)
-            reach = claim.epsilon * notices
+            reach = worth(case.model.ledger, claim, notices)
     elif not found.laws and not found.doubts:
         notices, reach = 1.0, claim.epsilon
     refuted = epsilon > claim.epsilon

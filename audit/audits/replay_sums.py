@@ -19,6 +19,7 @@ from ...attacks.canary.gaussian_ratio import noise_std
 from ...models.graph.graph import Mask, Worlds
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..games.edge_catalogue import catalogue, first
+from ..instruments.reach import worth
 from ..own.model_file import is_built_in
 from ..own.program import External
 
@@ -127,7 +128,7 @@ def replayed(case: Case, epsilon: float, runs: int, notices: float = np.inf, mov
     runs: the number of runs. notices: the smallest detectable violation, as the factor by which the noise is too small. moves:
     the condition that says how the moves of the means are known.
     """
-    refuted, reach = epsilon > case.claim.epsilon, case.claim.epsilon * notices
+    refuted, reach = epsilon > case.claim.epsilon, worth(case.model.ledger, case.claim, notices)
     bound = Bound(
         epsilon if refuted else 0.0, 0.0, "exact", "replay", (runs, 0), refuted, None, notices, reach, "replay", "replay"
     )

@@ -15,6 +15,7 @@ from ...accounting.lower.power import notices_along
 from ...models.capabilities import RandomisedEdges, lacks
 from ..case import EDGES, Case, Outcome, Setting
 from ..games.game import Game, sample
+from ..instruments.reach import worth
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,7 +64,7 @@ def play_entries(setting: Setting) -> Outcome:
     own = separate_trials(scores > cut.threshold, bits, OWN)
     bound = from_rounds(scores, bits, case.claim, shape="any", alpha=alpha, rule=cut, rounds=own, **common)
     kappa = notices_along(case.claim, lambda k: rates(case, union, k), *bound.trials, setting.level)
-    bound = dataclasses.replace(bound, notices=kappa, reach=kappa * case.claim.epsilon)
+    bound = dataclasses.replace(bound, notices=kappa, reach=worth(case.model.ledger, case.claim, kappa))
     reach = f"{rounds} drawn graphs, {pairs.shape[1]} edges with a coin in each and {apart.shape[1]} pairs without an edge"
     return Outcome("entries", (bound,), {}, reach, ("graph",))
 

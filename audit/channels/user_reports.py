@@ -20,6 +20,7 @@ from ...models.capabilities import RandomisedReports, lacks
 from ...models.graph.graph import Worlds
 from ..case import Case, Outcome, Setting, offered, with_field
 from ..games.canaries import beside
+from ..instruments.reach import worth
 from . import exact
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def of_whole_reports(setting: Setting, share: float) -> Bound:
     bound = from_rounds(scores, bits, claim, shape="any", alpha=alpha, pilot=pilot, rounds=own, **common)
     kappa = notices_along(claim, lambda kappa: rates(model, graph, kappa), *bound.trials, share * setting.level)
     p_value = None if bound.p_value is None else min(1.0, bound.p_value / share)
-    return dataclasses.replace(bound, p_value=p_value, notices=kappa, reach=kappa * claim.epsilon)
+    return dataclasses.replace(bound, p_value=p_value, notices=kappa, reach=worth(model.ledger, claim, kappa))
 
 
 def planted(model: RandomisedReports, graph: Graph, ends: Coins, labels: Coins) -> tuple[Graph, NDArray[np.int64]]:

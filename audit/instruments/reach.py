@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.residuals import assumptions
+from ...accounting.upper.exact import epsilon as exact_epsilon
 from ...accounting.upper.tradeoff import curve, scaled
 
 if TYPE_CHECKING:
@@ -43,6 +44,31 @@ def weaker(bound: Bound, claim: Claim, strength: float) -> Bound:
         return unknown(bound)
     notices = bound.notices / min(strength / mu, 1.0)
     return dataclasses.replace(bound, notices=notices, reach=float(epsilon_of(notices * mu, claim.delta)))
+
+
+def worth(ledger: DpEvent, claim: Claim, factor: float) -> float:
+    """The true epsilon (nats), at least the claimed one, if all noise of a ledger is too small by this factor.
+
+    It is the epsilon of the ledger with its noise divided by the factor, exact at delta = 0, where the log-ratios of pure
+    mechanisms grow in proportion to the factor. At larger deltas epsilon grows faster. If the curve of the ledger is not known,
+    the function assumes the faster of two kinds of growth: in proportion, or as for a Gaussian mechanism of the claimed epsilon.
+    """
+    if math.isinf(factor):
+        return math.inf
+    try:
+        smaller = scaled(ledger, factor)
+        if claim.delta == 0:
+            epsilon = exact_epsilon(smaller, 0.0, claim.relation)
+        else:
+            epsilon = curve(smaller, claim.relation).epsilon(claim.delta)
+    except OverflowError:
+        return math.inf
+    except ValueError:
+        mu = mu_of_claim(claim)
+        epsilon = max(
+            claim.epsilon * factor, float(epsilon_of(factor * mu, claim.delta)) if claim.delta and mu < math.inf else 0.0
+        )
+    return max(claim.epsilon, epsilon)
 
 
 def assumed(residuals: NDArray[np.float64]) -> str:
