@@ -13,7 +13,9 @@ from scipy import stats
 from gnnaudit.accounting.checks.independence import APART
 from gnnaudit.accounting.checks.score_law import ROUNDS
 from gnnaudit.accounting.claim import Claim, Relation, Unit
-from gnnaudit.accounting.gaussian import epsilon_of, mu_of, mu_of_claim
+from gnnaudit.accounting.gaussian import epsilon_of, mu_lower, mu_of, mu_of_claim
+from gnnaudit.accounting.lower.one_run import RANKED, SPARED
+from gnnaudit.accounting.lower.power import notices
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.audit.audits import edge_sums
 from gnnaudit.audit.audits.edge_sums import sd_at_most
@@ -95,6 +97,40 @@ def test_the_size_of_the_noise_is_chi_squared_and_what_rounding_leaves_is_none()
     assert sd_at_most(80.0, 100, 0.01) == pytest.approx(math.sqrt(80 / stats.chi2.ppf(0.01, 100)))
     for rest in (0.0, -1e-12):
         assert 0 < sd_at_most(rest, 100, 0.01) < 1e-6
+
+
+def share_noticed(factor, canaries, mu, alpha, audits, seed):
+    """The share of audits that reject mu, if all noise is too small by `factor`. Each draws the means of two samples and the sum
+    of squares of the noise, with 63 degrees of freedom for each score.
+    """
+    draw, freedom = np.random.default_rng(seed), 63 * canaries
+    n = canaries // 2
+    left = (1 - edge_sums.NOISE_SHARE) * (1 - SPARED - RANKED) * alpha
+    difference = mu + draw.standard_normal(audits) * math.sqrt(2 / n) / factor
+    limits = np.array([sd_at_most(s, freedom, edge_sums.NOISE_SHARE * alpha) for s in draw.chisquare(freedom, audits)]) / factor
+    return float((mu_lower(difference, limits, n, n, left, sd_known=True) > mu).mean())
+
+
+@pytest.mark.parametrize(("canaries", "alpha"), [(100, 1e-3), (400, 1e-3), (1000, 1e-4)])
+def test_nine_of_ten_games_notice_noise_at_their_reach_although_its_size_is_only_estimated(canaries, alpha):
+    """Without the factor for the estimated size, 0.80 to 0.87 of them do."""
+    claim = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
+    mu, left = float(mu_of_claim(claim)), (1 - edge_sums.NOISE_SHARE) * (1 - SPARED - RANKED) * alpha
+    known, _ = notices(claim, canaries // 2, canaries // 2, left, "likelihood-ratio, noise known")
+    reach = known * edge_sums.overstated(63 * canaries, edge_sums.NOISE_SHARE * alpha)
+    audits = 20_000
+    assert stats.binom.cdf(audits * share_noticed(reach, canaries, mu, alpha, audits, 1), audits, 0.9) > 1e-6
+    assert share_noticed(reach, canaries, mu, alpha, audits, 2) < 0.97  # the reach is not larger than it must be
+    assert stats.binom.cdf(audits * share_noticed(known, canaries, mu, alpha, audits, 3), audits, 0.9) < 1e-6
+
+
+def test_the_reach_of_the_game_counts_the_limit_of_the_noise_and_that_of_other_tests_does_not(honest, tmp_path, monkeypatch):
+    real = look("game", honest, EDGE, tmp_path).bounds[0]
+    assert real.method == edge_sums.EXACT
+    monkeypatch.setattr(edge_sums, "overstated", lambda freedom, alpha: 3.0)
+    assert look("game", honest, EDGE, tmp_path).bounds[0].notices > 2.5 * real.notices
+    monkeypatch.setattr(edge_sums, "EXACT", "no such test")
+    assert look("game", honest, EDGE, tmp_path).bounds[0].notices < real.notices
 
 
 def test_replay_refutes_the_published_count_of_one_undirected_edge(tmp_path):
