@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 FOLDER = Path(__file__).parents[3] / "benchmarks"
 
@@ -56,3 +57,13 @@ def test_the_mechanisms_have_the_epsilon_they_are_called_by(coverage, name, epsi
     assert pair.p1.sum() == pytest.approx(1)
     assert pair.epsilon == pytest.approx(epsilon, rel=0.12)  # discretising to a few bins loses a little; the exact value is used
     assert pair.beta(np.array([0.0, 1.0])) == pytest.approx([1 - pair.p1[pair.p0 == 0].sum(), 0.0], abs=1e-6)
+
+
+def test_one_coin_for_all_bits_of_a_user_would_be_wrong_too_often_and_a_coin_for_each_bit_is_not(coverage):
+    """The tests of elementary channels on drawn reports of 20 bits, against their exact sum of epsilons."""
+    share = {
+        one: coverage.drawn_reports(20, 10.0, 300, 300, np.random.default_rng(3), one_coin=one)["elementary channels"]
+        for one in (False, True)
+    }
+    assert stats.binom.sf(300 * share[False] - 1, 300, 0.05) > 1e-6  # fails once in a million
+    assert stats.binom.sf(300 * share[True] - 1, 300, 0.05) < 1e-12
