@@ -90,14 +90,16 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str 
 
 
 def uncounted(setting: Setting, found: Examination) -> str:
-    """Why a released array may depend on a secret although no tried secret changes it; "" if the run has no noise that could hide
-    a change. Noise may leave a comparison or a rounded number as it was.
+    """Why a released array may depend on a secret although no tried secret changes it; "" if the run adds no noise that could
+    hide a change to a value that depends on secrets. Noise may leave a comparison or a rounded number as it was.
     """
     case, made = setting.case, found.study
     within = followed(case, case.counted(setting.graph), setting.key)
     if isinstance(within, str) and within:
         return within
-    read = [m.line for i, m in enumerate(within.meetings) if i not in within.idle] if isinstance(within, Inside) else []
+    read = []
+    if isinstance(within, Inside):
+        read = [m.line for i, m in enumerate(within.meetings) if i not in within.idle | within.steady]
     lines = [*read, *(made.base.draws[at].line for at in made.free if made.base.draws[at].law in NOT_FOLLOWED)]
     return f"the noise of {lines[0]} may leave the release as it was without a secret that it does not hide" if lines else ""
 

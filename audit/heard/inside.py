@@ -62,7 +62,8 @@ class Inside:
     mechanisms share noise in another way, so that their moves cannot be composed; "" if none do. entangled: see `entangled`.
     together: whether the run could
     be repeated without many secrets at once. idle: the mechanisms that the run does not read; empty if there are more than EACH
-    mechanisms.
+    mechanisms. steady: the mechanisms that no secret moves, neither alone nor together with many others; empty if the run could
+    not be repeated without many.
     """
 
     meetings: tuple[Meeting, ...]
@@ -77,6 +78,7 @@ class Inside:
     entangled: str = ""
     together: bool = False
     idle: frozenset[int] = frozenset()
+    steady: frozenset[int] = frozenset()
 
     def counted(self, shifts: Shifts) -> Shifts:
         """The moves that count in the composition; all other moves are set to 0.
@@ -279,18 +281,27 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
         if (total := float(np.linalg.norm(each))) > most * (1 + SAME):
             worst, most, largest = absent, total, shifts
         past = changed(made, first, absent, after, past)
-    together = False
+    together, steady = False, {i for i in places if not any(each[i] for _, each in moves)}
     for many in without_many(made.whole, unit, key.fold("many")):
         try:
-            runs = [(absent, kept(made, first, absent).play) for absent in many]
+            runs = [(absent, kept(made, first, absent)) for absent in many]
         except Incomparable:
             continue
-        for absent, after in runs:
-            past = changed(made, first, absent, after, past)
+        for absent, repetition in runs:
+            past = changed(made, first, absent, repetition.play, past)
+            clean = zip(first.meetings, repetition.meetings, strict=True)
+            steady -= {i for i, (m, o) in enumerate(clean) if not np.array_equal(m.clean, o.clean)}
         together = True
         break
     return dataclasses.replace(
-        found, moves=tuple(moves), past=past, doubts=tuple(doubts), worst=worst, shifts=largest, together=together
+        found,
+        moves=tuple(moves),
+        past=past,
+        doubts=tuple(doubts),
+        worst=worst,
+        shifts=largest,
+        together=together,
+        steady=frozenset(steady if together else ()),
     )
 
 

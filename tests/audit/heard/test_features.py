@@ -62,6 +62,14 @@ def seldom_whole(graph, seed):
     return sent(graph, (graph.y[:20] == 0) + 500 * geometric(np.random.default_rng(seed), 20) > 100)
 
 
+def random_start(graph, seed):
+    """Weights that start at random numbers and learn from public data: no user moves them, although they are data plus noise."""
+    weights = np.random.default_rng(seed).standard_normal((3, graph.classes))
+    place = np.arange(graph.nodes)[:, None] % np.array([2, 3, 5])
+    weights = weights + 0.1 * place.T @ np.eye(graph.classes)[np.arange(graph.nodes) % graph.classes]
+    return sent(graph, (place @ weights).argmax(1))
+
+
 def audited(train, epsilon, folder, delta=0.0):
     ledger = dp.RandomizedResponseDpEvent(2 * FLIP, 2) if train is bits else None
     model = Looped(train, unit=Unit.FEATURES, releases=("posteriors", "told"), events=ledger)
@@ -77,6 +85,10 @@ def code(train, epsilon, folder, delta=0.0):
 def test_labels_that_are_sent_as_they_are_are_refuted_and_public_numbers_are_not(tmp_path):
     assert code(plain, 1.8, tmp_path) == 1
     assert code(public, 1.8, tmp_path) == 0
+
+
+def test_random_weights_that_no_secret_moves_hide_nothing(tmp_path):
+    assert code(random_start, 1.8, tmp_path) == 0
 
 
 @pytest.mark.parametrize(("train", "truth"), [(histogram, 2 * RATE), (ages, 10 * RATE), (bits, BITS * np.log(3))])
