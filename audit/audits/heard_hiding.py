@@ -39,7 +39,8 @@ def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iter
         drawn = (meeting.draw, *meeting.beside)
         moves, constant = np.abs(by).max(initial=0) > NOTHING, all(places[id(draw)] in made.constant for draw in drawn)
         if constant and moves and visible(made, run, i):
-            yield f"the noise of {meeting.draw.where} is the same for two seeds, and the value at {meeting.line} moves"
+            few = made.values(places[id(meeting.draw)])
+            yield f"the noise of {meeting.draw.where} is the same for two seeds{few}, and the value at {meeting.line} moves"
         j = i if meeting.law == REPORT else within.again.get(i, i)
         unseen = any(k in within.idle or (np.any(within.shifts[k]) and not np.any(shifts[k])) for k in (i, j))
         apart = np.abs(by - shifts[j]) if j != i else np.zeros(1)

@@ -20,6 +20,7 @@ from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...models.hearing.mechanisms.meetings import REPORT, OtherMechanisms
 from ..heard.inside import Incomparable, Inside, history, without
 from ..heard.laws import NOTHING, cost
+from ..heard.lost import lost
 from ..heard.playing import Diverged
 from ..heard.reading import EACH, idle, unread_entries
 from ..heard.study import History
@@ -69,6 +70,8 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     if within.entangled or (doubt := not_charged(case, first, each)):
         why = within.entangled or doubt
         return exact(0.0, why, MOVES, (REPEATED, Condition("each noisy value is a release of data plus noise", "failed", why)))
+    if stray := lost(made, first, each):
+        return exact(0.0, stray, MOVES, (REPEATED, unhidden(made, stray)))
     stale = next(not_fresh(made, first, within, each), None)
     if stale is not None:
         return exact(math.inf, f"{secret}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))

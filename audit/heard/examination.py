@@ -96,7 +96,7 @@ def examine(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
     if first.faults or "" in first.doubts:
         return first
     try:
-        second = _examined(model, small(graph, model), unit, key.fold("small"))
+        second = _examined(model, small(graph, model), unit, key.fold("small"), False)
     except Exception as refusal:  # a user's model may refuse other graphs, with any exception
         told = f"{first.told}; the model refused the small graph of unusual nodes ({type(refusal).__name__}: {refusal})"
         return Examination(first.study, first.faults, first.doubts, first.moves, told)
@@ -106,9 +106,9 @@ def examine(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
     return Examination(first.study, tuple(f + where for f in second.faults), doubts, moves, first.told)
 
 
-def _examined(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
+def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = True) -> Examination:
     limit = next((most for nodes, most in SECRETS if graph.nodes <= nodes), 3)
-    made = study(model, graph, key)
+    made = study(model, graph, key, probed)
     if made.doubts:
         return Examination(made, (), {"": made.doubts[0]})
     if made.unplaced:

@@ -68,7 +68,7 @@ def _with_small(heard: Inside, model: Model, graph: Graph, unit: Unit, key: Key)
     noisy value stays the same.
     """
     try:
-        made = study(model, small(graph, model), key)
+        made = study(model, small(graph, model), key, probed=False)
         other = None if made.doubts else inside(made, unit, key)
     except Exception:  # a user's model may refuse other graphs, with any exception
         return heard

@@ -12,9 +12,11 @@ import numpy as np
 from ...models.graph.graph import Worlds
 from ...models.hearing.draw import SHIFTED
 from ...models.hearing.mechanisms.meetings import Meetings, OtherMechanisms
+from ...models.hearing.mechanisms.sharing import in_common
 from ..own.program import External
 from ..own.recording import Unheard
 from .playing import Cell, Diverged, Play, alike, cells, play, rounding
+from .seeds import few_values
 from .sources import MOST, Source, blocks, in_line, located, moved_by
 
 if TYPE_CHECKING:
@@ -56,8 +58,9 @@ class Study:
 
     base: the first run. others: the draws of runs with other seeds.
     sources: noise that was located in the release.
-    constant: the positions of draws that are the same for two seeds that differ by PERIOD. Such draws take at most PERIOD values,
-    and whoever tries all of them knows the noise.
+    constant: the positions of draws that are the same for two seeds that differ by PERIOD, or for two of many random seeds. Such
+    draws take few values (at most PERIOD), and whoever tries all of them knows the noise.
+    few: position of a draw -> about how many values it takes, if two of many random seeds gave the same numbers.
     copies: position of a draw -> position of the earlier draw that it repeats.
     free: the positions of all draws that are neither sources nor constant nor copies.
     slack: how far rounding alone moves each cell.
@@ -77,6 +80,7 @@ class Study:
     doubts: tuple[str, ...] = ()
     unplaced: str = ""
     histories: tuple[History, ...] = ()
+    few: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def free(self) -> list[int]:
@@ -97,12 +101,17 @@ class Study:
                 first += count
         return {at: numbers.reshape(self.base.draws[at].values.shape) for at, numbers in found.items() if numbers.any()}
 
+    def values(self, at: int) -> str:
+        """A remark on how many values a draw takes; "" if this is not known."""
+        return f" (it takes about {self.few[at]} values)" if at in self.few else ""
+
     def on(self, cell: Cell) -> list[Source]:
         return [s for s in self.sources if s.cell == cell]
 
 
-def study(model: Model, graph: Graph, key: Key) -> Study:
-    """Runs the model on the whole graph a few times, and finds the noise in its release.
+def study(model: Model, graph: Graph, key: Key, probed: bool = True) -> Study:
+    """Runs the model on the whole graph a few times, and finds the noise in its release. probed: whether to try many seeds, to
+    find noise that takes few values.
 
     A program starts anew for each run, which takes long. So the study of a program records mechanisms, and does not search the
     release for noise.
@@ -129,15 +138,19 @@ def study(model: Model, graph: Graph, key: Key) -> Study:
         return _doubted(made, "the release depends on random numbers that were not recorded")
     if any(len(o.draws) != len(base.draws) for o in others):
         return _doubted(made, "another seed draws more or fewer numbers")
-    constant = frozenset(at for at, d in enumerate(base.draws) if _fixed(d, others[-1].draws[at]))
+    few = few_values(model, graph, key, base.draws, sure) if probed else {}
+    constant = frozenset(at for at, d in enumerate(base.draws) if at in few or _fixed(d, others[-1].draws[at]))
     copies = repeats([base.draws, others[0].draws])
+    if not constant and (text := across(base.draws, others[0].draws)):
+        return _doubted(made, text)
     tried = blocks(base.draws, {a.size for cell, a in base.cells.items() if not cell.public}, constant | set(copies))
     if len(tried) > MOST:
         told = f"{len(tried)} draws may be noise on the release; the tool searches the release for at most {MOST}"
-        return Study(model, worlds[0], base, tuple(o.draws for o in others), constant=constant, copies=copies, unplaced=told)
+        made = dataclasses.replace(made, others=tuple(o.draws for o in others), constant=constant, few=few)
+        return dataclasses.replace(made, copies=copies, unplaced=told)
     sources = tuple(located(model, worlds[0], base, tried, copies))
     slack = _slack(model, worlds[0], base, sources, copies)
-    return Study(model, worlds[0], base, tuple(o.draws for o in others), sources, constant, copies, slack)
+    return Study(model, worlds[0], base, tuple(o.draws for o in others), sources, constant, copies, slack, few=few)
 
 
 def study_of_program(model: External, graph: Graph, key: Key) -> Study:
@@ -168,7 +181,9 @@ def study_of_program(model: External, graph: Graph, key: Key) -> Study:
     if any(len(o.draws) != len(base.draws) for o in others):
         return dataclasses.replace(made, doubts=("another seed draws more or fewer numbers",))
     constant = frozenset(at for at, d in enumerate(base.draws) if _fixed(d, others[-1].draws[at]))
-    return dataclasses.replace(made, constant=constant, copies=repeats([base.draws, others[0].draws]), doubts=base.notes)
+    text = "" if constant else across(base.draws, others[0].draws)
+    doubts = (*base.notes, text) if text else base.notes
+    return dataclasses.replace(made, constant=constant, copies=repeats([base.draws, others[0].draws]), doubts=doubts)
 
 
 def _repeated(model: External, world: Worlds, first: History) -> Play:
@@ -199,9 +214,12 @@ def related(seed: int) -> int:
 
 def _fixed(draw: Draw, other: Draw) -> bool:
     """Whether two seeds draw the same numbers, although equal numbers are practically impossible under the law."""
-    if draw.law not in CONTINUOUS and not improbable(draw):
-        return False
-    return alike(draw, other) and np.array_equal(draw.values, other.values)
+    return sure(draw) and alike(draw, other) and np.array_equal(draw.values, other.values)
+
+
+def sure(draw: Draw) -> bool:
+    """Whether equal numbers are practically impossible for two independent seeds."""
+    return draw.law in CONTINUOUS or improbable(draw)
 
 
 def improbable(draw: Draw) -> bool:
@@ -226,6 +244,13 @@ def repeats(runs: Sequence[Sequence[Draw]]) -> dict[int, int]:
         if original != at:
             found[at] = original
     return found
+
+
+def across(one: Sequence[Draw], other: Sequence[Draw]) -> str:
+    """A sentence if the noise of one seed has many numbers in common with the noise of another seed; "" if not."""
+    firsts = in_common([*one, *other])
+    at = next((first for first in firsts[len(one) :] if first < len(one)), None)
+    return "" if at is None else f"noise of two seeds, drawn at {one[at].where}, has many numbers in common"
 
 
 def _slack(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], copies: Mapping[int, int]) -> dict[Cell, Floats]:

@@ -46,7 +46,8 @@ class Draw:
     everything else that the call received, see `parameters`. The numbers of a shuffle or permutation are the places from which
     the entries come. among, chances: if each number is one of finitely many values, the values and their
     probabilities, (..., values): one row of probabilities for all numbers, or one row for each. calls: the program's own lines
-    that led to the draw, innermost first.
+    that led to the draw, innermost first. weights: whether the numbers fill a PyTorch tensor with `requires_grad`, as the initial
+    weights of a layer do.
     """
 
     law: str
@@ -60,6 +61,7 @@ class Draw:
     among: tuple[float, ...] = ()
     chances: NDArray[np.float64] | None = None
     calls: tuple[str, ...] = field(default_factory=lambda: outer_lines())
+    weights: bool = False
 
     @property
     def where(self) -> str:
@@ -270,6 +272,13 @@ def guarded(work: Callable[[], Any], otherwise: Any = None) -> Any:
             told = f"the recorder cannot follow the random numbers at {line} ({type(fault).__name__}: {fault})"
             hearing.notes.append(" ".join(told.split())[:MOST])
         return otherwise
+
+
+def without(kind: type, value: Any, plain: Callable[[Any], Any]) -> Any:
+    """An argument of a NumPy function in which every array of the class `kind` is replaced by `plain` of it."""
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        return type(value)(without(kind, v, plain) for v in value)
+    return plain(value) if isinstance(value, kind) else value
 
 
 def shuffled(name: str, call: Callable[..., Any], x: Any, axis: int, asked: Asked) -> bool:

@@ -46,6 +46,7 @@ def save(path: Path, recording: Recording) -> None:
             "law": d.law,
             "line": d.line,
             "calls": d.calls,
+            "weights": d.weights,
             "values": put(np.atleast_1d(d.values)),
             "shape": list(d.values.shape),
             "loc": put(d.loc),
@@ -127,6 +128,7 @@ def _read(file: BinaryIO, most: int) -> Recording | None:
             among=tuple(map(float, d["among"])),
             chances=None if d["chances"] is None else get(d["chances"]),
             calls=tuple(map(str, d["calls"])),
+            weights=bool(d["weights"]),
         )
         for d in told["draws"]
     ]

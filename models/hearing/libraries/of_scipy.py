@@ -23,14 +23,16 @@ KEPT = (np.ndarray, int, float, list, tuple)  # types of those attributes of a d
 
 
 def asked(family: Any, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
-    """The draw of a distribution, which returned `result`. Every distribution of SciPy has a location, and each one of real
-    numbers has a scale. All else that the call received is a parameter, and so is the state of a distribution that the user made
-    from data, such as a histogram.
+    """The draw of a distribution, which returned `result`. The location and scale of the laws that of_numpy.py records too are
+    carried to a repetition. All else that the call received is a parameter, and so is the state of a distribution that the user
+    made from data, such as a histogram.
     """
     shapes, loc, scale, _ = family._parse_args_rvs(*args, **{n: v for n, v in options.items() if n not in NO_REQUEST})
     law = NAMES.get(str(family.name), str(family.name))
-    ends = (float(np.min(loc)), float(np.max(np.add(loc, scale)))) if law == "uniform" else (-np.inf, np.inf)
     state = {name: value for name, value in vars(family).items() if isinstance(value, KEPT) and not isinstance(value, bool)}
+    if law not in (*NAMES.values(), "uniform"):
+        return Draw(law, np.array(result), calling_line(), parameters=parameters(*shapes, loc, scale, **state))
+    ends = (float(np.min(loc)), float(np.max(np.add(loc, scale)))) if law == "uniform" else (-np.inf, np.inf)
     return Draw(law, np.array(result), calling_line(), loc, scale, *ends, parameters(*shapes, **state))
 
 

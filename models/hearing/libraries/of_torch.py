@@ -46,7 +46,8 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     kept = {option: value for option, value in options.items() if option not in FORM}
     filled = name.startswith("rrelu_with_noise")  # its second tensor is a result
     others = () if own else parameters(*args[:1], *args[1 + filled :], **kept)
-    return Draw(law, plain(result).copy(), calling_line(), loc, scale, *ends, others, among, chances)
+    weights = bool(result.requires_grad)
+    return Draw(law, plain(result).copy(), calling_line(), loc, scale, *ends, others, among, chances, weights=weights)
 
 
 def finite(law: str, args: Sequence[Any], given: Sequence[Any]) -> tuple[tuple[float, ...], Any]:
@@ -110,7 +111,7 @@ def replaced() -> Iterator[dict[int, Any]]:
     class Mode(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             name, options = func._schema.name.split("::")[1], kwargs or {}
-            result = meetings_torch.run(name, args, options, lambda: func(*args, **options))
+            result = meetings_torch.run(name, args, options, func)
             if torch.Tag.nondeterministic_seeded in func.tags:
                 told(name, args, options, result)
             return result
@@ -155,11 +156,13 @@ def _sample(sample: Any, law: str) -> Any:
         finally:
             hearing.inside = False
         before = len(hearing.draws)
-        instead = hearing.hear(Draw(law, plain(result).copy(), calling_line(), plain(self.loc), plain(self.scale)))
+        draw = guarded(lambda: Draw(law, plain(result).copy(), calling_line(), plain(self.loc), plain(self.scale)))
+        instead = None if draw is None else hearing.hear(draw)
         if instead is not None:
             put_into(result, instead)
         if isinstance(hearing.follow, Meetings) and len(hearing.draws) > before:
-            meetings_torch.drawn(hearing.follow, result, hearing.draws[-1])
+            meetings = hearing.follow
+            guarded(lambda: meetings_torch.drawn(meetings, result, hearing.draws[-1]))
         return result
 
     return recorded

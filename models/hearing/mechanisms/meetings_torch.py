@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draw import Draw, Listening, numbers_of
+from ..draw import Draw, Listening, guarded, numbers_of
 from . import reports_torch
 from .meetings import FOLLOWED, Meetings, located_at_data, one_scale
 from .noise import Origin, broadcast_axes, followed, untouched
@@ -16,7 +16,13 @@ from .reports import Drawn
 
 SUMS = ("add", "add_", "sub", "sub_")
 PRODUCTS = ("mul", "mul_", "div", "div_")
-KEPT = ("neg", "neg_", "clone", "detach", "alias", "view", "_unsafe_view", "reshape", "_to_copy", "t", "transpose")
+# operators that only copy, rearrange or leave out entries; the last two rows repeat entries if their indices repeat
+KEPT = (
+    *("neg", "neg_", "clone", "detach", "alias", "view", "_unsafe_view", "reshape", "_to_copy", "contiguous", "lift_fresh"),
+    *("t", "transpose", "permute", "squeeze", "unsqueeze", "expand", "select", "slice", "narrow", "unbind", "diagonal", "flip"),
+    *("split", "split_with_sizes", "chunk", "roll", "flatten", "unflatten", "movedim", "as_strided", "triu", "tril"),
+)
+INDEXED = ("index", "index_select")
 Origins = Any  # torch.utils.weak.WeakTensorKeyDictionary: tensor -> Origin
 
 
@@ -41,16 +47,24 @@ def origins(meetings: Meetings) -> Origins:
 
 def as_array(meetings: Any, tensor: Any, array: Any) -> Any:
     """`array`, the NumPy array of a tensor, as `Noise` or `Drawn` if the tensor is followed."""
-    if meetings.coins and isinstance(drawn := reports_torch.as_drawn(meetings, tensor, array), Drawn):
+    if meetings.coins and isinstance(drawn := guarded(lambda: reports_torch.as_drawn(meetings, tensor, array)), Drawn):
         return drawn
-    origin = _origin(meetings, tensor) if meetings.tensors else None
-    return array if origin is None or array.ndim == 0 else followed(array, origin)
+
+    def told() -> Any:
+        origin = _origin(meetings, tensor) if meetings.tensors else None
+        return array if origin is None or array.ndim == 0 else followed(array, origin)
+
+    return guarded(told, array)
 
 
-def run(name: str, args: Sequence[Any], options: Mapping[str, Any], call: Callable[[], Any]) -> Any:
+def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callable[..., Any]) -> Any:
     """Runs an operator and returns its result. Records a sum of noise and data as a mechanism, and follows noise through other
-    operators.
+    operators. func: the operator.
     """
+
+    def call() -> Any:
+        return func(*args, **options)
+
     hearing = Listening.hearing
     meetings = hearing.follow if hearing is not None else None
     if not isinstance(meetings, Meetings) or not args:
@@ -61,21 +75,53 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], call: Callab
         return _maximum(meetings, name, args, call)
     if not meetings.tensors:
         return call()
-    known = [_origin(meetings, a) for a in args[:2]]
+    known: list[Origin | None] = guarded(lambda: [_origin(meetings, a) for a in args[:2]], [])
     if not any(known):
         return call()
     if name in SUMS and len(known) == 2 and (known[0] is None) != (known[1] is None):
         alpha = float(options.get("alpha", 1))
-        return _sum(meetings, args, -alpha if name.startswith("sub") else alpha, known, call)
+        before = guarded(lambda: _before(args, -alpha if name.startswith("sub") else alpha, known))
+        result = call()
+        return result if before is None else guarded(lambda: _met(meetings, before, result), result)
+    scale = guarded(lambda: _scaled(name, args, known))
     result = call()
-    scale = _scaled(name, args, known)
+    guarded(lambda: _kept(meetings, name, args, known, scale, result, lambda first: func(first, *args[1:], **options)))
+    return result
+
+
+def _kept(
+    meetings: Meetings,
+    name: str,
+    args: Sequence[Any],
+    known: Sequence[Origin | None],
+    scale: Any,
+    result: Any,
+    again: Callable[[Any], Any],
+) -> None:
+    """Follows the result of an operator on noise, if it is noise. scale: that of the result before its entries are rearranged.
+    again: applies the operator to another first argument.
+    """
     if name.endswith("_") and hasattr(args[0], "detach"):
         origins(meetings).pop(args[0], None)
-    if scale is not None and hasattr(result, "detach") and np.ndim(scale) == 0:
-        origin = known[0] or known[1]
-        assert origin is not None
-        _follow(meetings, result, origin.draw, float(scale))
-    return result
+    origin = next((each for each in known if each is not None), None)
+    if scale is None or origin is None:
+        return
+    results = list(result) if isinstance(result, (list, tuple)) else [result]
+    scales = [scale] * len(results)
+    if np.ndim(scale) and name in (*KEPT, *INDEXED):
+        import torch
+
+        wide = np.broadcast_to(scale, tuple(args[0].shape)).copy()
+        moved = again(torch.from_numpy(np.asarray(wide, dtype=np.float64)))
+        scales = [np.abs(numbers_of(each)) for each in (moved if isinstance(moved, (list, tuple)) else [moved])]
+    for tensor, own in zip(results, scales):  # noqa: B905  (Python 3.9)
+        if _readable(tensor) and tensor.dim():
+            _follow(meetings, tensor, origin.draw, float(own) if np.ndim(own) == 0 else own)
+
+
+def _readable(value: Any) -> bool:
+    """Whether a value is a tensor whose numbers NumPy can read: not a sparse one."""
+    return hasattr(value, "detach") and str(value.layout) == "torch.strided"
 
 
 def _follow(meetings: Meetings, tensor: Any, draw: Draw, scale: Any) -> None:
@@ -86,7 +132,7 @@ def _follow(meetings: Meetings, tensor: Any, draw: Draw, scale: Any) -> None:
 
 def _origin(meetings: Meetings, value: Any) -> Origin | None:
     """The origin of a tensor of noise; None for other values, and if the program has written numbers other than 0 into it."""
-    origin = origins(meetings).get(value) if hasattr(value, "detach") and not value.requires_grad else None
+    origin = origins(meetings).get(value) if _readable(value) and not value.requires_grad else None
     return origin if origin is not None and untouched(origin, _seen(value)) else None
 
 
@@ -99,34 +145,42 @@ def _seen(tensor: Any) -> Any:
         Listening.hearing = hearing
 
 
-def _sum(meetings: Meetings, args: Sequence[Any], alpha: float, known: Sequence[Any], call: Callable[[], Any]) -> Any:
-    """The result of a sum or difference of data and noise, where the second term is multiplied by alpha, which is negative for a
-    difference. Records it as a mechanism, unless the data is one number for all entries or has a type that NumPy lacks. A
-    sum of noise and 0 is followed as noise.
+def _before(args: Sequence[Any], alpha: float, known: Sequence[Any]) -> tuple[Origin, float, Any, Any, Any] | None:
+    """What is known before a sum or difference of data and noise: the origin of the noise, the factor of the noise, the data, a
+    copy of the noise, and a copy of the data with its sign, None if it is one number for all entries. The second term is
+    multiplied by alpha, which is negative for a difference. None if the data cannot be read, as in a sparse tensor.
     """
     second = known[1] is not None
-    draw, scale = known[second].draw, known[second].scale
     noise, other = (args[1], args[0]) if second else (args[0], args[1])
     single = not hasattr(other, "detach") or (other.numel() == 1 and noise.numel() > 1)
-    if not single and other.is_complex():
-        return call()
+    if not single and (not _readable(other) or other.is_complex()):
+        return None
     clean = None if single else (1.0 if second else alpha) * numbers_of(other).astype(np.float64)
-    drawn = numbers_of(noise) != 0
-    result = call()
-    factor = abs(alpha) if second else 1.0
+    return known[second], abs(alpha) if second else 1.0, _one_number(other) if single else None, numbers_of(noise), clean
+
+
+def _met(meetings: Meetings, before: tuple[Origin, float, Any, Any, Any], result: Any) -> Any:
+    """The result of a sum or difference of data and noise. Records it as a mechanism, unless the data is one number for all
+    entries or has a type that NumPy lacks. A sum of noise and 0 is followed as noise.
+    """
+    origin, factor, number, noise, clean = before
+    draw, scale = origin.draw, origin.scale * factor
     if clean is None:
-        if _one_number(other) == 0:
-            _follow(meetings, result, draw, scale * factor)
+        if number == 0:
+            _follow(meetings, result, draw, scale)
+        return result
+    if not _readable(result):
         return result
     values = numbers_of(result)
     if values.dtype.kind != "f" or values.ctypes.data != result.data_ptr():
         return result
     wide = np.broadcast_to(clean, values.shape).copy()
-    shared = broadcast_axes(numbers_of(noise), values.shape)
+    drawn = origin.seen != 0 if origin.seen is not None and origin.seen.shape == noise.shape else noise != 0
+    shared = broadcast_axes(noise, values.shape)
     if draw.law == "gumbel" and not shared:
-        told = with_scores(meetings, draw, scale * factor, wide, values)
+        told = with_scores(meetings, draw, scale, wide, values)
     else:
-        told = meetings.meet(draw, scale * factor, wide, values, (), drawn, shared)
+        told = meetings.meet(draw, scale, wide, values, (), drawn, shared)
     origins(meetings).pop(result, None)
     if isinstance(told, WithScores) and told.scores is not None:
         meetings.scores = reports_torch.by_tensor(meetings.scores)
@@ -141,33 +195,48 @@ def _maximum(meetings: Meetings, name: str, args: Sequence[Any], call: Callable[
     known = [(a, meetings.scores.pop(a)) for a in args[:2] if hasattr(a, "detach") and a in meetings.scores]
     if name == "argmax" and len(args) > 1 and not (len(args) > 2 and args[2]):
         result = call()
-        if known[0][1].largest(numbers_of(result), args[1]) is not None:
+        if guarded(lambda: known[0][1].largest(numbers_of(result), args[1])) is not None:
             return result
-    for tensor, scores in known:
-        scores.settled(numbers_of(tensor))
+    guarded(lambda: [scores.settled(numbers_of(tensor)) for tensor, scores in known])
     return call()
 
 
 def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> Any:
-    """The scale of the noise after a product with a number, or after an operator that only rearranges entries; None after other
+    """The scale of the noise after a product with numbers, or after an operator that only rearranges entries; None after other
     operators.
     """
-    if known[0] is not None and (name in KEPT or (name == "copy_" and known[-1] is not None)):
+    if known[0] is not None and (name in KEPT or (name in INDEXED and _apart(name, args))):
         return known[0].scale
-    if name == "copy_" and len(known) == 2 and known[1] is not None:
-        return known[1].scale
+    if name == "copy_" and known[-1] is not None:
+        return known[-1].scale if tuple(args[0].shape) == tuple(args[-1 if len(args) < 3 else 1].shape) else None
     if name not in PRODUCTS or len(known) < 2 or (known[0] is not None and known[1] is not None):
         return None
-    origin, other = (known[0], args[1]) if known[0] is not None else (known[1], args[0])
-    number = _one_number(other)
-    if number is None or (name.startswith("div") and known[0] is None) or not number:
+    origin, noise, other = (known[0], args[0], args[1]) if known[0] is not None else (known[1], args[1], args[0])
+    if name.startswith("div") and known[0] is None:
         return None
-    return origin.scale * abs(number) if name.startswith("mul") else origin.scale / abs(number)
+    number: Any = _one_number(other)
+    if number is None:
+        several = _readable(other) and not other.is_complex() and np.broadcast_shapes(noise.shape, other.shape) == noise.shape
+        number = np.abs(numbers_of(other).astype(np.float64)) if several else None
+    if number is None or not np.all(number):
+        return None
+    return origin.scale * np.abs(number) if name.startswith("mul") else origin.scale / np.abs(number)
+
+
+def _apart(name: str, args: Sequence[Any]) -> bool:
+    """Whether an operator with indices takes each entry at most once: it has one list of indices, and none repeats."""
+    given = args[2:] if name == "index_select" else [index for index in args[1] if index is not None]
+    if len(given) != 1 or not _readable(given[0]):
+        return False
+    places = numbers_of(given[0]).ravel()
+    return places.dtype == np.bool_ or (places.size == np.unique(places).size and bool(np.all(places >= 0)))
 
 
 def _one_number(value: Any) -> float | None:
     """A number, or the common entry of a tensor whose entries are all the same; None for any other tensor."""
     if not hasattr(value, "detach"):
         return float(value)
+    if not _readable(value):
+        return None
     first = value.detach().flatten()[:1]
     return float(first) if value.numel() and bool((value.detach() == first).all()) else None

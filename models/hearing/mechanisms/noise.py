@@ -7,12 +7,13 @@ another view of it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..draw import guarded, without
 from .noisy_maximum import with_scores
 
 if TYPE_CHECKING:
@@ -45,9 +46,7 @@ class Noise(np.ndarray):
     origin: Origin | None
 
     def __array_finalize__(self, source: Any) -> None:
-        origin = getattr(source, "origin", None)
-        kept = origin is not None and _is_view(self, source, np.ndim(origin.scale) > 0)
-        self.origin = dataclasses.replace(origin, seen=plain(self).copy()) if kept and origin is not None else None
+        self.origin = guarded(lambda: _inherited(self, source))
 
     def copy(self, *args: Any, **options: Any) -> Any:
         return _same(self, super().copy(*args, **options))
@@ -67,31 +66,56 @@ class Noise(np.ndarray):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.get("out", ())
-        origins = [origin_of(value) for value in inputs]
-        known = [origin for origin in origins if origin is not None]
-        first = origins.index(known[0]) if known else 0
-        clean = _clean(ufunc, method, inputs, first) if len(known) == 1 else None
-        drawn = plain(inputs[first]) != 0 if clean is not None else True
-        scaled = _scaled(ufunc, method, inputs, first, known)
-        if out:
-            options["out"] = tuple(plain(o) for o in out)
-        result = getattr(ufunc, method)(*(plain(i) for i in inputs), **options)
-        real = isinstance(result, np.ndarray) and result.dtype.kind == "f"
-        if not known or not real:
-            return out[0] if out and len(out) == 1 else result
-        origin = known[0]
-        if clean is not None:
-            wide = np.broadcast_to(clean, result.shape).copy()
-            shared = broadcast_axes(plain(inputs[first]), result.shape)
-            if origin.draw.law == "gumbel" and not origin.beside and not out and not shared:
-                return with_scores(origin.meetings, origin.draw, origin.scale, wide, result)
-            met = origin.meetings.meet(origin.draw, origin.scale, wide, result, origin.beside, drawn, shared)
-            return out[0] if out else met
-        if scaled is None or result.shape != np.shape(inputs[first]):
-            return out[0] if out and len(out) == 1 else result
-        noise = out[0] if out and isinstance(out[0], Noise) else result
-        beside = tuple(draw for other in known for draw in other.draws)[1:]
-        return followed(noise, Origin(origin.meetings, origin.draw, scaled, beside))
+        before = guarded(lambda: _before(ufunc, method, inputs, options))
+        named = {name: without(Noise, value, plain) for name, value in options.items()}
+        result = getattr(ufunc, method)(*(plain(i) for i in inputs), **named)
+        given = out[0] if out and len(out) == 1 else result
+        if before is None or not isinstance(result, np.ndarray) or result.dtype.kind != "f":
+            return given
+        return guarded(lambda: _after(inputs, out, before, result), given)
+
+
+@dataclass(frozen=True, eq=False)
+class Before:
+    """What is known before an operation on noise. first: which input is noise. known: the origins of all inputs that are noise.
+    clean: the data to which the operation adds noise, if it does so. drawn: which numbers of the noise are not 0. scaled: the
+    scale of the noise after an operation that keeps it noise.
+    """
+
+    first: int
+    known: list[Origin]
+    clean: NDArray[np.float64] | None
+    drawn: Any
+    scaled: Any
+
+
+def _before(ufunc: Any, method: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> Before | None:
+    """None if no input is noise, or if the operation has another form than one whose result is known, as with `where`."""
+    origins = [origin_of(value) for value in inputs]
+    known = [origin for origin in origins if origin is not None]
+    if not known or options.get("where", True) is not True:
+        return None
+    first = origins.index(known[0])
+    clean = _clean(ufunc, method, inputs, first) if len(known) == 1 else None
+    drawn = plain(inputs[first]) != 0 if clean is not None else True
+    return Before(first, known, clean, drawn, _scaled(ufunc, method, inputs, first, known))
+
+
+def _after(inputs: Sequence[Any], out: Sequence[Any], before: Before, result: NDArray[Any]) -> Any:
+    """What the program gets for the result of an operation on noise: a recorded mechanism, noise, or the plain result."""
+    origin, clean = before.known[0], before.clean
+    if clean is not None:
+        wide = np.broadcast_to(clean, result.shape).copy()
+        shared = broadcast_axes(plain(inputs[before.first]), result.shape)
+        if origin.draw.law == "gumbel" and not origin.beside and not out and not shared:
+            return with_scores(origin.meetings, origin.draw, origin.scale, wide, result)
+        met = origin.meetings.meet(origin.draw, origin.scale, wide, result, origin.beside, before.drawn, shared)
+        return out[0] if out else met
+    if before.scaled is None or result.shape != np.shape(inputs[before.first]):
+        return out[0] if out and len(out) == 1 else result
+    noise = out[0] if out and isinstance(out[0], Noise) else result
+    beside = tuple(draw for other in before.known for draw in other.draws)[1:]
+    return followed(noise, Origin(origin.meetings, origin.draw, before.scaled, beside))
 
 
 def followed(numbers: Any, origin: Origin) -> Any:
@@ -127,6 +151,14 @@ def broadcast_axes(noise: NDArray[Any], shape: tuple[int, ...]) -> tuple[int, ..
     )
 
 
+def _inherited(array: Any, source: Any) -> Origin | None:
+    """The origin of an array that NumPy made from `source`; None if it is no view of noise."""
+    origin = getattr(source, "origin", None)
+    if origin is None or not _is_view(array, source, np.ndim(origin.scale) > 0):
+        return None
+    return dataclasses.replace(origin, seen=plain(array).copy())
+
+
 def _is_view(array: Any, source: Any, in_place: bool) -> bool:
     """Whether `array` shows numbers of `source`, each at one place or along a broadcast axis. in_place: whether all numbers must
     also keep their places.
@@ -144,9 +176,13 @@ def _same(noise: Noise, result: Any, turned: bool = False) -> Any:
     """A copy of noise as noise of the same origin. It is not followed if it holds no floating-point numbers. turned: whether its
     axes have another order; then it is not followed if its entries have different scales.
     """
-    origin = origin_of(noise)
-    moved = origin is not None and turned and np.ndim(origin.scale) > 0
-    return plain(result) if origin is None or moved or result.dtype.kind != "f" else followed(plain(result), origin)
+
+    def told() -> Any:
+        origin = origin_of(noise)
+        moved = origin is not None and turned and np.ndim(origin.scale) > 0
+        return plain(result) if origin is None or moved or result.dtype.kind != "f" else followed(plain(result), origin)
+
+    return guarded(told, plain(result))
 
 
 def _clean(ufunc: Any, method: str, inputs: Sequence[Any], first: int) -> NDArray[np.float64] | None:

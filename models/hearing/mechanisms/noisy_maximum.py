@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..draw import guarded, without
 from ..returns import digest
 from .reports import Recorder
 
@@ -58,14 +59,14 @@ class WithScores(np.ndarray):
         self.scores = None
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        if "out" in options:
-            options["out"] = tuple(_plain(o) for o in options["out"])
-        return getattr(ufunc, method)(*(_settled(i) for i in inputs), **options)
+        named = {name: without(WithScores, value, _plain if name == "out" else _settled) for name, value in options.items()}
+        return getattr(ufunc, method)(*(_settled(i) for i in inputs), **named)
 
     def __array_function__(self, func: Any, types: Any, args: Any, options: Any) -> Any:
         if func is np.argmax:
             return super().__array_function__(func, types, args, options)
-        return func(*(_settled(a) for a in args), **options)
+        named = {name: without(WithScores, value, _settled) for name, value in options.items()}
+        return func(*without(WithScores, tuple(args), _settled), **named)
 
     def astype(self, *args: Any, **options: Any) -> Any:
         return _settled(self).astype(*args, **options)
@@ -76,8 +77,12 @@ class WithScores(np.ndarray):
     def argmax(self, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
         plain = _plain(self)
         places = np.argmax(plain, axis=axis, keepdims=keepdims)
-        known = self.scores is not None and self.scores.seen == digest(plain) and isinstance(places, np.ndarray)
-        told = self.scores.largest(places, axis) if known and not keepdims and self.scores is not None else None
+
+        def largest() -> Any:
+            known = self.scores is not None and self.scores.seen == digest(plain) and isinstance(places, np.ndarray)
+            return self.scores.largest(places, axis) if known and not keepdims and self.scores is not None else None
+
+        told = guarded(largest)
         return np.argmax(_settled(self), axis=axis, keepdims=keepdims) if told is None else told
 
 
@@ -97,9 +102,7 @@ def _plain(value: Any) -> Any:
 
 
 def _settled(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return type(value)(_settled(v) for v in value)
     if not isinstance(value, WithScores):
         return value
     scores, value.scores = value.scores, None
-    return _plain(value) if scores is None else scores.settled(_plain(value))
+    return _plain(value) if scores is None else guarded(lambda: scores.settled(_plain(value)), _plain(value))

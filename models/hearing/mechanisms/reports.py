@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..draw import FEW, of_two
+from ..draw import FEW, guarded, of_two, without
 from ..returns import digest
 
 if TYPE_CHECKING:
@@ -108,45 +108,25 @@ class Drawn(np.ndarray):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         given = [_plain(i) for i in inputs]
         before = [np.array(g) for g in given] if "out" in options else given  # the operation overwrites one of them
-        if "out" in options:
-            options["out"] = tuple(_plain(o) for o in options["out"])
-        result: Any = getattr(ufunc, method)(*given, **options)
-        known = [(at, coins) for at, i in enumerate(inputs) if (coins := coins_of(i, before[at])) is not None]
-        if not known or method != "__call__" or not isinstance(result, np.ndarray):
+        known = guarded(lambda: [(at, coins) for at, i in enumerate(inputs) if (coins := coins_of(i, given[at])) is not None])
+        named = {name: without(Drawn, value, _plain) for name, value in options.items()}
+        result: Any = getattr(ufunc, method)(*given, **named)
+        if not known or method != "__call__" or not isinstance(result, np.ndarray) or options.get("where", True) is not True:
             return result
-        if result.shape != np.shape(inputs[known[0][0]]):
-            return result
-        if len(known) == 2:
-            both = known[0][1].joined(known[1][1]) if ufunc in JOINS else None
-            return result if both is None else drawn(result, both)
-        at, coins = known[0]
-        other = [g for k, g in enumerate(before) if k != at]
-        return _followed(coins, ufunc, at == 0, other, result)
+        return guarded(lambda: _combined(ufunc, inputs, before, known, result), result)
 
     def __array_function__(self, func: Any, types: Any, args: Any, options: Any) -> Any:
         first = args[0] if args else None
-        coins = coins_of(first, _plain(first))
+        coins = guarded(lambda: coins_of(first, _plain(first)))
         result = super().__array_function__(func, types, args, options)
-        if result is None and isinstance(first, Drawn):  # a function that writes into its first argument
-            first.coins = None
-            if func is np.fill_diagonal and coins is not None and np.ndim(args[1]) == 0 and not args[1]:
-                first.coins = coins.without(np.eye(*first.shape, dtype=np.bool_), _plain(first))
-        if coins is None or coins.chance is None or not isinstance(result, np.ndarray):
-            return result
-        if func in (np.triu, np.tril):
-            return drawn(result, coins.with_chance(func(np.broadcast_to(coins.chance, result.shape), *args[1:], **options)))
-        if func is np.where and len(args) == 3:
-            return chosen(coins, args[1], args[2], _plain(result))
-        return result
+        return guarded(lambda: _changed(func, args, options, coins, result), result)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        coins = coins_of(self, _plain(self))
+        coins = guarded(lambda: coins_of(self, _plain(self)))
         super().__setitem__(key, value)
         self.coins = None
-        if coins is not None and np.ndim(value) == 0 and not value:
-            written = np.zeros(self.shape, dtype=bool)
-            written[_plain(key)] = True
-            self.coins = coins.without(written, _plain(self))
+        if coins is not None:
+            self.coins = guarded(lambda: _written(self, coins, key, value))
 
     def astype(self, *args: Any, **options: Any) -> Any:
         return self._with(super().astype(*args, **options), self.coins)
@@ -168,8 +148,48 @@ class Drawn(np.ndarray):
 
     def _with(self, result: Any, coins: Coins | None) -> Any:
         """`result`, as an array that stores `coins`, unless the program has written into this array."""
-        known = coins_of(self, _plain(self)) is not None and isinstance(result, Drawn)
-        return drawn(result, coins) if known and coins is not None else result
+
+        def told() -> Any:
+            known = coins_of(self, _plain(self)) is not None and isinstance(result, Drawn)
+            return drawn(result, coins) if known and coins is not None else result
+
+        return guarded(told, result)
+
+
+def _combined(ufunc: Any, inputs: Sequence[Any], given: Sequence[Any], known: Sequence[tuple[int, Coins]], result: Any) -> Any:
+    """The result of an operation on drawn numbers. given: the values of the inputs before it. known: which inputs are coins."""
+    if result.shape != np.shape(inputs[known[0][0]]):
+        return result
+    if len(known) == 2:
+        both = known[0][1].joined(known[1][1]) if ufunc in JOINS else None
+        return result if both is None else drawn(result, both)
+    at, coins = known[0]
+    return _followed(coins, ufunc, at == 0, [g for k, g in enumerate(given) if k != at], result)
+
+
+def _changed(func: Any, args: Any, options: Any, coins: Coins | None, result: Any) -> Any:
+    """The result of a NumPy function whose first argument holds `coins`."""
+    first = args[0] if args else None
+    if result is None and isinstance(first, Drawn):  # a function that writes into its first argument
+        first.coins = None
+        if func is np.fill_diagonal and coins is not None and np.ndim(args[1]) == 0 and not args[1]:
+            first.coins = coins.without(np.eye(*first.shape, dtype=np.bool_), _plain(first))
+    if coins is None or coins.chance is None or not isinstance(result, np.ndarray):
+        return result
+    if func in (np.triu, np.tril):
+        return drawn(result, coins.with_chance(func(np.broadcast_to(coins.chance, result.shape), *args[1:], **options)))
+    if func is np.where and len(args) == 3:
+        return chosen(coins, args[1], args[2], _plain(result))
+    return result
+
+
+def _written(array: Drawn, coins: Coins, key: Any, value: Any) -> Coins | None:
+    """The coins of an array after the program has set entries to `value`."""
+    if np.ndim(value) or value:
+        return None
+    written = np.zeros(array.shape, dtype=bool)
+    written[without(Drawn, key, _plain)] = True
+    return coins.without(written, _plain(array))
 
 
 def _plain(value: Any) -> Any:

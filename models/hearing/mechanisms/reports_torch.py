@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draw import Draw, numbers_of
+from ..draw import Draw, guarded, numbers_of
 from .meetings import Meetings
 from .reports import Coins, Drawn, chosen, compared, drawn, flipped, reported
 
@@ -41,9 +41,14 @@ def run(meetings: Meetings, name: str, args: Sequence[Any], call: Callable[[], A
     result = call()
     if name.endswith("_") and hasattr(args[0], "detach"):
         meetings.coins.pop(args[0], None)
-    elif hasattr(result, "detach") and any(known):
-        _keep(meetings, result, _followed(meetings, name, args, known, result))
+    elif any(known) and all(_readable(value) for value in (*args[:3], result) if hasattr(value, "detach")):
+        guarded(lambda: _keep(meetings, result, _followed(meetings, name, args, known, result)))
     return result
+
+
+def _readable(tensor: Any) -> bool:
+    """Whether NumPy can read the numbers of a tensor: not those of a sparse one."""
+    return str(tensor.layout) == "torch.strided"
 
 
 def _keep(meetings: Meetings, tensor: Any, told: Any) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..draw import SHIFTED
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -19,6 +21,8 @@ ALIKE = 1e-4  # in units of the noise scale: two copies of the same noise, each 
 NEAR = 1e-7  # in units of the noise scale: few independent numbers are this close by chance
 # noise counts as shared if the pairs at a distance up to NEAR are more than FEW plus three times the pairs near distance 10 NEAR
 FEW = 5
+MOST = 50_000  # numbers of a draw that `in_common` compares
+RUN = 64  # largest number of close numbers that are counted for one number
 
 
 def again(meetings: Sequence[Meeting], draws: Sequence[Draw], copies: Mapping[int, int]) -> tuple[dict[int, int], str]:
@@ -27,7 +31,8 @@ def again(meetings: Sequence[Meeting], draws: Sequence[Draw], copies: Mapping[in
 
     draws: the draws of the run. copies: index of a draw -> index of the earlier draw that it repeats.
     """
-    place = {id(draw): copies.get(at, at) for at, draw in enumerate(draws)}
+    joined = in_common(draws)
+    place = {id(draw): joined[copies.get(at, at)] for at, draw in enumerate(draws)}
     groups: dict[int, list[int]] = {}
     for i, meeting in enumerate(meetings):
         for at in dict.fromkeys(place[id(draw)] for draw in (meeting.draw, *meeting.beside)):
@@ -73,6 +78,44 @@ def _shared(meetings: Sequence[Meeting]) -> bool:
     order = np.argsort(values, kind="stable")
     values, owners = values[order], owners[order]
     return _near(values, owners, 0.0) > FEW + 3 * _near(values, owners, 10 * NEAR)
+
+
+def in_common(draws: Sequence[Draw]) -> list[int]:
+    """For each draw, the position of the first draw with which it has many noise numbers in common, directly or through others;
+    its own position if there is none. Two generators with one seed have such draws, also if their shapes differ.
+    """
+    firsts = list(range(len(draws)))
+    noise = [(at, draw) for at, draw in enumerate(draws) if draw.spread and draw.values.dtype.kind == "f"]
+    for law in SHIFTED:
+        numbers = [np.unique(np.abs(draw.units.ravel()[:MOST])) for _, draw in noise if draw.law == law]
+        owners = np.repeat([at for at, draw in noise if draw.law == law], [n.size for n in numbers]).astype(np.int64)
+        if len(numbers) < 2:
+            continue
+        values = np.concatenate(numbers)
+        order = np.argsort(values, kind="stable")
+        close, far = (_pairs(values[order], owners[order], apart, len(draws)) for apart in (0.0, 10 * NEAR))
+        for pair, count in close.items():
+            if count > FEW + 3 * far.get(pair, 0):
+                one, other = sorted(firsts[at] for at in divmod(pair, len(draws)))
+                firsts = [one if first == other else first for first in firsts]
+    return firsts
+
+
+def _pairs(values: NDArray[np.float64], owners: NDArray[np.int64], apart: float, count: int) -> dict[int, int]:
+    """How many pairs of numbers of two draws have a distance between `apart` and apart + NEAR, by pair of draws: the pair (i, j)
+    with i < j has the key i * count + j. values: all numbers, sorted. owners: the position of the draw of each number.
+    """
+    low = np.searchsorted(values, values + apart, "left")
+    high = np.searchsorted(values, values + apart + NEAR, "right")
+    found: dict[int, int] = {}
+    for step in range(min(RUN, int((high - low).max(initial=0)))):
+        at = np.minimum(low + step, len(values) - 1)
+        here = (low + step < high) & (owners[at] != owners)
+        one, other = owners[here], owners[at[here]]
+        keys, counts = np.unique(np.minimum(one, other) * count + np.maximum(one, other), return_counts=True)
+        for key, several in zip(keys.tolist(), counts.tolist()):  # noqa: B905  (Python 3.9)
+            found[key] = found.get(key, 0) + several
+    return found
 
 
 def _near(values: NDArray[np.float64], owners: NDArray[np.int64], apart: float) -> int:

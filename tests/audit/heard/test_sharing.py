@@ -2,10 +2,12 @@
 is shared in part is not costed. The truth is the closed form of the Gaussian mechanism.
 """
 
+import dp_accounting as dp
 import numpy as np
 import pytest
+import torch
 
-from gnnaudit import Claim, Looped, Unit, load
+from gnnaudit import Claim, Looped, Unit, audit, load
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
@@ -208,3 +210,24 @@ def test_the_same_noise_on_values_that_move_apart_hides_nothing(tmp_path):
     found = bound(doubled, 100.0, tmp_path)
     assert found.refuted
     assert found.epsilon == np.inf
+
+
+@pytest.mark.parametrize(("same", "verdicts"), [(True, {"inconclusive", "too weak", "refuted"}), (False, {"not refuted"})])
+def test_two_layers_whose_generators_have_one_seed_are_not_passed(same, verdicts):
+    """The layers have different widths, so the noise numbers are in other rows; each layer alone costs less than the claim."""
+
+    def train(graph, seed):
+        def noise(layer, columns):
+            generator = torch.Generator().manual_seed(seed % 2**62 + (0 if same else layer))
+            return 6.0 * torch.randn(graph.nodes, columns, generator=generator)
+
+        adjacency = torch.from_numpy(graph.adjacency().toarray())
+        labels = torch.from_numpy(np.eye(graph.classes)[graph.y] * graph.train[:, None])
+        wide = torch.tanh((adjacency @ labels.repeat(1, 2) / 2**0.5 + noise(0, 2 * graph.classes)) / 8)
+        votes = adjacency @ labels + noise(1, graph.classes)
+        return {"posteriors": votes.log_softmax(1).numpy(), "wide": wide.numpy()}
+
+    events = dp.SelfComposedDpEvent(dp.GaussianDpEvent(6 / 2**0.5), 2)
+    model = Looped(train, releases=("posteriors", "wide"), events=events)
+    found = audit(model, load("campus:n=240"), Claim(2.0, 1e-6), attacks="none", audits="differential", repeats=1)
+    assert found.run.verdict in verdicts

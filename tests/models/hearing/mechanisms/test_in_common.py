@@ -1,0 +1,54 @@
+"""Draws that have noise numbers in common are found, whatever their shapes and scales."""
+
+import pytest
+import torch
+
+from gnnaudit.audit.heard.study import across
+from gnnaudit.models.hearing import hearing
+from gnnaudit.models.hearing.libraries.of_numpy import default_rng
+from gnnaudit.models.hearing.mechanisms.sharing import in_common
+
+
+def of_torch(seed, *shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def joined(*draws):
+    with hearing() as heard:
+        for draw in draws:
+            draw()
+    return in_common(heard.draws)
+
+
+def test_two_generators_with_one_seed_share_their_first_numbers():
+    """The layers have different widths, so no row of one is a row of the other."""
+    assert joined(lambda: of_torch(5, 300, 16), lambda: of_torch(6, 300, 16), lambda: of_torch(5, 300, 6)) == [0, 1, 0]
+
+
+def test_numbers_count_at_scale_one_and_wherever_they_are_in_the_stream():
+    def later():
+        rng = default_rng(5)
+        return rng.laplace(0.0, 2.0, 50), rng.laplace(1.0, 4.0, 70)
+
+    assert joined(later, lambda: default_rng(5).laplace(0.0, 0.1, 300)) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("draws", [2, 40])
+def test_numbers_of_32_bits_that_are_equal_by_chance_are_not_in_common(draws):
+    """Two draws of 20,000 numbers in float32 have about 40 equal pairs by chance."""
+    assert joined(*(lambda seed=seed: of_torch(seed, 20_000) for seed in range(draws))) == list(range(draws))
+
+
+def test_two_seeds_that_read_the_same_table_at_other_places_are_found():
+    def drawn(first):
+        with hearing() as heard:
+            rng = default_rng(7)
+            rng.standard_normal(first)
+            rng.standard_normal(400)
+        return heard.draws
+
+    other = default_rng(8)
+    with hearing() as heard:
+        other.standard_normal(400)
+    assert "test_in_common.py" in across(drawn(10), drawn(90))
+    assert across(drawn(10), heard.draws) == ""
