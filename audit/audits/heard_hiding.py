@@ -3,32 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...models.hearing.mechanisms.meetings import REPORT
-from ..heard.inside import Inside, added_only, averaged, proportional, without
+from ..heard.inside import OF_PROGRAM, SECRETS, Incomparable, Inside, added_only, averaged, proportional, quietest, without
 from ..heard.laws import NOTHING
-from ..heard.reading import alike, redrawn, rerun, same_means, visible, with_other_values
+from ..heard.reading import EACH, alike, farthest, redrawn, repeated, rerun, same_means, visible, with_other_values
+from ..heard.steady import lost_noise, other_scripts, shown_in, steady_cells
 from ..heard.study import CONTINUOUS, History
+from ..heard.worlds import without_one
+from ..key import Key
+from ..own.program import External
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ...accounting.claim import Unit
     from ...models.hearing.mechanisms.meetings import Meeting
+    from ..heard.playing import Cell
     from ..heard.study import Shifts, Study
 
 EQUAL = 1e-2  # relative tolerance between the sizes of one move in runs with different draws
-TRIED = 8  # largest number of uniform draws, and of entries, that are tested one by one
-NUDGE = 1e-5  # relative change of a uniform number that seldom changes the result of a comparison
+TRIED = 8  # largest number of draws, and of entries, that are tested one by one
+NUDGE = 1e-5  # relative change of a drawn number that seldom changes the result of a comparison
 MASKS = ("uniform", "integers")  # laws of masks: a uniform number that is added modulo its range hides a value completely
 
 
-def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iterator[str]:
+def every_secret(made: Study, first: History, within: Inside, unit: Unit, worst: Shifts) -> list[tuple[str, Shifts, Shifts]]:
+    """The secrets that are tried, the worst one first, each with its moves and with the moves that the run reads.
+
+    Only the worst secret is listed if all noise is fresh: then no other secret can show more. worst: the moves of the worst
+    secret that count. Reports count for the worst secret only.
+    """
+    assert within.worst is not None
+    found = [(within.worst.secret, within.shifts, worst)]
+    places = {id(draw): at for at, draw in enumerate(first.play.draws)}
+    constant = any(places.get(id(draw)) in made.constant for m in first.meetings for draw in (m.draw, *m.beside))
+    if not (within.again or constant or any(m.shared for m in first.meetings)):
+        return found
+    limit = OF_PROGRAM if isinstance(made.model, External) else SECRETS
+    for absent in without_one(made.whole, unit, Key("every secret"), quietest(first), limit):
+        with suppress(Incomparable):
+            _, moves = without(made, first, absent)
+            unread = [i in within.idle or m.law == REPORT for i, m in enumerate(first.meetings)]
+            kept = tuple(np.zeros_like(by) if gone else by for by, gone in zip(moves, unread, strict=True))
+            found.append((absent.secret, kept, kept))
+    return found
+
+
+def apart(first: History, within: Inside, shifts: Shifts) -> str:
+    """Why two mechanisms with the same noise have no cost: the secret moves them by different amounts; "" if it moves all such
+    mechanisms alike.
+    """
+    for i, j in within.again.items():
+        with np.errstate(invalid="ignore"):  # infinite moves, see `Meeting.over`
+            gap = np.nan_to_num(shifts[i] - shifts[j], posinf=np.inf)
+        if np.abs(gap).max(initial=0) > 10 * NOTHING:
+            both = f"the value at {first.meetings[i].line} has the noise of another value, and a secret moves them differently"
+            return f"{both}; what the run makes of both may cost less than both values, or more than one of them"
+    return ""
+
+
+def not_fresh(made: Study, run: History, within: Inside, moves: Shifts, shifts: Shifts) -> Iterator[str]:
     """Yields a sentence for each mechanism whose mean the secret moves and whose noise does not hide this move, because two
-    seeds draw the same noise or because another mechanism uses it too.
+    seeds draw the same noise or because another mechanism uses it too. moves: all moves. shifts: those that the run reads.
     """
     places = {id(draw): at for at, draw in enumerate(run.play.draws)}
     for i, (meeting, by) in enumerate(zip(run.meetings, shifts, strict=True)):
@@ -37,19 +79,19 @@ def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iter
             yield f"{one}, which move by different amounts; their difference has no noise"
             continue
         drawn = (meeting.draw, *meeting.beside)
-        moves, constant = np.abs(by).max(initial=0) > NOTHING, all(places[id(draw)] in made.constant for draw in drawn)
-        if constant and moves and visible(made, run, i):
+        far, constant = np.abs(by).max(initial=0) > NOTHING, all(places[id(draw)] in made.constant for draw in drawn)
+        if constant and far and visible(made, run, i):
             few = made.values(places[id(meeting.draw)])
             yield f"the noise of {meeting.draw.where} is the same for two seeds{few}, and the value at {meeting.line} moves"
         j = i if meeting.law == REPORT else within.again.get(i, i)
-        unseen = any(k in within.idle or (np.any(within.shifts[k]) and not np.any(shifts[k])) for k in (i, j))
-        apart = np.abs(by - shifts[j]) if j != i else np.zeros(1)
-        if unseen or apart.max(initial=0) <= 10 * NOTHING or linear_term(made, run, j, i):
+        unseen = any(k in within.idle or (np.any(moves[k]) and not np.any(shifts[k])) for k in (i, j))
+        gap = np.abs(by - shifts[j]) if j != i else np.zeros(1)
+        if unseen or gap.max(initial=0) <= 10 * NOTHING or linear_term(made, run, j, i):
             continue
         if added_only(made, run, i, j, released=True) or proportional(made, run, i, j):
             continue
-        farthest = [np.unravel_index(int(at), apart.shape) for at in np.argsort(-apart, axis=None)[:TRIED]]
-        entries = [tuple(map(int, entry)) for entry in farthest if apart[entry] > 10 * NOTHING]
+        farthest = [np.unravel_index(int(at), gap.shape) for at in np.argsort(-gap, axis=None)[:TRIED]]
+        entries = [tuple(map(int, entry)) for entry in farthest if gap[entry] > 10 * NOTHING]
         if any(visible(made, run, i, [entry]) and visible(made, run, j, [entry]) for entry in entries):
             line, where = run.meetings[j].line, meeting.draw.where
             twice = f"the noise of {where} is used at {line} and at {meeting.line}"
@@ -78,9 +120,10 @@ def linear_term(made: Study, run: History, j: int, i: int) -> bool:
 def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | None:
     """Why a draw that is not noise may hide the move, or None if no draw does.
 
-    A draw may hide the move if it is a coin that changes a clean value, if it changes how far the secret moves a clean value, or
-    if it is a mask of uniform numbers. Samples and shuffles are such draws: a claim may rely on their amplification, and then its
-    epsilon is smaller than that of the composition. differs: whether the move has another size with another seed.
+    A draw may hide the move if it is a coin, of any law, that changes a clean value, if it changes how far the secret moves a
+    clean value, or if it is a mask of uniform numbers. Samples and shuffles are such draws: a claim may rely on their
+    amplification, and then its epsilon is smaller than that of the composition. differs: whether the move has another size with
+    another seed.
     """
     free = free_draws(made, first)
     moved_laws = {m.law for m, by in zip(first.meetings, within.shifts, strict=True) if m.size(by) > NOTHING}
@@ -94,23 +137,20 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
         many = "change the release and have at least as many numbers as a noisy value, so they may mask that value"
         return f"the draws at {lines(first, masks)} {many}"
     coins = [at for at in free if first.play.draws[at].law not in CONTINUOUS]
-    coins += compared(made, first, [at for at in free if first.play.draws[at].law == "uniform"])
+    coins += compared(made, first, [at for at in free if first.play.draws[at].law in CONTINUOUS])
     numbers = [at for at in free if at not in coins] if differs else []
-    for some in (coins, numbers):
-        if not some:
-            continue
-        other = rerun(made, first, {}, redrawn(made, some))
-        if same_means(first.meetings, other.meetings):
-            continue
-        if some is coins:
+    for number, script in enumerate(other_scripts(made, first, coins) if coins else ()):
+        run = repeated(made, first, {}, script) if number else rerun(made, first, {}, script)
+        if run is not None and not same_means(first.meetings, run.meetings):
             return (
-                f"the draws at {lines(first, some)} change the value to which noise is added, as samples and shuffles do; "
+                f"the draws at {lines(first, coins)} change the value to which noise is added, as samples and shuffles do; "
                 "they may hide a secret"
             )
+    if numbers and not same_means(first.meetings, (other := rerun(made, first, {}, redrawn(made, numbers))).meetings):
         assert within.worst is not None
         moved = same_entries(first, within.shifts, without(made, other, within.worst)[1])
         if further := grown(first, within.worst.secret, within.shifts, moved):
-            return f"{further}; this size depends on the draws at {lines(first, some)}, which may hide the move"
+            return f"{further}; this size depends on the draws at {lines(first, numbers)}, which may hide the move"
     return None
 
 
@@ -119,11 +159,11 @@ def lines(first: History, draws: Sequence[int]) -> str:
     return ", ".join(dict.fromkeys(first.play.draws[at].line for at in draws))
 
 
-def compared(made: Study, first: History, uniform: Sequence[int]) -> list[int]:
-    """The positions of the uniform draws that act as coins: the run only compares their numbers with a threshold.
+def compared(made: Study, first: History, numbers: Sequence[int]) -> list[int]:
+    """The positions of the draws that act as coins: the run only compares their numbers with a threshold or with one another.
 
     The test makes the numbers slightly smaller, which changes nothing if they are coins. If it changes something for all draws
-    together, the function tests single draws: at most TRIED of those that have one number, or one number per node or edge.
+    together, the function tests single draws, at most TRIED: first those that have one number, or one per node or edge.
     """
 
     def only(some: Sequence[int]) -> bool:
@@ -131,12 +171,31 @@ def compared(made: Study, first: History, uniform: Sequence[int]) -> list[int]:
         other = rerun(made, first, {}, script)
         return alike(first, other.play) and same_means(first.meetings, other.meetings)
 
-    if not uniform or only(uniform):
-        return list(uniform)
+    if not numbers or only(numbers):
+        return list(numbers)
     graph = made.whole.graph
     lengths = {1, graph.nodes, int(graph.train.sum()), graph.edges.shape[1], graph.arcs.shape[1]}
-    likely = [at for at in uniform if first.play.draws[at].values.size in lengths]
+    likely = sorted(numbers, key=lambda at: first.play.draws[at].values.size not in lengths)
     return [at for at in likely[:TRIED] if only([at])]
+
+
+def shown_always(made: Study, first: History, moves: Shifts) -> tuple[tuple[Cell, ...], str]:
+    """The released arrays that show the noisy values for every value of the other draws, and why no array may show them, or "".
+    Tests the EACH mechanisms that move farthest.
+    """
+    tested = farthest(first, moves)[:EACH]
+    for i in tested:
+        if line := lost_noise(made, first, moves, i):
+            shows = f"change all released numbers that show the noisy value at {first.meetings[i].line}, as more noise does"
+            return (), f"the draws at {line} {shows}; they may hide a secret"
+    free = free_draws(made, first)
+    cells = steady_cells(made, first, free, moves, tested)
+    if len(cells) < len(first.play.cells) and not any(shown_in(made, first, moves, i, cells) for i in tested):
+        return (
+            (),
+            f"the draws at {lines(first, free)} reorder or choose the released values, as shuffles do; they may hide a secret",
+        )
+    return cells, ""
 
 
 def smallest(run: History, within: Inside) -> int:

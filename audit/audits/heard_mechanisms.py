@@ -25,7 +25,7 @@ from ..heard.playing import Diverged
 from ..heard.reading import EACH, idle, unread_entries
 from ..heard.study import History
 from ..instruments.reach import worth
-from .heard_hiding import grown, hidden, not_fresh, same_entries
+from .heard_hiding import apart, every_secret, grown, hidden, not_fresh, same_entries, shown_always
 from .heard_noise import MOVES, REPEATED, exact, noticed, smallest_factor
 from .heard_release import behind, compared_only, granted, in_any_order, noised_again, not_charged, shown_by, together, unseen
 
@@ -72,9 +72,12 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         return exact(0.0, why, MOVES, (REPEATED, Condition("each noisy value is a release of data plus noise", "failed", why)))
     if stray := lost(made, first, each):
         return exact(0.0, stray, MOVES, (REPEATED, unhidden(made, stray)))
-    stale = next(not_fresh(made, first, within, each), None)
-    if stale is not None:
-        return exact(math.inf, f"{secret}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
+    secrets = every_secret(made, first, within, case.claim.unit, each)
+    for one, its_moves, its_shifts in secrets:
+        if (stale := next(not_fresh(made, first, within, its_moves, its_shifts), None)) is not None:
+            if why := shown_always(made, first, its_shifts)[1]:
+                return exact(0.0, why, MOVES, (REPEATED, unhidden(made, why)))
+            return exact(math.inf, f"{one}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
     if within.shared:
         return exact(0.0, within.shared, MOVES, (REPEATED, Condition(FRESH.what, "failed", within.shared)))
     shifts = within.counted(each)
@@ -83,9 +86,8 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
             f"entries of the value at {wide} share a noise number, and the run uses only their sum, whose epsilon is not computed"
         )
         return exact(0.0, why, MOVES, (REPEATED, Condition(FRESH.what, "failed", why)))
-    if twice := next((first.meetings[i].line for i in within.again if np.any(each[i]) and np.any(shifts[i])), None):
-        why = f"the value at {twice} has the noise of another value; what the run makes of both may cost less than both values"
-        return exact(0.0, why, MOVES, (REPEATED, Condition(FRESH.what, "failed", why)))
+    if twice := next((why for _, _, by in secrets if (why := apart(first, within, by))), ""):
+        return exact(0.0, twice, MOVES, (REPEATED, Condition(FRESH.what, "failed", twice)))
     if strange := {m.law for m in within.meetings} - {*LAWS, REPORT}:
         return exact(0.0, f"the cost of noise of the law '{min(strange)}' is not computed", MOVES, (REPEATED,))
     epsilons, reason = [cost(first.meetings, shifts, case.claim.delta)], None
@@ -105,7 +107,9 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
                 shifts, reason = unread_entries(made, first, shifts, within.worst.hidden)
                 epsilons.append(cost(first.meetings, shifts, case.claim.delta))
             if min(epsilons) > case.claim.epsilon and not reason:
-                least, doubt = shown_by(made, first, shifts, [*first.play.cells], within.worst.hidden)
+                cells, reason = shown_always(made, first, shifts)
+            if min(epsilons) > case.claim.epsilon and not reason:
+                least, doubt = shown_by(made, first, shifts, cells, within.worst.hidden)
                 epsilons.append(cost(first.meetings, least, case.claim.delta))
                 reason = doubt if epsilons[-1] <= case.claim.epsilon else ""
                 shifts = shifts if doubt else least
