@@ -212,7 +212,7 @@ def test_the_same_noise_on_values_that_move_apart_hides_nothing(tmp_path):
     assert found.epsilon == np.inf
 
 
-@pytest.mark.parametrize(("same", "verdicts"), [(True, {"inconclusive", "too weak", "refuted"}), (False, {"not refuted"})])
+@pytest.mark.parametrize(("same", "verdicts"), [(True, {"inconclusive", "refuted"}), (False, {"not refuted"})])
 def test_two_layers_whose_generators_have_one_seed_are_not_passed(same, verdicts):
     """The layers have different widths, so the noise numbers are in other rows; each layer alone costs less than the claim."""
 
@@ -222,7 +222,7 @@ def test_two_layers_whose_generators_have_one_seed_are_not_passed(same, verdicts
             return 6.0 * torch.randn(graph.nodes, columns, generator=generator)
 
         adjacency = torch.from_numpy(graph.adjacency().toarray())
-        labels = torch.from_numpy(np.eye(graph.classes)[graph.y] * graph.train[:, None])
+        labels = torch.from_numpy(np.eye(graph.classes)[graph.y] * graph.train[:, None]).float()
         wide = torch.tanh((adjacency @ labels.repeat(1, 2) / 2**0.5 + noise(0, 2 * graph.classes)) / 8)
         votes = adjacency @ labels + noise(1, graph.classes)
         return {"posteriors": votes.log_softmax(1).numpy(), "wide": wide.numpy()}
