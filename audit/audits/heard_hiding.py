@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...models.hearing.mechanisms.meetings import REPORT
-from ..heard.inside import OF_PROGRAM, SECRETS, Incomparable, Inside, added_only, averaged, proportional, quietest, without
+from ..heard.inside import OF_PROGRAM, SECRETS, Inside, quietest
 from ..heard.laws import NOTHING
 from ..heard.reading import EACH, alike, farthest, redrawn, repeated, rerun, same_means, visible, with_other_values
+from ..heard.relations import added_only, averaged, proportional
 from ..heard.steady import lost_noise, other_scripts, shown_in, steady_cells
 from ..heard.study import CONTINUOUS, History
+from ..heard.without import Incomparable, without
 from ..heard.worlds import without_one
 from ..key import Key
 from ..own.program import External

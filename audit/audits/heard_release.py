@@ -13,10 +13,11 @@ import numpy as np
 
 from ...accounting.events.tree import parts
 from ...models.hearing.mechanisms.meetings import REPORT
-from ..heard.inside import Inside, added_only, same_release
+from ..heard.inside import Inside
 from ..heard.laws import NOTHING
 from ..heard.reading import EACH, alike, farthest, moved_by, repeated, shown, with_other_values
 from ..heard.recoverable import Look, shown_part
+from ..heard.relations import added_only, same_release
 from ..heard.study import History
 
 if TYPE_CHECKING:

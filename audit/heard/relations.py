@@ -1,0 +1,164 @@
+"""Tests how the noisy values of a run depend on one another: whether the run uses only their sum, whether they move in
+proportion, and whether the release shows noise besides a noisy value.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...models.hearing.mechanisms.meetings import REPORT, Meeting
+from .playing import rounding
+from .reading import alike, redrawn, repeated
+from .study import History, Shifts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .study import Study
+
+SMALL = 1e-3  # in units of the scale: a change whose effect is nearly linear
+ALIKE = 1e-2  # relative tolerance of `proportional`
+REPEATED = 1e-4  # in units of the scale: tolerance between two moves that count as equal
+SAME = 1e-6  # relative tolerance between the sizes of the noise with and without the secret
+LINES = 8  # largest number of lines that `_shows` tests one by one
+
+
+def sums(made: Study, first: History, again: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
+    """Yields groups of mechanisms whose noisy values the run uses only in their sum. All mechanisms of a group are on one line of
+    code and have normal noise.
+
+    The test changes all noisy values of a group at once, by random amounts. The values are terms of a sum if amounts that add up
+    to 0 change nothing else. They are also terms of a sum if each amount changes only the clean value of the next term, by the
+    same amount, as in a running sum.
+    """
+    lines: dict[object, list[int]] = {}
+    for i, m in enumerate(first.meetings):
+        if i not in again and m.law == "normal":
+            lines.setdefault((m.line, m.clean.shape), []).append(i)
+    random = np.random.default_rng(0)
+    for group in (tuple(places) for places in lines.values() if len(places) > 1):
+        terms = [first.meetings[k] for k in group]
+        covered = np.logical_and.reduce([m.covered for m in terms])
+        amounts = [np.where(covered, m.scale * random.standard_normal(m.clean.shape), 0.0) for m in terms[:-1]]
+        zero = np.zeros(covered.shape)
+        as_terms = _changes(made, first, group, (*amounts, -np.sum(amounts, axis=0)), (zero,) * len(group))
+        if as_terms or _changes(made, first, group, (*amounts, zero), (zero, *amounts)):
+            yield group
+
+
+def added_only(made: Study, first: History, i: int, j: int, released: bool = False) -> bool:
+    """Whether the run uses the noisy values of two mechanisms only in their sum. released: whether only the release counts, and
+    not the clean values of other mechanisms.
+    """
+    one, other = first.meetings[i], first.meetings[j]
+    if one.clean.shape != other.clean.shape or REPORT in (one.law, other.law):
+        return False
+    zero = np.zeros(one.clean.shape)
+    by = np.where(one.covered & other.covered, one.scale * np.random.default_rng(0).standard_normal(zero.shape), 0.0)
+    if released:
+        run = repeated(made, first, _moved(first, (i, j), (by, -by)))
+        return run is not None and same_release(first, run)
+    return _changes(made, first, (i, j), (by, -by), (zero, zero))
+
+
+def entangled(made: Study, first: History) -> str:
+    """Why a recorded mechanism is not data plus noise of a known size that the release shows only in the noisy value; "" if all
+    are.
+
+    With other noise numbers, but the same noisy values, the data at each mechanism and the release must stay the same. With other
+    numbers for all draws, the scales of the noise must stay the same: a normal number over the norm of its vector is not normal,
+    for example.
+    """
+    noise = _drawn(first, first.meetings)
+    for some in (noise, range(len(first.play.draws))) if noise else ():
+        other = repeated(made, first, {}, redrawn(made, some))
+        if other is None:
+            return "with other random numbers the run has other mechanisms, or fails"
+        for m, o in zip(first.meetings, other.meetings, strict=True):
+            if m.law != REPORT and not np.allclose(m.scale, o.scale, rtol=SAME, atol=0):
+                return f"the size of the noise at {m.line} depends on random numbers"
+            if some is noise and not np.array_equal(m.clean, o.clean):
+                return f"the value to which noise is added at {m.line} depends on this noise itself"
+        if some is noise and not alike(first, other.play):
+            return f"the release shows the noise itself, drawn at {_shows(made, first)}"
+    return ""
+
+
+def _drawn(first: History, meetings: Sequence[Meeting]) -> list[int]:
+    """The positions of the draws that are the noise of these mechanisms."""
+    own = {id(draw) for m in meetings for draw in (m.draw, *m.beside)}
+    return [at for at, draw in enumerate(first.play.draws) if id(draw) in own]
+
+
+def _shows(made: Study, first: History) -> str:
+    """The first line that draws noise which the release shows besides the noisy values; all lines if no line alone does, or if
+    there are more than LINES.
+    """
+    lines: dict[str, list[int]] = {}
+    for at in _drawn(first, first.meetings):
+        lines.setdefault(first.play.draws[at].line, []).append(at)
+    for line, places in lines.items() if len(lines) <= LINES else ():
+        other = repeated(made, first, {}, redrawn(made, places))
+        if other is None or not alike(first, other.play):
+            return line
+    return ", ".join(lines)
+
+
+def proportional(made: Study, first: History, i: int, j: int) -> bool:
+    """Whether small changes of two noisy values by the same amounts change the release in proportion, as if the run used only one
+    weighted sum of both.
+    """
+    one = first.meetings[i]
+    by = SMALL * _amounts(one)
+    gaps = []
+    for k in (i, j):
+        run = repeated(made, first, _moved(first, (k,), (by,)))
+        if run is None:
+            return True
+        gaps.append(np.concatenate([(run.play.cells[c] - a).ravel() for c, a in first.play.cells.items()]))
+    share = float(gaps[0] @ gaps[1]) / max(float(gaps[0] @ gaps[0]), 1e-300)
+    return float(np.linalg.norm(gaps[1] - share * gaps[0])) <= ALIKE * float(np.linalg.norm(gaps[1]))
+
+
+def averaged(made: Study, first: History, i: int) -> bool:
+    """Whether the run uses the entries of a mechanism that share a noise number only in their sum."""
+    one = first.meetings[i]
+    by = _amounts(one)
+    by -= by.mean(axis=one.shared, keepdims=True)
+    return _changes(made, first, (i,), (by,), (np.zeros(by.shape),))
+
+
+def _changes(made: Study, first: History, group: Sequence[int], amounts: Shifts, expected: Shifts) -> bool:
+    """Whether these amounts, added to the noisy values of a group, change its clean values as expected, and nothing else."""
+    other = repeated(made, first, _moved(first, group, amounts))
+    if other is None:
+        return False
+    wanted = dict(zip(group, expected, strict=True))
+    for k, (m, o) in enumerate(zip(first.meetings, other.meetings, strict=True)):
+        size = max(1.0, float(np.abs(m.noisy).max(initial=0)))
+        if np.abs(o.clean - m.clean - wanted.get(k, 0.0)).max(initial=0) > REPEATED * SAME * size:
+            return False
+    return same_release(first, other)
+
+
+def _amounts(met: Meeting) -> NDArray[np.float64]:
+    """Random amounts, as large as the noise, for the entries with noise; 0 for the others."""
+    return np.where(met.covered, met.scale * np.random.default_rng(0).standard_normal(met.clean.shape), 0.0)
+
+
+def _moved(first: History, group: Sequence[int], amounts: Shifts) -> dict[int, Meeting]:
+    """The mechanisms of a group with these amounts added to their noisy values."""
+    moved = {}
+    for k, by in zip(group, amounts, strict=True):
+        noisy = first.meetings[k].noisy
+        moved[k] = dataclasses.replace(first.meetings[k], noisy=(noisy + by).astype(noisy.dtype))
+    return moved
+
+
+def same_release(first: History, other: History) -> bool:
+    """Whether two runs release the same numbers, up to rounding."""
+    return all((np.abs(other.play.cells[c] - a) <= 10 * rounding(a)).all() for c, a in first.play.cells.items())
