@@ -28,8 +28,6 @@ from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
 from ..reports.summary import best_marked, deltas, lines, lines_of, of_case
 from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting, offered
-from .heard.gate import heard_at_all
-from .heard.observed import observe
 from .leakage.pool import membership
 from .leakage.utility import utility
 from .own.audited import audited
@@ -43,6 +41,8 @@ from .progress import announced
 from .second_look import confirmed, marked
 from .storage.executor import executor
 from .storage.store import Store
+from .within.gate import heard_at_all
+from .within.observed import observe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

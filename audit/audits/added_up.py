@@ -21,11 +21,11 @@ from ...models.capabilities import BoundedDegree, ClippedGradients, NoisyRows, d
 from ...models.graph.graph import Mask, Worlds
 from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.canaries import hub, stars
-from ..heard.gate import a_strangers
 from ..instruments.reach import NOTHING, worth
 from ..instruments.recorder import Record, recorded
 from ..instruments.repetition import Nodes, kept_rows, same_coins, shift
 from ..own.program import External
+from ..within.gate import a_strangers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -27,10 +27,10 @@ from ...models.graph.graph import Worlds
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..games.crafted_graph import STRONG, Crafted, crafted
 from ..games.game import Game, Seen, sample
-from ..heard.gate import a_strangers
 from ..heard.worlds import public_bound
 from ..instruments.reach import unknown
 from ..storage.resident import taken
+from ..within.gate import a_strangers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,12 +16,12 @@ from ...accounting.events.counts import Charged, charged, coin_p_values, recount
 from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.accountants import tightest, upper
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
-from ..heard.gate import a_strangers, examined, followed
-from ..heard.inside import Inside
 from ..instruments.reach import worth
 from ..instruments.recorder import Record, recorded
 from ..instruments.repetition import repeated, reports_of_others, world
 from ..own.program import External
+from ..within.gate import a_strangers, examined, followed
+from ..within.inside import Inside
 from . import heard_mechanisms, heard_noise, program_seeds
 
 if TYPE_CHECKING:

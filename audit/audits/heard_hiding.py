@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...models.hearing.mechanisms.meetings import REPORT
-from ..heard.inside import OF_PROGRAM, SECRETS, Inside, quietest
 from ..heard.laws import NOTHING
-from ..heard.reading import EACH, alike, farthest, redrawn, repeated, rerun, same_means, visible, with_other_values
-from ..heard.relations import added_only, averaged, proportional
-from ..heard.steady import lost_noise, other_scripts, shown_in, steady_cells
 from ..heard.study import CONTINUOUS, History
-from ..heard.without import Incomparable, without
 from ..heard.worlds import without_one
 from ..key import Key
 from ..own.program import External
+from ..within.absence import Incomparable, without
+from ..within.inside import OF_PROGRAM, SECRETS, Inside, quietest
+from ..within.reading import EACH, alike, farthest, redrawn, repeated, rerun, same_means, visible, with_other_values
+from ..within.relations import added_only, averaged, proportional
+from ..within.steady import lost_noise, other_scripts, shown_in, steady_cells
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

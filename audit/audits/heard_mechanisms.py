@@ -18,14 +18,14 @@ from scipy import stats
 from ...accounting.checks.conditions import Condition, checked, proved
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...models.hearing.mechanisms.meetings import REPORT, OtherMechanisms
-from ..heard.inside import Inside
 from ..heard.laws import NOTHING, cost
-from ..heard.lost import lost
 from ..heard.playing import Diverged
-from ..heard.reading import EACH, idle, unread_entries
 from ..heard.study import History
-from ..heard.without import Incomparable, history, without
 from ..instruments.reach import worth
+from ..within.absence import Incomparable, history, without
+from ..within.inside import Inside
+from ..within.lost import lost
+from ..within.reading import EACH, idle, unread_entries
 from .heard_hiding import apart, every_secret, grown, hidden, not_fresh, same_entries, shown_always
 from .heard_noise import MOVES, REPEATED, exact, noticed, smallest_factor
 from .heard_release import behind, compared_only, granted, in_any_order, noised_again, not_charged, shown_by, together, unseen

@@ -19,11 +19,11 @@ from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.bounds import Bound, resting
 from ..case import Case, Outcome, Setting, offered
 from ..heard.examination import Examination, Move
-from ..heard.gate import examined, followed
-from ..heard.inside import Inside
 from ..heard.laws import LARGEST, LAWS, SLACK, law_of
 from ..heard.study import withstands
 from ..instruments.reach import worth
+from ..within.gate import examined, followed
+from ..within.inside import Inside
 
 NAME = "differential"
 PATHS = "one release distinguishes two neighbouring graphs that have no release in common"

@@ -13,12 +13,12 @@ import numpy as np
 
 from ...accounting.events.tree import parts
 from ...models.hearing.mechanisms.meetings import REPORT
-from ..heard.inside import Inside
 from ..heard.laws import NOTHING
-from ..heard.reading import EACH, alike, farthest, moved_by, repeated, shown, with_other_values
-from ..heard.recoverable import Look, shown_part
-from ..heard.relations import added_only, same_release
 from ..heard.study import History
+from ..within.inside import Inside
+from ..within.reading import EACH, alike, farthest, moved_by, repeated, shown, with_other_values
+from ..within.recoverable import Look, shown_part
+from ..within.relations import added_only, same_release
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,9 +15,9 @@ from ...accounting.lower.bounds import Bound
 from ...accounting.lower.error_rates import epsilon_of_rates, rate_at_most
 from ...models.graph.graph import Worlds
 from ..case import EDGES, Outcome, Setting, offered
-from ..heard.gate import examined, followed
 from ..heard.worlds import without_one
 from ..own.program import External
+from ..within.gate import examined, followed
 from . import heard_mechanisms
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from gnnaudit.accounting.gaussian import mu_of_claim
 from gnnaudit.audit.audits.heard_noise import listen
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.faults import strangers
-from gnnaudit.audit.heard.gate import disbelieved, examined
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.storage.store import Store
+from gnnaudit.audit.within.gate import disbelieved, examined
 
 CLAIM = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE, exposes=strangers.Sums.offers)
 GRAPH = tiny(48)

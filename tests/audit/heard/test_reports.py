@@ -12,10 +12,10 @@ from gnnaudit.accounting.events.types import FiniteDpEvent, PureDpEvent
 from gnnaudit.accounting.upper.exact import finite_epsilon
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
-from gnnaudit.audit.heard import reading
-from gnnaudit.audit.heard.reading import elsewhere
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
+from gnnaudit.audit.within import reading
+from gnnaudit.audit.within.reading import elsewhere
 from gnnaudit.models.hearing import Draw
 from gnnaudit.models.hearing.mechanisms.meetings import Meeting
 

@@ -9,10 +9,10 @@ import pytest
 from gnnaudit import Claim, Looped, Unit
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.case import Case
-from gnnaudit.audit.heard.gate import examined
 from gnnaudit.audit.heard.worlds import small
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.contract import tiny
+from gnnaudit.audit.within.gate import examined
 
 GRAPH = tiny(48)
 MOST = int(GRAPH.degree.max())

@@ -13,12 +13,12 @@ from scipy.stats import norm
 from gnnaudit import Claim, Unit, load, models
 from gnnaudit.audit.audits.heard_mechanisms import from_mechanisms
 from gnnaudit.audit.case import Case
-from gnnaudit.audit.heard.gate import examined, followed
-from gnnaudit.audit.heard.inside import Inside
-from gnnaudit.audit.heard.observed import observe
 from gnnaudit.audit.heard.playing import play
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.program import External
+from gnnaudit.audit.within.gate import examined, followed
+from gnnaudit.audit.within.inside import Inside
+from gnnaudit.audit.within.observed import observe
 from gnnaudit.models.graph.graph import Worlds
 from gnnaudit.models.hearing.files import load as load_recording
 

@@ -14,12 +14,12 @@ from gnnaudit.accounting.gaussian import mu_of_claim
 from gnnaudit.audit.audits.heard_mechanisms import from_mechanisms
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.faults import strangers
-from gnnaudit.audit.heard.gate import examined, followed
-from gnnaudit.audit.heard.inside import inside
-from gnnaudit.audit.heard.observed import observe
 from gnnaudit.audit.heard.study import study
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.contract import tiny
+from gnnaudit.audit.within.gate import examined, followed
+from gnnaudit.audit.within.inside import inside
+from gnnaudit.audit.within.observed import observe
 
 CLAIM = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
 GRAPH = tiny(48)

@@ -20,10 +20,10 @@ from ...accounting.upper import exact
 from ...accounting.upper.tradeoff import epsilon_at_least
 from ...models.hearing.mechanisms.meetings import REPORT
 from ...reports.observed import UNREAD, WITHIN, Heard, Mechanism, Observed, Released
+from ..heard.laws import cost, law_of
+from ..heard.playing import rounding
 from .gate import examined, followed
 from .inside import Inside
-from .laws import cost, law_of
-from .playing import rounding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ...models.hearing.mechanisms.meetings import Meeting
     from ..case import Case
+    from ..heard.examination import Examination
+    from ..heard.study import Study
     from ..key import Key
-    from .examination import Examination
-    from .study import Study
 
 SLACK = 1e-3  # relative: rounding error of a move
 EVENTS = {"normal": dp.GaussianDpEvent, "laplace": dp.LaplaceDpEvent}  # each class takes the noise multiplier, scale / move

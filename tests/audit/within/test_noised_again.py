@@ -6,7 +6,7 @@ import pytest
 
 from gnnaudit import Claim, Looped, audit, load
 
-from .votes import counts, released
+from ..heard.votes import counts, released
 
 GRAPH = load("campus:n=240")
 CLAIM = Claim(2.0, 1e-6)  # noise of std 3.2 on sums that an edge moves by sqrt(2) costs 1.97

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
+from ..heard.laws import NOTHING
+from ..heard.playing import rounding
 from ..own.program import External
-from .laws import NOTHING
-from .playing import rounding
 from .reading import ENTRIES, ENTRIES_OF_PROGRAM, Entry, repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .playing import Cell
-    from .study import History, Study
+    from ..heard.playing import Cell
+    from ..heard.study import History, Study
 
     Floats = NDArray[np.float64]
 

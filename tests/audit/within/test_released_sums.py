@@ -12,7 +12,7 @@ import torch
 from gnnaudit import Claim, Looped, PureDpEvent, Unit, audit, load
 from gnnaudit.audit.heard.study import tried_hard
 
-from .votes import counts, released
+from ..heard.votes import counts, released
 
 GRAPH = load("campus:n=120:degree=6")
 HONEST = Claim(2.26, 1e-6)  # noise of std 2 on one number that moves by 1 costs 2.255

@@ -9,14 +9,14 @@ import numpy as np
 
 from ...models.graph.graph import Worlds
 from ..case import EDGES, Case, Setting, keeping, offered
+from ..heard.examination import Examination, examine
+from ..heard.playing import play
+from ..heard.study import study
+from ..heard.worlds import small
 from ..instruments.sums_of_programs import doubted
 from ..own.model_file import is_built_in
 from ..own.program import External
-from .examination import Examination, examine
 from .inside import Inside, inside
-from .playing import play
-from .study import study
-from .worlds import small
 
 if TYPE_CHECKING:
     from ...accounting.claim import Unit

@@ -11,18 +11,18 @@ import numpy as np
 from ...models.errors import one_line
 from ...models.hearing.mechanisms.meetings import Meetings, OtherMechanisms
 from ...models.random.streams import fold
+from ..heard.own_rows import own_places, private
+from ..heard.playing import Diverged, play
+from ..heard.study import History, Shifts
 from ..own.program import External
-from .own_rows import own_places, private
-from .playing import Diverged, play
 from .reading import FAR, alike, others, repeated
 from .relations import SAME
-from .study import History, Shifts
 
 if TYPE_CHECKING:
-    from .own_rows import Located
-    from .playing import Play
-    from .study import Study
-    from .worlds import Without
+    from ..heard.own_rows import Located
+    from ..heard.playing import Play
+    from ..heard.study import Study
+    from ..heard.worlds import Without
 
 
 class Incomparable(Exception):

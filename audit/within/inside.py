@@ -16,22 +16,22 @@ import numpy as np
 from ...models.hearing.mechanisms.meetings import REPORT, Meeting, Meetings
 from ...models.hearing.mechanisms.sharing import again
 from ...models.hearing.returns import digest, parting, returned
+from ..heard.playing import play
+from ..heard.study import History, Shifts
+from ..heard.worlds import without_many, without_one
 from ..own.program import External
-from .playing import play
+from .absence import Incomparable, history, kept, without
 from .reading import EACH, Entry, idle, unread
 from .relations import REPEATED, SAME, entangled, sums
-from .study import History, Shifts
-from .without import Incomparable, history, kept, without
-from .worlds import without_many, without_one
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...accounting.claim import Unit
+    from ..heard.playing import Play
+    from ..heard.study import Study
+    from ..heard.worlds import Without
     from ..key import Key
-    from .playing import Play
-    from .study import Study
-    from .worlds import Without
 
 # largest number of secrets that are removed one by one, each in a separate training; fewer for a program, which starts anew for
 # each training

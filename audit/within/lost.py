@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from ...models.hearing.draw import SHIFTED
 from ...models.hearing.mechanisms.meetings import REPORT
-from .laws import NOTHING
+from ..heard.laws import NOTHING
+from ..heard.study import History, Shifts
 from .reading import alike, redrawn, repeated
-from .study import History, Shifts
 
 if TYPE_CHECKING:
-    from .study import Study
+    from ..heard.study import Study
 
 
 def lost(made: Study, first: History, moves: Shifts) -> str:

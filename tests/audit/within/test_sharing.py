@@ -11,9 +11,9 @@ from gnnaudit import Claim, Looped, Unit, audit, load
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
-from gnnaudit.audit.heard.observed import observe
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
+from gnnaudit.audit.within.observed import observe
 
 GRAPH, DELTA, SCALE = load("campus:n=120:degree=6"), 1e-5, 4.0
 ONE = 2**0.5 / SCALE  # what an edge moves a sum of unit rows by, over the noise

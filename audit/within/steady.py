@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...models.hearing.draw import SHIFTED
+from ..heard.laws import NOTHING
+from ..heard.playing import rounding
 from ..own.program import External
-from .laws import NOTHING
-from .playing import rounding
 from .reading import FAR, Entry, repeated, with_entries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...models.hearing import Draw
-    from .playing import Cell
-    from .study import History, Shifts, Study
+    from ..heard.playing import Cell
+    from ..heard.study import History, Shifts, Study
 
     Masks = dict[Cell, NDArray[np.bool_]]
 

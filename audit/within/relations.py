@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...models.hearing.mechanisms.meetings import REPORT, Meeting
-from .playing import rounding
+from ..heard.playing import rounding
+from ..heard.study import History, Shifts
 from .reading import alike, redrawn, repeated
-from .study import History, Shifts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .study import Study
+    from ..heard.study import Study
 
 SMALL = 1e-3  # in units of the scale: a change whose effect is nearly linear
 ALIKE = 1e-2  # relative tolerance of `proportional`

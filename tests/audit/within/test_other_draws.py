@@ -10,10 +10,10 @@ from gnnaudit import Claim, Looped, load
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.heard_mechanisms import from_mechanisms
 from gnnaudit.audit.case import Case
-from gnnaudit.audit.heard.gate import examined, followed
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.within.gate import examined, followed
 
-from .votes import counts, released
+from ..heard.votes import counts, released
 
 GRAPH, DELTA = load("campus:n=120:degree=6"), 1e-6
 KEPT = 0.8

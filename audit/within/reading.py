@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...models.hearing.mechanisms.meetings import REPORT, Meetings
+from ..heard.laws import NOTHING
+from ..heard.playing import play, same_rows
+from ..heard.study import History, Shifts
 from ..own.program import External
-from .laws import NOTHING
-from .playing import play, same_rows
-from .study import History, Shifts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...models.hearing import Draw
     from ...models.hearing.mechanisms.meetings import Meeting
-    from .playing import Play
-    from .study import Study
+    from ..heard.playing import Play
+    from ..heard.study import Study
 
 SHOWN, SHOWN_OF_PROGRAM = 8, 1  # largest number of entries of a report for which `shown` searches a released number
 REDRAWN, REDRAWN_OF_PROGRAM = (

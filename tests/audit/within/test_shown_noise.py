@@ -9,7 +9,7 @@ from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 
-from .votes import counts, released
+from ..heard.votes import counts, released
 
 GRAPH = load("campus:n=120:degree=6")
 EDGE = Claim(3.32, 1e-6)  # noise of std 2 on two rows that move by 1 costs 3.308
