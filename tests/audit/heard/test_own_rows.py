@@ -13,7 +13,7 @@ from gnnaudit.audit.heard.own_rows import own_places, private
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 
-from ..heard.votes import released
+from .votes import released
 
 GRAPH, DELTA, STD = load("campus:n=120:degree=6"), 1e-5, 8.0
 NEIGHBOURS = int(GRAPH.degree[GRAPH.train].max())
