@@ -581,11 +581,11 @@ use a random quarter of the rounds as pilot, to choose the threshold. "rank gate
 scores of the best attack, which is known for these mechanisms. The likelihood-ratio forms and the Gaussian e-process are meant
 for the Gaussian mechanism alone. An e-process counts as wrong if it was wrong at any time up to the last round.
 
-"elementary channels" counts the correct guesses of two bits and a label, as LPGNN's users send them, and adds up their epsilons.
-In "reports, bits alone" the bits leak all of epsilon and the label leaks nothing, although half of epsilon was declared for
-each. In "reports, 20 bits drawn" each user sends 20 bits of equal epsilon. Here not the counts but the reports are drawn, {drawn}
-audits a cell, with a coin for each bit, as the audit plants users. If all bits of a user had one coin, the same tests would be
-wrong in 37 % of all audits at ε = 10 and 1000 rounds.
+"elementary channels" counts the correct guesses of two bits and a label, as LPGNN's users send them, and adds up their
+epsilons. In "reports, bits alone" the bits leak all of epsilon and the label leaks nothing, although half of epsilon was
+declared for each. In "reports, 20 bits drawn" each user sends 20 bits of equal epsilon. Here the reports are drawn, not the
+counts: {drawn} audits in each cell, with a coin for each bit, as in the audit. If all bits of a user had one coin, the same
+tests would be wrong in 37 % of all audits at ε = 10 and 1000 rounds.
 
 The mechanism "common-l" publishes the size of one privacy loss and answers for every canary by randomised response at that size.
 Each canary is exactly mu-GDP given the others, but their errors occur together. The one-run bounds must hold although they do

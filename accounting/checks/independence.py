@@ -89,8 +89,8 @@ def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True) -> 
 
 
 def separate_trials(guessed: ArrayLike, bits: ArrayLike, what: str) -> Condition:
-    """`separate_draws` for guesses that are right with another chance in each world. guessed, bits: (runs, units) bool, the guess
-    and the true bit. what: the condition in words. From each guess the mean of its world is subtracted.
+    """`separate_draws` for guesses that are right with a different chance in each world. guessed, bits: (runs, units) bool, the
+    guess and the true bit. what: the condition in words. From each guess the mean of its world is subtracted.
     """
     g, b = np.asarray(guessed, float), np.asarray(bits).astype(bool)
     means = [g[b == world].mean() if (b == world).any() else 0.0 for world in (False, True)]
@@ -126,10 +126,10 @@ def separate_runs(scores: ArrayLike, bits: ArrayLike, run: ArrayLike) -> Conditi
     """Tests whether runs depend on one another. The condition fails, or it is granted; None if there is one run only.
 
     A bound from one run allows any dependence between its canaries, because one training is private in each bit. Several
-    trainings are together as private only if each drew its own noise. That is granted: if a canary has the same noise in all
-    runs, its scores look like those of an unusual canary. Two tests find other dependence. The numbers of scores above the median
-    of their world must not be correlated between runs, at any distance in the order of the file. No run may be a copy of another,
-    score by score and bit by bit, if fair coins make that improbable. scores, bits, run: (rows,).
+    trainings are together as private only if each drew its own noise. That is granted, because no test sees it: a canary with the
+    same noise in all runs looks merely unusual. Two tests find other dependence. The numbers of scores above the median of their
+    world must not be correlated between runs, at any distance in the order of the file. No run may be a copy of another, score by
+    score and bit by bit, if fair coins make that improbable. scores, bits, run: (rows,).
     """
     s, b = np.ravel(np.asarray(scores, float)), np.ravel(np.asarray(bits)).astype(bool)
     _, first, of = np.unique(np.ravel(np.asarray(run)), return_index=True, return_inverse=True)

@@ -18,13 +18,13 @@ IN_TURNS = 0.01
 
 
 def in_turns(bits: ArrayLike) -> Condition:
-    """Tests whether the bits, in the order of play, look like a random order. Only then the condition is checked.
+    """Tests whether the bits, in the order of play, look like a random order. Only then is the condition checked.
 
     The scores of both worlds may change with time: a machine, a library or the data may change, and rounds may take turns on
     several machines. In a random order such a change moves both worlds alike. In an order of blocks, or one that alternates or
     has any other period, it may look like a leak, although epsilon may be 0. So the bits must have as many changes as a random
     order, neither fewer nor more, and the mean positions of the two worlds must not differ. The shares of ones must vary between
-    blocks of sqrt(rounds) rounds as chance lets them. Bits at no distance may depend on one another, and no period may stand out.
+    blocks of sqrt(rounds) rounds as chance lets them. Bits must not depend on earlier bits, and no period may stand out.
     Otherwise, and with so few rounds that even two blocks or strict turns pass, the condition is granted: whoever made the rounds
     states it.
     """

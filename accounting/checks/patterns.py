@@ -10,7 +10,7 @@ from scipy import fft, special
 
 Array = NDArray[np.float64]
 FEWEST = 8  # products at a lag; with fewer, no normal approximation rejects
-ALIKE = 5  # so many values must occur equally often before `copied` asks whether too many do
+ALIKE = 5  # `copied` tests a count k only if at least so many values occur k times
 MOST_COPIES = 64  # `copied` finds rows that were written up to this often; `repeated` finds more copies in any case
 SURE = 1e-6  # `copied` spends this on the limit of an odds ratio
 
@@ -50,8 +50,8 @@ def periodic(x: Array) -> float:
 
 
 def repeated(scores: Array, bits: NDArray[np.bool_]) -> float:
-    """p-value of the hypothesis that the rounds are no copy of the first of them: independent scores, given the bits, equal those
-    one period before with the probability that two scores of a world are equal. 1 if the rounds have no period.
+    """p-value of the hypothesis that the file does not repeat its first rounds. Under it, a score equals that of one period
+    before as often as two random scores of its world are equal. 1 if the rounds have no period.
     """
     n, periods = scores.size, [k for k in range(1, math.isqrt(scores.size) + 1) if scores.size % k == 0]
     alike = [_equal(scores[bits == world]) for world in (False, True)]
@@ -72,10 +72,10 @@ def _equal(x: Array) -> float:
 def copied(scores: Array, bits: NDArray[np.bool_]) -> float:
     """p-value of the hypothesis that no rows (score, bit) were copied, whatever the distributions of the scores.
 
-    If a value has probability p, it occurs k times with a probability whose square is at most (k + 1) / k times the product of
-    those of k - 1 and k + 1 times, up to a factor for the length. So, by Cauchy and Schwarz, the expected numbers of values that
-    occur k - 1, k and k + 1 times satisfy the same inequality: among independent scores, of which many occur twice, some occur
-    three times. A file whose rows were written twice has none. Each k with at least ALIKE values is tested.
+    Let P(k) be the probability that a value occurs k times. Then P(k)^2 is at most (k + 1) / k * P(k - 1) * P(k + 1), up to a
+    factor for the length. So, by Cauchy and Schwarz, the expected numbers of values that occur k - 1, k and k + 1 times satisfy
+    the same inequality: among independent scores, of which many occur twice, some occur three times. A file whose rows were
+    written twice has none. Each k with at least ALIKE values is tested.
     """
     worlds = [scores[bits == world] for world in (False, True)]
     each = np.concatenate([np.unique(x, return_counts=True)[1] for x in worlds])

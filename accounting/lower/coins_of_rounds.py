@@ -58,7 +58,7 @@ def coins_of_rounds(
 def fair(bits: NDArray[np.bool_]) -> Condition:
     """Tests whether bits look like fair coins. The condition fails, or it is granted: whoever drew the bits states it.
 
-    No test of the bits can show it. If pairs of rounds have one member each, in random order, every test of one bit order passes.
+    No test of the bits can show it: bits that were chosen by a design may look random.
     Three tests find other designs: how many bits are 1, how often consecutive bits differ, and whether bits at any other fixed
     distance depend on one another. The condition also fails if half of the bits are 1, or as nearly half as possible, because
     their number then looks fixed. With fewer than FEWEST bits, it is assumed.
@@ -73,7 +73,7 @@ def fair(bits: NDArray[np.bool_]) -> Condition:
     tested = checked(FAIR, tests, min(1.0, len(p_values) * min(p_values)), LEVEL)
     if tested.how == "failed":
         return tested
-    detail = f"stated by whoever drew them: bits do not show pairs or other designs in random order; {tested.detail}"
+    detail = f"stated by whoever drew them: bits of a design may look random; {tested.detail}"
     return Condition(f"if {FAIR}", "granted", detail)
 
 

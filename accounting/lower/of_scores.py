@@ -68,5 +68,5 @@ def lower(
 
 
 def _without_assumed_reach(bound: Bound) -> Bound:
-    """The bound; if one of its conditions is only assumed, it refutes nothing, so no violation is large enough."""
+    """The bound; if one of its conditions is only assumed, it refutes nothing, so it detects no violation."""
     return dataclasses.replace(bound, notices=math.inf, reach=math.inf) if bound.assumed else bound

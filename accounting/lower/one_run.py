@@ -54,7 +54,7 @@ POWER = 0.9  # power at the smallest detectable violation
 NOMINAL = 0.96
 SIMULATED = 300  # up to so many canaries the power at delta > 0 is simulated
 PLAYED = 1000  # simulated audits
-PLAYED_POWER = 0.92  # share of them, above POWER because they are few
+PLAYED_POWER = 0.92  # required share of PLAYED; above POWER, as those are few
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)  # shares of the canaries that are guessed
 
 

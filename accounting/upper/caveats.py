@@ -38,7 +38,7 @@ def doubts(ledger: DpEvent, claim: Claim, units: int | None = None) -> tuple[str
 
 
 def _sampled_values(ledger: DpEvent, claim: Claim) -> str:
-    """Under replacement, most accountants give no credit for a secret Poisson sample of pure mechanisms."""
+    """A warning if a ledger samples pure mechanisms under replacement, where no accountant amplifies them."""
     sampled = [e.event for e, _ in parts(ledger) if isinstance(e, dp.PoissonSampledDpEvent)]
     if claim.relation is Relation.ADD_REMOVE or all(isinstance(e, dp.GaussianDpEvent) for e in sampled):
         return ""

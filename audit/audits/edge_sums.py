@@ -115,10 +115,11 @@ def sd_at_most(squares: float, freedom: int, alpha: float) -> float:
 
 
 def overstated(freedom: int, alpha: float) -> float:
-    """The factor that `sd_at_most` with this alpha exceeds the true sd by in one of ten audits, at least 1.
+    """In one of ten audits, `sd_at_most` exceeds the true sd by more than this factor, which is at least 1.
 
     The test of the scores divides every shift by that limit. Noise must be smaller by this further factor, so that the test still
-    has the power that it has if the sd is known: two independent errors together stay below the sum of their 90 % quantiles.
+    has the power that it has if the sd is known: in nine of ten audits, two independent errors add up to less than their 90 %
+    quantiles.
     """
     return max(1.0, math.sqrt(float(gammaincinv(freedom / 2, POWER) / gammaincinv(freedom / 2, alpha))))
 

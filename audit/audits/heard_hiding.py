@@ -66,7 +66,7 @@ def apart(first: History, within: Inside, shifts: Shifts) -> str:
             gap = np.nan_to_num(shifts[i] - shifts[j], posinf=np.inf)
         if np.abs(gap).max(initial=0) > 10 * NOTHING:
             both = f"the value at {first.meetings[i].line} has the noise of another value, and a secret moves them differently"
-            return f"{both}; what the run makes of both may cost less than both values, or more than one of them"
+            return f"{both}; the recorder does not know what the release shows of both, so it computes no cost"
     return ""
 
 
@@ -182,8 +182,8 @@ def compared(made: Study, first: History, numbers: Sequence[int]) -> list[int]:
 
 
 def shown_always(made: Study, first: History, moves: Shifts) -> tuple[tuple[Cell, ...], str]:
-    """The released arrays that show the noisy values for every value of the other draws, and why no array may show them, or "".
-    Tests the EACH mechanisms that move farthest.
+    """The released arrays that show the noisy values for all tried values of the other draws, and why no array may show them, or
+    "". Tests the EACH mechanisms that move farthest.
     """
     tested = farthest(first, moves)[:EACH]
     for i in tested:

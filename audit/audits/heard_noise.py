@@ -101,7 +101,7 @@ def uncounted(setting: Setting, found: Examination) -> str:
     if isinstance(within, Inside):
         read = [m.line for i, m in enumerate(within.meetings) if i not in within.idle | within.steady]
     lines = [*read, *(made.base.draws[at].line for at in made.free if made.base.draws[at].law in NOT_FOLLOWED)]
-    return f"the noise of {lines[0]} may leave the release as it was without a secret that it does not hide" if lines else ""
+    return f"the noise of {lines[0]} may hide nothing of a secret that happens to change nothing here" if lines else ""
 
 
 def looked_for(found: Examination, arrays: tuple[str, ...]) -> dict[str, str]:

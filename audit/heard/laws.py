@@ -3,7 +3,7 @@ of the means.
 
 Each epsilon is a lower bound for means that move by known amounts (Dong, Roth and Su 2022; for integers by enumeration). It falls
 short of the exact value only by SLACK, by GRID, by NEARBY, and by moves that are left out if there are too many different ones.
-If moves are left out, the functions state no cost of noise divided by a factor, so no smallest detectable violation follows.
+If moves are left out, the cost of noise divided by a factor is 0, so no smallest detectable violation is stated.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def reports_epsilon(pairs: Sequence[tuple[Floats, Floats]], delta: float, factor
 
 def _composed_if_all(events: Mapping[Any, int], factor: float, delta: float) -> float:
     """`composed`. At delta > 0 only the first MOST events count; if others are left out, the result for noise divided by a factor
-    is 0, because the smallest factor that this lower bound detects may exceed that of all events.
+    is 0, because a part of the events would give too large a smallest detectable factor.
     """
     if delta and len(events) > MOST:
         return composed(dict(list(events.items())[:MOST]), delta) if factor == 1 else 0.0

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-PART = 0.38  # of a jump
+PART = 0.38  # share of a jump; it must change the release
 POINTS = 8  # largest number of noisy values at which a jump is tried
 SINGLE = 4  # largest number of entries whose jumps are tried one by one
-MANY = 128  # largest number of changed entries, if the release has fewer numbers than this
+MANY = 128  # if the release has fewer numbers than this, that many entries and LINE more are changed
 LINE = 24  # a row of at most this many entries is changed entry by entry
 SEEDS = (0, 1, 2)  # noisy values at which small changes are made; the first is that of the run
 STEP = 0.02  # in units of the noise: a change whose effect is nearly linear and larger than rounding
@@ -223,7 +223,7 @@ def _candidates(look: Look, by: Floats, most: int) -> Iterator[Entry]:
 
 
 def _row_sums(look: Look, entries: list[Entry]) -> Floats:
-    """A row of numbers for each row of the noisy value all of whose entries are changed: what its sum moves by, of length 1."""
+    """For each row of the noisy value whose entries are all changed: how each entry moves the row's sum, scaled to length 1."""
     rows: dict[Entry, list[int]] = {}
     for at, entry in enumerate(entries):
         rows.setdefault(entry[:-1], []).append(at)

@@ -1,4 +1,4 @@
-"""Which released arrays show a noisy value for every value of the other draws.
+"""Which released arrays show a noisy value for all tried values of the other draws.
 
 A draw after the noise may hide a noisy value: a shuffle or a sample of noisy rows, or more noise that the recorder lost. Random
 initial weights hide nothing: with other weights, the same released numbers depend on the noisy value.

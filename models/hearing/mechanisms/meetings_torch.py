@@ -16,7 +16,7 @@ from .reports import Drawn
 
 SUMS = ("add", "add_", "sub", "sub_")
 PRODUCTS = ("mul", "mul_", "div", "div_")
-# operators that only copy, rearrange or leave out entries; the last two rows repeat entries if their indices repeat
+# operators that only copy, rearrange or leave out entries; those of INDEXED repeat entries if their indices repeat
 KEPT = (
     *("neg", "neg_", "clone", "detach", "alias", "view", "_unsafe_view", "reshape", "_to_copy", "contiguous", "lift_fresh"),
     *("t", "transpose", "permute", "squeeze", "unsqueeze", "expand", "select", "slice", "narrow", "unbind", "diagonal", "flip"),
