@@ -36,8 +36,14 @@ def train(graph, seed):
     sums = graph.adjacency() @ graph.x
     return {"posteriors": logs, "transcript": sums, "aggregates": sums[None], "inputs": graph.x[None]}
 
-talks = Looped(train, releases=("posteriors", "transcript"))
-sums = Looped(train, releases=("posteriors", "aggregates", "inputs"))
+def only(*names):
+    def some(graph, seed):
+        return {name: array for name, array in train(graph, seed).items() if name in names}
+
+    return Looped(some, releases=names, name="train")
+
+talks = only("posteriors", "transcript")
+sums = only("posteriors", "aggregates", "inputs")
 elsewhere = Looped(train, name="../elsewhere")
 usurper = Looped(train, name="dpar", unit=Unit.NODE)
 

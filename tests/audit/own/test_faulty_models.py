@@ -110,7 +110,7 @@ def test_a_model_that_changes_the_working_directory_does_not_split_the_run_folde
         ("def train(graph, seed):\n    return {}['posteriors']", "mine.py, line 3: KeyError: 'posteriors'"),
         ("def train(graph, seed): exit()", "mine.py, line 2: SystemExit"),
         ("def train(graph, seed): return 3", "train returned int; expected"),
-        ("def train(graph, seed): return {'posteriors': 'low'}", "could not convert string to float"),
+        ("def train(graph, seed): return {'posteriors': 'low'}", "has type <U3; expected real numbers"),
     ],
 )
 def test_a_function_that_fails_is_wrong_use_in_one_line(body, told, tmp_path, monkeypatch, capsys):
