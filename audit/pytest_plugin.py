@@ -51,9 +51,9 @@ def assert_private(request: pytest.FixtureRequest) -> Callable[..., Results]:
     ) -> Results:
         if weak not in ("fail", "pass"):
             raise ValueError(f"weak={weak!r}: must be fail or pass.")
-        found, line, code, may_pass = audited(train, claim, graph, options)
+        found, line, may_pass = audited(train, claim, graph, options)
         request.config.stash[LINES].append(f"{request.node.nodeid}: {line}")
-        if code == 1 or (code == 3 and not (may_pass and weak == "pass")):
+        if found.run.exit_code == 1 or (found.run.exit_code == 3 and not (may_pass and weak == "pass")):
             way = ' (weak="pass" lets a claim pass that the audit is too weak to test)' if may_pass else ""
             pytest.fail(f"{line}{way}", pytrace=False)
         return found
@@ -61,10 +61,8 @@ def assert_private(request: pytest.FixtureRequest) -> Callable[..., Results]:
     return check
 
 
-def audited(train: Any, claim: Claim, graph: Graph | str, options: dict[str, Any]) -> tuple[Results, str, int, bool]:
-    """The results, a line with the claim and its verdict, the exit code (0 not refuted, 1 refuted, 3 inconclusive), and whether
-    the tests are only too weak.
-    """
+def audited(train: Any, claim: Claim, graph: Graph | str, options: dict[str, Any]) -> tuple[Results, str, bool]:
+    """The results, a line with the claim and its verdict, and whether the run is inconclusive because its tests are too weak."""
     from ..models.base import Model
     from ..models.data.loading import load
     from ..models.looped import Looped
@@ -75,5 +73,5 @@ def audited(train: Any, claim: Claim, graph: Graph | str, options: dict[str, Any
     found = audit(model, load(graph) if isinstance(graph, str) else graph, claim, **{**USUAL, **options})
     claims = lines(found)
     told = [f"{line.key.model}, {claimed(line)} for {UNITS[line.key.unit]}: {line.verdict.sentence}" for line in claims]
-    weak = bool(claims) and all(line.weak for line in claims if line.verdict.exit_code == 3)
-    return found, "; ".join(told) or f"{model.name}: nothing was tested", found.run.exit_code, weak and found.run.exit_code == 3
+    weak = found.run.exit_code == 3 and bool(claims) and all(line.weak for line in claims if line.verdict.exit_code == 3)
+    return found, "; ".join(told) or f"{model.name}: nothing was tested", weak

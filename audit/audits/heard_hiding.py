@@ -17,9 +17,10 @@ from ..key import Key
 from ..own.program import External
 from ..within.absence import Incomparable, without
 from ..within.inside import OF_PROGRAM, SECRETS, Inside, quietest
+from ..within.lost import lost_noise
 from ..within.reading import EACH, alike, farthest, redrawn, repeated, rerun, same_means, visible, with_other_values
 from ..within.relations import added_only, averaged, proportional
-from ..within.steady import lost_noise, other_scripts, shown_in, steady_cells
+from ..within.steady import other_scripts, shown_in, steady_cells
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import BadParameter, Option
 
-from ..planning.limits import TOO_LARGE, budget, not_overflowing
+from ..planning.limits import budget, not_overflowing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,10 +34,14 @@ def nats(epsilon: str | float) -> float:
     `limits.MOST_EPSILON`, 100 nats.
     """
     try:
-        return budget(float(not_overflowing(epsilon)))
+        number = float(epsilon)
+    except ValueError:
+        raise BadParameter("must be a number, in nats.") from None
+    try:
+        not_overflowing(epsilon)
+        return budget(number)
     except ValueError as fault:
-        said = str(fault) if str(fault) == TOO_LARGE else "must be a number, in nats"
-        raise BadParameter(f"{said}.") from None
+        raise BadParameter(f"{fault}.") from None
 
 
 def store(uri: str | None) -> str | None:

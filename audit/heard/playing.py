@@ -158,11 +158,12 @@ def same_rows(one: Play, other: Play, nodes: int, hidden: NDArray[np.int64] | No
     """Whether two runs release the same numbers. hidden: nodes whose own rows are not compared, in cells with a row for each of
     all `nodes` nodes.
     """
+    return all(np.array_equal(left_in(a, nodes, hidden), left_in(other.cells[c], nodes, hidden)) for c, a in one.cells.items())
 
-    def shown(cell: NDArray[np.float64]) -> NDArray[np.float64]:
-        return cell if hidden is None or not cell.ndim or len(cell) != nodes else np.delete(cell, hidden, axis=0)
 
-    return all(np.array_equal(shown(a), shown(other.cells[c])) for c, a in one.cells.items())
+def left_in(cell: NDArray[np.float64], nodes: int, hidden: NDArray[np.int64] | None) -> NDArray[np.float64]:
+    """The released values without the own rows of the nodes `hidden`, if there is a row for each of all `nodes` nodes."""
+    return cell if hidden is None or not cell.ndim or len(cell) != nodes else np.delete(cell, hidden, axis=0)
 
 
 def rounding(numbers: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ...models.hearing.draw import SHIFTED
 from ...models.hearing.mechanisms.meetings import REPORT
 from ..heard.laws import NOTHING
 from ..heard.study import History, Shifts
 from .reading import alike, redrawn, repeated
+from .steady import MOVED, changed_by, entries_of
 
 if TYPE_CHECKING:
     from ..heard.study import Study
+    from .steady import Masks
 
 
 def lost(made: Study, first: History, moves: Shifts) -> str:
@@ -23,10 +28,7 @@ def lost(made: Study, first: History, moves: Shifts) -> str:
     that moves cannot hide all of it. Weights of PyTorch layers are no noise.
     """
     sizes = [m.noisy.size for m, by in zip(first.meetings, moves, strict=True) if m.size(by) > NOTHING]
-    lines: dict[str, list[int]] = {}
-    for at in strayed(made, first):
-        lines.setdefault(first.play.draws[at].line, []).append(at)
-    for line, places in lines.items():
+    for line, places in by_line(first, strayed(made, first)).items():
         if not sizes or sum(first.play.draws[at].values.size for at in places) < min(sizes):
             continue
         other = repeated(made, first, {}, redrawn(made, places))
@@ -48,3 +50,41 @@ def strayed(made: Study, first: History) -> list[int]:
         for at, draw in enumerate(first.play.draws)
         if draw.law in SHIFTED and not draw.weights and at not in made.constant and met.get(id(draw), 0) < draw.values.size
     ]
+
+
+def by_line(first: History, places: Iterable[int]) -> dict[str, list[int]]:
+    """The positions of draws, by the line of code that draws."""
+    lines: dict[str, list[int]] = {}
+    for at in places:
+        lines.setdefault(first.play.draws[at].line, []).append(at)
+    return lines
+
+
+def lost_noise(made: Study, first: History, moves: Shifts, i: int) -> str:
+    """The lines of normal or similar draws that may be more noise on the noisy value of a mechanism, which the recorder lost; ""
+    if there are none.
+
+    Such draws have as many numbers as the noisy value, or a multiple. They change every released number that shows the entries
+    which move farthest, but not the value to which the mechanism adds its noise. All noisy values stay the same.
+    """
+    draws = enumerate(first.play.draws)
+    noise = [
+        at for at, d in draws if d.law in SHIFTED and d.values.size and not np.array_equal(d.values, made.others[0][at].values)
+    ]
+    met = first.meetings[i]
+    shown: list[Masks] | None = None
+    for line, some in by_line(first, noise).items():
+        if sum(first.play.draws[at].values.size for at in some) % max(1, int(met.own.sum())):
+            continue
+        run = repeated(made, first, {}, redrawn(made, some))
+        if run is None or not np.array_equal(run.meetings[i].clean, met.clean):
+            continue
+        differ = {cell: run.play.cells[cell] != array for cell, array in first.play.cells.items()}
+        if not any(mask.any() for mask in differ.values()):
+            continue
+        if shown is None:
+            entries = list(entries_of(made, first, moves, i))[:MOVED]
+            shown = [masks for entry in entries if (masks := changed_by(made, first, i, entry)) is not None]
+        if all(not (masks[cell] & ~differ[cell]).any() for masks in shown for cell in differ):
+            return line
+    return ""

@@ -222,6 +222,11 @@ def farthest(first: History, moves: Shifts) -> list[int]:
     return sorted((i for i, size in sizes.items() if size > NOTHING), key=lambda i: -sizes[i])
 
 
+def moved_entries(by: NDArray[np.float64]) -> list[Entry]:
+    """The entries of a mechanism that move by more than rounding."""
+    return [tuple(entry) for entry in np.argwhere(np.abs(by) > NOTHING).tolist()]
+
+
 def unread_entries(made: Study, first: History, moves: Shifts, hidden: NDArray[np.int64] | None = None) -> tuple[Shifts, str]:
     """The moves of sums of data and noise, set to 0 at entries that the run does not read, and why these entries are not all
     known, or "".
@@ -236,12 +241,12 @@ def unread_entries(made: Study, first: History, moves: Shifts, hidden: NDArray[n
     most = (ENTRIES_OF_PROGRAM if isinstance(made.model, External) else ENTRIES) // max(1, len(tested))
     for i in tested:
         by, random = moves[i], np.random.default_rng(i)
-        entries = [tuple(entry) for entry in np.argwhere(np.abs(by) > NOTHING).tolist()]
+        entries = moved_entries(by)
         if len(entries) > most:
             chances = np.square([by[entry] for entry in entries])
             entries = [entries[at] for at in random.choice(len(entries), most, p=chances / chances.sum())]
         unread = [entry for entry in dict.fromkeys(entries) if not _read(made, first, i, [entry], hidden)]
-        if unread and (len(moved) > len(tested) or (np.abs(by) > NOTHING).sum() > most):
+        if unread and (len(moved) > len(tested) or len(moved_entries(by)) > most):
             return tuple(kept), f"the run does not read all entries of the noisy value at {first.meetings[i].line}"
         kept[i] = by.copy()
         for entry in unread:

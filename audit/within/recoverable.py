@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from ..heard.laws import NOTHING
-from ..heard.playing import rounding
+from ..heard.playing import left_in, rounding
 from ..own.program import External
-from .reading import ENTRIES, ENTRIES_OF_PROGRAM, Entry, repeated
+from .reading import ENTRIES, ENTRIES_OF_PROGRAM, Entry, moved_entries, repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,9 +71,7 @@ class Look:
         """The released numbers of a run, in one row."""
         rows = []
         for cell in self.cells:
-            array = run.play.cells[cell]
-            if self.hidden is not None and array.ndim and len(array) == self.first.worlds.graph.nodes:
-                array = np.delete(array, self.hidden, axis=0)
+            array = left_in(run.play.cells[cell], self.first.worlds.graph.nodes, self.hidden)
             rows.append((array - array.mean(-1, keepdims=True) if centred and array.ndim > 1 else array).ravel())
         return np.nan_to_num(np.concatenate(rows)) if rows else np.zeros(0)
 
@@ -108,7 +105,7 @@ def _jumps(look: Look, by: Floats) -> Floats | None:
     because a run may clip.
     """
     move = by * look.scale
-    moved = [tuple(map(int, e)) for e in np.argwhere(np.abs(by) > NOTHING)]
+    moved = moved_entries(by)
     largest = sorted(moved, key=lambda e: -abs(by[e]))[:SINGLE]
     before: dict[int, Floats | None] = {}
 
@@ -210,7 +207,7 @@ def _candidates(look: Look, by: Floats, most: int) -> Iterator[Entry]:
     """Entries with noise: a third that move, then entries on a line with the farthest one, then any."""
     met = look.first.meetings[look.at]
     random = np.random.default_rng(look.at)
-    moved = sorted((tuple(map(int, e)) for e in np.argwhere(np.abs(by) > NOTHING)), key=lambda e: -abs(by[e]))
+    moved = sorted(moved_entries(by), key=lambda e: -abs(by[e]))
     yield from moved[: max(2, most // 3)]
     shape, top = met.clean.shape, moved[0]
     for axis in reversed(range(len(shape))):

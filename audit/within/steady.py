@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...models.hearing.draw import SHIFTED
 from ..heard.laws import NOTHING
 from ..heard.playing import rounding
 from ..own.program import External
-from .reading import FAR, Entry, repeated, with_entries
+from .reading import FAR, Entry, moved_entries, repeated, with_entries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,7 +66,7 @@ def steady_cells(made: Study, first: History, free: Sequence[int], moves: Shifts
     the array.
     """
     cells = set(first.play.cells)
-    places = [(i, entry) for i in tested for entry in _entries(made, first, moves, i)]
+    places = [(i, entry) for i in tested for entry in entries_of(made, first, moves, i)]
     before: dict[tuple[int, Entry], Masks | None] = {}
     for script in other_scripts(made, first, free) if free else ():
         run = repeated(made, first, {}, script)
@@ -86,10 +85,10 @@ def steady_cells(made: Study, first: History, free: Sequence[int], moves: Shifts
     return tuple(cell for cell in first.play.cells if cell in cells)
 
 
-def _entries(made: Study, first: History, moves: Shifts, i: int) -> Iterator[Entry]:
+def entries_of(made: Study, first: History, moves: Shifts, i: int) -> Iterator[Entry]:
     """Entries of a mechanism: those that move farthest, and some others with noise."""
     by = np.abs(moves[i])
-    moved = sorted((tuple(map(int, e)) for e in np.argwhere(by > NOTHING)), key=lambda entry: -by[entry])
+    moved = sorted(moved_entries(by), key=lambda entry: -by[entry])
     yield from moved[: 1 if isinstance(made.model, External) else MOVED]
     others = np.argwhere((by <= NOTHING) & first.meetings[i].own)
     count = 1 if isinstance(made.model, External) else ALSO
@@ -122,38 +121,8 @@ def changed_by(
 
 def shown_in(made: Study, first: History, moves: Shifts, i: int, cells: Collection[Cell]) -> bool:
     """Whether one of the entries of a mechanism that move farthest changes one of these arrays."""
-    for entry in list(_entries(made, first, moves, i))[:MOVED]:
+    for entry in list(entries_of(made, first, moves, i))[:MOVED]:
         masks = changed_by(made, first, i, entry)
         if np.any(np.abs(moves[i][entry]) > NOTHING) and masks is not None and any(masks[cell].any() for cell in cells):
             return True
     return False
-
-
-def lost_noise(made: Study, first: History, moves: Shifts, i: int) -> str:
-    """The lines of normal or similar draws that may be more noise on the noisy value of a mechanism, which the recorder lost; ""
-    if there are none.
-
-    Such draws have as many numbers as the noisy value, or a multiple. They change every released number that shows the entries
-    which move farthest, but not the value to which the mechanism adds its noise. All noisy values stay the same.
-    """
-    lines: dict[str, list[int]] = {}
-    for at, draw in enumerate(first.play.draws):
-        if draw.law in SHIFTED and draw.values.size and not np.array_equal(draw.values, made.others[0][at].values):
-            lines.setdefault(draw.line, []).append(at)
-    met = first.meetings[i]
-    shown: list[Masks] | None = None
-    for line, some in lines.items():
-        if sum(first.play.draws[at].values.size for at in some) % max(1, int(met.own.sum())):
-            continue
-        run = repeated(made, first, {}, [made.others[0][at] if at in some else d for at, d in enumerate(first.play.draws)])
-        if run is None or not np.array_equal(run.meetings[i].clean, met.clean):
-            continue
-        differ = {cell: run.play.cells[cell] != array for cell, array in first.play.cells.items()}
-        if not any(mask.any() for mask in differ.values()):
-            continue
-        if shown is None:
-            entries = list(_entries(made, first, moves, i))[:MOVED]
-            shown = [masks for entry in entries if (masks := changed_by(made, first, i, entry)) is not None]
-        if all(not (masks[cell] & ~differ[cell]).any() for masks in shown for cell in differ):
-            return line
-    return ""
