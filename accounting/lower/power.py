@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from .. import gaussian
+from ..checks.independence import FEWEST_RUNS, OF_COINS
 from ..claim import Claim
 from .error_rates import choose, epsilon_of_rates, mu_of_rates, rate_at_most
 
@@ -18,11 +19,12 @@ Array = NDArray[np.float64]
 METHODS = ("likelihood-ratio, noise known", "likelihood-ratio", "gate", "any", "coins")
 MOST_ROUNDS = 10**9  # SciPy's binomial functions lose their precision with more
 MOST_KAPPA = 1e3
+CANARIES = 40  # coins of one training of the method "coins"
 NOMINAL = 0.93  # the mean power over PILOTS pilots at which a violation counts as detected with 90 % power
 PILOTS = 192
 EDGES = 400  # thresholds that a simulated pilot may choose
 EXACT = 1000  # up to so many rounds of world 0 the power is a sum over all numbers of false positives, else over QUANTILES
-QUANTILES = (np.arange(24) + 0.5) / 24  # of the number of false positives
+QUANTILES = (np.arange(24) + 0.5) / 24  # of the number of false positives, and of the variance between trainings
 
 
 def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float = 0.05, method: str = "gate") -> int | None:
@@ -32,8 +34,8 @@ def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float 
     The number is accurate to 0.2 %. The violation is an optimally attacked Gaussian mechanism whose mu is kappa times the mu of
     the claim. At delta = 0 it is randomised response with kappa times the claimed epsilon. method: the test. "likelihood-ratio"
     is `lower` with likelihood_ratio=True, and "likelihood-ratio, noise known" also has sd. "gate" is `lower` with shape="ledger"
-    and "any" is `lower` with shape="any", both at the best threshold. "coins" is `guessed`. Raises ValueError for kappa <= 1, an
-    unknown method, and power or alpha outside (0, 1).
+    and "any" is `lower` with shape="any", both at the best threshold. "coins" is `guessed` with CANARIES coins in each training.
+    Raises ValueError for kappa <= 1, an unknown method, and power or alpha outside (0, 1).
     """
     _check(power, alpha, method)
     if not kappa > 1:
@@ -183,7 +185,7 @@ def _power(claim: Claim, kappa: float, n0: int, n1: int, alpha: float, method: s
 
     if method == "coins":
         limit, chance = (float(special.expit(m)) if claim.delta == 0 else float(special.ndtr(m / 2)) for m in (mu, kappa * mu))
-        return power_of_coins(limit, chance, n0 + n1, alpha)
+        return power_of_coins(limit, chance, n0 + n1, alpha, (n0 + n1) // CANARIES)
     if claim.delta == 0:  # the error rates of randomised response are the corner of its region
         corner = np.array([special.expit(-kappa * claim.epsilon)])
         return float(np.max(_power_of_gate(corner, corner, lambda a: _region(claim, a), n0, n1, alpha)))
@@ -203,30 +205,44 @@ def _limits(claim: Claim, n0: int, n1: int, alpha: float, method: str) -> tuple[
     return a, chances, _most(counts, claimed, n0, n1, alpha)
 
 
-def power_of_coins(limit: float, chance: float, coins: int, alpha: float) -> float:
-    """The probability that `coins` guesses, each right with probability `chance`, prove by Clopper-Pearson that this probability
-    exceeds `limit`.
+def power_of_coins(limit: float, chance: float, coins: int, alpha: float, trainings: int | None = None) -> float:
+    """The probability that `coins` guesses, each right with probability `chance`, prove that this probability exceeds `limit`.
+
+    trainings: how many trainings the coins are in; None for one coin in each, which Clopper-Pearson alone decides. Else Student's
+    limit must prove it too, and the guesses must pass the check of `guessed`. The shares of right guesses are treated as normal.
     """
-    if not 0 < limit < 1 or coins < 1:
+    if not 0 < limit < 1 or coins < 1 or (trainings is not None and trainings < FEWEST_RUNS):
         return 0.0
     low, least = 0, coins + 1  # `least`: the smallest number of right guesses that proves a chance above `limit`
     while least - low > 1:
         middle = (low + least) // 2
         low, least = (low, middle) if special.betainc(middle, coins - middle + 1, limit) < alpha else (middle, least)
-    return float(special.betainc(least, coins - least + 1, chance)) if least <= coins else 0.0
+    if least > coins:
+        return 0.0
+    if trainings is None or chance == 1:
+        return float(special.betainc(least, coins - least + 1, chance))
+    error = math.sqrt(chance * (1 - chance) / coins)
+    spreads = error * np.sqrt(special.chdtri(trainings - 1, QUANTILES) / (trainings - 1))
+    margins = np.maximum((least - 0.5) / coins - limit, special.stdtrit(trainings - 1, 1 - alpha) * spreads)
+    return float((1 - OF_COINS) * special.ndtr((chance - limit - margins) / error).mean())
 
 
-def coins_detect(limit: float, seen: float, coins: int, alpha: float, power: float = 0.9) -> float:
+def coins_detect(limit: float, seen: float, coins: int, alpha: float, power: float = 0.9, trainings: int | None = None) -> float:
     """The smallest kappa that `coins` guesses detect with probability `power`, if the noise is kappa times smaller than it is
     now; infinity if they detect no kappa up to 1000.
 
     limit: the largest probability of a right guess under the claim. seen: the probability of a right guess with the present
-    noise. The effect of the coin is treated as Gaussian, so its mu grows in proportion to kappa.
+    noise. trainings: as in `power_of_coins`. The effect of the coin is treated as Gaussian; then its mu grows in proportion to
+    kappa.
     """
     strength = 2 * float(special.ndtri(seen))
     if not 0 < strength < math.inf:
         return math.inf
-    return smallest(lambda kappa: power_of_coins(limit, float(special.ndtr(kappa * strength / 2)), coins, alpha) >= power)
+
+    def noticed(kappa: float) -> bool:
+        return power_of_coins(limit, float(special.ndtr(kappa * strength / 2)), coins, alpha, trainings) >= power
+
+    return smallest(noticed)
 
 
 def _power_of_t(mu: float, true: float, n0: int, n1: int, alpha: float) -> float:

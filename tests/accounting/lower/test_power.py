@@ -7,9 +7,11 @@ import pytest
 from scipy import stats
 
 from gnnaudit.accounting import gaussian
+from gnnaudit.accounting.checks.independence import FEWEST_RUNS
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.bounds import from_rounds, pooled_sd
 from gnnaudit.accounting.lower.error_rates import Rule, mu_of_rates, rate_at_most
+from gnnaudit.accounting.lower.guessed_coins import guessed
 from gnnaudit.accounting.lower.power import METHODS, coins_detect, notices, power_of_coins, rounds_needed
 from gnnaudit.accounting.upper import tradeoff
 
@@ -129,3 +131,24 @@ def test_no_number_is_given_where_the_binomial_functions_have_no_precision_left(
     assert few is not None
     assert few < 10**9
     assert none is None
+
+
+def test_few_trainings_detect_nothing_by_guessed_coins():
+    """`guessed` withdraws its bound below ten trainings. Truth: the rule itself, played many times."""
+    claim = Claim(8, DELTA)
+    rounds = rounds_needed(claim, 1.5, method="coins")
+    assert rounds == 20 * FEWEST_RUNS
+    assert notices(claim, rounds - 20, rounds - 20, method="coins") == (math.inf, math.inf)
+
+
+@pytest.mark.parametrize(("epsilon", "kappa"), [(8, 1.3), (4, 1.5), (1, 2.0)])
+def test_guessed_coins_have_the_power_that_was_promised(epsilon, kappa):
+    claim, draw = Claim(epsilon, DELTA), np.random.default_rng(1)
+    mu, audits = float(gaussian.mu_of(epsilon, DELTA)), 600
+    trainings = -(-rounds_needed(claim, kappa, method="coins") // 20)
+    found = 0
+    for _ in range(audits):
+        bits = draw.random((trainings, 40)) < 0.5
+        scores = draw.standard_normal(bits.shape) + kappa * mu * (bits - 0.5)
+        found += guessed(scores, bits, claim, tradeoff.gaussian(mu)).refuted
+    assert found / audits == pytest.approx(0.95, abs=0.035)
