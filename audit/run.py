@@ -206,7 +206,7 @@ def study(
             setting = Setting(
                 case, graph, store, key, plan.rounds, alpha, plan.alpha, plan.minutes, plan.notices, partial(say, begins=False)
             )
-            rested = partial(resting_on, case, checks=checks if audit.masks else ())
+            rested = partial(resting_on, case, checks=checks, masks=audit.masks)
             results = (rested(audit.run(replace(setting, key=key.fold(audit.name)))),)
             results = confirmed(audit, results[0], setting, rested)
         except ValueError as fault:  # the audit refuses the case, or the model or the graph does not allow the audit

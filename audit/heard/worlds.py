@@ -7,7 +7,7 @@ it. Nothing is masked, so results in these worlds do not depend on how the model
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from ...accounting.claim import Unit
 from ...models.capabilities import BoundedDegree, has
 from ...models.graph.graph import Mask
+from ...models.graph.rows_redrawn import redrawn
 from ..case import EDGES
 from ..games.edge_catalogue import catalogue
 
@@ -42,16 +43,26 @@ class Without:
 
 
 def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
-    """Yields worlds that lack very many secrets. For edges, one world without any edge; for nodes, two worlds, each without one
-    half of the nodes; for features, two worlds, each with the features and labels of one half replaced.
+    """Yields worlds that lack very many secrets. For edges, one world without any edge. For nodes, two worlds, each without one
+    half of the nodes, whose rows have other features and labels, and one world in which the nodes have other labels; in it their
+    own rows are compared. For features, four worlds, two for each half: its features are reflected, or drawn from other rows.
     """
     graph = whole.graph
     if unit in EDGES:
-        yield _without_edges(whole, np.arange(graph.edges.shape[1], dtype=np.int64), "the absence of all edges")
+        yield without_edges(whole, np.arange(graph.edges.shape[1], dtype=np.int64), "the absence of all edges")
         return
-    order = key.fold("halves").generator().permutation(graph.nodes)
+    random = key.fold("halves").generator()
+    order = random.permutation(graph.nodes)
     for half in (np.sort(order[: graph.nodes // 2]), np.sort(order[graph.nodes // 2 :])):
-        yield _without_nodes(whole, unit, half, "half of the nodes")
+        absent = _without_nodes(whole, unit, half, "half of the nodes")
+        if unit is Unit.FEATURES:
+            yield absent
+            absent = dataclasses.replace(absent, worlds=whole)
+        graph = redrawn(absent.worlds.graph, half, random)
+        yield dataclasses.replace(absent, worlds=dataclasses.replace(absent.worlds, graph=graph))
+    if unit is Unit.NODE:
+        other = dataclasses.replace(whole.graph, y=(whole.graph.y + 1) % whole.graph.classes)
+        yield Without("a change of all labels", dataclasses.replace(whole, graph=other))
 
 
 def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Without, ...]]:
@@ -66,23 +77,26 @@ def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Without,
     for share in (2, 10):
         some = np.sort(order[: order.size // share])
         if in_edges:
-            yield (_without_edges(whole, some, f"the absence of {some.size} edges"),)
+            yield (without_edges(whole, some, f"the absence of {some.size} edges"),)
         else:
             yield (_without_nodes(whole, unit, some, f"{some.size} nodes"),)
 
 
-def without_one(whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], limit: int | None = None) -> Iterator[Without]:
+def without_one(
+    whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], limit: int | None = None, loud: Sequence[int] = ()
+) -> Iterator[Without]:
     """Yields worlds without one edge or node, or with the features and the label of one node replaced.
 
     rows: nodes of special interest, such as those with the least noise. Up to NEAR of them, or one edge of each, are among the
-    secrets. limit: largest number of worlds.
+    secrets. limit: largest number of worlds. loud: further edges, which are among the secrets beyond this limit.
     """
     graph = whole.graph
     if unit in EDGES:
         near = [int(np.flatnonzero((graph.edges == r).any(0))[0]) for r in rows if (graph.edges == r).any()][:NEAR]
-        for edge in list(dict.fromkeys([*near, *(int(e) for e in catalogue(graph, key.fold("edges")))]))[:limit]:
+        listed = list(dict.fromkeys([*near, *(int(e) for e in catalogue(graph, key.fold("edges")))]))[:limit]
+        for edge in dict.fromkeys([*listed, *loud]):
             u, v = graph.edges[:, edge]
-            yield _without_edges(whole, np.array([edge]), f"the absence of edge ({u}, {v})")
+            yield without_edges(whole, np.array([edge]), f"the absence of edge ({u}, {v})")
         return
     trained = np.flatnonzero(graph.train)
     busiest, loneliest = trained[graph.degree[trained].argmax()], trained[graph.degree[trained].argmin()]
@@ -90,7 +104,8 @@ def without_one(whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], li
         yield _without_nodes(whole, unit, np.array([node]), f"node {node}")
 
 
-def _without_edges(whole: Worlds, edges: NDArray[np.int64], secret: str) -> Without:
+def without_edges(whole: Worlds, edges: NDArray[np.int64], secret: str = "the absence of some edges") -> Without:
+    """A world without these edges, given by their ids."""
     mask = Mask(edges, np.zeros((1, edges.size), dtype=bool))
     return Without(secret, dataclasses.replace(whole, edges=mask).removed(0))
 

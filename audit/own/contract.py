@@ -20,10 +20,13 @@ from ...models.errors import raised
 from ...models.facts import Facts, default_delta
 from ...models.fitted import not_a_release
 from ...models.graph.graph import Graph, Worlds
+from ...models.graph.rows_redrawn import redrawn
 from ...models.random.streams import stream
 from ..case import noise_of_its_own
 from ..games.game import Game
 from ..key import Key
+from .model_file import is_built_in
+from .new_process import NotTrained, sent, trained
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -112,6 +115,27 @@ def differs(a: Release, b: Release, tolerance: float) -> str | None:
     return None
 
 
+def depends_on_nothing_earlier(model: Model, graph: Graph) -> str | None:
+    """Compares a training that follows others with the same training in a new process. The two graphs have the same name and the
+    same number of nodes, which a cache may have as its key.
+    """
+    if is_built_in(model):
+        raise Unasked("a system of this package, which its own tests check")
+    if graph.nodes < SIZES[-1]:
+        return None
+    half = np.arange(0, graph.nodes, 2, dtype=np.int64)
+    other = redrawn(dataclasses.replace(graph, edges=graph.edges[:, ::2]), half, Key("earlier").generator())
+    first, later = (Worlds.of(g, worlds(graph, "edge").seeds[:1]) for g in (graph, other))
+    try:
+        content = sent(model, later)
+        model.fit(first)
+        alone, after = trained(content), model.fit(later)
+    except NotTrained as reason:
+        raise Unasked(f"the model cannot be trained in a new process: {reason}") from None
+    found = differs(alone, after, TOLERANCE)
+    return None if found is None else f"{found} from the same training in a new process: a training keeps data for later ones"
+
+
 def declares(model: Model, graph: Graph) -> str | None:
     sampled = worlds(graph, "edge")
     return not_a_release(model.fit(sampled), model.releases, sampled)
@@ -189,7 +213,9 @@ def calibrates(model: Model, graph: Graph) -> str | None:
     return None if min(values) <= 2.0 * (1 + 1e-3) else f"calibrated to epsilon=2, its ledger costs {min(values):.4g}"
 
 
+EARLIER = "a training does not depend on earlier ones"
 CLAUSES: dict[str, Callable[[Model, Graph], str | None]] = {
+    EARLIER: depends_on_nothing_earlier,  # first, because it sends the model as it is before any training
     "releases what it declares": declares,
     "same key, same release": same_key,
     "another key, another release": other_key,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ...accounting.checks.conditions import Condition
 from ...accounting.claim import Unit
 from ...accounting.lower.bounds import resting
-from .contract import SIZES, Check, contract
+from .contract import EARLIER, SIZES, Check, contract
 from .model_file import is_built_in
 from .program import External
 
@@ -50,12 +50,18 @@ def broken(case: Case, checks: Sequence[Check]) -> list[SkippedRow]:
     return [case.skipped(f"contract: {', '.join(names)}", f"fails on a graph of {cause}") for cause, names in causes.items()]
 
 
-def resting_on(case: Case, outcome: Outcome, checks: Sequence[Check]) -> Outcome:
-    """The outcome of an audit that masks units. Its bounds get one more condition: the clause that masked units are absent."""
-    found = next((c for c in checks if c.name == WITHOUT.get(case.claim.unit)), None)
-    if found is None:
-        return outcome
+def resting_on(case: Case, outcome: Outcome, checks: Sequence[Check], masks: bool) -> Outcome:
+    """The outcome of an audit, whose bounds get the clauses of the contract on which they rest as further conditions: that no
+    training depends on earlier ones and, if the audit masks units, that masked units are absent. A clause that does not apply is
+    no condition.
+    """
+    needed = (EARLIER, WITHOUT.get(case.claim.unit)) if masks else (EARLIER,)
     sizes = " and ".join(str(nodes) for nodes in SIZES)
-    holds = Condition(found.name, "checked", f"the model contract on graphs of {sizes} nodes")
-    condition = Condition(found.name, "failed", f"on a graph of {found.failure}") if found.failure else holds
-    return dataclasses.replace(outcome, bounds=tuple(resting(b, b.theorem, condition) for b in outcome.bounds))
+    conditions = [
+        Condition(c.name, "failed", f"on a graph of {c.failure}")
+        if c.failure
+        else Condition(c.name, "checked", f"the model contract on graphs of {sizes} nodes")
+        for c in checks
+        if c.name in needed and not c.unasked
+    ]
+    return dataclasses.replace(outcome, bounds=tuple(resting(b, b.theorem, *conditions) for b in outcome.bounds))

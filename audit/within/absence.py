@@ -29,6 +29,10 @@ class Incomparable(Exception):
     """A run without a secret cannot be compared with the run that it repeats; the message says why."""
 
 
+class OtherNoise(Incomparable):
+    """The noise of a run without a secret is of another size or kind."""
+
+
 def history(made: Study, number: int) -> History:
     """A run on the whole graph, and the mechanisms that it ran. Number 0 has the seed of the study; every other number has
     another seed.
@@ -69,9 +73,9 @@ def kept(made: Study, first: History, absent: Without) -> History:
         raise Incomparable(f"{absent.secret} changes how many mechanisms are run")
     both = list(zip(first.meetings, again.found, strict=True))
     if any(not np.allclose(m.scale, o.scale, rtol=SAME, atol=0) for m, o in both):
-        raise Incomparable(f"{absent.secret} changes the size of the noise")
+        raise OtherNoise(f"{absent.secret} changes the size of the noise")
     if any(m.values != o.values for m, o in both):
-        raise Incomparable(f"{absent.secret} changes which values a report can have")
+        raise OtherNoise(f"{absent.secret} changes which values a report can have")
     return History(worlds, after, tuple(again.found))
 
 

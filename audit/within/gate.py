@@ -64,17 +64,20 @@ def followed(case: Case, graph: Graph, key: Key) -> Inside | str:
 
 
 def _with_small(heard: Inside, model: Model, graph: Graph, unit: Unit, key: Key) -> Inside:
-    """Adds the paths past the noise that a small graph of unusual nodes shows: the arrays that its secrets change although every
-    noisy value stays the same.
+    """Adds what a small graph of unusual nodes shows: the arrays that its secrets change although every noisy value stays the
+    same, and why some of its secrets could not be tried.
     """
     try:
         made = study(model, small(graph, model), key, probed=False)
-        other = None if made.doubts else inside(made, unit, key)
+        other = made.doubts[0] if made.doubts else inside(made, unit, key)
     except Exception:  # a user's model may refuse other graphs, with any exception
         return heard
-    past = other.past if isinstance(other, Inside) else {}
-    told = {array: f"{text}, on a small graph of unusual nodes" for array, text in past.items()}
-    return dataclasses.replace(heard, past={**told, **heard.past})
+    where = "on a small graph of unusual nodes"
+    if isinstance(other, str):
+        return dataclasses.replace(heard, doubts=(*heard.doubts, f"{other or 'the run adds no recorded noise'}, {where}"))
+    past = {array: f"{text}, {where}" for array, text in other.past.items()}
+    doubts = (*heard.doubts, *(f"{text}, {where}" for text in other.doubts))
+    return dataclasses.replace(heard, past={**past, **heard.past}, doubts=doubts)
 
 
 def heard_at_all(model: Model) -> bool:

@@ -7,7 +7,7 @@ same noisy value as before. If the release still changes, a path past the noise 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,11 +16,12 @@ import numpy as np
 from ...models.hearing.mechanisms.meetings import REPORT, Meeting, Meetings
 from ...models.hearing.mechanisms.sharing import again
 from ...models.hearing.returns import digest, parting, returned
+from ..case import EDGES
 from ..heard.playing import play
 from ..heard.study import History, Shifts
-from ..heard.worlds import without_many, without_one
+from ..heard.worlds import without_edges, without_many, without_one
 from ..own.program import External
-from .absence import Incomparable, history, kept, without
+from .absence import Incomparable, OtherNoise, history, kept, without
 from .reading import EACH, Entry, idle, unread
 from .relations import REPEATED, SAME, entangled, sums
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 # largest number of secrets that are removed one by one, each in a separate training; fewer for a program, which starts anew for
 # each training
 SECRETS, OF_PROGRAM = 12, 4
+LOUD = 3  # largest number of edges that `loudest` finds
 QUIET = 3  # number of nodes with the least noise that are among the secrets, for each mechanism
 
 
@@ -119,8 +121,11 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
     repeats = without_idle(repeats, unused)
     added = tuple(sums(made, first, repeats))
     found = Inside(first.meetings, (), {}, (), again=repeats, sums=added, shared=shared, entangled=bound_up, idle=unused)
-    limit = OF_PROGRAM if isinstance(made.model, External) else SECRETS
-    for absent in without_one(made.whole, unit, key, quietest(first), limit):
+    many, strange = together(made, first, unit, key.fold("many"))
+    doubts += strange
+    program = isinstance(made.model, External)
+    loud = loudest(made, first, [run for _, run in many]) if unit in EDGES and not program else ()
+    for absent in without_one(made.whole, unit, key, quietest(first), OF_PROGRAM if program else SECRETS, loud):
         try:
             after, shifts = without(made, first, absent)
         except Incomparable as reason:
@@ -133,18 +138,11 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
         if (total := float(np.linalg.norm(each))) > most * (1 + SAME):
             worst, most, largest = absent, total, shifts
         past = changed(made, first, absent, after, past)
-    together, steady = False, {i for i in places if not any(each[i] for _, each in moves)}
-    for many in without_many(made.whole, unit, key.fold("many")):
-        try:
-            runs = [(absent, kept(made, first, absent)) for absent in many]
-        except Incomparable:
-            continue
-        for absent, repetition in runs:
-            past = changed(made, first, absent, repetition.play, past)
-            clean = zip(first.meetings, repetition.meetings, strict=True)
-            steady -= {i for i, (m, o) in enumerate(clean) if not np.array_equal(m.clean, o.clean)}
-        together = True
-        break
+    steady = {i for i in places if not any(each[i] for _, each in moves)}
+    for absent, repetition in many:
+        past = changed(made, first, absent, repetition.play, past)
+        clean = zip(first.meetings, repetition.meetings, strict=True)
+        steady -= {i for i, (m, o) in enumerate(clean) if not np.array_equal(m.clean, o.clean)}
     return dataclasses.replace(
         found,
         moves=tuple(moves),
@@ -152,9 +150,56 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
         doubts=tuple(doubts),
         worst=worst,
         shifts=largest,
-        together=together,
-        steady=frozenset(steady if together else ()),
+        together=bool(many),
+        steady=frozenset(steady if many else ()),
     )
+
+
+def together(made: Study, first: History, unit: Unit, key: Key) -> tuple[list[tuple[Without, History]], list[str]]:
+    """The repetitions without many secrets at once, the largest number with which the run can be repeated; empty if there is
+    none. The second result has a sentence if more secrets change the noise itself.
+    """
+    doubts: list[str] = []
+    for many in without_many(made.whole, unit, key):
+        try:
+            return [(absent, kept(made, first, absent)) for absent in many], doubts[:1]
+        except OtherNoise as reason:
+            doubts.append(str(reason))
+        except Incomparable:
+            continue
+    return [], doubts[:1]
+
+
+def loudest(made: Study, first: History, repetitions: Sequence[History]) -> list[int]:
+    """Edges that move a row of a clean value much farther than most edges do: at most LOUD, each of another row.
+
+    The rows are those that move farthest for each of their absent edges. In each row the edge is found by halving: of the two
+    halves of its edges, the one whose absence moves the row farther.
+    """
+    graph, rows = first.worlds.graph, []
+    for repetition in repetitions:
+        gone = np.maximum(graph.degree - repetition.worlds.graph.degree, 0)
+        for i, m in enumerate(first.meetings):
+            if m.law != REPORT and m.clean.shape[:1] == (graph.nodes,) and gone.any():
+                each = np.divide(_by_row(first, repetition, i), gone, out=np.zeros(graph.nodes), where=gone > 0)
+                rows.append((float(each.max()), i, int(each.argmax())))
+    found: dict[int, int] = {}
+    for _, i, row in sorted(rows, reverse=True):
+        if row not in found and len(found) < LOUD:
+            edges = np.flatnonzero((graph.edges == row).any(0))
+            while edges.size > 1:
+                halves = np.array_split(edges, 2)
+                moves = [_by_row(first, kept(made, first, without_edges(first.worlds, half)), i)[row] for half in halves]
+                edges = halves[int(np.argmax(moves))]
+            found[row] = int(edges[0])
+    return list(dict.fromkeys(found.values()))
+
+
+def _by_row(first: History, repetition: History, i: int) -> NDArray[np.float64]:
+    """How far each row of one clean value moves from a run to its repetition, in units of the scale: (nodes,)."""
+    met, other = first.meetings[i], repetition.meetings[i]
+    by = np.nan_to_num(np.abs(other.clean - met.clean) / met.scale, posinf=0.0)
+    return np.linalg.norm(by.reshape(len(by), -1), axis=1)
 
 
 def quietest(first: History) -> NDArray[np.int64]:

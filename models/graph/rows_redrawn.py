@@ -1,0 +1,25 @@
+"""A graph in which some nodes have other features and labels."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .graph import Graph
+
+
+def redrawn(graph: Graph, nodes: NDArray[np.int64], random: np.random.Generator) -> Graph:
+    """The graph with other features and labels of these nodes. Each feature is drawn from its column, so a function of the
+    features that a reflection leaves as it is, such as a sum of squares, changes too.
+    """
+    x = graph.x.toarray() if sp.issparse(graph.x) else graph.x.copy()
+    x[nodes] = x[random.integers(graph.nodes, size=(nodes.size, graph.dim)), np.arange(graph.dim)]
+    y = graph.y.copy()
+    y[nodes] = (y[nodes] + 1 + random.integers(max(graph.classes - 1, 1), size=nodes.size)) % graph.classes
+    return dataclasses.replace(graph, x=sp.csr_array(x) if sp.issparse(graph.x) else x, y=y)

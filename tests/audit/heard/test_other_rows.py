@@ -1,0 +1,117 @@
+"""Leaks past the noise that only some changes of the graph show: even functions of features, labels in a node's own row, features
+of absent nodes, one edge of unusual weight, and noise that only nodes with edges have.
+"""
+
+import dataclasses
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+
+from gnnaudit import Claim, Looped, PureDpEvent, Unit, load
+from gnnaudit.accounting.gaussian import epsilon_of
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.storage.store import Store
+from gnnaudit.reports.evidence import judge
+
+from .votes import counts, released
+
+GRAPH = load("campus:n=120:degree=6")
+NOISE, HEAVY, LONE = 6.0, 10.0, 37  # node LONE has edges of weight HEAVY
+DELTA = 1e-5
+
+
+def outcome(train, unit, ledger, epsilon, delta, folder, releases=("posteriors", "told")):
+    case = Case(Looped(train, unit=unit, releases=releases, events=ledger), Claim(epsilon, delta, unit))
+    return AUDITS["differential"].run(Setting(case, GRAPH, Store(folder), Key("rows"), 3, 1e-9))
+
+
+def code(*args, releases=("posteriors", "told")):
+    found = outcome(*args, releases=releases)
+    bounds = [dataclasses.replace(b, covers=found.covers) for b in found.bounds]
+    return judge(Claim(args[3], args[4], args[1], exposes=releases), (), bounds, 1.5).exit_code
+
+
+def histogram(graph, seed, told):
+    """One user's new label moves two counts by 1: epsilon 2 by replacement, 1 by absence."""
+    noisy = np.bincount(graph.y[graph.train], minlength=graph.classes) + np.random.default_rng(seed).laplace(0, 1, graph.classes)
+    return released(np.tile(noisy, (graph.nodes, 1))) | {"told": noisy if told is None else told}
+
+
+def plain(graph, seed):
+    return histogram(graph, seed, None)
+
+
+def second_moments(graph, seed):
+    """Signs of features: a reflection of all features leaves their products as they are."""
+    signs = 2 * np.asarray(graph.x, dtype=float) - np.asarray(graph.x).max() - np.asarray(graph.x).min()
+    return histogram(graph, seed, signs.T @ signs)
+
+
+def mean_of_all(graph, seed):
+    return histogram(graph, seed, np.asarray(graph.x).mean(0))
+
+
+def own_features(graph, seed):
+    """Each node's answer is a function of its own features: the user supplies them."""
+    return histogram(graph, seed, np.asarray(graph.x).sum(1))
+
+
+def clamped(graph, seed):
+    """The own row of a training node is its label."""
+    made = histogram(graph, seed, None)
+    made["posteriors"][graph.train] = released(20.0 * np.eye(graph.classes))["posteriors"][graph.y[graph.train]]
+    return made
+
+
+@pytest.mark.parametrize(("train", "passes"), [(plain, True), (second_moments, False), (mean_of_all, False)])
+def test_of_features_also_even_functions_are_seen(train, passes, tmp_path):
+    assert (code(train, Unit.FEATURES, PureDpEvent(2.0), 2.0, 0.0, tmp_path) == 0) is passes
+
+
+@pytest.mark.parametrize(("train", "passes"), [(plain, True), (own_features, True), (mean_of_all, False), (clamped, False)])
+def test_of_nodes_the_features_of_the_absent_and_the_own_labels_are_seen(train, passes, tmp_path):
+    assert (code(train, Unit.NODE, PureDpEvent(1.0), 1.0, 0.0, tmp_path) == 0) is passes
+
+
+def weighted(graph, seed, weight):
+    weights = np.where(np.arange(graph.nodes) == LONE, weight, 1.0)
+    sums = graph.adjacency() @ (np.eye(graph.classes)[graph.y] * weights[:, None])
+    sums = sums + NOISE * np.random.default_rng(seed).standard_normal(sums.shape)
+    return released(sums) | {"told": sums}
+
+
+def one_heavy(graph, seed):
+    return weighted(graph, seed, HEAVY)
+
+
+def none_heavy(graph, seed):
+    return weighted(graph, seed, 1.0)
+
+
+def test_an_edge_that_moves_a_sum_much_farther_than_all_others_is_among_those_that_are_tried(tmp_path):
+    """Truth: the edge moves one row by HEAVY and another by 1."""
+    ledger, claim = dp.GaussianDpEvent(NOISE / 2**0.5), float(epsilon_of(2**0.5 / NOISE, DELTA))
+    found = outcome(one_heavy, Unit.UNDIRECTED_EDGE, ledger, claim, DELTA, tmp_path)
+    truth = float(epsilon_of((HEAVY**2 + 1) ** 0.5 / NOISE, DELTA))
+    assert max(b.epsilon for b in found.bounds if b.refuted) == pytest.approx(truth, rel=1e-3)
+    assert code(none_heavy, Unit.UNDIRECTED_EDGE, ledger, claim, DELTA, tmp_path) == 0
+
+
+def of_the_connected(graph, seed):
+    """A node that loses its last edge has a row of zeros."""
+    noise = NOISE * np.random.default_rng(seed).standard_normal((graph.nodes, graph.classes)) * (graph.degree > 0)[:, None]
+    return released(counts(graph) + noise)
+
+
+def of_all(graph, seed):
+    return released(counts(graph) + NOISE * np.random.default_rng(seed).standard_normal((graph.nodes, graph.classes)))
+
+
+@pytest.mark.parametrize(("train", "passes"), [(of_all, True), (of_the_connected, False)])
+def test_noise_that_vanishes_with_the_last_edge_of_a_node_is_seen(train, passes, tmp_path):
+    ledger, claim = dp.GaussianDpEvent(NOISE / 2**0.5), float(epsilon_of(2**0.5 / NOISE, DELTA))
+    args = (train, Unit.UNDIRECTED_EDGE, ledger, claim, DELTA, tmp_path)
+    assert (code(*args, releases=("posteriors",)) == 0) is passes
