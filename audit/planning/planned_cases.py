@@ -59,6 +59,9 @@ def recipes(plan: Plan) -> dict[str, Factory]:
 def refuse_unused(plan: Plan) -> None:
     """Raises ValueError for an option that has no effect together with the others."""
     program = plan.target is not None or plan.recipe is not None
+    if program and plan.model is not None:
+        named = "--recipe" if plan.target is None else "--target"
+        raise ValueError(f"--model {plan.model}: has no effect beside {named}: a run audits one of them. Leave one out.")
     timeout = type(plan).model_fields["target_timeout"].default
     unused = {
         "--target-timeout": (plan.target_timeout != timeout and not program, "it goes with --target or --recipe"),
@@ -101,7 +104,7 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
     impossible: list[NoSuchClaim] = []
     for name, make in makes.items():
         for mode in plan.modes:
-            for epsilon in dict.fromkeys(plan.epsilon):
+            for epsilon in plan.epsilon:
                 taken: set[str] = set()
                 shown = mode
                 try:
@@ -162,10 +165,15 @@ def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
 def adjusted(model: Any, name: str, params: Iterable[str], defaults: Mapping[str, Any]) -> Any:
     """The model with its fields set by `defaults`, and then by those entries of `params` that name a field of the model.
 
-    name: the model's name, for MODEL.NAME=VALUE. Raises ValueError for a malformed entry, for sigma, and for a refused value.
+    name: the model's name, for MODEL.NAME=VALUE. Raises ValueError for a malformed entry, for sigma, for a refused value, and
+    for two values of one field.
     """
     taken = fitting(model, name, params)
-    for _, field, value in taken:
+    set_by: dict[str, str] = {}
+    for text, field, value in taken:
+        if field in set_by:
+            raise ValueError(f"param={set_by[field]}, param={text}: both set {field} of {name}. Leave one of them out.")
+        set_by[field] = text
         usual = getattr(model, field)
         if not same_type(value, usual):
             raise ValueError(f"{name} does not accept {field}={value!r} (by default {usual!r}). Give a value of the same type.")

@@ -84,7 +84,7 @@ def test_a_pure_ledger_may_claim_delta_0():
 
 
 def test_a_system_with_gaussian_noise_is_refused_at_delta_0_and_skipped_if_the_plan_does_not_name_it():
-    with pytest.raises(ValueError, match="^delta=0: gap adds Gaussian noise"):
+    with pytest.raises(ValueError, match=r"^delta=0: gap adds Gaussian noise"):
         only(delta=0.0)
     plan = read(None, {"data": "campus:n=300", "epsilon": "1", "delta": 0})
     makes = {name: SYSTEMS[name].make for name in ("gap", "lpgnn")}
