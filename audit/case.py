@@ -53,8 +53,10 @@ class Case:
         }
 
     def skipped(self, what: str, reason: str) -> SkippedRow:
-        """The row that says that the run skipped the part `what` of the plan for this case, and why."""
-        return SkippedRow(**self.where, what=what, reason=reason)
+        """The row that says that the run skipped the part `what` of the plan for this case, and why. The row names the model, so
+        a reason that begins with this name loses it.
+        """
+        return SkippedRow(**self.where, what=what, reason=reason.removeprefix(f"{self.model.name}: "))
 
     def counted(self, graph: Graph) -> Graph:
         """The graph with a directed edge for each arc if the claim is about directed edges; otherwise the graph itself."""

@@ -43,15 +43,18 @@ def assert_private(request: pytest.FixtureRequest) -> Callable[..., Results]:
     `Graph`, or the name of a data set. weak: "fail" or "pass", the outcome of a test whose audit was too weak to detect a
     violation. If a condition of the audit failed, for example because it found a path past the noise, the test fails in any
     case. Other options are those of `gnnaudit.audit`; here the defaults are alpha=1e-4, repeats=1, rounds=20 and jobs=1. Returns
-    the results. Raises ValueError for another value of `weak`, and whatever `gnnaudit.audit` raises.
+    the results. A wrong argument fails the test with one line.
     """
 
     def check(
         train: Any, claim: Claim, graph: Graph | str = "campus:n=400", weak: Literal["fail", "pass"] = "fail", **options: Any
     ) -> Results:
-        if weak not in ("fail", "pass"):
-            raise ValueError(f"weak={weak!r}: must be fail or pass.")
-        found, line, may_pass = audited(train, claim, graph, options)
+        try:
+            if weak not in ("fail", "pass"):
+                raise ValueError(f"weak={weak!r}: must be fail or pass.")
+            found, line, may_pass = audited(train, claim, graph, options)
+        except ValueError as wrong:
+            pytest.fail(f"assert_private: {wrong}", pytrace=False)
         request.config.stash[LINES].append(f"{request.node.nodeid}: {line}")
         if found.run.exit_code == 1 or (found.run.exit_code == 3 and not (may_pass and weak == "pass")):
             way = ' (weak="pass" lets a claim pass that the audit is too weak to test)' if may_pass else ""
@@ -63,12 +66,14 @@ def assert_private(request: pytest.FixtureRequest) -> Callable[..., Results]:
 
 def audited(train: Any, claim: Claim, graph: Graph | str, options: dict[str, Any]) -> tuple[Results, str, bool]:
     """The results, a line with the claim and its verdict, and whether the run is inconclusive because its tests are too weak."""
+    from ..accounting.claim import check_claim
     from ..models.base import Model
     from ..models.data.loading import load
     from ..models.looped import Looped
     from ..reports.summary import UNITS, claimed, lines
     from .from_python import audit
 
+    check_claim(claim)
     model = train if isinstance(train, Model) else Looped(train, unit=claim.unit, name=getattr(train, "__name__", "train"))
     found = audit(model, load(graph) if isinstance(graph, str) else graph, claim, **{**USUAL, **options})
     claims = lines(found)

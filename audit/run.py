@@ -311,7 +311,7 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
         for row in results.of(SkippedRow):
             if of_case(row):
                 print(f"audit: {row.what}: {row.reason}", file=sys.stderr)
-    if not (json or quiet):
+    if not (json or quiet) and results.run.exit_code != 2:  # if nothing was tested, the error says why
         known = deltas(line for line in lines(results) if math.isfinite(line.key.epsilon))
         code = f"exit code {results.run.exit_code}{'; ' * bool(known)}{known}"
         end = f"{results.run.verdict.capitalize()} ({code}). Report: {folder / 'report.html'}"

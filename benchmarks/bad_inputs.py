@@ -70,7 +70,17 @@ def inputs(room: Path) -> Iterator[list[str]]:
     for option in ("--rounds", "--shadows", "--targets", "--repeats", "--jobs"):
         yield from ([*run, option, value] for value in ("x", "-3", "0", "1.5", ""))
     yield from ([*run, "--shadows", "3"], [*run, "--split", "-1"], [*run, "--split", "x"])
-    yield from ([*run, "--memory", value] for value in ("x", "-3GiB", "0", "8XB", "1e30GiB"))
+    yield from ([*run, "--memory", value] for value in ("x", "-3GiB", "0", "1", "8XB", "8GB", "2000TiB", "1e30GiB"))
+    yield from ([*run, *words] for words in (["--delta", "0"], ["--epsilon", "1,1"], ["--models", "gap,gap"]))
+    yield from ([*run, *words] for words in (["--shadows", "4"], ["--games", "edge"], ["--rounds", "4"]))
+    yield from ([*run, "--param", "hops=2", "--param", "hops=3"], ["run", "--ray", "local", "--jobs", "2"])
+    yield from (
+        [*run, "--mlflow", "sqlite:////proc/x.db"],
+        [*run, "--out", "/proc/x"],
+        ["scan", at["model.py"], "--sarif", "/proc/x"],
+    )
+    yield from (["findings", "--out", "/proc/x"], ["data", "map", "campus:n=300", "/proc/x"])
+    yield from (["findings", *["gap-undirected-edge"] * 2], ["findings", "gap-undirected-edge", "--checkout", gone, "--out", "x"])
     for option in ("--mode", "--unit", "--device", "--preset", "--models", "--attacks", "--audits"):
         yield from ([*run, option, value] for value in ("nonsense", "", "ünï\u202ecode"))
     fields = ("hops=x", "hops=-1", "hops=1.5", "hops=True", "hops=999999999", "hidden=0", "hidden=-1", "epochs=0", "epochs=-5")

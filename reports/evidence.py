@@ -193,7 +193,9 @@ def judge(
     unseen = [array for array, tests in by_array.items() if all(math.isinf(b.notices) for b in tests)]
     if unseen:
         where = "" if len(unseen) == len(by_array) else f" in {' and '.join(unseen)}"
+        untested = "; 'replay' tests moves of means, not the size of the noise: add 'residual' or 'differential'"
         why = next((f"; a bound was withdrawn, because a condition failed: {b.failed[0]}" for b in bounds if b.failed), "")
+        why = why or untested * all(b.method.startswith("replay") for b in bounds)
         sentence = f"inconclusive: not refuted, and the smallest detectable violation{where} is unknown{why}"
         return Verdict("inconclusive", sentence, 3)
     best_of = {array: min(tests, key=lambda b: b.notices) for array, tests in by_array.items()}

@@ -14,18 +14,22 @@ NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 def write_text(path: Path, text: str) -> Path:
     """Writes a text file atomically, by renaming a temporary one, and returns its path. Makes a missing folder. Raises what
-    `replaceable` raises.
+    `replaceable` raises, and OSError with `path` as its file name.
     """
     replaceable(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", text=True)
+    aside = None
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", text=True)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
         os.chmod(aside, 0o644)
         os.replace(aside, path)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
+    except BaseException as fault:
+        if aside is not None:
+            Path(aside).unlink(missing_ok=True)
+        if isinstance(fault, OSError):
+            fault.filename, fault.filename2 = str(path), None  # and not the temporary file, which the user has never seen
         raise
     return path
 
@@ -39,12 +43,20 @@ def replaceable(path: Path) -> None:
         raise ValueError(f"{path}: {kind}, and a file must be written here. Name another path.")
 
 
-def writable(folder: Path) -> None:
-    """Raises ValueError if `folder`, or the first existing folder above, is no folder that this user can write to."""
+def writable(folder: Path, given: str = "") -> None:
+    """Raises ValueError if no file can be made in `folder`, or in the first existing folder above. given: what the user gave, if
+    it is not the folder; the message begins with it.
+    """
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
-        why = "cannot be written" if there.is_dir() else "is no folder"
-        raise ValueError(f"{folder}: {f'{there} {why}' if there != folder.absolute() else why}. Name another folder.")
+    why = "" if there.is_dir() else "is no folder"
+    try:
+        if not why:
+            tempfile.TemporaryFile(dir=there).close()
+    except OSError:  # the system may refuse even root, for example in /proc
+        why = "cannot be written"
+    if why:
+        place = why if there == folder.absolute() and not given else f"{there} {why}"
+        raise ValueError(f"{given or folder}: {place}. Name another folder.")
 
 
 def number(value: object) -> float:

@@ -57,6 +57,12 @@ def gaussian_mu(ledger: DpEvent) -> float | None:
     return None
 
 
+def has_gaussian(ledger: DpEvent) -> bool:
+    """Whether a mechanism of the ledger adds Gaussian noise, so that no epsilon is finite at delta = 0."""
+    inside = [(e, *getattr(e, "events", ()), *filter(None, [getattr(e, "event", None)])) for e, _ in parts(ledger)]
+    return any(isinstance(e, dp.GaussianDpEvent) or any(map(has_gaussian, inner)) for e, *inner in inside)
+
+
 def scaled(ledger: DpEvent, kappa: float) -> DpEvent:
     """The same ledger with kappa times less noise: noise multipliers are divided by kappa; epsilons of pure mechanisms and
     log-likelihood ratios of finite ones are multiplied by kappa.

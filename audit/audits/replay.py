@@ -112,7 +112,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
     told += f"; all moves by one secret add up to {mu:.4g} noise sds" if any(gaussian) and not diverged else ""
     if not bound.refuted and (beyond > 1 + ROUNDING or mu > covered(case.model.ledger)):
         bound = dataclasses.replace(bound, refuted=True, against="ledger", method=f"replay: {told}")
-    return Outcome("replay", (bound,), {}, f"{len(absent)} secrets: {told}", model.releases)
+    return Outcome("replay", (bound,), {}, f"{len(absent)} secrets: {told}. {replay_sums.SIZE_UNTESTED}", model.releases)
 
 
 def adds_up(purpose: str, record: Record, ledger: Charged) -> bool:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-3  # in noise sds: rounding changes float32 sums over thousands of neighbours by less
 ROUNDING = 1e-6  # relative tolerance: rounding to float32 makes a row of length one longer by at most this much
 THEOREM = "the noise that the ledger charges on means that are a known distance apart (Dong, Roth and Su 2022)"
+SIZE_UNTESTED = "replay tests how far a secret moves the means, not the size of the noise; unless it refutes, its bound is 0"
 MOVES = proved(
     "the means move by the stated distance", "the moves were computed along the released history, with the noise of the first run"
 )
@@ -94,6 +95,7 @@ def replay(setting: Setting) -> Outcome:
         )
         if stray > TOLERANCE and not isinstance(case.model, External):  # on another graph, a program may draw other noise
             epsilon, told = np.inf, f"removing one edge moves the noise by {stray:.2g} of its standard deviation"
+        told += f". {SIZE_UNTESTED}"
     bound = replayed(case, epsilon, len(edges) + 1, notices)
     return Outcome("replay", (bound,), {}, told, read)
 

@@ -96,7 +96,7 @@ def map_data(
     from ...models.graph.memory_mapped import write
     from ...reports.files import writable
 
-    writable(folder.parent)
+    writable(folder.parent, str(folder))
     graph = write(load(name, data_dir, split, trust=trust), folder)
     console().print(f"{graph.nodes:,} nodes and {graph.edges.shape[1]:,} edges: audit run --data {folder}", highlight=False)
 

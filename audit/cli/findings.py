@@ -11,10 +11,12 @@ from typer import Option
 
 from .options import Json
 
+OUT = Path("findings")
+
 
 def findings(
     ids: Annotated[list[str] | None, typer.Argument(help="Findings by id; all of them by default.")] = None,
-    out: Annotated[Path, Option(help="Folder for findings.json, findings.html and the figures.")] = Path("findings"),
+    out: Annotated[Path, Option(help="Folder for findings.json, findings.html and the figures.")] = OUT,
     seed: Annotated[str, Option(help="A word that seeds all experiments; another word gives other random numbers.")] = "findings",
     json: Json = False,
     checkout: Annotated[
@@ -37,7 +39,11 @@ def findings(
     """
     if python is not None and checkout is None:
         raise ValueError(f"--python {python}: has no effect without --checkout. Give the folder of the code, or leave it out.")
+    if ids and (twice := next((name for i, name in enumerate(ids) if name in ids[:i]), None)):
+        raise ValueError(f"finding {twice!r}: is named twice. Name it once.")
     if checkout is not None:
+        if out != OUT:
+            raise ValueError(f"--out {out}: has no effect with --checkout, which prints its result. Leave it out.")
         raise typer.Exit(_on_checkout(ids or [], checkout, python or sys.executable, seed, json))
     from ...reports.files import writable
     from ..findings import page

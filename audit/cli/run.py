@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
@@ -11,6 +11,9 @@ from typer import Option
 from ..own.files import recipe_names
 from ..planning.plan import MODELS
 from .options import TRUST, Json, Param, Quiet, Verbose, Words
+
+if TYPE_CHECKING:
+    from ..planning.plan import Plan
 
 Number = int | None
 
@@ -57,7 +60,9 @@ def run(
     out: Annotated[Words, Option(help="Folder of the run. Default: a new folder in runs/, named by the time.")] = None,
     mlflow: Annotated[Words, Option(help="MLflow tracking URI, or none. Default: SQLite beside the runs.")] = None,
     device: Annotated[Words, Option(help="cpu or cuda. Default: cpu.")] = None,
-    memory: Annotated[Words, Option(help="Working memory of one chunk of runs. Default: 8GiB.")] = None,
+    memory: Annotated[
+        Words, Option(help="Working memory of one chunk of runs, with its unit: MiB, GiB or TiB. Default: 8GiB.")
+    ] = None,
     jobs: Annotated[Number, Option(help="Worker processes. Default: one for each core that this process may use.")] = None,
     ray: Annotated[Words, Option(help="Address of a Ray cluster, or local.")] = None,
     target: Annotated[
@@ -109,6 +114,7 @@ def run(
     if quiet and verbose:
         raise ValueError("--verbose: has no effect with --quiet, which prints no lines. Leave one of them out.")
     asked = read(plan, options)
+    refuse_idle(asked, options)
     if asked.device == "cuda" and asked.ray is None:
         import torch
 
@@ -117,3 +123,16 @@ def run(
     from ..run import run as run_plan
 
     raise typer.Exit(run_plan(asked, json=json, quiet=quiet, verbose=verbose))
+
+
+def refuse_idle(asked: Plan, options: dict[str, Any]) -> None:
+    """Raises ValueError for an option of the command line that has no effect together with the others.
+
+    The options of a plan file may be idle, because a stored plan holds them all.
+    """
+    for switch, needs in (("attacks", ("shadows", "targets", "games")), ("audits", ("rounds",))):
+        for name in needs:
+            if getattr(asked, switch) == ("none",) and options[name] is not None:
+                raise ValueError(f"--{name} {options[name]}: has no effect with {switch}=none. Leave it out, or choose {switch}.")
+    if asked.ray is not None and options["jobs"] is not None:
+        raise ValueError(f"--jobs {options['jobs']}: has no effect with --ray, whose cluster sets the workers. Leave one out.")

@@ -23,7 +23,7 @@ def scan(
 
     Example: audit scan path/to/code --sarif scan.sarif
     """
-    from ...reports.files import replaceable, write_text
+    from ...reports.files import replaceable, writable, write_text
     from ..scan import scanner
     from ..scan.rules import RULES
 
@@ -31,6 +31,7 @@ def scan(
         replaceable(sarif)
         if not sarif.parent.is_dir():
             raise ValueError(f"--sarif {sarif}: no folder {sarif.parent}. Make it, or name a file in a folder that exists.")
+        writable(sarif.parent, f"--sarif {sarif}")
         if sarif.exists() and any(sarif.samefile(file) for file in scanner.python_files(path)):
             raise ValueError(f"--sarif {sarif}: is one of the scanned files, and would be replaced. Name another file.")
     hits, unread = scanner.scan(path)

@@ -31,7 +31,7 @@ def load_model(address: str) -> Any:
     if not name or path.suffix != ".py":
         raise ValueError(f"model={address}: must be FILE.py:Name. For the systems of this package see `audit models`.")
     if not path.is_file():
-        raise ValueError(f"model={address}: {path} {'is a folder' if path.is_dir() else 'does not exist'}.")
+        raise ValueError(f"model={address}: the {'path is a folder' if path.is_dir() else 'file does not exist'}.")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -46,19 +46,19 @@ def load_model(address: str) -> Any:
     except BaseException as fault:
         raise ValueError(f"model={address}: {blamed(fault, path)}") from None
     if not hasattr(module, name):
-        raise ValueError(f"model={address}: {path} has no {name}.")
+        raise ValueError(f"model={address}: the file has no such object.")
     return getattr(module, name)
 
 
 def blamed(fault: BaseException, path: Path) -> str:
-    """The exception in one line, with the last line of the user's file in its traceback."""
+    """The exception in one line, with the last line of the user's file in its traceback. The caller names the file."""
     lines = [
         frame.lineno for frame in traceback.extract_tb(fault.__traceback__) if Path(frame.filename).resolve() == path.resolve()
     ]
-    at = f"{path}, line {lines[-1]}" if lines else f"{path}"
+    at = f"line {lines[-1]}: " if lines else ""
     if isinstance(fault, SyntaxError) and fault.filename:  # a traceback does not show the place of a SyntaxError
-        at = f"{fault.filename}, line {fault.lineno}"
-    return f"{at}: {type(fault).__name__}: {one_line(fault)}"
+        at = f"{'' if Path(fault.filename) == path else f'{fault.filename}, '}line {fault.lineno}: "
+    return f"{at}{type(fault).__name__}: {one_line(fault)}"
 
 
 def is_built_in(model: Model) -> bool:
@@ -86,8 +86,6 @@ def own_models(program: External | None, model: str | None) -> dict[str, Any]:
             except (Exception, SystemExit) as fault:
                 raise ValueError(f"model={model}: {blamed(fault, Path(model.rpartition(':')[0]))}") from None
         checked(made, f"model={model}")
-        if made.name in found:
-            raise ValueError(f"model={model}: is called '{made.name}', like the program of --target. Give it another name.")
         found[made.name] = lambda mode, facts, private: made
     return found
 

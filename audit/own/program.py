@@ -156,7 +156,7 @@ class External:
             raise ValueError(f"target: {words[0]} did not end within {self.seconds:g} s for one training. {way}{kept}")
         if told["code"] != 0:
             last = last_line(errors) or last_line(output) or "it printed nothing"
-            raise ValueError(f"target: {words[0]} {ended(told['code'])}: {last}")
+            raise ValueError(f"target: {words[0]} {ended(told['code'])}: {last.rstrip('.') + '.' + kept if kept else last}")
 
     def _keep(self, output: str, errors: str) -> str:
         """Appends the program's output to RUN/target.log, unless the file has reached LOG_BYTES. Returns a sentence with the

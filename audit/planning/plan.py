@@ -51,25 +51,35 @@ def one_or_more(value: Any) -> Any:
 
 
 def size(value: Any) -> Any:
-    """A text such as "8GiB" as a number of bytes; other values stay. Raises ValueError for a text that is no size."""
-    if not isinstance(value, str):
-        return value
+    """A text such as "8GiB" as a number of bytes; other values stay. Raises ValueError for a text that is no size, and for a size
+    below 1 MiB or above 1024 TiB.
+    """
     units = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "B": 1}
-    unit = next((unit for unit in units if value.endswith(unit)), "")
+    unit = next((unit for unit in units if str(value).endswith(unit)), "")
     try:
-        number = float(value.removesuffix(unit)) * units.get(unit, 1)
+        number = float(str(value).removesuffix(unit)) * units.get(unit, 1)
     except ValueError:
         number = math.nan
-    if not 0 <= number < 1 << 60:
-        raise ValueError("must be a size such as 8GiB")
-    return int(number)
+    if not 1 << 20 <= number <= 1 << 50:
+        raise ValueError(
+            "must be from 1MiB to 1024TiB, such as 8GiB. The units are KiB, MiB, GiB and TiB; a number alone counts bytes"
+        )
+    return int(number) if isinstance(value, str) else value
 
 
-Words = Annotated[tuple[str, ...], BeforeValidator(split)]
+def distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values themselves. Raises ValueError if one of them occurs twice."""
+    if twice := next((value for i, value in enumerate(values) if value in values[:i]), None):
+        raise ValueError(f"names {f'{twice:g}' if isinstance(twice, float) else twice} twice. Name it once")
+    return values
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(split), AfterValidator(distinct)]
 Numbers = Annotated[
     tuple[Annotated[float, Field(gt=0), BeforeValidator(not_overflowing), AfterValidator(budget)], ...],
     BeforeValidator(split),
     Field(min_length=1),
+    AfterValidator(distinct),
 ]
 
 
@@ -106,7 +116,7 @@ class Plan(BaseModel):
     out: Path = Field(default_factory=new_folder)
     mlflow: str | None = None  # None: an SQLite file beside the runs; "none": no copy in MLflow
     device: Literal["cpu", "cuda"] = "cpu"
-    memory: Annotated[int, BeforeValidator(size), Field(ge=1 << 20)] = 8 << 30
+    memory: Annotated[int, BeforeValidator(size)] = 8 << 30
     jobs: int = Field(default_factory=usable_cores, ge=1, le=MOST_JOBS)
     ray: str | None = None
     target: str | None = None
@@ -135,7 +145,7 @@ class Plan(BaseModel):
         return ("paper", "sound") if self.mode == "both" else (self.mode,)
 
     def chosen(self, names: tuple[str, ...], every: tuple[str, ...], what: str) -> tuple[str, ...]:
-        """The names that an option chooses, each once. "all" stands for `every`, and "none" for no name. Raises ValueError for an
+        """The names that an option chooses. "all" stands for `every`, and "none" for no name. Raises ValueError for an
         unknown name, and if no name is given.
         """
         if not names:
@@ -147,7 +157,7 @@ class Plan(BaseModel):
         for name in names:
             if name not in every:
                 raise ValueError(f"{what}={name}: must be all, none, or some of {', '.join(every)}.")
-        return tuple(dict.fromkeys(names))
+        return names
 
     @property
     def own_alone(self) -> bool:
@@ -172,6 +182,7 @@ class Plan(BaseModel):
         return {name: (mine[name], theirs[name]) for name in mine if name not in UNMEASURED and mine[name] != theirs[name]}
 
 
+MEASURED = {"minutes": " minutes", "target_timeout": " seconds"}  # the units of the bounds in error messages
 UNMEASURED = frozenset(
     {"out", "mlflow", "memory", "jobs", "ray", "fresh", "preset", "trust", "target_timeout"}
 )  # these options change no result
@@ -235,4 +246,6 @@ def _sentence(error: Any) -> str:
     message = error["msg"].removeprefix("Value error, ").rstrip(".")
     if str(error["input"]) == "nan":
         message = "must be a number"
+    if error["type"].startswith(("greater_than", "less_than")):
+        message += MEASURED.get(name, "")
     return f"{name}={error['input']!r}: {message[0].lower()}{message[1:]}."

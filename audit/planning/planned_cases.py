@@ -10,6 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
 from ...accounting.claim import Claim, Relation, Unit
+from ...accounting.events.tree import has_gaussian
 from ...accounting.upper.calibration import calibrate
 from ...models.facts import Facts, default_delta
 from ...models.looped import Looped
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 
-class OtherUnit(ValueError):
-    """The plan claims privacy of a unit that the model does not protect."""
+class NoSuchClaim(ValueError):
+    """The plan claims what no noise of the model can keep: privacy of a unit that it does not protect, or delta = 0."""
 
 
 Factory = Callable[[str, Facts, bool], Any]
@@ -58,6 +59,9 @@ def recipes(plan: Plan) -> dict[str, Factory]:
 def refuse_unused(plan: Plan) -> None:
     """Raises ValueError for an option that has no effect together with the others."""
     program = plan.target is not None or plan.recipe is not None
+    if program and plan.model is not None:
+        named = "--recipe" if plan.target is None else "--target"
+        raise ValueError(f"--model {plan.model}: has no effect beside {named}: a run audits one of them. Leave one out.")
     timeout = type(plan).model_fields["target_timeout"].default
     unused = {
         "--target-timeout": (plan.target_timeout != timeout and not program, "it goes with --target or --recipe"),
@@ -88,8 +92,8 @@ def _program(plan: Plan, limits: Mapping[str, Any]) -> External | None:
 def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[Case], list[SkippedRow]]:
     """The calibrated cases, one for every model, mode and epsilon, and a row with the reason for each case that cannot be made.
 
-    Raises ValueError for wrong use: a field in `plan.param` that no model has; a value that a model refuses; a unit that no model
-    of the plan protects, or that a model named in the plan does not protect.
+    Raises ValueError for wrong use: a field in `plan.param` that no model has; a value that a model refuses; a unit or a delta
+    that no model of the plan can claim, or that a model named in the plan cannot claim.
     """
     facts = Facts.of(graph)
     made: list[Case] = []
@@ -97,10 +101,10 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
     unused = {text for text in plan.param if pair(text)}
     unit = Unit(plan.unit) if plan.unit else None
     named = plan.own_alone or ("models" in plan.model_fields_set and plan.models != ("all",))
-    other_units: list[OtherUnit] = []
+    impossible: list[NoSuchClaim] = []
     for name, make in makes.items():
         for mode in plan.modes:
-            for epsilon in dict.fromkeys(plan.epsilon):
+            for epsilon in plan.epsilon:
                 taken: set[str] = set()
                 shown = mode
                 try:
@@ -111,8 +115,8 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
                     unused -= taken
                     case = _case(recipe, plan, facts, epsilon)
                 except ValueError as reason:
-                    if isinstance(reason, OtherUnit):
-                        other_units.append(reason)
+                    if isinstance(reason, NoSuchClaim):
+                        impossible.append(reason)
                         if named:
                             raise
                     elif taken:
@@ -123,8 +127,8 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
                     continue
                 if all(case.where != other.where for other in made):  # a user's own model has one mode
                     made.append(case)
-    if other_units and not made and len(other_units) == len(skips):
-        raise other_units[0]
+    if impossible and not made and len(impossible) == len(skips):
+        raise impossible[0]
     for text in plan.param:
         if text in unused and not skips:
             fields = sorted({f.name for case in made for f in dataclasses.fields(cast("Any", case.model)) if f.init})
@@ -136,7 +140,7 @@ def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
     """A case whose model is calibrated for its own unit.
 
     In mode "paper", and for a program, the plan may claim another unit. The claim then has the plan's delta, or the default delta
-    of the claimed unit. For other models this raises OtherUnit.
+    of the claimed unit. For other models this raises NoSuchClaim, and for Gaussian noise at delta = 0.
     """
     claimed = Unit(plan.unit) if plan.unit else recipe.unit
     own_delta, delta = (
@@ -148,18 +152,28 @@ def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
         way = f'Use unit = "{recipe.unit}", or leave {recipe.name} out.'
         if isinstance(recipe, Looped):
             way = f"Write Looped(train, unit=Unit.{claimed.name}) if the function protects that, or use --unit {recipe.unit}."
-        raise OtherUnit(f"unit={claimed}: {recipe.name} protects {recipe.unit}, so it makes no claim about {claimed}. {way}")
-    model = recipe if noise_of_its_own(recipe) else calibrate(recipe, own)
+        raise NoSuchClaim(f"unit={claimed}: {recipe.name} protects {recipe.unit}, so it makes no claim about {claimed}. {way}")
+    fixed = noise_of_its_own(recipe)
+    if own.delta == 0 and math.isfinite(epsilon) and has_gaussian((recipe if fixed else recipe.with_noise(1.0)).ledger):
+        usual = "" if plan.delta == 0 else f", the default for a claim on {recipe.unit}"
+        way = "Claim a larger delta, such as --delta 1e-5."
+        raise NoSuchClaim(f"delta=0{usual}: {recipe.name} adds Gaussian noise, which has no finite epsilon at delta 0. {way}")
+    model = recipe if fixed else calibrate(recipe, own)
     return Case(model, dataclasses.replace(own, unit=claimed, delta=delta))
 
 
 def adjusted(model: Any, name: str, params: Iterable[str], defaults: Mapping[str, Any]) -> Any:
     """The model with its fields set by `defaults`, and then by those entries of `params` that name a field of the model.
 
-    name: the model's name, for MODEL.NAME=VALUE. Raises ValueError for a malformed entry, for sigma, and for a refused value.
+    name: the model's name, for MODEL.NAME=VALUE. Raises ValueError for a malformed entry, for sigma, for a refused value, and
+    for two values of one field.
     """
     taken = fitting(model, name, params)
-    for _, field, value in taken:
+    set_by: dict[str, str] = {}
+    for text, field, value in taken:
+        if field in set_by:
+            raise ValueError(f"param={set_by[field]}, param={text}: both set {field} of {name}. Leave one of them out.")
+        set_by[field] = text
         usual = getattr(model, field)
         if not same_type(value, usual):
             raise ValueError(f"{name} does not accept {field}={value!r} (by default {usual!r}). Give a value of the same type.")

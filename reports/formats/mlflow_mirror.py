@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from .. import results
+from ..files import writable
 from .mlflow_rows import Child, children, dataset, parent
 from .mlflow_view import TAG, address, saved_view
 
@@ -47,10 +48,12 @@ def default_uri(runs: Path) -> str:
 
 
 def refuse_unknown(uri: str | None) -> None:
-    """Raises ValueError for a URI that MLflow cannot use. None and "none" pass. The function reaches no server and writes
-    nothing.
+    """Raises ValueError for a URI that MLflow cannot use, and for an SQLite file in a folder that cannot be written. None and
+    "none" pass. The function reaches no server and leaves nothing behind.
     """
     scheme, _, place = (uri or "none").partition("://")
+    if scheme == "sqlite" and place[1:]:
+        writable(Path(place[1:].partition("?")[0]).parent, f"mlflow={uri}")  # MLflow would try again for minutes
     if uri in (None, "none") or (scheme.partition("+")[0] in SCHEMES and place.strip("/")):
         return
     try:

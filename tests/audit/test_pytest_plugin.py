@@ -43,6 +43,22 @@ def test_weak_but_let_pass(assert_private):
 def test_half(assert_private):
     assert_private(half, CLAIM, audits="differential", weak="pass", graph="campus:n=300")
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"train": 5},
+        {"claim": (1.0, 1e-5)},
+        {"graph": 5},
+        {"graph": "nowhere"},
+        {"weak": "maybe"},
+        {"nosuch": 1},
+        {"rounds": "many"},
+    ],
+    ids=str,
+)
+def test_wrong(assert_private, given):
+    assert_private(**{"train": blind, "claim": CLAIM, "graph": "campus:n=300", "audits": "none", **given})
+
 def test_without():
     pass
 """
@@ -86,8 +102,19 @@ def test_a_path_past_the_noise_is_no_weak_test(outcome):
     assert "although every noisy value is the same" in line
 
 
+def test_a_wrong_argument_fails_with_one_line_that_names_it_and_no_source(outcome):
+    told = [line for line in outcome[2].splitlines() if line.startswith("assert_private: ")]
+    assert len(told) == 7, outcome[2]
+    for line, what in zip(
+        told, ("train=5", "claim=", "5", "nowhere", "weak='maybe'", "nosuch: no such", "rounds='many'"), strict=True
+    ):
+        assert what in line
+    assert "Traceback" not in outcome[2]
+    assert "def audited" not in outcome[2]
+
+
 def test_audits_can_be_deselected_by_their_marker(outcome):
     folder, words, _ = outcome
     done = subprocess.run([*words, "-m", "not privacy", "."], cwd=folder, env=ALONE, capture_output=True, text=True, check=False)
-    assert "1 passed, 4 deselected" in done.stdout
+    assert "1 passed, 11 deselected" in done.stdout
     assert "privacy audits" not in done.stdout

@@ -158,7 +158,7 @@ def test_a_model_that_refuses_the_graph_is_unfinished_and_its_ledger_is_still_to
     assert (code, told["verdict"]) == (3, "inconclusive; not tested: train")
     assert {r["kind"] for r in rows if r["model"] == "train"} == {"account", "skipped"}
     (fault,) = ET.parse(tmp_path / "both" / "junit.xml").getroot().iter("error")
-    assert "no audit tested this claim: train: fit: " in fault.get("message")
+    assert "no audit tested this claim: fit: " in fault.get("message")
     assert "no luck" in fault.text
 
 

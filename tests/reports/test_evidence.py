@@ -125,6 +125,14 @@ def test_a_bound_that_needs_an_assumption_detects_nothing():
     assert "a true epsilon above 2.2 would" in judge(CLAIM, [], [unsure, look(0.2, notices=2.0)], notices=3.0).sentence
 
 
+def test_a_claim_that_only_replay_tested_says_what_replay_does_not_test():
+    untested = "'replay' tests moves of means, not the size of the noise"
+    alone = dataclasses.replace(look(0.0, notices=math.inf), method="replay")
+    assert untested in judge(CLAIM, [ceiling(1.0)], [alone]).sentence
+    beside = dataclasses.replace(alone, method="any")
+    assert untested not in judge(CLAIM, [ceiling(1.0)], [alone, beside]).sentence
+
+
 @pytest.mark.parametrize("other", [ceiling(5.0, valid=False), ceiling(5.0, unsupported="no"), ceiling(None)])
 def test_what_is_not_an_upper_bound_is_not_held_against_the_claim(other):
     assert judge(CLAIM, [other], [look(0.5)]).kind == "not-refuted"

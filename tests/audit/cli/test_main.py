@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from gnnaudit.audit.cli import main
+from gnnaudit.reports import files
 
 
 @pytest.fixture
@@ -109,6 +110,59 @@ def test_an_empty_word_is_refused_with_its_option(said, words, option):
     assert option in said(*words)
 
 
+@pytest.mark.parametrize(
+    ("words", "twice"),
+    [
+        (("run", "--epsilon", "1,2,1.0"), "1 twice"),
+        (("run", "--models", "gap,gap"), "gap twice"),
+        (("run", "--attacks", "lira,lira"), "lira twice"),
+        (("run", "--audits", "game,replay,game"), "game twice"),
+        (("account", "--epsilon", "2,2"), "2 twice"),
+        (("findings", "gap-undirected-edge", "gap-undirected-edge"), "twice"),
+        (("account", "--models", "gap", "--data", "campus:n=300", "--param", "hops=2", "--param", "gap.hops=3"), "both set hops"),
+    ],
+)
+def test_a_value_that_is_given_twice_is_refused_and_not_dropped(said, words, twice):
+    assert twice in said(*words)
+
+
+@pytest.mark.parametrize("size", ["1", "8", "8GB", "8gib", "0.5MiB", "-1", "1025TiB"])
+def test_a_memory_without_sense_is_refused_with_both_bounds_and_the_units(said, size):
+    told = said("run", "--memory", size)
+    assert f"memory='{size}': must be from 1MiB to 1024TiB, such as 8GiB. The units are KiB, MiB, GiB and TiB" in told
+
+
+def test_a_bound_on_a_duration_has_its_unit(said):
+    assert "greater than 0 minutes" in said("run", "--minutes", "0")
+    assert "less than or equal to 60000000 seconds" in said("run", "--target-timeout", "1e9")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="the folder /proc, in which nobody can make a file, is Linux's")
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("scan", __file__, "--sarif", "/proc/x"), "--sarif /proc/x: /proc cannot be written"),
+        (("findings", "gap-undirected-edge", "--out", "/proc/x"), "/proc/x: /proc cannot be written"),
+        (("data", "map", "campus:n=300", "/proc/x"), "/proc/x: /proc cannot be written"),
+        (("run", "--models", "gap", "--mlflow", "sqlite:////proc/x.db"), "mlflow=sqlite:////proc/x.db: /proc cannot be written"),
+        (("mirror", "x", "--mlflow", "sqlite:////proc/x.db"), "mlflow=sqlite:////proc/x.db: /proc cannot be written"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_named_as_it_was_given_before_anything_is_computed(said, words, named):
+    assert named in said(*words)
+
+
+def test_a_file_that_cannot_be_written_is_named_and_not_the_temporary_one(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "aside")
+
+    monkeypatch.setattr(files.os, "replace", full)
+    with pytest.raises(OSError, match="No space left") as fault:
+        files.write_text(tmp_path / "a.sarif", "text")
+    assert fault.value.filename == str(tmp_path / "a.sarif")
+    assert not any(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("command", ["run", "mirror"])
 def test_a_store_that_mlflow_cannot_open_is_refused_before_anything_is_made(said, monkeypatch, tmp_path, command):
     monkeypatch.chdir(tmp_path)
@@ -129,6 +183,14 @@ def test_a_mirror_into_no_store_is_refused(said, tmp_path):
         (("run", "--models", "gap", "--minutes", "3", "--audits", "replay"), "--minutes"),
         (("run", "--model", "x.py:M", "--mode", "paper"), "--mode paper"),
         (("run", "-q", "-v"), "--verbose"),
+        (("run", "--model", "x.py:M", "--target", "true {worlds} {out}"), "--model x.py:M"),
+        (("run", "--model", "x.py:M", "--recipe", "gap", "--checkout", "."), "--model x.py:M"),
+        (("run", "--attacks", "none", "--shadows", "4"), "--shadows 4"),
+        (("run", "--attacks", "none", "--targets", "4"), "--targets 4"),
+        (("run", "--attacks", "none", "--games", "edge"), "--games edge"),
+        (("run", "--audits", "none", "--rounds", "4"), "--rounds 4"),
+        (("run", "--ray", "local", "--jobs", "2"), "--jobs 2"),
+        (("findings", "gap-undirected-edge", "--checkout", ".", "--out", "x"), "--out x"),
         (("account", "--json", "--format", "latex"), "--format latex"),
         (("findings", "gap-undirected-edge", "--python", "x"), "--python x"),
         (("contract", "x.py:M", "--mode", "paper"), "--mode paper"),
@@ -145,7 +207,7 @@ def test_an_option_that_would_be_ignored_is_refused(said, words, option):
     ("words", "part"),
     [
         (("findings", "gap-undirected-edge", "--out", "file"), "file: is no folder"),
-        (("data", "map", "campus:n=300", "file/x"), "file: is no folder"),
+        (("data", "map", "campus:n=300", "file/x"), "file is no folder"),
         (("bound", "fifo"), "fifo: is no regular file"),
         (("data", "info", "fifo"), "no regular file"),
         (("bound", "text.csv.gz"), "text.csv.gz: cannot be read"),

@@ -2,9 +2,15 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from gnnaudit.audit.cli import main
+from gnnaudit.audit.games.game import Game
+from gnnaudit.audit.key import Key
+from gnnaudit.models.data.loading import load
+from gnnaudit.models.fitted import fitted
+from gnnaudit.models.looped import Looped
 
 FILE = """
 import os
@@ -134,3 +140,29 @@ def test_a_function_that_no_worker_can_load_is_refused_before_any_training(tmp_p
         main.main()
     assert end.value.code == 2
     assert "Define it at the top level of its file, or use --jobs 1." in capsys.readouterr().err
+
+
+def test_the_line_names_the_model_once(tmp_path, monkeypatch, capsys):
+    code, _, err = outcome(tmp_path, monkeypatch, capsys, "-q", fit="rows = rows * np.nan")
+    assert code == 2
+    (line,) = (line for line in err.splitlines() if line.startswith("audit: "))
+    assert line.replace("mine.py", "").count("mine") == 1, line
+
+
+def test_the_sentence_about_a_functions_result_names_it_once():
+    train = Looped(lambda graph, seed: {"logits": graph.x}, name="train")
+    with pytest.raises(ValueError, match=r"^train: train returned \['logits'\], not 'posteriors'\."):
+        fitted(train, Game(load("campus:n=300"), "edge", np.arange(4), Key("door")).rounds(1).worlds)
+
+
+def test_a_program_that_fails_is_one_line_with_its_cause_and_the_file_of_its_output(tmp_path, monkeypatch, capsys):
+    (tmp_path / "prog.py").write_text("print('begun')\nraise RuntimeError('bad thing')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["audit", "run", "--target", "python prog.py {worlds} {out}", *PLAN, "--out", "run"])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert end.value.code == 2
+    said = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("[1/1] ")]  # the progress
+    cause = f"python ended with exit code 1: RuntimeError: bad thing. Its output is in {tmp_path}/run/target.log."
+    assert said == [f"audit: nothing was tested. target own epsilon=1: {cause}"]
+    assert "begun" in (tmp_path / "run" / "target.log").read_text()

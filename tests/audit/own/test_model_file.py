@@ -94,7 +94,7 @@ def test_addresses_of_models_are_checked(address, words):
     [
         ("import no_such_module", "line 1: ModuleNotFoundError: No module named 'no_such_module'"),
         ("import sys\nsys.exit(0)", "line 2: SystemExit: 0"),
-        ("x = 1\ndef f(:", "failing.py, line 2: SyntaxError: invalid syntax"),
+        ("x = 1\ndef f(:", ": line 2: SyntaxError: invalid syntax"),
         ("class Odd(BaseException):\n  pass\nraise Odd('no')", "line 3: Odd: no"),
         ("class Mine:\n  def __init__(self):\n    raise KeyError('k')", "line 3: KeyError: 'k'"),
     ],

@@ -1,12 +1,15 @@
 """The delta of a claim follows the unit that it protects."""
 
+import dp_accounting as dp
 import pytest
 
 from gnnaudit.accounting.claim import Unit
+from gnnaudit.accounting.events.types import VisibleMixtureDpEvent
 from gnnaudit.audit.planning.plan import read
 from gnnaudit.audit.planning.planned_cases import cases
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.facts import Facts, default_delta
+from gnnaudit.models.looped import Looped
 from gnnaudit.models.systems import SYSTEMS
 from gnnaudit.reports.summary import Key, Line, deltas
 
@@ -46,3 +49,45 @@ def line(delta, unit):
 )
 def test_the_last_line_names_every_delta_with_its_unit(claims, words):
     assert deltas(line(*claim) for claim in claims) == words
+
+
+def planned(model, **options):
+    plan = read(None, {"data": "campus:n=300", "epsilon": "1", "model": "given", **options})
+    return cases(plan, load(plan.data, None), {"given": lambda mode, facts, private: model})
+
+
+def of(ledger, unit=Unit.FEATURES):
+    return Looped(lambda graph, seed: {}, unit=unit, events=ledger, name="given")
+
+
+STEP = dp.GaussianDpEvent(2.0)
+
+
+@pytest.mark.parametrize(
+    "ledger",
+    [
+        STEP,
+        dp.ComposedDpEvent([dp.LaplaceDpEvent(1.0), STEP]),
+        dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.1, STEP), 3),
+        VisibleMixtureDpEvent((0.5, 0.5), (dp.NoOpDpEvent(), STEP)),
+    ],
+)
+def test_gaussian_noise_in_any_part_of_the_ledger_is_refused_at_delta_0_before_training(ledger):
+    with pytest.raises(ValueError, match=r"^delta=0, the default for a claim on features: given adds .* --delta 1e-5\.$"):
+        planned(of(ledger))
+    assert planned(of(ledger), delta=1e-5)[0]
+    assert planned(of(ledger), epsilon="inf")[0]
+
+
+def test_a_pure_ledger_may_claim_delta_0():
+    assert planned(of(dp.LaplaceDpEvent(2.0)))[0][0].claim.delta == 0
+
+
+def test_a_system_with_gaussian_noise_is_refused_at_delta_0_and_skipped_if_the_plan_does_not_name_it():
+    with pytest.raises(ValueError, match=r"^delta=0: gap adds Gaussian noise"):
+        only(delta=0.0)
+    plan = read(None, {"data": "campus:n=300", "epsilon": "1", "delta": 0})
+    makes = {name: SYSTEMS[name].make for name in ("gap", "lpgnn")}
+    made, skips = cases(plan, load(plan.data, None), makes)
+    assert [case.model.name for case in made] == ["lpgnn"]
+    assert skips[0].reason.startswith("delta=0: gap adds Gaussian noise")

@@ -41,7 +41,7 @@ def test_a_printed_plan_reads_back_the_same(tmp_path):
         ({"delta": 1.5}, "delta=1.5"),
         ({"mode": "loud"}, "mode='loud'"),
         ({"epsilonn": "1"}, "no such option. Did you mean epsilon?"),
-        ({"memory": "8 bananas"}, "memory='8 bananas': must be a size such as 8GiB."),
+        ({"memory": "8 bananas"}, "memory='8 bananas': must be from 1MiB to 1024TiB"),
     ],
 )
 def test_bad_options_are_named_in_one_line(options, words):
