@@ -266,12 +266,15 @@ def guarded(work: Callable[[], Any], otherwise: Any = None) -> Any:
     except Departed:
         raise
     except Exception as fault:
-        hearing = Listening.hearing
-        if hearing is not None:
-            line = next(iter(outer_lines()), "a line of a library")
-            told = f"the recorder cannot follow the random numbers at {line} ({type(fault).__name__}: {fault})"
-            hearing.notes.append(" ".join(told.split())[:MOST])
+        line = next(iter(outer_lines()), "a line of a library")
+        note(f"the recorder cannot follow the random numbers at {line} ({type(fault).__name__}: {fault})")
         return otherwise
+
+
+def note(text: str) -> None:
+    """Adds a sentence to the notes of the active recording, if there is one."""
+    if Listening.hearing is not None:
+        Listening.hearing.notes.append(" ".join(text.split())[:MOST])
 
 
 def without(kind: type, value: Any, plain: Callable[[Any], Any]) -> Any:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..draw import SHIFTED, Departed, Draw, calling_line
+from ..draw import SHIFTED, Departed, Draw, calling_line, note
 from .noise import Origin, followed
 from .reports import reported
+from .same_numbers import coarse, repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -137,30 +138,29 @@ class Meetings:
         if type(value) is not np.ndarray or value.ndim == 0 or value.dtype.kind != "f" or draw.law not in FOLLOWED:
             return value
         if located_at_data(draw):
-            return self.meet(draw, draw.scale, np.broadcast_to(draw.loc, value.shape).astype(np.float64), value)
+            clean = np.broadcast_to(draw.loc, value.shape).astype(np.float64)
+            return self.meet(Origin(self, draw, draw.scale), clean, value)
         return followed(value, Origin(self, draw, one_scale(draw)))
 
-    def meet(
-        self,
-        draw: Draw,
-        scale: Any,
-        clean: NDArray[np.float64],
-        noisy: Any,
-        beside: tuple[Draw, ...] = (),
-        drawn: Any = True,
-        shared: tuple[int, ...] = (),
-    ) -> Any:
+    def meet(self, origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Any:
         """Records a mechanism, unless all its noise is 0, and returns its noisy value, or that of the script if there is one.
 
-        drawn: which entries of the noise are not 0. A continuous law never draws 0, so the program has set the zeros.
-        shared: see `Meeting`.
+        origin: of the noise; `seen` are the numbers that were added, or None if the draw itself returned the noisy value. A
+        continuous law never draws 0, so the program has set the zeros. A note tells if the numbers hide less than their law says.
         """
-        covered = np.broadcast_to(drawn, noisy.shape)
+        noise, scale, line = origin.seen, origin.scale, calling_line()
+        covered = np.broadcast_to(True if noise is None else noise != 0, noisy.shape)
         if not self.space or not np.all(np.asarray(scale) > 0) or not np.any(covered):
             return noisy
+        shared, partly = ((), False) if noise is None else repeated(origin, noise, noisy.shape)
+        if partly:
+            note(f"several entries of the value at {line} have the same noise number, drawn at {origin.draw.where}")
+        if coarse(origin, noisy):
+            told = f"the noise drawn at {origin.draw.where} is rounded to {origin.bits} significant bits"
+            note(f"{told}, fewer than the value at {line} has; the last bits of this value may show the data")
         if not np.all(covered):
             scale = np.where(covered, scale, 0.0)
-        return self.record(covered, Meeting(calling_line(), draw, scale, clean, noisy, beside, shared=shared))
+        return self.record(covered, Meeting(line, origin.draw, scale, clean, noisy, origin.beside, shared=shared))
 
     def report(self, draw: Draw, values: tuple[float, ...], chances: Any, told: Any, *more: Any) -> Any:
         """Records a randomised report and returns its value, or that of the script if there is one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from ..draw import Draw, Listening, guarded, numbers_of
 from . import reports_torch
 from .meetings import FOLLOWED, Meetings, located_at_data, one_scale
-from .noise import Origin, broadcast_axes, followed, untouched
+from .noise import Origin, followed, now, untouched
 from .noisy_maximum import WithScores, with_scores
 from .reports import Drawn
 
@@ -35,12 +36,12 @@ def drawn(meetings: Meetings, tensor: Any, draw: Draw) -> None:
         return
     if located_at_data(draw):
         clean = np.broadcast_to(draw.loc, tuple(tensor.shape)).astype(np.float64)
-        meetings.meet(draw, draw.scale, clean, numbers_of(tensor))
+        meetings.meet(Origin(meetings, draw, draw.scale), clean, numbers_of(tensor))
     else:
-        _follow(meetings, tensor, draw, one_scale(draw))
+        _follow(tensor, Origin(meetings, draw, one_scale(draw)))
 
 
-def origins(meetings: Meetings) -> Origins:
+def origins(meetings: Any) -> Origins:
     meetings.tensors = reports_torch.by_tensor(meetings.tensors)
     return meetings.tensors
 
@@ -116,7 +117,7 @@ def _kept(
         scales = [np.abs(numbers_of(each)) for each in (moved if isinstance(moved, (list, tuple)) else [moved])]
     for tensor, own in zip(results, scales):  # noqa: B905  (Python 3.9)
         if _readable(tensor) and tensor.dim():
-            _follow(meetings, tensor, origin.draw, float(own) if np.ndim(own) == 0 else own)
+            _follow(tensor, replace(origin, scale=float(own) if np.ndim(own) == 0 else own))
 
 
 def _readable(value: Any) -> bool:
@@ -124,10 +125,10 @@ def _readable(value: Any) -> bool:
     return hasattr(value, "detach") and str(value.layout) == "torch.strided"
 
 
-def _follow(meetings: Meetings, tensor: Any, draw: Draw, scale: Any) -> None:
-    """Registers a tensor as noise, unless it holds whole or complex numbers."""
+def _follow(tensor: Any, origin: Origin) -> None:
+    """Registers a tensor as noise of this origin, unless it holds whole or complex numbers."""
     if tensor.is_floating_point():
-        origins(meetings)[tensor] = Origin(meetings, draw, scale, seen=_seen(tensor).copy())
+        origins(origin.meetings)[tensor] = now(origin, _seen(tensor))
 
 
 def _origin(meetings: Meetings, value: Any) -> Origin | None:
@@ -145,10 +146,10 @@ def _seen(tensor: Any) -> Any:
         Listening.hearing = hearing
 
 
-def _before(args: Sequence[Any], alpha: float, known: Sequence[Any]) -> tuple[Origin, float, Any, Any, Any] | None:
-    """What is known before a sum or difference of data and noise: the origin of the noise, the factor of the noise, the data, a
-    copy of the noise, and a copy of the data with its sign, None if it is one number for all entries. The second term is
-    multiplied by alpha, which is negative for a difference. None if the data cannot be read, as in a sparse tensor.
+def _before(args: Sequence[Any], alpha: float, known: Sequence[Any]) -> tuple[Origin, Any, Any] | None:
+    """What is known before a sum or difference of data and noise: the origin of the noise, the data if it is one number for all
+    entries, and else a copy of the data with its sign. The second term is multiplied by alpha, which is negative for a
+    difference. None if the data cannot be read, as in a sparse tensor.
     """
     second = known[1] is not None
     noise, other = (args[1], args[0]) if second else (args[0], args[1])
@@ -156,18 +157,19 @@ def _before(args: Sequence[Any], alpha: float, known: Sequence[Any]) -> tuple[Or
     if not single and (not _readable(other) or other.is_complex()):
         return None
     clean = None if single else (1.0 if second else alpha) * numbers_of(other).astype(np.float64)
-    return known[second], abs(alpha) if second else 1.0, _one_number(other) if single else None, numbers_of(noise), clean
+    factor = abs(alpha) if second else 1.0
+    added = replace(known[second], scale=known[second].scale * factor, seen=numbers_of(noise) * factor)
+    return added, _one_number(other) if single else None, clean
 
 
-def _met(meetings: Meetings, before: tuple[Origin, float, Any, Any, Any], result: Any) -> Any:
+def _met(meetings: Meetings, before: tuple[Origin, Any, Any], result: Any) -> Any:
     """The result of a sum or difference of data and noise. Records it as a mechanism, unless the data is one number for all
     entries or has a type that NumPy lacks. A sum of noise and 0 is followed as noise.
     """
-    origin, factor, number, noise, clean = before
-    draw, scale = origin.draw, origin.scale * factor
+    origin, number, clean = before
     if clean is None:
         if number == 0:
-            _follow(meetings, result, draw, scale)
+            _follow(result, origin)
         return result
     if not _readable(result):
         return result
@@ -175,12 +177,7 @@ def _met(meetings: Meetings, before: tuple[Origin, float, Any, Any, Any], result
     if values.dtype.kind != "f" or values.ctypes.data != result.data_ptr():
         return result
     wide = np.broadcast_to(clean, values.shape).copy()
-    drawn = origin.seen != 0 if origin.seen is not None and origin.seen.shape == noise.shape else noise != 0
-    shared = broadcast_axes(noise, values.shape)
-    if draw.law == "gumbel" and not shared:
-        told = with_scores(meetings, draw, scale, wide, values)
-    else:
-        told = meetings.meet(draw, scale, wide, values, (), drawn, shared)
+    told = with_scores(origin, wide, values) if origin.draw.law == "gumbel" else meetings.meet(origin, wide, values)
     origins(meetings).pop(result, None)
     if isinstance(told, WithScores) and told.scores is not None:
         meetings.scores = reports_torch.by_tensor(meetings.scores)

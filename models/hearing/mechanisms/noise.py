@@ -15,6 +15,7 @@ import numpy as np
 
 from ..draw import guarded, without
 from .noisy_maximum import with_scores
+from .same_numbers import DOUBLE, bits_of, repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, eq=False)
 class Origin:
     """Where noise was drawn. scale: the numbers are `scale` times numbers of the law at scale 1; a number, or an array of the
-    shape of the noise. beside: other draws that were added. seen: a copy of the numbers.
+    shape of the noise. beside: other draws that were added. seen: a copy of the numbers. bits: how many significant bits the
+    numbers had where they had the fewest.
     """
 
     meetings: Recorder
@@ -34,6 +36,7 @@ class Origin:
     scale: Any
     beside: tuple[Draw, ...] = ()
     seen: NDArray[Any] | None = None
+    bits: int = DOUBLE
 
     @property
     def draws(self) -> tuple[Draw, ...]:
@@ -78,14 +81,14 @@ class Noise(np.ndarray):
 @dataclass(frozen=True, eq=False)
 class Before:
     """What is known before an operation on noise. first: which input is noise. known: the origins of all inputs that are noise.
-    clean: the data to which the operation adds noise, if it does so. drawn: which numbers of the noise are not 0. scaled: the
-    scale of the noise after an operation that keeps it noise.
+    clean: the data to which the operation adds noise, if it does so. noise: a copy of the noise that it adds. scaled: the scale
+    of the noise after an operation that keeps it noise.
     """
 
     first: int
     known: list[Origin]
     clean: NDArray[np.float64] | None
-    drawn: Any
+    noise: NDArray[Any]
     scaled: Any
 
 
@@ -97,32 +100,36 @@ def _before(ufunc: Any, method: str, inputs: Sequence[Any], options: Mapping[str
         return None
     first = origins.index(known[0])
     clean = _clean(ufunc, method, inputs, first) if len(known) == 1 else None
-    drawn = plain(inputs[first]) != 0 if clean is not None else True
-    return Before(first, known, clean, drawn, _scaled(ufunc, method, inputs, first, known))
+    noise = np.array(plain(inputs[first]))  # an in-place sum overwrites it
+    return Before(first, known, clean, noise, _scaled(ufunc, method, inputs, first, known))
 
 
 def _after(inputs: Sequence[Any], out: Sequence[Any], before: Before, result: NDArray[Any]) -> Any:
     """What the program gets for the result of an operation on noise: a recorded mechanism, noise, or the plain result."""
     origin, clean = before.known[0], before.clean
     if clean is not None:
-        wide = np.broadcast_to(clean, result.shape).copy()
-        shared = broadcast_axes(plain(inputs[before.first]), result.shape)
-        if origin.draw.law == "gumbel" and not origin.beside and not out and not shared:
-            return with_scores(origin.meetings, origin.draw, origin.scale, wide, result)
-        met = origin.meetings.meet(origin.draw, origin.scale, wide, result, origin.beside, before.drawn, shared)
+        wide, added = np.broadcast_to(clean, result.shape).copy(), dataclasses.replace(origin, seen=before.noise)
+        if origin.draw.law == "gumbel" and not origin.beside and not out:
+            return with_scores(added, wide, result)
+        met = origin.meetings.meet(added, wide, result)
         return out[0] if out else met
     if before.scaled is None or result.shape != np.shape(inputs[before.first]):
         return out[0] if out and len(out) == 1 else result
     noise = out[0] if out and isinstance(out[0], Noise) else result
     beside = tuple(draw for other in before.known for draw in other.draws)[1:]
-    return followed(noise, Origin(origin.meetings, origin.draw, before.scaled, beside))
+    return followed(noise, Origin(origin.meetings, origin.draw, before.scaled, beside, bits=max(o.bits for o in before.known)))
 
 
 def followed(numbers: Any, origin: Origin) -> Any:
     """The array as `Noise` of this origin."""
     noise: Any = numbers if isinstance(numbers, Noise) else numbers.view(Noise)
-    noise.origin = dataclasses.replace(origin, seen=plain(noise).copy())
+    noise.origin = now(origin, plain(noise))
     return noise
+
+
+def now(origin: Origin, numbers: NDArray[Any]) -> Origin:
+    """The origin of noise that has these numbers now."""
+    return dataclasses.replace(origin, seen=numbers.copy(), bits=min(origin.bits, bits_of(numbers)))
 
 
 def origin_of(value: Any) -> Origin | None:
@@ -139,16 +146,6 @@ def untouched(origin: Origin, numbers: NDArray[Any]) -> bool:
 
 def plain(value: Any) -> Any:
     return value.view(np.ndarray) if isinstance(value, Noise) else value
-
-
-def broadcast_axes(noise: NDArray[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The axes of a result of this shape along which each number of `noise` occurs in all entries."""
-    lead = len(shape) - noise.ndim
-    return tuple(
-        axis
-        for axis, size in enumerate(shape)
-        if size > 1 and (axis < lead or noise.shape[axis - lead] == 1 or noise.strides[axis - lead] == 0)
-    )
 
 
 def _inherited(array: Any, source: Any) -> Origin | None:
@@ -208,7 +205,8 @@ def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: S
     if len(known) == 2 and ufunc in (np.add, np.subtract):
         normal = all(origin.draw.law == "normal" for origin in known) and np.shape(inputs[0]) == np.shape(inputs[1])
         apart = not {id(draw) for draw in known[0].draws} & {id(draw) for draw in known[1].draws}
-        return np.hypot(scale, known[1].scale) if normal and apart else None
+        once = not any(any(repeated(o, plain(i), i.shape)) for o, i in zip(known, inputs))  # noqa: B905  (Python 3.9)
+        return np.hypot(scale, known[1].scale) if normal and apart and once else None
     if ufunc is np.negative:
         return scale
     if len(known) != 1 or len(inputs) != 2:

@@ -13,23 +13,21 @@ import numpy as np
 
 from ..draw import guarded, without
 from ..returns import digest
-from .reports import Recorder
+from .same_numbers import coarse, repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..draw import Draw
+    from .noise import Origin
 
 FEW = 64  # a report has at most this many scores
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Noisy scores: clean + `scale` times standard Gumbel numbers. seen: a digest of this sum."""
+    """Noisy scores: clean + Gumbel noise of this origin, which has one scale. seen: a digest of this sum."""
 
-    meetings: Recorder
-    draw: Draw
-    scale: float
+    origin: Origin
     clean: NDArray[np.float64]
     seen: int | None
 
@@ -39,15 +37,15 @@ class Scores:
         """
         if axis is None or axis % self.clean.ndim != self.clean.ndim - 1 or not 1 < self.clean.shape[-1] <= FEW:
             return None
-        powers = np.exp((self.clean - self.clean.max(-1, keepdims=True)) / self.scale)
+        powers = np.exp((self.clean - self.clean.max(-1, keepdims=True)) / self.origin.scale)
         chances = powers / powers.sum(-1, keepdims=True)
         values = tuple(map(float, range(self.clean.shape[-1])))
-        return self.meetings.report(self.draw, values, chances, places, (), False)
+        return self.origin.meetings.report(self.origin.draw, values, chances, places, (), False)
 
     def settled(self, noisy: Any) -> Any:
         """Records the noisy scores as a mechanism, unless the program has written into their array. Returns their values."""
         kept = self.seen == digest(noisy)
-        return self.meetings.meet(self.draw, self.scale, self.clean, noisy) if kept else noisy
+        return self.origin.meetings.meet(self.origin, self.clean, noisy) if kept else noisy
 
 
 class WithScores(np.ndarray):
@@ -86,14 +84,15 @@ class WithScores(np.ndarray):
         return np.argmax(_settled(self), axis=axis, keepdims=keepdims) if told is None else told
 
 
-def with_scores(meetings: Recorder, draw: Draw, scale: Any, clean: NDArray[np.float64], noisy: Any) -> Any:
-    """The array of noisy scores, as `WithScores`. If it has fewer than two axes or several scales, records it as a mechanism at
-    once instead.
+def with_scores(origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Any:
+    """The array of noisy scores, as `WithScores`. If it has fewer than two axes or several scales, or if its noise is coarse or
+    shared by several entries, records it as a mechanism at once instead. origin: of the noise, `seen` where it was added.
     """
-    if np.ndim(scale) or not scale > 0 or clean.ndim < 2:
-        return meetings.meet(draw, scale, clean, noisy)
+    odd = np.ndim(origin.scale) or not origin.scale > 0 or clean.ndim < 2 or coarse(origin, noisy)
+    if odd or (origin.seen is not None and any(repeated(origin, origin.seen, noisy.shape))):
+        return origin.meetings.meet(origin, clean, noisy)
     told: Any = noisy.view(WithScores)
-    told.scores = Scores(meetings, draw, float(scale), clean, digest(noisy))
+    told.scores = Scores(origin, clean, digest(noisy))
     return told
 
 

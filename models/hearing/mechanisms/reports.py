@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..draw import Draw
+    from .noise import Origin
 
 BELOW, ABOVE = (np.less, np.less_equal), (np.greater, np.greater_equal)
 FLIPS, KEEPS = (np.bitwise_xor, np.logical_xor, np.not_equal), (np.equal,)
@@ -36,8 +37,8 @@ class Recorder(Protocol):
         """Records a report, and returns its value `told` or the value that replaces it."""
         ...
 
-    def meet(self, draw: Draw, scale: Any, clean: Any, noisy: Any, *more: Any) -> Any:
-        """Records a sum of data and noise, and returns the sum `noisy` or the value that replaces it."""
+    def meet(self, origin: Origin, clean: Any, noisy: Any) -> Any:
+        """Records a sum of data and noise, and returns the sum `noisy` or the value that replaces it. origin: of the noise."""
         ...
 
 

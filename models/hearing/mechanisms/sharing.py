@@ -21,6 +21,7 @@ ALIKE = 1e-4  # in units of the noise scale: two copies of the same noise, each 
 NEAR = 1e-7  # in units of the noise scale: few independent numbers are this close by chance
 # noise counts as shared if the pairs at a distance up to NEAR are more than FEW plus three times the pairs near distance 10 NEAR
 FEW = 5
+CHANCE = 1e-12  # equal coins of two draws count as shared if independent draws have them with a smaller probability
 MOST = 50_000  # numbers of a draw that `in_common` compares
 RUN = 64  # largest number of close numbers that are counted for one number
 
@@ -69,8 +70,10 @@ def _firsts(meetings: Sequence[Meeting], group: Sequence[int], same: dict[int, i
 
 
 def _shared(meetings: Sequence[Meeting]) -> bool:
-    """Whether two of the mechanisms have some noise numbers in common, or the noise of one of them is a sum of several draws."""
-    if any(m.beside for m in meetings):
+    """Whether two of the mechanisms have some noise numbers in common, the noise of one of them is a sum of several draws, or one
+    of them is a report: the same coins on different data tell where the data differ.
+    """
+    if any(m.beside or m.values for m in meetings):
         return True
     numbers = [np.unique(np.abs(m.units[m.own])) for m in meetings]
     values = np.concatenate(numbers)
@@ -81,12 +84,15 @@ def _shared(meetings: Sequence[Meeting]) -> bool:
 
 
 def in_common(draws: Sequence[Draw]) -> list[int]:
-    """For each draw, the position of the first draw with which it has many noise numbers in common, directly or through others;
-    its own position if there is none. Two generators with one seed have such draws, also if their shapes differ.
+    """For each draw, the position of the first draw with which it has many continuous numbers in common, directly or through
+    others, or exactly its coins; its own position if there is none. Two generators with one seed have such draws, the continuous
+    ones also if their shapes differ.
     """
-    firsts = list(range(len(draws)))
-    noise = [(at, draw) for at, draw in enumerate(draws) if draw.spread and draw.values.dtype.kind == "f"]
-    for law in SHIFTED:
+    coins: dict[object, int] = {}
+    firsts = [coins.setdefault(name, at) if (name := _coins(draw)) else at for at, draw in enumerate(draws)]
+    noise = [(at, draw) for at, draw in enumerate(draws) if draw.spread or draw.law == "uniform"]
+    noise = [(at, draw) for at, draw in noise if draw.values.dtype.kind == "f"]
+    for law in (*SHIFTED, "uniform"):
         numbers = [np.unique(np.abs(draw.units.ravel()[:MOST])) for _, draw in noise if draw.law == law]
         owners = np.repeat([at for at, draw in noise if draw.law == law], [n.size for n in numbers]).astype(np.int64)
         if len(numbers) < 2:
@@ -99,6 +105,13 @@ def in_common(draws: Sequence[Draw]) -> list[int]:
                 one, other = sorted(firsts[at] for at in divmod(pair, len(draws)))
                 firsts = [one if first == other else first for first in firsts]
     return firsts
+
+
+def _coins(draw: Draw) -> object:
+    """A name for the values of a draw from finitely many; None if other draws have the same values by chance."""
+    if draw.chances is None or draw.chances.ndim > 1 or draw.values.size * np.log((draw.chances**2).sum()) > np.log(CHANCE):
+        return None
+    return draw.values.shape, draw.values.astype(np.float64).tobytes()
 
 
 def _pairs(values: NDArray[np.float64], owners: NDArray[np.int64], apart: float, count: int) -> dict[int, int]:

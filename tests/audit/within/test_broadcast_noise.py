@@ -58,13 +58,25 @@ def by_column_in_torch(clean, random):
     return (torch.from_numpy(clean) + torch.normal(0.0, STD, (len(clean), 1), generator=draw)).numpy()
 
 
+def by_column_then_scaled(clean, random):
+    """As `by_column_in_torch`, but the numbers have their copies before they are scaled."""
+    draw = torch.Generator().manual_seed(int(random.integers(2**32)))
+    return (torch.from_numpy(clean) + STD * torch.randn(len(clean), 1, generator=draw).expand(-1, clean.shape[1])).numpy()
+
+
+def in_half(clean, random):
+    """The sum less a possible count is a number of float16 for one count only."""
+    draw = torch.Generator().manual_seed(int(random.integers(2**32)))
+    return (torch.from_numpy(clean) + STD * torch.randn(clean.shape, generator=draw).half().double()).numpy()
+
+
 @pytest.mark.parametrize("honest", [twice, twice_in_torch, copied, summed])
 def test_copies_of_a_noisy_value_cost_as_much_as_one(honest):
     found = audit(model(honest), GRAPH, CLAIM, attacks="none", audits="differential", repeats=1)
     assert found.run.verdict in {"not refuted", "inconclusive"}
 
 
-@pytest.mark.parametrize("fault", [by_column, by_column_in_torch])
+@pytest.mark.parametrize("fault", [by_column, by_column_in_torch, by_column_then_scaled])
 def test_a_difference_of_entries_with_the_same_noise_number_is_not_hidden(fault):
     found = audit(
         model(lambda clean, random: np.tanh(fault(clean, random) / 50)),
@@ -82,3 +94,8 @@ def test_half_the_noise_on_copies_of_a_value_is_refuted():
         model(lambda clean, random: twice(2 * clean, random) / 2), GRAPH, CLAIM, attacks="none", audits="differential", repeats=1
     )
     assert found.run.verdict == "refuted"
+
+
+def test_noise_of_few_bits_is_no_noise_on_finer_sums():
+    found = audit(model(in_half), GRAPH, CLAIM, attacks="none", audits="differential", repeats=1)
+    assert found.run.verdict == "inconclusive"

@@ -33,6 +33,30 @@ def test_numbers_count_at_scale_one_and_wherever_they_are_in_the_stream():
     assert joined(later, lambda: default_rng(5).laplace(0.0, 0.1, 300)) == [0, 0, 0]
 
 
+COINS = {
+    "uniform": lambda seed, n: default_rng(seed).random(n),
+    "uniform in float32": lambda seed, n: torch.rand(n, generator=torch.Generator().manual_seed(seed)),
+}
+FLIPS = {
+    "binomial": lambda seed, n: default_rng(seed).binomial(1, 0.3, n),
+    "bernoulli": lambda seed, n: torch.bernoulli(torch.full((n,), 0.3), generator=torch.Generator().manual_seed(seed)),
+}
+
+
+@pytest.mark.parametrize("name", COINS)
+def test_uniform_numbers_of_one_seed_are_in_common(name):
+    coins = COINS[name]
+    assert joined(lambda: coins(5, 300), lambda: coins(6, 300), lambda: coins(5, 200)) == [0, 1, 0]
+    assert joined(*(lambda seed=seed: coins(seed, 20_000) for seed in range(10))) == list(range(10))
+
+
+@pytest.mark.parametrize("name", FLIPS)
+def test_coins_are_in_common_if_there_are_so_many_that_chance_does_not_repeat_them(name):
+    flips = FLIPS[name]
+    assert joined(lambda: flips(5, 300), lambda: flips(6, 300), lambda: flips(5, 300)) == [0, 1, 0]
+    assert joined(lambda: flips(5, 9), lambda: flips(5, 9)) == [0, 1]
+
+
 @pytest.mark.parametrize("draws", [2, 40])
 def test_numbers_of_32_bits_that_are_equal_by_chance_are_not_in_common(draws):
     """Two draws of 20,000 numbers in float32 have about 40 equal pairs by chance."""

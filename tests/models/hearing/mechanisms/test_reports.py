@@ -244,11 +244,16 @@ def test_draws_of_whole_numbers_are_recorded_whatever_their_range(way):
     assert all(set(np.ravel(d.values).tolist()) <= set(d.among) for d in heard.draws if d.among)
 
 
-def test_reports_of_different_data_by_the_same_coins_share_them():
+@pytest.mark.parametrize(
+    "toss",
+    [lambda rng: rng.random((3, 4)) < 0.3, lambda rng: rng.binomial(1, 0.3, (3, 4)).astype(bool)],
+    ids=["uniform", "coins"],
+)
+def test_reports_of_different_data_by_the_same_coins_share_them(toss):
     """Two answers that are wrong together tell which answers are wrong."""
 
     def way(rng):
-        coins = rng.random((3, 4)) < 0.3
+        coins = toss(rng)
         return (BITS ^ coins), ((LABELS > 2) ^ coins)
 
     heard = Meetings()

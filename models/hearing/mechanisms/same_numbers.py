@@ -1,0 +1,67 @@
+"""What noise numbers show by themselves: how many significant bits they have, and which entries have the same number."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .noise import Origin
+
+DOUBLE = 53  # significant bits of float64
+COARSE = 20  # noise with more significant bits counts as fine; float32 has 24
+SURE = 30  # what independent numbers show by chance with a probability up to 2^-SURE counts as no chance
+LOST = 4  # bits that the rounding errors of scaling may change
+
+
+def bits_of(numbers: NDArray[Any]) -> int:
+    """The significant bits of the longest of these numbers; those of their type if so few numbers may be short by chance."""
+    most = min(DOUBLE, np.finfo(numbers.dtype).nmant + 1)
+    mantissas = (np.frexp(np.asarray(numbers, dtype=np.float64))[0] * 2.0**DOUBLE).astype(np.int64)
+    mantissas = mantissas[mantissas != 0]
+    if not mantissas.size:
+        return most
+    found = DOUBLE - int(np.log2((mantissas & -mantissas).min()))
+    return found if mantissas.size * (most - found) >= SURE else most
+
+
+def coarse(origin: Origin, noisy: NDArray[Any]) -> bool:
+    """Whether the noise has few bits and its sum with data has more. The last bits of the sum are then those of the data.
+
+    If the sum has as few bits as the noise, as in a model of float16 alone, it is rounded after the noise was added. Then the
+    data do not show in the bits that the noise lacks, and the sum is like one of float32 noise and float32 data.
+    """
+    return origin.bits <= COARSE and origin.bits < min(DOUBLE, np.finfo(noisy.dtype).nmant + 1)
+
+
+def repeated(origin: Origin, noise: NDArray[Any], shape: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
+    """Two results for noise that is broadcast to this shape. First: the axes along which all entries have the same number.
+    Second: whether entries share numbers in another way, perhaps with opposite signs.
+
+    Entries count as sharing if they have more equal numbers than independent draws have by chance.
+    """
+    numbers = np.broadcast_to(noise, shape).astype(np.float64)
+    scale = np.broadcast_to(origin.scale, shape)
+    units = np.divide(numbers, scale, out=np.zeros(shape), where=scale > 0)
+    near, more = 2.0 ** (LOST - origin.bits), units.size > origin.draw.values.size
+    axes = tuple(axis for axis in range(units.ndim) if _constant(units, axis, near, more))
+    first = units[tuple(slice(0, 1) if axis in axes else slice(None) for axis in range(units.ndim))]
+    sizes = np.sort(np.abs(first[first != 0]))
+    pairs = int((np.searchsorted(sizes, sizes * (1 + near), "right") - np.arange(1, sizes.size + 1)).sum())
+    by_chance = 0.5 * sizes.size**2 * near  # at least the expected number of pairs, for each law that is followed
+    chance = by_chance - pairs * (1 + math.log(by_chance / pairs)) if pairs > by_chance > 0 else 0.0
+    return axes, sizes.size > origin.draw.values.size or chance > SURE * math.log(2)
+
+
+def _constant(units: NDArray[np.float64], axis: int, near: float, more: bool) -> bool:
+    """Whether all entries along an axis have the same number. near: the largest relative difference of equal numbers. more:
+    whether there are more entries than drawn numbers, so that equal numbers need no further evidence.
+    """
+    rows = np.count_nonzero(np.take(units, 0, axis)) if units.shape[axis] > 1 else 0
+    evidence = rows * (units.shape[axis] - 1) * -math.log2(near)
+    apart = np.ptp(units, axis=axis) > near * np.abs(units).max(axis=axis) if evidence else np.array(True)
+    return (evidence >= SURE or (more and evidence > 0)) and not apart.any()
