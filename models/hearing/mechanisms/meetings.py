@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..draw import SHIFTED, Departed, Draw, calling_line, note
-from .noise import Origin, followed
+from .noise import followed
+from .origin import Origin
 from .reports import reported
 from .same_numbers import coarse, repeated
 

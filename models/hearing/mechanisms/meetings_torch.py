@@ -11,8 +11,9 @@ import numpy as np
 from ..draw import Draw, Listening, guarded, numbers_of
 from . import reports_torch
 from .meetings import FOLLOWED, Meetings, located_at_data, one_scale
-from .noise import Origin, followed, now, untouched
+from .noise import followed, now, untouched
 from .noisy_maximum import WithScores, with_scores
+from .origin import Origin
 from .reports import Drawn
 
 SUMS = ("add", "add_", "sub", "sub_")

@@ -15,32 +15,11 @@ import numpy as np
 
 from ..draw import guarded, without
 from .noisy_maximum import with_scores
-from .same_numbers import DOUBLE, bits_of, repeated
+from .origin import Origin
+from .same_numbers import bits_of, repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from ..draw import Draw
-    from .reports import Recorder
-
-
-@dataclass(frozen=True, eq=False)
-class Origin:
-    """Where noise was drawn. scale: the numbers are `scale` times numbers of the law at scale 1; a number, or an array of the
-    shape of the noise. beside: other draws that were added. seen: a copy of the numbers. bits: how many significant bits the
-    numbers had where they had the fewest.
-    """
-
-    meetings: Recorder
-    draw: Draw
-    scale: Any
-    beside: tuple[Draw, ...] = ()
-    seen: NDArray[Any] | None = None
-    bits: int = DOUBLE
-
-    @property
-    def draws(self) -> tuple[Draw, ...]:
-        return (self.draw, *self.beside)
 
 
 class Noise(np.ndarray):

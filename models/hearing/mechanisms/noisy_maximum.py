@@ -18,7 +18,7 @@ from .same_numbers import coarse, repeated
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .noise import Origin
+    from .origin import Origin
 
 FEW = 64  # a report has at most this many scores
 

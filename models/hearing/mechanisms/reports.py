@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,24 +22,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..draw import Draw
-    from .noise import Origin
+    from .origin import Recorder
 
 BELOW, ABOVE = (np.less, np.less_equal), (np.greater, np.greater_equal)
 FLIPS, KEEPS = (np.bitwise_xor, np.logical_xor, np.not_equal), (np.equal,)
 NOT = (np.logical_not, np.invert)
 JOINS = (np.bitwise_or, np.logical_or, np.add, np.bitwise_xor, np.logical_xor, np.maximum)
-
-
-class Recorder(Protocol):
-    """Records the mechanisms of a run."""
-
-    def report(self, draw: Draw, values: tuple[float, ...], chances: Any, told: Any, *more: Any) -> Any:
-        """Records a report, and returns its value `told` or the value that replaces it."""
-        ...
-
-    def meet(self, origin: Origin, clean: Any, noisy: Any) -> Any:
-        """Records a sum of data and noise, and returns the sum `noisy` or the value that replaces it. origin: of the noise."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

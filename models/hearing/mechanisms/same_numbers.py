@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .origin import DOUBLE
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .noise import Origin
+    from .origin import Origin
 
-DOUBLE = 53  # significant bits of float64
 COARSE = 20  # noise with more significant bits counts as fine; float32 has 24
 SURE = 30  # what independent numbers show by chance with a probability up to 2^-SURE counts as no chance
 LOST = 4  # bits that the rounding errors of scaling may change
