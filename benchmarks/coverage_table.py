@@ -23,11 +23,11 @@ from scipy import special, stats
 
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.checks.independence import independence
-from gnnaudit.accounting.checks.score_law import normal_law
+from gnnaudit.accounting.checks.score_law import normal_law, pooled_sd
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.closed_forms import channel_epsilon
 from gnnaudit.accounting.lower.anytime import STAKES, TUNED, mu_reached
-from gnnaudit.accounting.lower.bounds import PILOT_SHARE, pooled_sd
+from gnnaudit.accounting.lower.bounds import PILOT_SHARE
 from gnnaudit.accounting.lower.elementary import SHARE, SIDES, Kind, guesses, least_rejected, p_value
 from gnnaudit.accounting.lower.error_rates import choose, epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.guessed_coins import chance_of_so_many, guessed, together

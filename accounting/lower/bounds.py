@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import gaussian
 from ..arguments import check_alpha, check_seed, check_type, is_finite, shown
 from ..checks.conditions import Condition, proved
-from ..checks.score_law import PLAYED, normal_law
+from ..checks.score_law import PLAYED, normal_law, pooled_sd, sd_as_stated
 from ..claim import Claim, check_claim
 from . import power
 from .error_rates import BEFOREHAND, Rule, epsilon_of_rates, mu_of_rates, rate_at_most, rule_from_pilot, smallest_level
@@ -118,6 +118,7 @@ def from_rounds(
     rule: Rule | None = None,
     likelihood_ratio: bool = False,
     sd: float | None = None,
+    sd_is_limit: bool = False,
     rounds: Condition = PLAYED,
     seed: int = 0,
     attack: str = "",
@@ -135,7 +136,8 @@ def from_rounds(
     likelihood_ratio: states that the scores are linear in the noise of an exactly Gaussian ledger, so that they are normal with
     one sd in both worlds. The exact two-sample test then replaces the threshold, unless the scores are infinite or do not vary.
     The bound is withdrawn if a check rejects that the scores are normal. sd: the sd of the scores, if it is known independently
-    of them. rounds: the condition that rounds are independent, with its status.
+    of them; the bound is withdrawn if they contradict it. sd_is_limit: sd is an upper limit. rounds: the condition that rounds
+    are independent, with its status.
 
     The threshold comes from `rule` (fixed beforehand; it may lie far from all scores, so notices and reach are infinite),
     else from `pilot` (scores and bits of other rounds). With neither it comes from a random quarter of the rounds of each world,
@@ -150,7 +152,9 @@ def from_rounds(
     mu_like = shape == "ledger" and ledger_curve is not None and ledger_curve.mu is not None
     if likelihood_ratio and _has_a_spread(scores0, scores1, sd):
         bound = _likelihood_ratio(scores0, scores1, claim, alpha, sd, attack, audit)
-        return resting(bound, "the exact test of two normal samples (noncentral t)", rounds, normal_law(scores0, scores1))
+        law = [normal_law(scores0, scores1)]
+        law += [sd_as_stated(scores0, scores1, sd, limit=sd_is_limit)] if sd is not None else []
+        return resting(bound, "the exact test of two normal samples (noncentral t)", rounds, *law)
 
     def gain(a: Array, b: Array) -> Array:
         return mu_of_rates(a, b) if shape == "ledger" else epsilon_of_rates(a, b, claim.delta)
@@ -281,13 +285,6 @@ def _has_a_spread(scores0: Array, scores1: Array, sd: float | None) -> bool:
         return False
     spread = pooled_sd(scores0, scores1)
     return spread < math.inf and (sd is not None or spread > 0)
-
-
-def pooled_sd(scores0: Array, scores1: Array) -> float:
-    """The pooled sample standard deviation of two samples whose means may differ."""
-    with np.errstate(over="ignore", invalid="ignore"):  # the variance of scores near the largest float overflows to infinity
-        squares = len(scores0) * scores0.var() + len(scores1) * scores1.var()
-    return math.sqrt(squares / (len(scores0) + len(scores1) - 2))
 
 
 def _likelihood_ratio(

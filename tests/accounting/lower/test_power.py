@@ -7,8 +7,9 @@ import pytest
 from scipy import stats
 
 from gnnaudit.accounting import gaussian
+from gnnaudit.accounting.checks.score_law import pooled_sd
 from gnnaudit.accounting.claim import Claim
-from gnnaudit.accounting.lower.bounds import from_rounds, pooled_sd
+from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.lower.error_rates import Rule, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.power import METHODS, coins_detect, notices, power_of_coins, rounds_needed
 from gnnaudit.accounting.upper import tradeoff
