@@ -18,7 +18,10 @@ from .score_law import distance_p_value, world_sides
 SEPARATE = "every channel of every unit in every run draws its own numbers"
 APART = "canaries of a run are independent, given their bits"
 SEPARATE_RUNS = "runs are independent, given their bits"
-FEWEST_RUNS = 10  # `separate_runs` tests the sums of at least this many runs
+FEWEST_RUNS = 10  # tests of sums or of shares need at least this many runs
+# level of the check of correct guesses; it is higher than that of other checks, because there are few trainings and the second
+# bound of `guessed` needs no independence
+OF_COINS = 0.01
 FEWEST = 30  # the normal approximations below need at least this many scores
 MANY = 1000  # from this many sums on, `_sums` treats their mean square as normal, whatever the distribution of one sum is
 

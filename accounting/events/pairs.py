@@ -7,7 +7,7 @@ import math
 import dp_accounting as dp
 
 from ..claim import Relation
-from .types import FiniteDpEvent
+from .types import FiniteDpEvent, VisibleMixtureDpEvent
 
 LIBRARY_RELATION = {
     Relation.ADD_REMOVE: dp.NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -24,6 +24,21 @@ def response_pair(event: dp.RandomizedResponseDpEvent) -> FiniteDpEvent:
     rest = ((buckets - 2) * other,) if buckets > 2 else ()
     keep = 1 - event.noise_parameter + other
     return FiniteDpEvent((keep, other, *rest), (other, keep, *rest))
+
+
+def in_either_order(event: dp.DpEvent) -> bool:
+    """Whether an event has a finite pair that is another pair in reverse order, so either distribution may be that of a unit that
+    is present. A secret sample then costs more for one of them.
+    """
+    match event:
+        case FiniteDpEvent():
+            outcomes = sorted(zip(event.upper, event.lower, strict=True))
+            return outcomes != sorted(zip(event.lower, event.upper, strict=True))
+        case dp.ComposedDpEvent() | VisibleMixtureDpEvent():
+            return any(in_either_order(part) for part in event.events)
+        case dp.SelfComposedDpEvent() | dp.PoissonSampledDpEvent():
+            return in_either_order(event.event)
+    return False
 
 
 def pure_pair(epsilon: float) -> FiniteDpEvent:

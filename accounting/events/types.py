@@ -35,7 +35,7 @@ class BoundedRangeDpEvent(DpEvent):
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class FiniteDpEvent(DpEvent):
     """A mechanism with finitely many outputs. upper, lower: the two output distributions of the neighbours that are easiest to
-    distinguish. Both orders are charged.
+    distinguish. Both orders are charged; on a secret sample, each of them in turn is that of the unit that is present.
     """
 
     upper: tuple[float, ...]

@@ -17,7 +17,17 @@ from ..checks.conditions import Condition, proved
 from ..checks.score_law import PLAYED, normal_law, pooled_sd, sd_as_stated
 from ..claim import Claim, check_claim
 from . import power
-from .error_rates import BEFOREHAND, Rule, epsilon_of_rates, mu_of_rates, rate_at_most, rule_from_pilot, smallest_level
+from .error_rates import (
+    BEFOREHAND,
+    Rule,
+    epsilon_of_rates,
+    mu_of_rates,
+    pilot_rounds,
+    rate_at_most,
+    rule_from_pilot,
+    smallest_level,
+    weighed,
+)
 from .families import Family
 from .random_numbers import generator
 
@@ -26,9 +36,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 SHAPES = {"any": "any shape", "ledger": "shape of the ledger", "exact": "exact"}
-PILOT_SHARE = 0.25  # share of the rounds that choose the threshold if neither rule nor pilot is given
-PILOT_MOST = 100_000
-PILOT_LEAST = 2  # rounds of each world in the pilot, if the world has twice as many
 
 
 @dataclass(frozen=True)
@@ -168,10 +175,11 @@ def from_rounds(
             pilot0, pilot1 = split(*pilot, of="pilot: ")
             pilots, expected = (len(pilot0), len(pilot1)), (len(scores0), len(scores1))
         else:
-            pilots = _pilot_rounds(len(scores0), len(scores1))
+            pilots = pilot_rounds(len(scores0), len(scores1))
             expected = len(scores0) - pilots[0], len(scores1) - pilots[1]
             pilot0, pilot1, scores0, scores1 = _split_off(scores0, scores1, generator(seed, scores, "pilot"))
-        rule = rule_from_pilot(pilot0, pilot1, (len(scores0), len(scores1)), alpha, gain)
+        test = len(scores0), len(scores1)
+        rule = rule_from_pilot(pilot0, pilot1, test if shape == "any" else weighed((len(pilot0), len(pilot1)), test), alpha, gain)
     trials = len(scores0), len(scores1)
     errors = rule.errors(scores0, scores1) if rule else trials  # without a threshold, the bound is 0
 
@@ -255,25 +263,16 @@ def _numbers(name: str, values: ArrayLike, of: str) -> NDArray[Any]:
 
 
 def _split_off(scores0: Array, scores1: Array, random: np.random.Generator) -> tuple[Array, Array, Array, Array]:
-    """Draws as many random rounds of each world as `_pilot_rounds` says. Returns the pilot scores of world 0 and of world 1, then
+    """Draws as many random rounds of each world as `pilot_rounds` says. Returns the pilot scores of world 0 and of world 1, then
     the other scores of world 0 and of world 1.
     """
     drawn, rest = [], []
-    for scores, count in zip((scores0, scores1), _pilot_rounds(len(scores0), len(scores1)), strict=True):
+    for scores, count in zip((scores0, scores1), pilot_rounds(len(scores0), len(scores1)), strict=True):
         chosen = np.zeros(len(scores), dtype=bool)
         chosen[random.choice(len(scores), count, replace=False)] = True
         drawn.append(scores[chosen])
         rest.append(scores[~chosen])
     return drawn[0], drawn[1], rest[0], rest[1]
-
-
-def _pilot_rounds(rounds0: int, rounds1: int) -> tuple[int, int]:
-    """The numbers of rounds of world 0 and of world 1 that choose the threshold: the same share of both, but at least PILOT_LEAST
-    of each or half of them.
-    """
-    share = min(PILOT_SHARE, PILOT_MOST / (rounds0 + rounds1))
-    least = [min(PILOT_LEAST, rounds // 2) for rounds in (rounds0, rounds1)]
-    return max(round(share * rounds0), least[0]), max(round(share * rounds1), least[1])
 
 
 def _has_a_spread(scores0: Array, scores1: Array, sd: float | None) -> bool:

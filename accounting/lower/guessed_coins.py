@@ -11,7 +11,7 @@ from scipy import special
 
 from .. import gaussian
 from ..checks.conditions import Condition, checked, proved
-from ..checks.independence import APART
+from ..checks.independence import APART, FEWEST_RUNS, OF_COINS
 from ..upper.tradeoff import approximate
 from .bounds import Bound, resting, split
 from .error_rates import epsilon_of_rates
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 
     from ..claim import Claim
     from ..upper.tradeoff import Curve
-
-FEWEST_RUNS = 10  # the dispersion of correct guesses is tested if there are at least this many trainings
-# level of the check in `together`; it is higher than that of other checks, because there are few trainings and the second bound
-# of `guessed` needs no independence
-LEVEL = 0.01
 
 
 def guessed(
@@ -131,7 +126,7 @@ def together(right: NDArray[np.bool_]) -> Condition:
     sums, chance = right.sum(axis=1), float(right.mean())
     spread = canaries * chance * (1 - chance)
     p_value = float(special.chdtrc(runs - 1, float(np.square(sums - sums.mean()).sum()) / spread)) if spread > 0 else 1.0
-    return checked(APART, "correct guesses between trainings, chi-squared", p_value, LEVEL)
+    return checked(APART, "correct guesses between trainings, chi-squared", p_value, OF_COINS)
 
 
 def luck(curve: Curve) -> float:

@@ -151,7 +151,7 @@ def _valid(row: Upper, ledger: DpEvent, delta: float, relation: Relation) -> Upp
     from .caveats import proved_for_others
     from .libraries import lost_to_rounding
 
-    other = proved_for_others(ledger, relation) or (lost_to_rounding(ledger, delta) if row.accountant == "opacus-prv" else "")
+    other = proved_for_others(ledger, relation) or lost_to_rounding(row.accountant, ledger, delta)
     return replace(row, is_upper_bound=False, note=other) if other and row.epsilon is not None else row
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from ..claim import Relation
-from ..events.pairs import LIBRARY_RELATION, pure_pair, response_pair
+from ..events.pairs import LIBRARY_RELATION, in_either_order, pure_pair, response_pair
 from ..events.tree import Unsupported, parts
 from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
 from ..gaussian import delta_of
@@ -215,8 +215,12 @@ def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, interval: floa
         same = partial(delta_of, mu)
         return _amplified(same, same, mu * mu / 2 + TAIL * mu, rate, interval)
     base = distribution(inner, relation, interval)
-    top = max(float(knots(pmf)[0][-1]) for pmf in (base._pmf_remove, base._pmf_add))
-    return _amplified(partial(profile, base._pmf_remove), partial(profile, base._pmf_add), top, rate, interval)
+    orders = base._pmf_remove, base._pmf_add
+    top = max(float(knots(pmf)[0][-1]) for pmf in orders)
+    remove, add = (partial(profile, pmf) for pmf in orders)
+    if in_either_order(inner):  # a maximum of privacy profiles is again one
+        return _amplified(*(lambda at: np.maximum(remove(at), add(at)),) * 2, top, rate, interval)
+    return _amplified(remove, add, top, rate, interval)
 
 
 def _amplified(remove: Profile, add: Profile, top: float, rate: float, interval: float) -> Any:

@@ -128,7 +128,8 @@ def _mixture(event: VisibleMixtureDpEvent, relation: Relation, orders: NDArray[n
 
 
 def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A secret sample turns a dominating pair (p, q) into the pair ((1-rate) q + rate p, q), in either order.
+    """A secret sample turns a dominating pair (p, q) into the pair ((1-rate) q + rate p, q), in either order. For a pair of which
+    either may be the unit that is present, the larger of both curves counts.
 
     If no dominating pair is known, the function assumes that the adversary knows the sample, which by joint convexity costs more.
     """
@@ -146,8 +147,9 @@ def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, orders: NDArra
                 pair = inner
     if pair is None:
         return _mixture(VisibleMixtureDpEvent((1 - rate, rate), (dp.NoOpDpEvent(), inner)), relation, orders)
-    mixed = tuple((1 - rate) * q + rate * p for p, q in zip(pair.upper, pair.lower, strict=True))
-    return _finite(FiniteDpEvent(mixed, pair.lower), orders)
+    present = ((pair.upper, pair.lower), (pair.lower, pair.upper))
+    mixed = [(tuple((1 - rate) * q + rate * p for p, q in zip(one, other, strict=True)), other) for one, other in present]
+    return np.maximum(*(_finite(FiniteDpEvent(*both), orders) for both in mixed))
 
 
 def laplace_pair(scale: float, nodes: int = 400) -> FiniteDpEvent:

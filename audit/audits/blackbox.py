@@ -140,7 +140,8 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
         best = [b if b.failed or a.failed or b.epsilon > a.epsilon else a for a, b in zip(best or now, now, strict=True)]
         right = float(((scores > 0) == bits).mean())
         tested = not now[-1].failed  # a withdrawn test detects nothing
-        detects = coins_detect(limit, right, bits.size, setting.alpha * share) if tested else math.inf
+        trainings = rounds if bits.shape[1] > 1 else None
+        detects = coins_detect(limit, right, bits.size, setting.alpha * share, trainings=trainings) if tested else math.inf
         spent = (time.monotonic() - started) / 60
         far = f"{rounds} trainings, {right:.1%} of the guesses are right; the claim allows {limit:.1%}"
         could = f"noise {detects:.3g} times too small would be detected; the run asks for {setting.notices:g}"

@@ -111,7 +111,8 @@ def of_own_model(setting: Setting) -> Outcome:
     covers = found.covers or {}
     silent = [array for array in offered(case.model) if array not in covers]
     if silent and "" not in heard.doubts and bound.failed:
-        return heard_noise.listen(setting, {**dict.fromkeys(silent, bound.failed[0]), **past})
+        reason = next(c.detail for c in bound.conditions if c.how == "failed")
+        return heard_noise.listen(setting, {**dict.fromkeys(silent, reason), **past})
     if not silent or "" in heard.doubts or math.isinf(bound.reach):
         return found
     bounds = (*(b for b in found.bounds if not b.failed), bound)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...accounting.events.counts import charged
 from ...models.hearing.mechanisms.meetings import REPORT
 from ..heard.laws import NOTHING
 from ..heard.study import CONTINUOUS, History
@@ -145,10 +146,9 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
     for number, script in enumerate(other_scripts(made, first, coins) if coins else ()):
         run = repeated(made, first, {}, script) if number else rerun(made, first, {}, script)
         if run is not None and not same_means(first.meetings, run.meetings):
-            return (
-                f"the draws at {lines(first, coins)} change the value to which noise is added, as samples and shuffles do; "
-                "they may hide a secret"
-            )
+            way = "; a model that declares ClippedGradients has its samples tested" if charged(made.model.ledger).steps else ""
+            changes = "change the value to which noise is added, as samples and shuffles do"
+            return f"the draws at {lines(first, coins)} {changes}; they may hide a secret{way}"
     if numbers and not same_means(first.meetings, (other := rerun(made, first, {}, redrawn(made, numbers))).meetings):
         assert within.worst is not None
         moved = same_entries(first, within.shifts, without(made, other, within.worst)[1])

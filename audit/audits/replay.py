@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from dp_accounting import GaussianDpEvent
 
-from ...accounting.checks.conditions import Condition
 from ...accounting.claim import Unit
 from ...accounting.events.counts import charged
 from ...accounting.events.tree import parts
@@ -82,7 +81,9 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
     model = keeping(case.model, offered(case.model))
     whole = world(graph, key.fold("frozen").seed)
     release, before = recorded(model, whole, store.device)
-    ledger, worst, told = charged(case.model.ledger), 0.0, "nothing moves" if before.releases else NOTHING
+    if not before.releases:
+        return Outcome("replay", (), {}, NOTHING, model.releases)
+    ledger, worst, told = charged(case.model.ledger), 0.0, "nothing moves"
     gaussian = [one.order == 2 and adds_up(one.purpose, before, ledger) for one in before.releases]
     mu, beyond, diverged = 0.0, 0.0, False
     for name, (mask, node) in absent.items():
@@ -107,8 +108,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
                 beyond = max(beyond, by)
         mu = max(mu, math.sqrt(squares) / (1 + ROUNDING))
     epsilon = math.inf if diverged else float(epsilon_of(mu, case.claim.delta))
-    known = replay_sums.MOVES if before.releases else Condition(replay_sums.MOVES.what, "failed", NOTHING)
-    bound = replay_sums.replayed(case, epsilon, len(absent) + 1, moves=known)
+    bound = replay_sums.replayed(case, epsilon, len(absent) + 1)
     told += f"; all moves by one secret add up to {mu:.4g} noise sds" if any(gaussian) and not diverged else ""
     if not bound.refuted and (beyond > 1 + ROUNDING or mu > covered(case.model.ledger)):
         bound = dataclasses.replace(bound, refuted=True, against="ledger", method=f"replay: {told}")

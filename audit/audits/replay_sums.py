@@ -122,18 +122,17 @@ def heaviest(inputs: NDArray[np.float32], graph: Graph) -> NDArray[np.int64]:
     return most[1].astype(np.int64)
 
 
-def replayed(case: Case, epsilon: float, runs: int, notices: float = np.inf, moves: Condition = MOVES) -> Bound:
+def replayed(case: Case, epsilon: float, runs: int, notices: float = np.inf) -> Bound:
     """The bound of a replay: `epsilon` if it refutes the claim, else 0, because replay does not test the size of the noise.
 
-    runs: the number of runs. notices: the smallest detectable violation, as the factor by which the noise is too small. moves:
-    the condition that says how the moves of the means are known.
+    runs: the number of runs. notices: the smallest detectable violation, as the factor by which the noise is too small.
     """
     refuted, reach = epsilon > case.claim.epsilon, worth(case.model.ledger, case.claim, notices)
     bound = Bound(
         epsilon if refuted else 0.0, 0.0, "exact", "replay", (runs, 0), refuted, None, notices, reach, "replay", "replay"
     )
     noise = OURS if is_built_in(case.model) else UNHEARD if isinstance(case.model, External) else HEARD
-    return resting(bound, THEOREM, moves, noise) if moves.how != "failed" else resting(bound, THEOREM, moves)
+    return resting(bound, THEOREM, MOVES, noise)
 
 
 def moves(parts: Iterable[Release], graph: Graph, edges: NDArray[np.int64]) -> tuple[float, float]:

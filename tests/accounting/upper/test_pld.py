@@ -1,9 +1,16 @@
-"""Lower bounds on the epsilon of a composition, against the closed form of Gaussian mechanisms."""
+"""Privacy-loss distributions and the lower bounds of compositions, against closed forms and ratios by hand."""
 
+import math
+
+import dp_accounting as dp
 import numpy as np
 import pytest
 
 from gnnaudit.accounting import gaussian
+from gnnaudit.accounting.closed_forms import composed_pure_epsilon
+from gnnaudit.accounting.events.types import FiniteDpEvent, PureDpEvent
+from gnnaudit.accounting.upper import exact, pld
+from gnnaudit.accounting.upper.accountants import tightest, upper
 from gnnaudit.accounting.upper.pld import epsilon_at_least
 
 
@@ -14,3 +21,37 @@ def test_a_composition_is_not_said_to_cost_more_than_its_closed_form_at_any_delt
         found = epsilon_at_least(0.0, np.full(count, count**-0.5), 1.0, delta, 5e-4)
         assert found <= float(gaussian.epsilon_of(1.0, delta))
         assert found >= float(gaussian.epsilon_of(1.0, max(delta, 1e-10))) - 0.03
+
+
+def test_a_sample_of_a_finite_pair_costs_as_much_as_its_worse_order():
+    """Either distribution may be that of the unit that is present. Truth: the ratio of the sampled pair, by hand."""
+    rare, even, rate = (0.999, 0.001), (0.5, 0.5), 0.1
+    truth = math.log(((1 - rate) * 0.001 + rate * 0.5) / 0.001)
+    for pair in ((rare, even), (even, rare)):
+        ledger = dp.PoissonSampledDpEvent(rate, FiniteDpEvent(*pair))
+        rows = [r for r in upper(ledger, 1e-6) if r.epsilon is not None and r.is_upper_bound]
+        assert len(rows) >= 2
+        assert all(truth - 0.01 < r.epsilon for r in rows), rows
+        assert pld.distribution(ledger).get_epsilon_for_delta(1e-6) == pytest.approx(truth, abs=0.01)
+
+
+def test_a_sample_of_a_pair_that_is_its_own_reverse_costs_the_same_as_before():
+    """Control. Truth: the finite pair ((1-q) Q + q P, Q)."""
+    rate, high = 0.1, math.e / (1 + math.e)
+    pair = FiniteDpEvent((high, 1 - high), (1 - high, high))
+    mixed = [(1 - rate) * q + rate * p for p, q in zip(pair.upper, pair.lower, strict=True)]
+    truth = exact.finite_epsilon(FiniteDpEvent(tuple(mixed), pair.lower), 1e-3)
+    ledger = dp.PoissonSampledDpEvent(rate, pair)
+    assert pld.distribution(ledger).get_epsilon_for_delta(1e-3) == pytest.approx(truth, abs=2e-4)
+
+
+@pytest.mark.parametrize(("epsilon", "count", "delta"), [(0.01, 10_000, 1e-13), (0.1, 1000, 1e-14)])
+def test_a_distribution_is_no_bound_where_rounding_outweighs_delta(epsilon, count, delta):
+    """Truth: the closed form of Kairouz, Oh and Viswanath 2015, which randomised response attains."""
+    ledger = dp.SelfComposedDpEvent(PureDpEvent(epsilon), count)
+    rows = {row.accountant: row for row in upper(ledger, delta)}
+    assert rows["dp_accounting-pld"].epsilon < 0.998 * composed_pure_epsilon(epsilon, count, delta)
+    assert not rows["dp_accounting-pld"].is_upper_bound
+    assert "not a bound below delta=" in rows["dp_accounting-pld"].note
+    assert tightest(rows.values()).epsilon >= composed_pure_epsilon(epsilon, count, delta)
+    assert {row.accountant: row for row in upper(ledger, 1e-9)}["dp_accounting-pld"].is_upper_bound
