@@ -23,13 +23,12 @@ from scipy import special, stats
 
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.checks.independence import independence
-from gnnaudit.accounting.checks.score_law import normal_law
+from gnnaudit.accounting.checks.score_law import normal_law, pooled_sd
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.closed_forms import channel_epsilon
 from gnnaudit.accounting.lower.anytime import STAKES, TUNED, mu_reached
-from gnnaudit.accounting.lower.bounds import PILOT_SHARE, pooled_sd
 from gnnaudit.accounting.lower.elementary import SHARE, SIDES, Kind, guesses, least_rejected, p_value
-from gnnaudit.accounting.lower.error_rates import choose, epsilon_of_rates, mu_of_rates, rate_at_most
+from gnnaudit.accounting.lower.error_rates import PILOT_SHARE, choose, epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.guessed_coins import chance_of_so_many, guessed, together
 from gnnaudit.accounting.lower.guessing import correct_guesses, gaussian_beta, groups_against, rates, rejects, weighted_p_value
 from gnnaudit.accounting.lower.one_run import SPARED, best_guesses
@@ -200,7 +199,8 @@ def many_runs(pair: Pair, n: int, audits: int, draw: np.random.Generator) -> dic
         ("any shape", lambda a, b: epsilon_of_rates(a, b, pair.delta)),
         ("profile gate", mu_of_rates),
     ):
-        best = choose(fp, fn, (sizes[0], sizes[1]), (left[0], left[1]), ALPHA, gain)  # type: ignore[arg-type]
+        counts = left if rule == "any shape" else [np.minimum(k, n / 2) for k, n in zip(left, sizes, strict=True)]
+        best = choose(fp, fn, (sizes[0], sizes[1]), (counts[0], counts[1]), ALPHA, gain)  # type: ignore[arg-type]
         a, b = _upper_ends(*test, best, left)
         alarm = epsilon_of_rates(a, b, pair.delta) > pair.epsilon if rule == "any shape" else b < pair.beta(a)
         found[rule] = float((alarm & (pilots[0] > 0) & (pilots[1] > 0)).mean())

@@ -68,6 +68,31 @@ def normal_law(scores0: ArrayLike, scores1: ArrayLike) -> Condition:
     return checked(NORMAL, "law, tails and variances", min(1.0, len(p_values) * min(p_values)))
 
 
+def sd_as_stated(scores0: Array, scores1: Array, sd: float, *, limit: bool) -> Condition:
+    """Compares a stated sd of the scores with their pooled variance within the worlds, by a two-sided chi-squared test.
+
+    The test detects a difference of about four standard errors, which may be enough to refute a true claim. So if the test finds
+    none, the condition is granted: whoever made the rounds states the sd, and the verdict names it. limit: whether sd is an upper
+    limit that the audit measured on other noise. Then only a larger spread of the scores fails, and the condition is checked.
+    """
+    freedom, spread = len(scores0) + len(scores1) - 2, pooled_sd(scores0, scores1)
+    squares = freedom * min(spread / sd, 1e150) ** 2
+    above, below = (float(tail(freedom, squares)) if freedom else 1.0 for tail in (special.chdtrc, special.chdtr))
+    what, test = f"the sd of the scores is {'at most ' if limit else ''}{sd:.4g}", f"pooled sd {spread:.4g}, chi-squared"
+    tested = checked(what, test, above if limit else min(1.0, 2 * min(above, below)))
+    if limit or tested.how == "failed":
+        return tested
+    return Condition(f"if {what}", "granted", f"stated by whoever made the rounds; {tested.detail}")
+
+
+def pooled_sd(scores0: Array, scores1: Array) -> float:
+    """The pooled sample standard deviation of two samples whose means may differ; NaN for one score of each world."""
+    freedom = len(scores0) + len(scores1) - 2
+    with np.errstate(over="ignore", invalid="ignore"):  # the variance of scores near the largest float overflows to infinity
+        squares = float(len(scores0) * scores0.var() + len(scores1) * scores1.var())
+    return math.sqrt(squares / freedom) if freedom else math.nan
+
+
 def distance_p_value(standard: Array) -> float:
     """p-value of Kolmogorov's distance between sorted, standardised scores and the normal distribution.
 

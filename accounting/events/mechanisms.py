@@ -1,8 +1,8 @@
 """One function for each mechanism. Each returns a dp_accounting event tree (a ledger).
 
 `sigma` is always noise std / sensitivity. The sensitivity is that of the ledger's unit and relation, so accountants must not
-double it for the relation replace. sigma = 0 means no privacy. Each function raises ValueError for a probability or noise out of
-range.
+double it for the relation replace. On a Poisson sample the norm of each value counts too: for replace, it must be at most half of
+the sensitivity. sigma = 0 means no privacy. Each function raises ValueError for a probability or noise out of range.
 """
 
 from __future__ import annotations

@@ -32,19 +32,21 @@ def parts(ledger: DpEvent) -> Parts:
     one mechanism has no privacy, it is the only part. The list is empty if nothing is released.
     """
     flat: Parts = []
-    precision = 0.0  # sum of 1 / sigma^2
+    mu = 0.0  # root of the sum of 1 / sigma^2
     for event, count in _walk(ledger, 1):
         if isinstance(event, dp.NonPrivateDpEvent):
             return [(event, 1)]
         if isinstance(event, dp.GaussianDpEvent):
-            precision += count / event.noise_multiplier**2
+            mu = math.hypot(mu, math.sqrt(count) / event.noise_multiplier)
+            if math.isinf(mu):
+                return [(dp.NonPrivateDpEvent(), 1)]
             continue
         place = next((i for i, (e, _) in enumerate(flat) if e == event), None)
         if place is None:
             flat.append((event, count))
         else:
             flat[place] = (event, flat[place][1] + count)
-    return [(dp.GaussianDpEvent(1 / math.sqrt(precision)), 1), *flat] if precision else flat
+    return [(dp.GaussianDpEvent(1 / mu), 1), *flat] if mu else flat
 
 
 def gaussian_mu(ledger: DpEvent) -> float | None:

@@ -14,7 +14,7 @@ from scipy import special
 
 from .. import gaussian
 from ..checks.conditions import Condition, proved
-from ..checks.score_law import PLAYED, normal_law
+from ..checks.score_law import PLAYED, normal_law, sd_as_stated
 from ..claim import Claim
 from . import power
 from .bounds import Bound, resting, split
@@ -64,9 +64,10 @@ def anytime(
     """The Gaussian likelihood-ratio bound in a form that holds at any stopping time. The rounds must be in the order of play.
 
     scores: log-likelihood ratios of an exactly Gaussian ledger. sd: their standard deviation in each world, known independently
-    of these scores. The i-th round of one world is paired with the i-th of the other; rounds without a partner are not used yet.
-    The bound is the largest that any number of pairs so far proves, and p_value is 1 / (the largest e-value against the claim so
-    far). Raises ValueError for a curve that is not Gaussian, sd <= 0, and scores or bits that `split` refuses.
+    of these scores; the bound is withdrawn if they contradict it. The i-th round of one world is paired with the i-th of the
+    other; rounds without a partner are not used yet. The bound is the largest that any number of pairs so far proves, and p_value
+    is 1 / (the largest e-value against the claim so far). Raises ValueError for a curve that is not Gaussian, sd <= 0, and scores
+    or bits that `split` refuses.
     """
     if curve.mu is None or not sd > 0:
         raise ValueError(f"mu={curve.mu}, sd={sd}: needs an exactly Gaussian ledger and the sd of the scores, above 0.")
@@ -83,8 +84,8 @@ def anytime(
     p_value = math.exp(-largest)
     bound = Bound(epsilon, alpha, "ledger", "Gaussian e-process", trials, refuted, p_value, *reach, attack, audit)
     theorem = "an e-process of a mixture of normal laws (Robbins 1970; Howard et al. 2021)"
-    law = normal_law(scores0, scores1)
-    return resting(dataclasses.replace(bound, against="ledger"), theorem, rounds, law)
+    law = normal_law(scores0, scores1), sd_as_stated(scores0, scores1, sd, limit=False)
+    return resting(dataclasses.replace(bound, against="ledger"), theorem, rounds, *law)
 
 
 def mu_reached(differences: ArrayLike, alpha: float, scale: float) -> Array:

@@ -14,10 +14,20 @@ from numpy.typing import ArrayLike, NDArray
 from .. import gaussian
 from ..arguments import check_alpha, check_seed, check_type, is_finite, shown
 from ..checks.conditions import Condition, proved
-from ..checks.score_law import PLAYED, normal_law
+from ..checks.score_law import PLAYED, normal_law, pooled_sd, sd_as_stated
 from ..claim import Claim, check_claim
 from . import power
-from .error_rates import BEFOREHAND, Rule, epsilon_of_rates, mu_of_rates, rate_at_most, rule_from_pilot, smallest_level
+from .error_rates import (
+    BEFOREHAND,
+    Rule,
+    epsilon_of_rates,
+    mu_of_rates,
+    pilot_rounds,
+    rate_at_most,
+    rule_from_pilot,
+    smallest_level,
+    weighed,
+)
 from .families import Family
 from .random_numbers import generator
 
@@ -26,9 +36,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 SHAPES = {"any": "any shape", "ledger": "shape of the ledger", "exact": "exact"}
-PILOT_SHARE = 0.25  # share of the rounds that choose the threshold if neither rule nor pilot is given
-PILOT_MOST = 100_000
-PILOT_LEAST = 2  # rounds of each world in the pilot, if the world has twice as many
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,7 @@ def from_rounds(
     rule: Rule | None = None,
     likelihood_ratio: bool = False,
     sd: float | None = None,
+    sd_is_limit: bool = False,
     rounds: Condition = PLAYED,
     seed: int = 0,
     attack: str = "",
@@ -135,7 +143,8 @@ def from_rounds(
     likelihood_ratio: states that the scores are linear in the noise of an exactly Gaussian ledger, so that they are normal with
     one sd in both worlds. The exact two-sample test then replaces the threshold, unless the scores are infinite or do not vary.
     The bound is withdrawn if a check rejects that the scores are normal. sd: the sd of the scores, if it is known independently
-    of them. rounds: the condition that rounds are independent, with its status.
+    of them; the bound is withdrawn if they contradict it. sd_is_limit: sd is an upper limit. rounds: the condition that rounds
+    are independent, with its status.
 
     The threshold comes from `rule` (fixed beforehand; it may lie far from all scores, so notices and reach are infinite),
     else from `pilot` (scores and bits of other rounds). With neither it comes from a random quarter of the rounds of each world,
@@ -150,7 +159,9 @@ def from_rounds(
     mu_like = shape == "ledger" and ledger_curve is not None and ledger_curve.mu is not None
     if likelihood_ratio and _has_a_spread(scores0, scores1, sd):
         bound = _likelihood_ratio(scores0, scores1, claim, alpha, sd, attack, audit)
-        return resting(bound, "the exact test of two normal samples (noncentral t)", rounds, normal_law(scores0, scores1))
+        law = [normal_law(scores0, scores1)]
+        law += [sd_as_stated(scores0, scores1, sd, limit=sd_is_limit)] if sd is not None else []
+        return resting(bound, "the exact test of two normal samples (noncentral t)", rounds, *law)
 
     def gain(a: Array, b: Array) -> Array:
         return mu_of_rates(a, b) if shape == "ledger" else epsilon_of_rates(a, b, claim.delta)
@@ -164,10 +175,11 @@ def from_rounds(
             pilot0, pilot1 = split(*pilot, of="pilot: ")
             pilots, expected = (len(pilot0), len(pilot1)), (len(scores0), len(scores1))
         else:
-            pilots = _pilot_rounds(len(scores0), len(scores1))
+            pilots = pilot_rounds(len(scores0), len(scores1))
             expected = len(scores0) - pilots[0], len(scores1) - pilots[1]
             pilot0, pilot1, scores0, scores1 = _split_off(scores0, scores1, generator(seed, scores, "pilot"))
-        rule = rule_from_pilot(pilot0, pilot1, (len(scores0), len(scores1)), alpha, gain)
+        test = len(scores0), len(scores1)
+        rule = rule_from_pilot(pilot0, pilot1, test if shape == "any" else weighed((len(pilot0), len(pilot1)), test), alpha, gain)
     trials = len(scores0), len(scores1)
     errors = rule.errors(scores0, scores1) if rule else trials  # without a threshold, the bound is 0
 
@@ -251,25 +263,16 @@ def _numbers(name: str, values: ArrayLike, of: str) -> NDArray[Any]:
 
 
 def _split_off(scores0: Array, scores1: Array, random: np.random.Generator) -> tuple[Array, Array, Array, Array]:
-    """Draws as many random rounds of each world as `_pilot_rounds` says. Returns the pilot scores of world 0 and of world 1, then
+    """Draws as many random rounds of each world as `pilot_rounds` says. Returns the pilot scores of world 0 and of world 1, then
     the other scores of world 0 and of world 1.
     """
     drawn, rest = [], []
-    for scores, count in zip((scores0, scores1), _pilot_rounds(len(scores0), len(scores1)), strict=True):
+    for scores, count in zip((scores0, scores1), pilot_rounds(len(scores0), len(scores1)), strict=True):
         chosen = np.zeros(len(scores), dtype=bool)
         chosen[random.choice(len(scores), count, replace=False)] = True
         drawn.append(scores[chosen])
         rest.append(scores[~chosen])
     return drawn[0], drawn[1], rest[0], rest[1]
-
-
-def _pilot_rounds(rounds0: int, rounds1: int) -> tuple[int, int]:
-    """The numbers of rounds of world 0 and of world 1 that choose the threshold: the same share of both, but at least PILOT_LEAST
-    of each or half of them.
-    """
-    share = min(PILOT_SHARE, PILOT_MOST / (rounds0 + rounds1))
-    least = [min(PILOT_LEAST, rounds // 2) for rounds in (rounds0, rounds1)]
-    return max(round(share * rounds0), least[0]), max(round(share * rounds1), least[1])
 
 
 def _has_a_spread(scores0: Array, scores1: Array, sd: float | None) -> bool:
@@ -281,13 +284,6 @@ def _has_a_spread(scores0: Array, scores1: Array, sd: float | None) -> bool:
         return False
     spread = pooled_sd(scores0, scores1)
     return spread < math.inf and (sd is not None or spread > 0)
-
-
-def pooled_sd(scores0: Array, scores1: Array) -> float:
-    """The pooled sample standard deviation of two samples whose means may differ."""
-    with np.errstate(over="ignore", invalid="ignore"):  # the variance of scores near the largest float overflows to infinity
-        squares = len(scores0) * scores0.var() + len(scores1) * scores1.var()
-    return math.sqrt(squares / (len(scores0) + len(scores1) - 2))
 
 
 def _likelihood_ratio(

@@ -14,6 +14,9 @@ from ..arguments import is_number, shown
 Array = NDArray[np.float64]
 BEFOREHAND = "given beforehand"  # a threshold that a caller gave, of which nobody knows how much it detects
 CANDIDATES = 512  # number of thresholds that are tried on the pilot
+PILOT_SHARE = 0.25  # share of the rounds that choose the threshold if neither rule nor pilot is given
+PILOT_MOST = 100_000
+PILOT_LEAST = 2  # rounds of each world in the pilot, if the world has twice as many
 
 
 @dataclass(frozen=True)
@@ -73,11 +76,29 @@ def smallest_level(rejects: Callable[[float], bool]) -> float:
     return float(10.0**high)
 
 
+def pilot_rounds(rounds0: int, rounds1: int) -> tuple[int, int]:
+    """The numbers of rounds of world 0 and of world 1 that choose the threshold: the same share of both, but at least PILOT_LEAST
+    of each or half of them.
+    """
+    share = min(PILOT_SHARE, PILOT_MOST / (rounds0 + rounds1))
+    least = [min(PILOT_LEAST, rounds // 2) for rounds in (rounds0, rounds1)]
+    return max(round(share * rounds0), least[0]), max(round(share * rounds1), least[1])
+
+
+def weighed(pilot: tuple[int, int], test: tuple[int, int]) -> tuple[float, float]:
+    """The numbers of runs for which `choose` compares thresholds, if they test a curve: at most half of those of the pilot.
+
+    On a curve many thresholds are about equally good, but a pilot estimates rare errors badly. With the numbers of the test runs,
+    a threshold far in a tail would often look best by chance. A test of the error region of (epsilon, delta) needs the tails.
+    """
+    return min(test[0], pilot[0] / 2), min(test[1], pilot[1] / 2)
+
+
 def choose(
     false_positives: Array,
     false_negatives: Array,
     pilot: tuple[int, int],
-    test: tuple[int, int],
+    test: tuple[float, float],
     alpha: float,
     gain: Callable[[Array, Array], Array],
 ) -> NDArray[np.intp]:
@@ -85,7 +106,7 @@ def choose(
     pilot runs. A threshold at which all pilot runs get the same guess is not chosen, unless there is no other.
 
     false_positives, false_negatives: (..., thresholds) counts on the pilot. pilot, test: the numbers of runs of world 0 and of
-    world 1. gain: maps the upper limits of both rates to the bound, elementwise. Returns (...) indices.
+    world 1, of a curve see `weighed`. gain: maps the upper limits of both rates to the bound, elementwise. Returns (...) indices.
     """
     # Laplace's rule of succession: the estimated rate is above 0 even without an error
     a = (false_positives + 1) / (pilot[0] + 2)
@@ -104,7 +125,7 @@ def _about(rate: Array, trials: float, alpha: float) -> Array:
 
 
 def rule_from_pilot(
-    scores0: Array, scores1: Array, test: tuple[int, int], alpha: float, gain: Callable[[Array, Array], Array]
+    scores0: Array, scores1: Array, test: tuple[float, float], alpha: float, gain: Callable[[Array, Array], Array]
 ) -> Rule | None:
     """The best threshold and direction for pilot scores of world 0 and world 1; None if a world has no pilot runs."""
     if not len(scores0) or not len(scores1):

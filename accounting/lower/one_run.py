@@ -84,8 +84,8 @@ def canaries(
     scores: (rounds, canaries) log-likelihood ratios. bits: the same shape, True if the canary was in the graph, independent fair
     coins. family: as in `ranked` and `mahloujifar`. shown: as in `ranked`. normal: whether scores of a Gaussian ledger are linear
     in its noise; if not, the rank gate also gets the share of the exact test. decoys: any shape, scores of units that have no
-    coin and are in no graph; they count as further trials of world 0. sd: as in `lower`. Returns the bound and the result of the
-    test of independence.
+    coin and are in no graph; they count as further trials of world 0. sd: an upper limit of the scores' sd, from other noise.
+    Returns the bound and the result of the test of independence.
     """
     exact = normal and curve.mu is not None
     apart = independence(scores, bits, normal=exact)
@@ -95,7 +95,8 @@ def canaries(
     there = np.concatenate([np.ravel(bits).astype(bool), np.zeros(left_out.size, dtype=bool)])
     found: Bound | None = None
     if apart.ok and exact:
-        options: dict[str, Any] = {"shape": "ledger", "ledger_curve": curve, "likelihood_ratio": True, "sd": sd}
+        options: dict[str, Any] = {"shape": "ledger", "ledger_curve": curve, "likelihood_ratio": True}
+        options |= {"sd": sd, "sd_is_limit": True}
         found = from_rounds(every, there, claim, alpha=(1 - SPARED - RANKED) * alpha, rounds=apart.condition, **options, **named)
     if apart.ok and (found is None or found.withdrawn is not None):
         share = RANKED if exact else 1 - SPARED

@@ -141,6 +141,8 @@ def _computed(name: str, ledger: DpEvent, delta: float, relation: Relation) -> U
             value, reason = None, f"returned epsilon={value}, which is impossible."
     except Unsupported as unsupported:
         reason = str(unsupported)
+    except ArithmeticError as fault:  # a library overflows, or divides by a number that underflowed
+        reason = f"a number of this ledger is too large or too small for the accountant ({fault})."
     row = Upper(name, value, ACCOUNTANTS[name].is_upper_bound, reason, time.perf_counter() - begin)
     COMPUTED[repr((name, ledger, delta, relation))] = row
     return row

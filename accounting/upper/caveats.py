@@ -38,10 +38,17 @@ def doubts(ledger: DpEvent, claim: Claim, units: int | None = None) -> tuple[str
 
 
 def _sampled_values(ledger: DpEvent, claim: Claim) -> str:
-    """A warning if a ledger samples pure mechanisms under replacement, where no accountant amplifies them."""
+    """A warning if a ledger has mechanisms on Poisson samples, and the claim is about replacement. No accountant amplifies pure
+    mechanisms then. The epsilon of Gaussians is that of two opposite values, which are half of the sensitivity away from 0.
+    """
     sampled = [e.event for e, _ in parts(ledger) if isinstance(e, dp.PoissonSampledDpEvent)]
-    if claim.relation is Relation.ADD_REMOVE or all(isinstance(e, dp.GaussianDpEvent) for e in sampled):
+    if claim.relation is Relation.ADD_REMOVE or not sampled:
         return ""
+    if all(isinstance(e, dp.GaussianDpEvent) for e in sampled):
+        return (
+            "Under relation=replace, the epsilon of a Gaussian mechanism on a Poisson sample is an upper bound only if no value "
+            "has a norm above half of the sensitivity, as with clipped gradients and sigma = noise std / (2 * clipping norm)."
+        )
     return (
         "A Poisson sample amplifies a pure mechanism only if its epsilon also covers a present unit against an absent one. "
         "Under relation=replace no accountant amplifies it."

@@ -263,6 +263,11 @@ def knots(pmf: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return losses, np.append(deltas[1:], dense._infinity_mass)
 
 
+def below_zero(pmf: Any) -> float:
+    """The sum of the negative probabilities of one direction, as a positive number; they are rounding errors of convolutions."""
+    return float(-np.minimum(pmf.to_dense_pmf()._probs, 0).sum())
+
+
 def _discounted(probs: NDArray[np.float64], step: float) -> NDArray[np.float64]:
     """The solution r of r_i = probs_i + step * r_{i+1}."""
     from scipy.signal import lfilter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,8 +17,9 @@ from ..claim import Claim, Relation, check_claim
 from ..events.tree import Unsupported, gaussian_mu, parts, scaled
 from ..events.well_formed import check_ledger
 from ..gaussian import delta_of, epsilon_of, mu_of_claim, tradeoff
+from . import rdp
 from .exact import composed_sides
-from .pld import between, distribution, grid, knots
+from .pld import below_zero, between, distribution, grid, knots
 
 __all__ = ["Curve", "Unsupported", "approximate", "curve", "epsilon_at_least", "gaussian", "pure", "scaled"]
 
@@ -26,6 +28,9 @@ LARGEST = 700.0
 # The accountant moves tails to an infinite loss. This mass is below CUT for up to 1000 different mechanisms, and below LEAST for
 # up to 100,000 equal ones.
 CUT, LEAST = 1e-12, 1e-10
+# The rounding errors of the Fourier transform have either sign. So the sum of the negative ones shows how much they may add to
+# delta; this multiple of it is a bound.
+ROUNDED = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,12 +39,13 @@ class Curve:
 
     mu: a number if the curve is exactly that of N(0, 1) against N(mu, 1), and then the knots are empty; else None. knots: (k,)
     float64 epsilons (nats), ascending from 0. deltas: (k,) float64, delta at each knot; between the knots delta is linear in
-    e^epsilon, after the last it is constant.
+    e^epsilon, after the last it is constant. surplus: how much the accountant's rounding may have added to the deltas.
     """
 
     mu: float | None
     knots: NDArray[np.float64]
     deltas: NDArray[np.float64]
+    surplus: float = CUT
 
     def delta(self, epsilon: ArrayLike) -> NDArray[np.float64]:
         """The smallest delta at each epsilon (nats, of either sign), for the worse of adding and removing the unit."""
@@ -63,12 +69,12 @@ class Curve:
         return float(self.knots[i - 1] + math.log1p(share * step))
 
     def epsilon_at_least(self, delta: float) -> float:
-        """The same for lower bounds: `epsilon` at delta + CUT, and at least at LEAST.
+        """The same for lower bounds: `epsilon` at delta + surplus, and at least at LEAST.
 
         The accountant moves a little mass to an infinite loss. So at smaller deltas `epsilon` may be infinite although the
         ledger's is finite. The result exceeds the true epsilon only by the rounding of losses to the grid.
         """
-        return self.epsilon(delta if self.mu is not None else max(delta + CUT, LEAST))
+        return self.epsilon(delta if self.mu is not None else max(delta + self.surplus, LEAST))
 
     def beta(self, alpha: ArrayLike) -> NDArray[np.float64]:
         """The smallest type II error of any test whose type I error is alpha in [0, 1]: convex, decreasing, symmetric."""
@@ -109,15 +115,17 @@ def curve(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, interval: f
     sides = [knots(losses._pmf_remove), knots(losses._pmf_add)]
     top = min(max(float(k[-1]) for k, _ in sides), LARGEST)
     at = np.unique(np.concatenate([[0.0], *(k[(k > 0) & (k <= top)] for k, _ in sides)]))
-    return _from_knots(at, np.maximum(*(between(k, d, at) for k, d in sides)))
+    surplus = CUT + ROUNDED * max(below_zero(losses._pmf_remove), below_zero(losses._pmf_add))
+    return _from_knots(at, np.maximum(*(between(k, d, at) for k, d in sides)), surplus)
 
 
 def epsilon_at_least(ledger: DpEvent, delta: float, interval: float | None = None) -> float:
     """The epsilon (nats) of the pairs of distributions that a ledger names, for lower bounds.
 
     At delta = 0 it is exact: the largest log-ratios of all parts add up, in the order of the pairs whose sum is larger. At larger
-    deltas it is `Curve.epsilon_at_least`, or this sum if that is smaller; only the rounding of losses to the grid may raise it.
-    interval: as for `curve`. Raises Unsupported as `curve`.
+    deltas it is `Curve.epsilon_at_least`, or if that is smaller this sum or the epsilon of the ledger's RDP; only the rounding of
+    losses to the grid may raise it. Where the losses are much smaller than the grid, RDP limits what rounding adds. interval: as
+    for `curve`. Raises Unsupported as `curve`.
     """
     try:
         most = max(composed_sides(ledger))
@@ -126,7 +134,11 @@ def epsilon_at_least(ledger: DpEvent, delta: float, interval: float | None = Non
     else:
         if delta == 0 or most == 0:
             return most
-    return min(most, curve(ledger, interval=interval).epsilon_at_least(delta))
+    found = curve(ledger, interval=interval)
+    if found.mu is None:
+        with suppress(Unsupported, ArithmeticError):  # RDP may be unknown, and its numbers may overflow
+            most = min(most, rdp.epsilon(ledger, delta))
+    return min(most, found.epsilon_at_least(delta))
 
 
 def gaussian(mu: float) -> Curve:
@@ -165,5 +177,5 @@ def approximate(epsilon: float, delta: float) -> Curve:
     return _from_knots(at, delta + (1 - delta) * response)
 
 
-def _from_knots(at: NDArray[np.float64], deltas: NDArray[np.float64]) -> Curve:
-    return Curve(None, at, np.minimum.accumulate(np.clip(deltas, 0, 1)))
+def _from_knots(at: NDArray[np.float64], deltas: NDArray[np.float64], surplus: float = CUT) -> Curve:
+    return Curve(None, at, np.minimum.accumulate(np.clip(deltas, 0, 1)), surplus)

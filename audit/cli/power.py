@@ -12,8 +12,8 @@ from .options import Json, finite, nats, print_json
 SCORES = {
     "likelihood-ratio, noise known": "log-likelihood ratios of Gaussian releases whose sd is known from residuals",
     "likelihood-ratio": "log-likelihood ratios of Gaussian releases",
-    "gate": "any scores, against the Gaussian ledger's curve",
-    "any": "any scores, against any mechanism",
+    "gate": "any scores, against the Gaussian ledger's curve; a quarter of the rounds, at most 50,000, choose the threshold",
+    "any": "any scores, against any mechanism; a quarter of the rounds, at most 50,000, are in the file of --pilot",
     "coins": "guesses of fair coins, against the Gaussian ledger's curve, as in the audit blackbox: 20 per world and training",
 }
 
@@ -36,6 +36,7 @@ def power(
     from ...accounting.claim import Claim
     from ...accounting.gaussian import epsilon_of, mu_of_claim
     from ...accounting.lower import power as lib
+    from ...accounting.lower.error_rates import pilot_rounds
 
     claim = Claim(epsilon, delta)
     for name, value in (("power", probability), ("alpha", alpha)):
@@ -56,7 +57,13 @@ def power(
         row: dict[str, Any] = {"method": method, "scores": SCORES[method]}
         row["rounds_per_world"] = lib.rounds_needed(claim, kappa, probability, alpha, method)
         if rounds is not None:
-            row["notices"], row["reach"] = lib.notices(claim, rounds, rounds, alpha, method, probability)
+            if method in lib.PILOTED:
+                pilot = pilot_rounds(rounds, rounds)
+                rest = rounds - pilot[0], rounds - pilot[1]
+                found = lib.notices_after_pilot(claim, pilot, rest, alpha, method, probability)
+            else:
+                found = lib.notices(claim, rounds, rounds, alpha, method, probability)
+            row["notices"], row["reach"] = found
         rows.append(row)
     if json:
         head = {"epsilon": epsilon, "delta": delta, "kappa": kappa, "true_epsilon": true, "power": probability, "alpha": alpha}

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.checks.conditions import LEVEL
-from gnnaudit.accounting.checks.score_law import FEWEST, OWN_NOISE, in_order, normal_law, not_continuous
+from gnnaudit.accounting.checks.score_law import FEWEST, OWN_NOISE, in_order, normal_law, not_continuous, sd_as_stated
 from gnnaudit.accounting.claim import Claim
+from gnnaudit.accounting.lower.anytime import anytime
 from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.upper import tradeoff
 
@@ -171,3 +172,38 @@ def test_answers_of_which_one_in_a_hundred_is_wrong_pass():
         bits = draw.random(100) < 0.5
         failed += in_order((bits ^ (draw.random(100) < 0.01)) * 1.0, bits).how == "failed"
     assert failed <= 3
+
+
+@pytest.mark.parametrize("limit", [False, True])
+@pytest.mark.parametrize(("zeros", "ones"), [(2, 1), (12, 30), (400, 380)])
+def test_a_stated_sd_fails_where_the_quantiles_of_chi_squared_put_it(zeros, ones, limit):
+    """Truth: the quantiles of the sum of squares. A spread below an upper limit never fails."""
+    draw, freedom = np.random.default_rng(0), zeros + ones - 2
+    both = draw.standard_normal(zeros), 3 + draw.standard_normal(ones)
+    squares = sum(float(((x - x.mean()) ** 2).sum()) for x in both)
+    for tail in (stats.chi2.isf, *(() if limit else (stats.chi2.ppf,))):
+        for level, how in ((0.99 * LEVEL, "failed"), (1.01 * LEVEL, "checked" if limit else "granted")):
+            sd = (squares / tail(level if limit else level / 2, freedom)) ** 0.5
+            assert sd_as_stated(*both, sd, limit=limit).how == how
+    assert sd_as_stated(*both, 1e6, limit=limit).how == ("checked" if limit else "failed")
+    assert sd_as_stated(*both, 1e-200, limit=limit).how == "failed"
+
+
+@pytest.mark.parametrize("stated", [0.8, 1.25])
+def test_a_wrong_sd_refutes_no_honest_gaussian_and_hides_no_violation(stated):
+    """Without the check, an sd of 0.8 refuted 31 % of honest audits. With it, 100 audits fail once in a hundred seeds."""
+    claim, curve, draw = Claim(1, DELTA), tradeoff.gaussian(gaussian.mu_of_claim(Claim(1, DELTA))), np.random.default_rng(1)
+    options = {"shape": "ledger", "ledger_curve": curve, "likelihood_ratio": True}
+    for _ in range(100):
+        bits = draw.random(800) < 0.5
+        scores = draw.standard_normal(800) + curve.mu * bits
+        for found in (from_rounds(scores, bits, claim, sd=stated, **options), anytime(scores, bits, claim, curve, sd=stated)):
+            assert found.withdrawn is not None
+            assert "the sd of the scores is" in found.failed[0]
+            assert found.reach == np.inf
+        right = from_rounds(scores, bits, claim, sd=1.0, **options)
+        assert right.withdrawn is None  # fails once in a hundred seeds
+        assert right.granted == ("if the sd of the scores is 1",)
+    leaky = draw.standard_normal(800) + 2 * curve.mu * bits
+    assert from_rounds(leaky, bits, claim, sd=1.0, **options).refuted
+    assert anytime(leaky, bits, claim, curve, sd=1.0).refuted

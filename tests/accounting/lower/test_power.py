@@ -8,9 +8,10 @@ from scipy import stats
 
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.checks.independence import FEWEST_RUNS
+from gnnaudit.accounting.checks.score_law import FEWEST, pooled_sd
 from gnnaudit.accounting.claim import Claim
-from gnnaudit.accounting.lower.bounds import from_rounds, pooled_sd
-from gnnaudit.accounting.lower.error_rates import Rule, mu_of_rates, rate_at_most
+from gnnaudit.accounting.lower.bounds import from_rounds
+from gnnaudit.accounting.lower.error_rates import mu_of_rates, pilot_rounds, rate_at_most
 from gnnaudit.accounting.lower.guessed_coins import guessed
 from gnnaudit.accounting.lower.power import METHODS, coins_detect, notices, power_of_coins, rounds_needed
 from gnnaudit.accounting.upper import tradeoff
@@ -25,14 +26,16 @@ def test_rounds_for_a_factor_of_root_two_are_those_of_the_literature(epsilon, ra
     assert rounds_needed(claim, ROOT2, method="likelihood-ratio, noise known") == pytest.approx(ratio, rel=0.06)
     # Taking the sd from the scores costs mu^2 / 8 more under the claim, (kappa mu)^2 / 8 under the violation.
     assert rounds_needed(claim, ROOT2, method="likelihood-ratio") == pytest.approx(ratio * (1 + 1.5 * mu**2 / 8), rel=0.06)
-    assert rounds_needed(claim, ROOT2, method="gate") == pytest.approx(gate, rel=0.06)
+    # `lower` also needs a pilot; at the best threshold, the literature's number is enough
+    assert notices(claim, gate, gate, method="gate", power=0.95)[0] == pytest.approx(ROOT2, rel=0.03)
+    assert 1.3 * gate < rounds_needed(claim, ROOT2, method="gate") < 2.5 * gate
 
 
 def test_a_factor_of_root_two_at_epsilon_four_needs_few_rounds():
     claim = Claim(4, DELTA)
     assert rounds_needed(claim, ROOT2, method="likelihood-ratio, noise known") <= 170
     assert rounds_needed(claim, ROOT2, method="likelihood-ratio") <= 171
-    assert rounds_needed(claim, ROOT2, method="gate") <= 550
+    assert rounds_needed(claim, ROOT2, method="gate") <= 800
 
 
 @pytest.mark.parametrize("sd_known", [False, True])
@@ -94,7 +97,7 @@ def test_a_pure_claim_is_measured_by_randomised_response():
     bits, seen = np.arange(2 * n) >= n, 0
     for _ in range(400):
         scores = np.where(draw.random(2 * n) < q, bits, ~bits) * 1.0
-        seen += from_rounds(scores, bits, Claim(1, 0), rule=Rule(0.5, 1)).refuted
+        seen += from_rounds(scores, bits, Claim(1, 0)).refuted
     assert seen >= 353  # a binomial count of mean 380 falls below 353 once in a million
 
 
@@ -127,7 +130,7 @@ def test_a_weak_attack_needs_a_larger_violation():
 
 
 def test_no_number_is_given_where_the_binomial_functions_have_no_precision_left():
-    few, none = (rounds_needed(Claim(1.0, 1e-5), kappa, method="any") for kappa in (1.1, 1.02))
+    few, none = (rounds_needed(Claim(1.0, 1e-5), kappa, method="any") for kappa in (1.4, 1.02))
     assert few is not None
     assert few < 10**9
     assert none is None
@@ -152,3 +155,26 @@ def test_guessed_coins_have_the_power_that_was_promised(epsilon, kappa):
         scores = draw.standard_normal(bits.shape) + kappa * mu * (bits - 0.5)
         found += guessed(scores, bits, claim, tradeoff.gaussian(mu)).refuted
     assert found / audits == pytest.approx(0.95, abs=0.035)
+
+
+@pytest.mark.parametrize(("epsilon", "kappa", "method"), [(1, 1.5, "gate"), (8, 1.5, "gate"), (4, 3.0, "gate"), (1, 4.0, "any")])
+def test_a_threshold_that_a_pilot_chooses_has_the_power_that_was_promised(epsilon, kappa, method):
+    """Truth: the audits that `audit bound` makes. With the rounds for the best threshold, the first refuted in 43 % of them."""
+    claim, mu, draw = Claim(epsilon, DELTA), float(gaussian.mu_of(epsilon, DELTA)), np.random.default_rng(1)
+    n, found, audits = rounds_needed(claim, kappa, method=method), 0, 120
+    own, bits = np.arange(n) < pilot_rounds(n, n)[0], np.arange(2 * n) >= n
+    pilot = np.concatenate([own, own])
+    for _ in range(audits):
+        scores = draw.standard_normal(2 * n) + kappa * mu * bits
+        if method == "gate":
+            found += from_rounds(scores, bits, claim, shape="ledger", ledger_curve=tradeoff.gaussian(mu)).refuted
+        else:
+            found += from_rounds(scores[~pilot], bits[~pilot], claim, pilot=(scores[pilot], bits[pilot])).refuted
+    assert found >= 101  # a binomial count of mean 114 falls below 101 in two of ten thousand seeds
+
+
+def test_scores_too_few_to_be_tested_for_normality_detect_nothing():
+    """Normality of fewer is assumed, and a bound with an assumption refutes nothing."""
+    for method in ("likelihood-ratio", "likelihood-ratio, noise known"):
+        assert rounds_needed(Claim(8, DELTA), 10.0, method=method) == FEWEST
+        assert notices(Claim(8, DELTA), FEWEST - 1, 1000, method=method) == (math.inf, math.inf)

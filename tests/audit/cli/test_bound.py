@@ -305,7 +305,8 @@ def test_power_prints_the_rounds_that_a_factor_needs(app):
     result = ask(app, "power", "--epsilon", 4, "--kappa", math.sqrt(2), "--json", "--rounds", 1000)
     rows = {r["method"]: r for r in json.loads(result.stdout)["rows"]}
     assert rows["likelihood-ratio, noise known"]["rounds_per_world"] <= 170
-    assert rows["gate"]["rounds_per_world"] <= 550
+    assert 490 < rows["gate"]["rounds_per_world"] <= 800  # 490 at the best threshold
+    assert "choose the threshold" in rows["gate"]["scores"]
     assert rows["any"]["rounds_per_world"] > 100_000
     assert rows["likelihood-ratio"]["rounds_per_world"] < rows["coins"]["rounds_per_world"] < 2000
     assert 1 < rows["likelihood-ratio"]["notices"] < rows["gate"]["notices"]
@@ -331,7 +332,12 @@ def test_looking_after_every_round_refutes_a_true_claim_no_more_often_than_alpha
 def test_a_leak_is_refuted_at_any_time_too(app, leaky):
     assert ask(app, "bound", leaky, "--epsilon", 0.5, "--delta", 1e-5, "--anytime", "--threshold", 1.5).exit_code == 1
     gaussian = ("--shape", "gaussian", "--anytime", "--sd", 1)
-    assert ask(app, "bound", leaky, "--epsilon", 3, "--delta", 1e-5, *gaussian).exit_code == 1
+    told = ask(app, "bound", leaky, "--epsilon", 3, "--delta", 1e-5, *gaussian)
+    assert told.exit_code == 1
+    assert "and if the sd of the scores is 1" in told.stdout
+    wrong = ask(app, "bound", leaky, "--epsilon", 3, "--delta", 1e-5, *gaussian[:-1], 0.8)
+    assert wrong.exit_code == 3
+    assert "the sd of the scores is 0.8: failed (pooled sd " in wrong.stdout
     assert ask(app, "bound", leaky, "--epsilon", 4.38, "--delta", 1e-5, *gaussian).exit_code == 0
 
 
