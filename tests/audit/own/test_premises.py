@@ -31,7 +31,7 @@ SEEN = Outcome("game", (Bound(2.0, 0.05, "any", "counted", (10, 10), True, 0.01,
 def test_a_bound_falls_with_the_clause_that_makes_its_two_worlds():
     case = Case(IgnoresMasks(), CLAIM)
     checks = checked_first(case.model)
-    (bound,) = resting_on(case, SEEN, checks).bounds
+    (bound,) = resting_on(case, SEEN, checks, masks=True).bounds
     assert bound.withdrawn == 2.0
     assert not bound.refuted
     assert "a masked edge is an absent edge" in bound.failed[0]
