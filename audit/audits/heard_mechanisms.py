@@ -24,7 +24,7 @@ from ..heard.study import History
 from ..instruments.reach import worth
 from ..within.absence import Incomparable, history, without
 from ..within.inside import Inside
-from ..within.lost import lost
+from ..within.lost import lost, mixed
 from ..within.reading import EACH, idle, unread_entries
 from .heard_hiding import apart, every_secret, grown, hidden, not_fresh, same_entries, shown_always
 from .heard_noise import MOVES, REPEATED, exact, noticed, smallest_factor
@@ -76,7 +76,7 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     secrets = every_secret(made, first, within, case.claim.unit, each)
     for one, its_moves, its_shifts in secrets:
         if (stale := next(not_fresh(made, first, within, its_moves, its_shifts), None)) is not None:
-            if why := shown_always(made, first, its_shifts)[1]:
+            if why := shown_always(made, first, its_shifts)[1] or mixed(made, first, its_shifts):
                 return exact(0.0, why, MOVES, (REPEATED, unhidden(made, why)))
             return exact(math.inf, f"{one}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
     if within.shared:
@@ -102,7 +102,12 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         reason = hidden(made, first, within, grown(first, secret, shifts, moved) is not None)
         reason = reason or unseen(made, first, moves, each) or compared_only(made, case, first, shifts)
         if min(epsilons) > case.claim.epsilon and not reason:
-            reason = noised_again(made, first, shifts) or together(made, first, shifts) or in_any_order(made, first, shifts)
+            reason = (
+                mixed(made, first, shifts)
+                or noised_again(made, first, shifts)
+                or together(made, first, shifts)
+                or in_any_order(made, first, shifts)
+            )
             reason = reason or behind(made, first, within, shifts)
             if not reason:
                 shifts, reason = unread_entries(made, first, shifts, within.worst.hidden)

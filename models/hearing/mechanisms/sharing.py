@@ -24,6 +24,7 @@ NEAR = 1e-7  # in units of the noise scale: few independent numbers are this clo
 FEW = 5
 MOST = 50_000  # numbers of a draw that `in_common` compares
 RUN = 64  # largest number of close numbers that are counted for one number
+COMPARED = 300  # largest number of draws of reports that `coins_in_common` compares
 RARE = 1e-6  # two independent draws of reports count as one with at most this probability, over all pairs of draws
 
 
@@ -118,6 +119,7 @@ def coins_in_common(meetings: Sequence[Meeting], draws: Sequence[Draw], firsts: 
     joined = list(firsts)
     reports = {id(draw) for m in meetings if m.values for draw in (m.draw, *m.beside)}
     known = [(at, told) for at, draw in enumerate(draws) if id(draw) in reports and (told := _deviations(draw)) is not None]
+    known = sorted(known, key=lambda each: -each[1].shape[1])[:COMPARED]
     level = np.log(max(1, len(known) * (len(known) - 1)) / RARE)
     for (i, one), (j, other) in combinations(known, 2):
         if joined[i] == joined[j]:

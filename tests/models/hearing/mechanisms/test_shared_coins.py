@@ -33,10 +33,8 @@ def thresholds():
 
 
 def copied(seeds):
-    return [
-        data ^ default_rng(seed).binomial(1, CHANCE, ALL.shape).astype(bool)
-        for seed, data in zip(seeds, (ALL, SOME), strict=True)
-    ]
+    pairs = zip(seeds, (ALL, SOME), strict=True)
+    return [data ^ default_rng(seed).binomial(1, CHANCE, data.shape).astype(bool) for seed, data in pairs]
 
 
 def reseeded(seeds):
@@ -47,9 +45,8 @@ def reseeded(seeds):
 
 
 def of_other_shapes(seeds):
-    return [
-        default_rng(seed).random(data.shape) < np.where(data, 1 - CHANCE, CHANCE) for seed, data in zip(seeds, (ALL, ALL[:30]))
-    ]
+    pairs = zip(seeds, (ALL, ALL[:30]), strict=True)
+    return [default_rng(seed).random(data.shape) < np.where(data, 1 - CHANCE, CHANCE) for seed, data in pairs]
 
 
 SHARED = [one_mask, thresholds, *(lambda way=way: way((3, 3)) for way in (copied, reseeded, of_other_shapes))]
