@@ -28,7 +28,7 @@ from ..within.lost import lost, mixed
 from ..within.reading import EACH, idle, unread_entries
 from ..within.switches import switched
 from .heard_hiding import apart, every_secret, grown, hidden, not_fresh, same_entries, shown_always
-from .heard_noise import MOVES, REPEATED, exact, noticed, smallest_factor
+from .heard_noise import MOVES, REPEATED, STEADY, exact, noticed, smallest_factor
 from .heard_release import behind, compared_only, granted, in_any_order, noised_again, not_charged, shown_by, together, unseen
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         reach = worth(case.model.ledger, case.claim, notices)
     if not refuted and math.isfinite(reach) and (why := switched(made, case.claim.unit)):
         notices = reach = math.inf
-        bound = replace(bound, epsilon=0.0, conditions=(*conditions, Condition("no draw switches the noise", "failed", why)))
+        bound = replace(bound, epsilon=0.0, conditions=(*conditions, Condition(STEADY, "failed", why)))
     return replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
 
 
