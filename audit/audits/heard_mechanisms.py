@@ -24,10 +24,11 @@ from ..heard.study import History
 from ..instruments.reach import worth
 from ..within.absence import Incomparable, history, without
 from ..within.inside import Inside
-from ..within.lost import lost
+from ..within.lost import lost, mixed
 from ..within.reading import EACH, idle, unread_entries
+from ..within.switches import switched
 from .heard_hiding import apart, every_secret, grown, hidden, not_fresh, same_entries, shown_always
-from .heard_noise import MOVES, REPEATED, exact, noticed, smallest_factor
+from .heard_noise import MOVES, REPEATED, STEADY, exact, noticed, smallest_factor
 from .heard_release import behind, compared_only, granted, in_any_order, noised_again, not_charged, shown_by, together, unseen
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     secrets = every_secret(made, first, within, case.claim.unit, each)
     for one, its_moves, its_shifts in secrets:
         if (stale := next(not_fresh(made, first, within, its_moves, its_shifts), None)) is not None:
-            if why := shown_always(made, first, its_shifts)[1]:
+            if why := shown_always(made, first, its_shifts)[1] or mixed(made, first, its_shifts):
                 return exact(0.0, why, MOVES, (REPEATED, unhidden(made, why)))
             return exact(math.inf, f"{one}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
     if within.shared:
@@ -102,7 +103,12 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         reason = hidden(made, first, within, grown(first, secret, shifts, moved) is not None)
         reason = reason or unseen(made, first, moves, each) or compared_only(made, case, first, shifts)
         if min(epsilons) > case.claim.epsilon and not reason:
-            reason = noised_again(made, first, shifts) or together(made, first, shifts) or in_any_order(made, first, shifts)
+            reason = (
+                mixed(made, first, shifts)
+                or noised_again(made, first, shifts)
+                or together(made, first, shifts)
+                or in_any_order(made, first, shifts)
+            )
             reason = reason or behind(made, first, within, shifts)
             if not reason:
                 shifts, reason = unread_entries(made, first, shifts, within.worst.hidden)
@@ -134,6 +140,9 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     elif not reason and not path and len(laws) == 1:
         notices = smallest_factor(lambda factor: cost(first.meetings, shifts, case.claim.delta, factor) > case.claim.epsilon)
         reach = worth(case.model.ledger, case.claim, notices)
+    if not refuted and math.isfinite(reach) and (why := switched(made, case.claim.unit)):
+        notices = reach = math.inf
+        bound = replace(bound, epsilon=0.0, conditions=(*conditions, Condition(STEADY, "failed", why)))
     return replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
 
 

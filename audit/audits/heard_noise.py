@@ -24,6 +24,7 @@ from ..heard.study import withstands
 from ..instruments.reach import worth
 from ..within.gate import examined, followed
 from ..within.inside import Inside
+from ..within.switches import switched
 
 NAME = "differential"
 PATHS = "one release distinguishes two neighbouring graphs that have no release in common"
@@ -42,6 +43,7 @@ UNCOVERED = (
 NOT_FOLLOWED = ("choice", "geometric", "poisson")  # laws of noise that the recorder does not follow to the data
 RECORDED = "all randomness was recorded, and the noise is what the ledger charges"
 COVERED = "the release is a function of recorded noise, of values covered by it, and of public data"
+STEADY = "no draw of few numbers switches the noise"
 ALONE = Condition(
     "no other draw adds to the noise", "checked", "all other draws were replaced, and the noisy values did not change"
 )
@@ -79,6 +81,11 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str 
     if p_value is not None:
         held = Bound(0.0, alpha, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "listening", NAME)
         bounds.append(resting(held, LAW, REPEATED))
+    judged = "" not in doubts and set(offered(case.model)) - doubts.keys()
+    if judged and not bounds[0].refuted and (why := switched(found.study, case.claim.unit)):
+        doubts[""] = why
+        failed = Condition(STEADY, "failed", why)
+        bounds[0] = dataclasses.replace(bounds[0], epsilon=0.0, conditions=(*bounds[0].conditions, failed))
     covers = () if "" in doubts else tuple(a for a in offered(case.model) if a not in doubts)
     if "" in doubts:
         bounds = [dataclasses.replace(b, notices=math.inf, reach=math.inf) for b in bounds]

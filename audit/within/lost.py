@@ -39,8 +39,29 @@ def lost(made: Study, first: History, moves: Shifts) -> str:
     return ""
 
 
-def strayed(made: Study, first: History) -> list[int]:
-    """The positions of all draws that may be noise and have numbers that are in no recorded mechanism."""
+def mixed(made: Study, first: History, moves: Shifts) -> str:
+    """Why other draws may be noise on a value that a secret moves, before its recorded noise is added; "" if they are not.
+
+    The function gives other numbers to all draws of any law that are not in a recorded mechanism, and keeps all noisy values. If
+    a clean value changes where the secret moves it, these draws may be noise that hides the move. Weights of PyTorch layers are
+    no noise.
+    """
+    places = strayed(made, first, of_any_law=True)
+    other = repeated(made, first, {}, redrawn(made, places)) if places else first
+    lines = ", ".join(by_line(first, places))
+    if other is None:
+        return f"with other numbers drawn at {lines} the run has other mechanisms, or fails; these draws may hide a secret"
+    for m, o, by in zip(first.meetings, other.meetings, moves, strict=True):
+        if np.any((np.abs(m.over(o.clean - m.clean)) > NOTHING) & (np.abs(by) > NOTHING)):
+            changes = f"change the value at {m.line} before its noise is added"
+            return f"the draws at {lines} {changes}; they may be noise that hides a secret"
+    return ""
+
+
+def strayed(made: Study, first: History, of_any_law: bool = False) -> list[int]:
+    """The positions of all draws that may be noise and have numbers that are in no recorded mechanism. of_any_law: whether draws
+    count whose law is seldom that of noise, such as uniform numbers.
+    """
     met: dict[int, int] = {}
     for m in first.meetings:
         for draw in (m.draw, *m.beside):
@@ -48,7 +69,10 @@ def strayed(made: Study, first: History) -> list[int]:
     return [
         at
         for at, draw in enumerate(first.play.draws)
-        if draw.law in SHIFTED and not draw.weights and at not in made.constant and met.get(id(draw), 0) < draw.values.size
+        if (of_any_law or draw.law in SHIFTED)
+        and not draw.weights
+        and at not in made.constant
+        and met.get(id(draw), 0) < draw.values.size
     ]
 
 

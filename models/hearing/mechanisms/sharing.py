@@ -5,6 +5,7 @@ share only part of their noise, the audit computes no cost.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,8 @@ FEW = 5
 CHANCE = 1e-12  # equal coins of two draws count as shared if independent draws have them with a smaller probability
 MOST = 50_000  # numbers of a draw that `in_common` compares
 RUN = 64  # largest number of close numbers that are counted for one number
+COMPARED = 300  # largest number of draws of reports that `coins_in_common` compares
+RARE = 1e-6  # two independent draws of reports count as one with at most this probability, over all pairs of draws
 
 
 def again(meetings: Sequence[Meeting], draws: Sequence[Draw], copies: Mapping[int, int]) -> tuple[dict[int, int], str]:
@@ -32,7 +35,7 @@ def again(meetings: Sequence[Meeting], draws: Sequence[Draw], copies: Mapping[in
 
     draws: the draws of the run. copies: index of a draw -> index of the earlier draw that it repeats.
     """
-    joined = in_common(draws)
+    joined = coins_in_common(meetings, draws, in_common(draws))
     place = {id(draw): joined[copies.get(at, at)] for at, draw in enumerate(draws)}
     groups: dict[int, list[int]] = {}
     for i, meeting in enumerate(meetings):
@@ -70,13 +73,18 @@ def _firsts(meetings: Sequence[Meeting], group: Sequence[int], same: dict[int, i
 
 
 def _shared(meetings: Sequence[Meeting]) -> bool:
-    """Whether two of the mechanisms have some noise numbers in common, the noise of one of them is a sum of several draws, or one
-    of them is a report: the same coins on different data tell where the data differ.
+    """Whether two of the mechanisms have some noise numbers in common, or the noise of one of them is a sum of several draws.
+
+    Two reports have coins in common if both have coins at the same place of their draws: the same coins on different data tell
+    where the data differ. A report and another mechanism of one draw always share it.
     """
-    if any(m.beside or m.values for m in meetings):
+    coins = [m.covered for m in meetings if m.values]
+    if any(m.beside for m in meetings) or 0 < len(coins) < len(meetings):
         return True
-    numbers = [np.unique(np.abs(m.units[m.own])) for m in meetings]
-    values = np.concatenate(numbers)
+    if any(_overlap(one, other) for one, other in combinations(coins, 2)):
+        return True
+    numbers = [np.unique(np.abs(m.units[m.own])) for m in meetings if not m.values]
+    values = np.concatenate([*numbers, np.zeros(0)])
     owners = np.repeat(np.arange(len(numbers)), [n.size for n in numbers])
     order = np.argsort(values, kind="stable")
     values, owners = values[order], owners[order]
@@ -112,6 +120,58 @@ def _coins(draw: Draw) -> object:
     if draw.chances is None or draw.chances.ndim > 1 or draw.values.size * np.log((draw.chances**2).sum()) > np.log(CHANCE):
         return None
     return draw.values.shape, draw.values.astype(np.float64).tobytes()
+
+
+def coins_in_common(meetings: Sequence[Meeting], draws: Sequence[Draw], firsts: Sequence[int]) -> list[int]:
+    """`firsts`, with dependent draws of reports joined, such as those of two generators with one seed.
+
+    Two draws are dependent if they agree everywhere, or if the products of their deviations from the mean add up to so large a
+    number, that independent draws do so with a probability of at most RARE (inequalities of Hoeffding and Bernstein).
+    """
+    joined = list(firsts)
+    reports = {id(draw) for m in meetings if m.values for draw in (m.draw, *m.beside)}
+    known = [(at, told) for at, draw in enumerate(draws) if id(draw) in reports and (told := _deviations(draw)) is not None]
+    known = sorted(known, key=lambda each: -each[1].shape[1])[:COMPARED]
+    level = np.log(max(1, len(known) * (len(known) - 1)) / RARE)
+    for (i, one), (j, other) in combinations(known, 2):
+        if joined[i] == joined[j]:
+            continue
+        size = min(one.shape[1], other.shape[1])
+        product, spread, most = one[:, :size] * other[:, :size]
+        allowed = np.sqrt(2 * level * spread.sum()) + 2 / 3 * level * most.max(initial=0)
+        allowed = min(allowed, np.sqrt(2 * level * np.square(most).sum()))
+        if abs(product.sum()) > allowed or _equal(draws[i], draws[j], level):
+            first, later = sorted((joined[i], joined[j]))
+            joined = [first if at == later else at for at in joined]
+    return joined
+
+
+def _deviations(draw: Draw) -> NDArray[np.float64] | None:
+    """Each number of a draw minus its mean, its variance, and its largest possible deviation, (3, numbers); None if unknown."""
+    if draw.law == "uniform":
+        units = draw.units.ravel() - 0.5
+        return np.stack([units, np.full(units.size, 1 / 12), np.full(units.size, 0.5)])
+    if draw.chances is None or not draw.values.size:
+        return None
+    among = np.array(draw.among)
+    mean = draw.chances @ among
+    spread, most = draw.chances @ among**2 - mean**2, np.abs(among - mean[..., None]).max(-1)
+    return np.stack([np.broadcast_to(part, draw.values.shape).ravel() for part in (draw.values - mean, spread, most)])
+
+
+def _equal(one: Draw, other: Draw, level: float) -> bool:
+    """Whether two draws agree everywhere, which independent draws do with a probability below exp(-level)."""
+    if one.among != other.among or one.chances is None or other.chances is None or not np.array_equal(one.values, other.values):
+        return False
+    agree = np.broadcast_to((one.chances * other.chances).sum(-1), one.values.shape)
+    with np.errstate(divide="ignore"):
+        return -float(np.log(agree).sum()) > level
+
+
+def _overlap(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> bool:
+    """Whether two masks are true at one place, counted from the first entry."""
+    size = min(one.size, other.size)
+    return bool(np.any(one.ravel()[:size] & other.ravel()[:size]))
 
 
 def _pairs(values: NDArray[np.float64], owners: NDArray[np.int64], apart: float, count: int) -> dict[int, int]:

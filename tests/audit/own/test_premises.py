@@ -10,6 +10,7 @@ from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.bounds import Bound
 from gnnaudit.audit.case import Case, Outcome
 from gnnaudit.audit.faults.strangers import Sums
+from gnnaudit.audit.own.contract import EARLIER
 from gnnaudit.audit.own.premises import broken, checked_first, clauses, resting_on
 from gnnaudit.audit.planning.plan import Plan
 from gnnaudit.audit.run import run
@@ -40,9 +41,11 @@ def test_a_bound_falls_with_the_clause_that_makes_its_two_worlds():
 
 def test_a_bound_stands_where_the_clause_holds():
     case = Case(Sums(), CLAIM)
-    (bound,) = resting_on(case, SEEN, checked_first(case.model)).bounds
-    assert bound.refuted
-    assert [c.how for c in bound.conditions] == ["checked"]
+    checks = checked_first(case.model)
+    for masks, names in ((True, [EARLIER, "a masked edge is an absent edge"]), (False, [EARLIER])):
+        (bound,) = resting_on(case, SEEN, checks, masks).bounds
+        assert bound.refuted
+        assert [(c.what, c.how) for c in bound.conditions] == [(name, "checked") for name in names]
 
 
 def test_the_clauses_of_own_models_are_checked_and_those_of_systems_are_not():

@@ -195,3 +195,41 @@ def test_noise_that_is_used_twice_with_little_noise_on_top_has_no_cost_and_no_re
     found = bound(train, 1.2 * float(epsilon_of(2**0.5 / 4, DELTA)), releases=("posteriors", "plain"))
     assert found.failed
     assert found.notices == np.inf
+
+
+def halves(random, shape):
+    """Laplace noise as the difference of two exponential draws."""
+    return random.exponential(size=shape) - random.exponential(size=shape)
+
+
+def by_rows(random, shape):
+    """Laplace noise by the inverse of its distribution, each row drawn alone."""
+    uniform = np.stack([random.random(shape[1]) for _ in range(shape[0])]) - 0.5
+    return -np.sign(uniform) * np.log1p(-2 * np.abs(uniform))
+
+
+def mixed_normals(random, shape):
+    """Normal noise that a rotation mixes."""
+    return 4.0 * random.standard_normal(shape) @ np.linalg.qr(np.random.default_rng(7).standard_normal((shape[1], shape[1])))[0]
+
+
+def before_a_jitter(noise, scale=1.0):
+    """Counts of edges between classes, which an edge moves by 1, with noise of any making and then little noise against ties."""
+
+    def train(graph, seed):
+        random, (u, v), one_hot = np.random.default_rng(seed), graph.edges, np.eye(graph.classes)[graph.y]
+        clean = np.triu(one_hot[u].T @ one_hot[v] + (one_hot[v].T @ one_hot[u]))
+        noisy = (clean + scale * noise(random, clean.shape)) + 0.01 * random.standard_normal(clean.shape)
+        return released(np.log(np.maximum(noisy, 1.0))[graph.y]) | {"pairs": noisy}
+
+    return train
+
+
+@pytest.mark.parametrize("noise", [halves, by_rows, mixed_normals])
+def test_noise_of_any_making_before_a_small_noise_may_hide_a_secret(noise):
+    assert not bound(before_a_jitter(noise), 2.0, releases=("posteriors", "pairs")).refuted
+
+
+def test_a_small_noise_on_counts_without_other_noise_is_refuted():
+    """The other draws are as before, and change no count."""
+    assert bound(before_a_jitter(halves, 0.0), 2.0, releases=("posteriors", "pairs")).refuted
