@@ -1,4 +1,4 @@
-"""Tests whether a sequence repeats itself: at a distance, with a period, or because its rows were copied."""
+"""Tests whether a sequence repeats itself: at a distance, with a period, because its rows were copied, or in another file."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft, special
 
+from .conditions import Condition
+
 Array = NDArray[np.float64]
 FEWEST = 8  # products at a lag; with fewer, no normal approximation rejects
 ALIKE = 5  # `copied` tests a count k only if at least so many values occur k times
 MOST_COPIES = 64  # `copied` finds rows that were written up to this often; `repeated` finds more copies in any case
+SAME = 5  # `of_other_rounds` finds a pilot with more than so many scores of the tested rounds
 SURE = 1e-6  # `copied` spends this on the limit of an odds ratio
 
 
@@ -88,3 +91,13 @@ def copied(scores: Array, bits: NDArray[np.bool_]) -> float:
         odds = least / (1 - least) * k / (k + 1) * (n - k) / (n - k + 1)
         p_values.append(SURE + float(special.bdtr(more, equal + more, odds / (1 + odds))))
     return min(1.0, len(tested) * min(p_values)) if p_values else 1.0
+
+
+def of_other_rounds(pilot: Array, scores: Array) -> Condition:
+    """Tests whether the rounds of a pilot are among the tested rounds, in any order. The condition fails if more than SAME of its
+    scores are, and hardly any two tested scores are equal; otherwise it is granted: whoever made the pilot states it.
+    """
+    same = int(np.isin(np.unique(pilot), scores).sum())
+    if same > SAME and np.unique(scores).size > 0.9 * scores.size:
+        return Condition("the threshold is fixed", "failed", f"{same} scores of the pilot are among the tested ones")
+    return Condition("if the pilot has other rounds than those tested", "granted", "stated by whoever made the pilot")

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import gaussian
 from ..arguments import check_alpha, check_seed, check_type, is_finite, shown
 from ..checks.conditions import Condition, proved
+from ..checks.patterns import of_other_rounds
 from ..checks.score_law import PLAYED, normal_law, pooled_sd, sd_as_stated
 from ..claim import Claim, check_claim
 from . import power
@@ -167,12 +168,14 @@ def from_rounds(
         return mu_of_rates(a, b) if shape == "ledger" else epsilon_of_rates(a, b, claim.delta)
 
     pilots = expected = 0, 0  # the rounds that choose the threshold, and the rounds that then count
+    threshold: Condition | None = None
     if rule is not None:
         fixed = BEFOREHAND
     else:
-        fixed = f"chosen on {'a pilot' if pilot is not None else 'rounds that do not count'}"
+        fixed = "chosen on rounds that do not count"
         if pilot is not None:
             pilot0, pilot1 = split(*pilot, of="pilot: ")
+            threshold = of_other_rounds(np.concatenate([pilot0, pilot1]), np.concatenate([scores0, scores1]))
             pilots, expected = (len(pilot0), len(pilot1)), (len(scores0), len(scores1))
         else:
             pilots = pilot_rounds(len(scores0), len(scores1))
@@ -215,7 +218,9 @@ def from_rounds(
     bound = Bound(epsilon, alpha, shape, method, trials, epsilon > claim.epsilon, p_value, *reach, attack, audit)
     # The two error rates also test the claim for every mechanism, at no further cost in alpha.
     bound = dataclasses.replace(bound, against="claim" if shape == "any" or any_shape > claim.epsilon else "ledger")
-    return resting(bound, f"two Clopper-Pearson limits and {theorem}", rounds, proved("the threshold is fixed", fixed))
+    return resting(
+        bound, f"two Clopper-Pearson limits and {theorem}", rounds, threshold or proved("the threshold is fixed", fixed)
+    )
 
 
 def split(scores: ArrayLike, bits: ArrayLike, *, of: str = "") -> tuple[Array, Array]:

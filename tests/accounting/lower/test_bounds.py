@@ -125,7 +125,7 @@ def test_randomised_response_is_bounded_by_its_own_epsilon():
 def test_a_threshold_fixed_beforehand_and_one_from_pilot_runs_let_all_rounds_count():
     scores, bits = quantile_scores(1.0, 500)
     fixed = from_rounds(scores, bits, Claim(1, DELTA), rule=Rule(1.0, 1))
-    piloted = from_rounds(scores, bits, Claim(1, DELTA), pilot=(scores + 0.0, bits))
+    piloted = from_rounds(scores, bits, Claim(1, DELTA), pilot=(scores + 1e-9, bits))
     assert fixed.trials == piloted.trials == (500, 500)
     assert sum(from_rounds(scores, bits, Claim(1, DELTA)).trials) < 900
 
@@ -215,7 +215,7 @@ def test_scores_that_are_alike_in_both_worlds_prove_exactly_nothing(values, repe
         "sd": {"shape": "ledger", "ledger_curve": tradeoff.gaussian(1.0), "likelihood_ratio": True, "sd": 1.0},
         "family": {"shape": "ledger", "ledger_curve": tradeoff.pure(1.0), "family": lambda kappa: tradeoff.pure(kappa)},
     }[options]
-    found = from_rounds(scores, bits, Claim(epsilon, delta), pilot=(scores, bits), **named)
+    found = from_rounds(scores, bits, Claim(epsilon, delta), pilot=(scores + 1e-9, bits), **named)
     assert found.epsilon == 0
     assert not found.refuted
     assert 0 <= found.p_value <= 1
@@ -358,3 +358,18 @@ def test_the_epsilon_of_any_mu_spends_delta_exactly(mu, delta):
     epsilon = float(gaussian.epsilon_of(mu, delta))
     profile = stats.norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon + stats.norm.logcdf(-epsilon / mu - mu / 2))
     assert profile == pytest.approx(delta, rel=1e-6, abs=1e-15) if epsilon > 0 else profile <= delta
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.05, 1.0])
+def test_a_pilot_of_the_tested_rounds_in_another_order_chooses_no_threshold(shared):
+    draw, claim = np.random.default_rng(3), Claim(0.0, 0.0)
+    scores, bits = draw.standard_normal(600), np.arange(600) % 2 == 0
+    other = draw.permutation(600)
+    pilot = np.where(draw.random(600) < shared, scores[other], draw.standard_normal(600)), bits[other]
+    found = from_rounds(scores, bits, claim, pilot=pilot)
+    assert (found.withdrawn is not None) is (shared > 0)
+    whole = np.round(3 * scores), np.round(3 * pilot[0])  # equal whole numbers tell nothing: it is granted, and said
+    assert (
+        "if the pilot has other rounds than those tested"
+        in from_rounds(whole[0], bits, claim, pilot=(whole[1], pilot[1])).granted
+    )
