@@ -218,9 +218,8 @@ def from_rounds(
     bound = Bound(epsilon, alpha, shape, method, trials, epsilon > claim.epsilon, p_value, *reach, attack, audit)
     # The two error rates also test the claim for every mechanism, at no further cost in alpha.
     bound = dataclasses.replace(bound, against="claim" if shape == "any" or any_shape > claim.epsilon else "ledger")
-    return resting(
-        bound, f"two Clopper-Pearson limits and {theorem}", rounds, threshold or proved("the threshold is fixed", fixed)
-    )
+    threshold = threshold or proved("the threshold is fixed", fixed)
+    return resting(bound, f"two Clopper-Pearson limits and {theorem}", rounds, threshold)
 
 
 def split(scores: ArrayLike, bits: ArrayLike, *, of: str = "") -> tuple[Array, Array]:

@@ -368,8 +368,5 @@ def test_a_pilot_of_the_tested_rounds_in_another_order_chooses_no_threshold(shar
     pilot = np.where(draw.random(600) < shared, scores[other], draw.standard_normal(600)), bits[other]
     found = from_rounds(scores, bits, claim, pilot=pilot)
     assert (found.withdrawn is not None) is (shared > 0)
-    whole = np.round(3 * scores), np.round(3 * pilot[0])  # equal whole numbers tell nothing: it is granted, and said
-    assert (
-        "if the pilot has other rounds than those tested"
-        in from_rounds(whole[0], bits, claim, pilot=(whole[1], pilot[1])).granted
-    )
+    whole, same = np.round(3 * scores), (np.round(3 * pilot[0]), pilot[1])  # equal whole numbers tell nothing, so it is granted
+    assert "if the pilot has other rounds than those tested" in from_rounds(whole, bits, claim, pilot=same).granted
