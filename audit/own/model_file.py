@@ -86,6 +86,8 @@ def own_models(program: External | None, model: str | None) -> dict[str, Any]:
             except (Exception, SystemExit) as fault:
                 raise ValueError(f"model={model}: {blamed(fault, Path(model.rpartition(':')[0]))}") from None
         checked(made, f"model={model}")
+        if made.name in found:
+            raise ValueError(f"model={model}: is called '{made.name}', like the program of --target. Give it another name.")
         found[made.name] = lambda mode, facts, private: made
     return found
 

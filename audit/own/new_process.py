@@ -21,11 +21,6 @@ TRAIN = """import pickle, sys
 with open(sys.argv[1], "rb") as file:
     sys.path[:] = pickle.load(file)
     model, worlds = pickle.load(file)
-    threads = pickle.load(file)
-if threads:
-    import torch
-
-    torch.set_num_threads(threads)
 release = model.fit(worlds, "cpu")
 with open(sys.argv[2], "wb") as file:
     pickle.dump(release, file)
@@ -38,18 +33,20 @@ class NotTrained(Exception):
 
 def sent(model: Model, worlds: Worlds) -> bytes:
     """The model, as it is now, and the worlds for `trained`. Raises NotTrained for a model that cannot be sent."""
-    torch: Any = sys.modules.get("torch")  # the same number of threads adds numbers in the same order
     try:
         content = pickle.dumps((model, worlds))
     except Exception as fault:  # pickle raises almost anything, and so may a user's class
         raise NotTrained(f"it cannot be pickled ({one_line(fault)})") from None
     if b"__main__" in content:
         raise NotTrained("it is defined in the script that runs, not in a module")
-    return pickle.dumps(sys.path) + content + pickle.dumps(torch.get_num_threads() if torch else 0)
+    return pickle.dumps(sys.path) + content
 
 
 def trained(content: bytes) -> Release:
     """The release of one training in a new process. content: from `sent`. Raises NotTrained if the training fails there."""
+    torch: Any = sys.modules.get("torch")
+    # the same number of threads adds numbers in the same order
+    threads = {name: str(torch.get_num_threads()) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")} if torch else {}
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         asked, answer = Path(folder, "asked"), Path(folder, "answer")
         asked.write_bytes(content)
@@ -61,7 +58,7 @@ def trained(content: bytes) -> Release:
                 text=True,
                 errors="replace",
                 timeout=SECONDS,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(sys.path)},
             )
         except (OSError, subprocess.TimeoutExpired) as fault:
             raise NotTrained(one_line(fault)) from None

@@ -59,9 +59,6 @@ def recipes(plan: Plan) -> dict[str, Factory]:
 def refuse_unused(plan: Plan) -> None:
     """Raises ValueError for an option that has no effect together with the others."""
     program = plan.target is not None or plan.recipe is not None
-    if program and plan.model is not None:
-        named = "--recipe" if plan.target is None else "--target"
-        raise ValueError(f"--model {plan.model}: has no effect beside {named}: a run audits one of them. Leave one out.")
     timeout = type(plan).model_fields["target_timeout"].default
     unused = {
         "--target-timeout": (plan.target_timeout != timeout and not program, "it goes with --target or --recipe"),

@@ -79,7 +79,7 @@ def test_any_values_make_a_plan_or_a_line_each(options: dict[str, object]) -> No
         seed=st.text(min_size=1),
         out=words.map(Path),
         data=words.filter(bool),
-        models=st.lists(words).map(tuple),
+        models=st.lists(words, unique=True).map(tuple),
         epsilon=st.just((0.5, math.inf)),
     )
 )

@@ -223,12 +223,11 @@ def test_two_models_of_one_name_are_refused(own):
     assert list(recipes(read(None, {"model": own("Mine"), "models": "mlp"}))) == ["gap", "mlp"]
 
 
-def test_what_is_asked_for_twice_is_done_once(own):
-    graph = load("campus:n=300")
-    for options in ({"models": "gap,gap", "epsilon": "2,2"}, {"model": own("Mine"), "epsilon": "2,2"}):
-        plan = read(None, options)
-        assert len(cases(plan, graph, recipes(plan))[0]) == 1
-    assert plan.chosen(("game", "replay", "game"), ("replay", "game"), "audits") == ("game", "replay")
+@pytest.mark.parametrize("options", [{"models": "gap,gap"}, {"epsilon": "2,2"}, {"audits": "game,replay,game"}])
+def test_what_is_asked_for_twice_is_refused_by_its_name(options):
+    ((_, value),) = options.items()
+    with pytest.raises(ValueError, match=f"names {value.split(',')[0]} twice. Name it once"):
+        read(None, options)
 
 
 @pytest.mark.nightly

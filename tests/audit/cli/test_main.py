@@ -183,8 +183,6 @@ def test_a_mirror_into_no_store_is_refused(said, tmp_path):
         (("run", "--models", "gap", "--minutes", "3", "--audits", "replay"), "--minutes"),
         (("run", "--model", "x.py:M", "--mode", "paper"), "--mode paper"),
         (("run", "-q", "-v"), "--verbose"),
-        (("run", "--model", "x.py:M", "--target", "true {worlds} {out}"), "--model x.py:M"),
-        (("run", "--model", "x.py:M", "--recipe", "gap", "--checkout", "."), "--model x.py:M"),
         (("run", "--attacks", "none", "--shadows", "4"), "--shadows 4"),
         (("run", "--attacks", "none", "--targets", "4"), "--targets 4"),
         (("run", "--attacks", "none", "--games", "edge"), "--games edge"),
