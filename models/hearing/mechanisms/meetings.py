@@ -141,7 +141,7 @@ class Meetings:
         if located_at_data(draw):
             clean = np.broadcast_to(draw.loc, value.shape).astype(np.float64)
             return self.meet(Origin(self, draw, draw.scale), clean, value)
-        return followed(value, Origin(self, draw, one_scale(draw)))
+        return followed(value, located(self, draw))
 
     def meet(self, origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Any:
         """Records a mechanism, unless all its noise is 0, and returns its noisy value, or that of the script if there is one.
@@ -194,6 +194,7 @@ def located_at_data(draw: Draw) -> bool:
     return np.ndim(draw.loc) > 0 and bool(np.any(draw.loc))
 
 
-def one_scale(draw: Draw) -> Any:
-    """The scale of a draw: one number if all entries have the same scale, else an array."""
-    return float(np.max(draw.scale)) if np.ndim(draw.scale) and np.ptp(draw.scale) == 0 else draw.scale
+def located(meetings: Meetings, draw: Draw) -> Origin:
+    """The origin of a draw whose location is one number. Its scale is one number if all entries have the same, else an array."""
+    same = np.ndim(draw.scale) and np.ptp(draw.scale) == 0
+    return Origin(meetings, draw, float(np.max(draw.scale)) if same else draw.scale, shift=float(np.max(draw.loc)))

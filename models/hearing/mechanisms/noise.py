@@ -61,14 +61,14 @@ class Noise(np.ndarray):
 class Before:
     """What is known before an operation on noise. first: which input is noise. known: the origins of all inputs that are noise.
     clean: the data to which the operation adds noise, if it does so. noise: a copy of the noise that it adds. scaled: the scale
-    of the noise after an operation that keeps it noise.
+    and the shift of the noise after an operation that keeps it noise.
     """
 
     first: int
     known: list[Origin]
     clean: NDArray[np.float64] | None
     noise: NDArray[Any]
-    scaled: Any
+    scaled: tuple[Any, float] | None
 
 
 def _before(ufunc: Any, method: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> Before | None:
@@ -78,8 +78,8 @@ def _before(ufunc: Any, method: str, inputs: Sequence[Any], options: Mapping[str
     if not known or options.get("where", True) is not True:
         return None
     first = origins.index(known[0])
-    clean = _clean(ufunc, method, inputs, first) if len(known) == 1 else None
-    noise = np.array(plain(inputs[first]))  # an in-place sum overwrites it
+    clean = _clean(ufunc, method, inputs, first, known[0].shift) if len(known) == 1 else None
+    noise = np.array(plain(inputs[first]) - known[0].shift)  # a copy, because an in-place sum overwrites the array
     return Before(first, known, clean, noise, _scaled(ufunc, method, inputs, first, known))
 
 
@@ -96,7 +96,8 @@ def _after(inputs: Sequence[Any], out: Sequence[Any], before: Before, result: ND
         return out[0] if out and len(out) == 1 else result
     noise = out[0] if out and isinstance(out[0], Noise) else result
     beside = tuple(draw for other in before.known for draw in other.draws)[1:]
-    return followed(noise, Origin(origin.meetings, origin.draw, before.scaled, beside, bits=max(o.bits for o in before.known)))
+    bits = max(o.bits for o in before.known)
+    return followed(noise, Origin(origin.meetings, origin.draw, before.scaled[0], beside, bits=bits, shift=before.scaled[1]))
 
 
 def followed(numbers: Any, origin: Origin) -> Any:
@@ -108,7 +109,7 @@ def followed(numbers: Any, origin: Origin) -> Any:
 
 def now(origin: Origin, numbers: NDArray[Any]) -> Origin:
     """The origin of noise that has these numbers now."""
-    return dataclasses.replace(origin, seen=numbers.copy(), bits=min(origin.bits, bits_of(numbers)))
+    return dataclasses.replace(origin, seen=numbers.copy(), bits=min(origin.bits, bits_of(numbers - origin.shift)))
 
 
 def origin_of(value: Any) -> Origin | None:
@@ -118,9 +119,11 @@ def origin_of(value: Any) -> Origin | None:
 
 
 def untouched(origin: Origin, numbers: NDArray[Any]) -> bool:
-    """Whether these are the numbers that were seen last, or 0 at some entries."""
+    """Whether these are the numbers that were seen last, or 0 at some entries that were not shifted."""
     seen = origin.seen
-    return seen is not None and seen.shape == numbers.shape and np.array_equal(np.where(numbers == 0, 0, seen), numbers)
+    if seen is None or seen.shape != numbers.shape:
+        return False
+    return np.array_equal(seen if origin.shift else np.where(numbers == 0, 0, seen), numbers)
 
 
 def plain(value: Any) -> Any:
@@ -161,38 +164,45 @@ def _same(noise: Noise, result: Any, turned: bool = False) -> Any:
     return guarded(told, plain(result))
 
 
-def _clean(ufunc: Any, method: str, inputs: Sequence[Any], first: int) -> NDArray[np.float64] | None:
+def _clean(ufunc: Any, method: str, inputs: Sequence[Any], first: int, shift: float) -> NDArray[np.float64] | None:
     """A copy of the data to which an operation adds noise, made before an in-place sum overwrites them; None if the operation is
-    no sum of data and noise. first: which input is the noise.
+    no sum of data and noise. first: which input is the noise. shift: of the noise; it counts as data.
     """
     if method != "__call__" or ufunc not in (np.add, np.subtract) or len(inputs) != 2:
         return None
     other = plain(inputs[1 - first])
     if (np.size(other) == 1 and np.size(inputs[first]) != 1) or np.iscomplexobj(other):
         return None
-    sign = -1.0 if ufunc is np.subtract and first == 0 else 1.0
-    return sign * np.array(other, dtype=np.float64)
+    data = np.array(other, dtype=np.float64)
+    return np.asarray(ufunc(shift, data) if first == 0 else ufunc(data, shift))
 
 
-def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: Sequence[Origin]) -> Any:
-    """The scale of the noise after a product with numbers, a sum with 0, or a sum of two independent normal draws; None
-    after other operations.
+def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: Sequence[Origin]) -> tuple[Any, float] | None:
+    """The scale and the shift of the noise after a product with numbers, a sum with one number, or a sum of two independent
+    normal draws; None after other operations. Noise that is 0 at some entries is not shifted, and shifted noise is multiplied by
+    one number only: otherwise the entries without noise would not be known.
     """
     if not known or method != "__call__":
         return None
-    scale = known[0].scale
+    scale, shift = known[0].scale, known[0].shift
     if len(known) == 2 and ufunc in (np.add, np.subtract):
         normal = all(origin.draw.law == "normal" for origin in known) and np.shape(inputs[0]) == np.shape(inputs[1])
         apart = not {id(draw) for draw in known[0].draws} & {id(draw) for draw in known[1].draws}
-        once = not any(any(repeated(o, plain(i), i.shape)) for o, i in zip(known, inputs))  # noqa: B905  (Python 3.9)
-        return np.hypot(scale, known[1].scale) if normal and apart and once else None
+        once = not any(any(repeated(o, plain(i) - o.shift, i.shape)) for o, i in zip(known, inputs))  # noqa: B905  (Python 3.9)
+        both = np.hypot(scale, known[1].scale), float(ufunc(shift, known[1].shift))
+        return both if normal and apart and once else None
     if ufunc is np.negative:
-        return scale
+        return scale, -shift
     if len(known) != 1 or len(inputs) != 2:
         return None
-    other = np.abs(plain(inputs[1 - first]))
+    other = plain(inputs[1 - first])
+    number = float(np.ravel(other)[0]) if np.size(other) == 1 else None
     if ufunc in (np.add, np.subtract):
-        return scale if not np.any(other) else None
-    if ufunc is np.multiply:
-        return np.multiply(scale, other)
-    return np.divide(scale, other) if ufunc is np.divide and first == 0 else None
+        if not np.any(other):
+            return scale, shift if first == 0 or ufunc is np.add else -shift
+        if number is None or not np.isfinite(number) or not np.all(plain(inputs[first]) - shift):
+            return None
+        return scale, float(ufunc(shift, number) if first == 0 else ufunc(number, shift))
+    if (shift and number is None) or not (ufunc is np.multiply or (ufunc is np.divide and first == 0)):
+        return None
+    return ufunc(scale, np.abs(other)), float(ufunc(shift, number)) if shift else 0.0

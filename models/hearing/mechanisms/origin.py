@@ -29,7 +29,7 @@ class Recorder(Protocol):
 class Origin:
     """Where noise was drawn. scale: the numbers are `scale` times numbers of the law at scale 1; a number, or an array of the
     shape of the noise. beside: other draws that were added. seen: a copy of the numbers. bits: how many significant bits the
-    numbers had where they had the fewest.
+    numbers had where they had the fewest. shift: a number that the program has added to each of them, as in `(noise + 3) + data`.
     """
 
     meetings: Recorder
@@ -38,6 +38,7 @@ class Origin:
     beside: tuple[Draw, ...] = ()
     seen: NDArray[Any] | None = None
     bits: int = DOUBLE
+    shift: float = 0.0
 
     @property
     def draws(self) -> tuple[Draw, ...]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from gnnaudit.models.hearing import hearing
 from gnnaudit.models.hearing.mechanisms.meetings import Meetings, OtherMechanisms
@@ -65,6 +66,52 @@ def test_the_noisy_value_of_another_run_takes_its_place(way):
     second, (again,) = followed(way, seed=2, script=found)
     assert np.array_equal(first, second)
     assert np.array_equal(again.clean, CLEAN)
+
+
+def torch_normal(mean, std):
+    return torch.normal(mean, std, (3, 4), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+SHIFTED = [
+    lambda rng: (0.5 * rng.standard_normal((3, 4)) + 3) + CLEAN,
+    lambda rng: CLEAN - 0.5 * (rng.standard_normal((3, 4)) - 6).T.copy().T,
+    lambda rng: CLEAN + (3 - rng.normal(0, 0.5, (3, 4))),
+    lambda rng: rng.normal(3, 0.5, (3, 4)) + CLEAN,
+    lambda rng: (torch_normal(1.0, 0.25) * 2 + 1).numpy() + CLEAN,
+    lambda rng: (torch.from_numpy(CLEAN) - 0.5 * (torch_normal(0.0, 1.0) - 6)).numpy(),
+    lambda rng: torch.sub(torch.from_numpy(CLEAN), torch_normal(0.0, 1.0) - 6, alpha=0.5).numpy(),
+    lambda rng: torch.neg(torch_normal(-3.0, 0.5)).add_(torch.from_numpy(CLEAN)).numpy(),
+]
+
+
+@pytest.mark.parametrize("way", SHIFTED)
+def test_a_number_that_is_added_to_noise_counts_as_data(way):
+    with hearing():
+        plain = way(np.random.default_rng(1))
+    noisy, (meeting,) = followed(way)
+    assert np.array_equal(noisy, plain)
+    assert np.allclose(meeting.clean, CLEAN + 3)
+    assert np.allclose(meeting.scale, 0.5)
+    assert np.allclose(meeting.units * 0.5 + CLEAN + 3, plain)
+
+
+def masked(rng):
+    noise = rng.standard_normal((3, 4)) + 3
+    noise[0] = 0.0
+    return noise + CLEAN
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        masked,
+        lambda rng: (rng.standard_normal((3, 4)) + 3) * (CLEAN > 3) + CLEAN,
+        lambda rng: (rng.standard_normal((3, 4)) * (CLEAN > 3) + 3) + CLEAN,
+        lambda rng: torch.triu(torch_normal(0.0, 1.0) + 3).numpy() + CLEAN,
+    ],
+)
+def test_shifted_noise_with_entries_that_have_none_is_not_followed(way):
+    assert not followed(way)[1]
 
 
 def test_columns_of_their_own_scale_are_kept_apart():
