@@ -188,7 +188,8 @@ def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: S
     if len(known) == 2 and ufunc in (np.add, np.subtract):
         normal = all(origin.draw.law == "normal" for origin in known) and np.shape(inputs[0]) == np.shape(inputs[1])
         apart = not {id(draw) for draw in known[0].draws} & {id(draw) for draw in known[1].draws}
-        once = not any(any(repeated(o, plain(i) - o.shift, i.shape)) for o, i in zip(known, inputs))  # noqa: B905  (Python 3.9)
+        noises = [plain(i) - o.shift for o, i in zip(known, inputs)]  # noqa: B905  (Python 3.9)
+        once = all(np.all(n) and not any(repeated(o, n, n.shape)) for o, n in zip(known, noises))  # noqa: B905
         both = np.hypot(scale, known[1].scale), float(ufunc(shift, known[1].shift))
         return both if normal and apart and once else None
     if ufunc is np.negative:

@@ -95,22 +95,27 @@ def test_a_number_that_is_added_to_noise_counts_as_data(way):
     assert np.allclose(meeting.units * 0.5 + CLEAN + 3, plain)
 
 
-def masked(rng):
-    noise = rng.standard_normal((3, 4)) + 3
+def partly(rng, shift=0.0):
+    noise = rng.standard_normal((3, 4)) + shift
     noise[0] = 0.0
-    return noise + CLEAN
+    return noise
+
+
+def masked(rng):
+    return partly(rng, 3.0) + CLEAN
 
 
 @pytest.mark.parametrize(
     "way",
     [
         masked,
+        lambda rng: (partly(rng) + rng.standard_normal((3, 4))) + CLEAN,
         lambda rng: (rng.standard_normal((3, 4)) + 3) * (CLEAN > 3) + CLEAN,
         lambda rng: (rng.standard_normal((3, 4)) * (CLEAN > 3) + 3) + CLEAN,
         lambda rng: torch.triu(torch_normal(0.0, 1.0) + 3).numpy() + CLEAN,
     ],
 )
-def test_shifted_noise_with_entries_that_have_none_is_not_followed(way):
+def test_shifted_noise_and_sums_of_noise_with_entries_that_have_none_are_not_followed(way):
     assert not followed(way)[1]
 
 
