@@ -81,6 +81,8 @@ def kept(made: Study, first: History, absent: Without) -> History:
     both = list(zip(first.meetings, again.found, strict=True))
     if any(not np.allclose(m.scale, o.scale, rtol=SAME, atol=0) for m, o in both):
         raise OtherNoise(f"{absent.secret} changes the size of the noise")
+    if other := next((m.line for m, o in both if m.parts != o.parts), ""):
+        raise Incomparable(f"{absent.secret} changes how many times data are added to the noise at {other}")
     if any(m.values != o.values for m, o in both):
         raise OtherNoise(f"{absent.secret} changes which values a report can have")
     return History(worlds, after, tuple(again.found))
