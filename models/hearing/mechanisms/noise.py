@@ -143,8 +143,9 @@ def origin_of(value: Any, begun: bool = False) -> Origin | None:
 
 def _mark(value: Any) -> None:
     """Stores that an operation reads an array of noise."""
-    if isinstance(value, Noise) and getattr(value, "origin", None) is not None:
-        value.origin = dataclasses.replace(value.origin, read=True)
+    origin: Origin | None = getattr(value, "origin", None) if isinstance(value, Noise) else None
+    if origin is not None:
+        value.origin = dataclasses.replace(origin, read=True)
 
 
 def untouched(origin: Origin, numbers: NDArray[Any]) -> bool:
@@ -246,7 +247,9 @@ def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: S
     if len(known) != 1 or len(inputs) != 2:
         return None
     other = plain(inputs[1 - first])
-    number = float(np.ravel(other)[0]) if np.size(other) == 1 else None
+    if np.iscomplexobj(other):
+        return None
+    number: Any = float(np.ravel(other)[0]) if np.size(other) == 1 else None
     if ufunc in (np.add, np.subtract):
         if not np.any(other):
             return scale, shift if first == 0 or ufunc is np.add else -shift
