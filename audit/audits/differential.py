@@ -95,14 +95,17 @@ def of_own_model(setting: Setting) -> Outcome:
     """Audits a user's model by its recorded draws: first the noise on its release, then the mechanisms within its run.
 
     The bound from the mechanisms counts only if it refutes the claim, or if it covers an array about which the first part of the
-    audit concludes nothing.
+    audit concludes nothing. If the mechanisms are not known, the reason for this is the reason why nothing is stated about such
+    an array.
     """
     case, union = setting.case, setting.case.counted(setting.graph)
     within = followed(case, union, setting.key)
-    past = heard_mechanisms.paths_to(within, offered(case.model)) if isinstance(within, Inside) else {}
-    unused = next((within.meetings[i].line for i in sorted(within.idle)), "") if isinstance(within, Inside) else ""
+    if not isinstance(within, Inside):
+        return heard_noise.listen(setting, dict.fromkeys(offered(case.model), within) if within else None)
+    past = heard_mechanisms.paths_to(within, offered(case.model))
+    unused = next((within.meetings[i].line for i in sorted(within.idle)), "")
     found = heard_noise.listen(setting, past, unused)
-    if any(b.refuted for b in found.bounds) or not isinstance(within, Inside):
+    if any(b.refuted for b in found.bounds):
         return found
     heard = examined(case, union, setting.key)
     bound = heard_mechanisms.from_mechanisms(case, heard.study, within)

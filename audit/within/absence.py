@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...models.errors import one_line
+from ...models.errors import one_line, raised
 from ...models.hearing.mechanisms.meetings import Meetings, OtherMechanisms
 from ...models.random.streams import fold
 from ..heard.own_rows import own_places, private
@@ -37,14 +37,21 @@ def history(made: Study, number: int) -> History:
     """A run on the whole graph, and the mechanisms that it ran. Number 0 has the seed of the study; every other number has
     another seed.
 
-    The other seeds are hashes, because a model may ignore the lowest bits of its seed.
+    The other seeds are hashes, because a model may ignore the lowest bits of its seed. If the recorder's arrays end run number 0,
+    which the study has seen without them, the result is the study's run, without mechanisms; a note says why.
     """
     if number < len(made.histories):
         return made.histories[number]
     seeds = [fold(int(s), "history", number) % 2**64 if number else int(s) for s in made.whole.seeds]
     worlds = dataclasses.replace(made.whole, seeds=np.array(seeds, dtype=np.uint64))
     heard = Meetings()
-    played = play(made.model, worlds, follow=heard)
+    try:
+        played = play(made.model, worlds, follow=heard)
+    except Exception as fault:  # a user's code may refuse a subclass of ndarray with any exception
+        if number:
+            raise
+        told = f"the recorder's arrays end the training: {raised(fault)}"
+        return History(worlds, dataclasses.replace(made.base, notes=(told,)), ())
     return History(worlds, played, tuple(heard.found), bool(heard.space))
 
 
@@ -74,6 +81,8 @@ def kept(made: Study, first: History, absent: Without) -> History:
     both = list(zip(first.meetings, again.found, strict=True))
     if any(not np.allclose(m.scale, o.scale, rtol=SAME, atol=0) for m, o in both):
         raise OtherNoise(f"{absent.secret} changes the size of the noise")
+    if other := next((m.line for m, o in both if m.parts != o.parts), ""):
+        raise Incomparable(f"{absent.secret} changes how many times data are added to the noise at {other}")
     if any(m.values != o.values for m, o in both):
         raise OtherNoise(f"{absent.secret} changes which values a report can have")
     return History(worlds, after, tuple(again.found))

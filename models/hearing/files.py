@@ -69,6 +69,7 @@ def save(path: Path, recording: Recording) -> None:
             "values": m.values,
             "mirrored": m.mirrored,
             "shared": m.shared,
+            "parts": m.parts,
         }
         for m in recording.meetings
     ]
@@ -143,6 +144,7 @@ def _read(file: BinaryIO, most: int) -> Recording | None:
             tuple(map(float, m["values"])),
             bool(m["mirrored"]),
             tuple(map(int, m["shared"])),
+            int(m["parts"]),
         )
         for m in told["meetings"]
     ]

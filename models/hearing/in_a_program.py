@@ -61,9 +61,9 @@ class Met(Meetings):
 
     end: Callable[[str], None]
 
-    def record(self, covered: Any, met: Any) -> Any:
+    def record(self, covered: Any, met: Any, at: int | None = None) -> Any:
         try:
-            return super().record(covered, met)
+            return super().record(covered, met, at)
         except OtherMechanisms as line:
             self.end(str(line))
             raise

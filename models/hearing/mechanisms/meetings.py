@@ -26,6 +26,7 @@ FOLLOWED = SHIFTED
 NOTHING = 1e-9  # a difference of two probabilities up to this size counts as rounding
 UNEQUAL = 1e-4  # in units of the scale: two moves that differ by less count as equal
 ERRORS = 64.0  # the same in units of the rounding error of a noisy value
+UNREAD = 32.0  # in units of the scale: how far the values of `unfinished` are away
 REPORT = "randomised response"  # the law of a mechanism that reports one of finitely many values
 
 
@@ -37,6 +38,9 @@ class Meeting:
 
     A randomised report has `values`: each entry of `noisy` is one of them. `clean` then holds their probabilities, shape
     (entries, values), and the scale is 1. mirrored: whether one random bit decides both entries (i, j) and (j, i) of a report.
+
+    parts: how many times the program added data. If it did so more than once, the noise was the array into which it added; `line`
+    is that of the first sum.
     """
 
     line: str
@@ -48,6 +52,7 @@ class Meeting:
     values: tuple[float, ...] = ()
     mirrored: bool = False
     shared: tuple[int, ...] = ()
+    parts: int = 1
 
     @property
     def law(self) -> str:
@@ -141,7 +146,7 @@ class Meetings:
         if located_at_data(draw):
             clean = np.broadcast_to(draw.loc, value.shape).astype(np.float64)
             return self.meet(Origin(self, draw, draw.scale), clean, value)
-        return followed(value, Origin(self, draw, one_scale(draw)))
+        return followed(value, located(self, draw))
 
     def meet(self, origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Any:
         """Records a mechanism, unless all its noise is 0, and returns its noisy value, or that of the script if there is one.
@@ -163,6 +168,19 @@ class Meetings:
             scale = np.where(covered, scale, 0.0)
         return self.record(covered, Meeting(line, origin.draw, scale, clean, noisy, origin.beside, shared=shared))
 
+    def accumulate(self, origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Origin | None:
+        """As `meet`, for data that the program adds into the array of the noise, to which it may add more. clean: all data so
+        far. Returns the origin with which the array is followed further; None if it is not.
+        """
+        at = len(self.found) if origin.at is None else origin.at
+        if origin.at is None:
+            self.meet(origin, clean, noisy)
+        else:
+            met = self.found[at]
+            self.record(met.covered, replace(met, clean=clean, noisy=noisy, parts=met.parts + 1), at)
+        kept = at < len(self.found) and not origin.read
+        return replace(origin, shift=clean, seen=noisy.copy(), at=at) if kept else None
+
     def report(self, draw: Draw, values: tuple[float, ...], chances: Any, told: Any, *more: Any) -> Any:
         """Records a randomised report and returns its value, or that of the script if there is one.
 
@@ -174,19 +192,29 @@ class Meetings:
         beside, mirrored = more
         return self.record(np.array(True), Meeting(calling_line(), draw, 1.0, chances, told, beside, values, mirrored))
 
-    def record(self, covered: NDArray[np.bool_], met: Meeting) -> Any:
-        """Adds a mechanism to `found`, and returns its noisy value, or that of the script if there is one. covered: the entries
-        that the script replaces. Raises OtherMechanisms if the script has no such mechanism at this position.
+    def record(self, covered: NDArray[np.bool_], met: Meeting, at: int | None = None) -> Any:
+        """Adds a mechanism to `found`, or replaces the one at position `at`. Returns its noisy value, or that of the script if
+        there is one. covered: the entries that the script replaces. Raises OtherMechanisms if the script has no such mechanism at
+        this position.
         """
         noisy, line = met.noisy, met.line
-        self.space = max(0, self.space - met.clean.nbytes - noisy.nbytes)
+        if at is None:
+            self.space, at = max(0, self.space - met.clean.nbytes - noisy.nbytes), len(self.found)
         if self.script is not None:
-            at = len(self.found)
-            if at >= len(self.script) or self.script[at].noisy.shape != noisy.shape or self.script[at].line != line:
+            wanted = self.script[at] if at < len(self.script) else None
+            if wanted is None or (wanted.noisy.shape, wanted.line) != (noisy.shape, line) or wanted.parts < met.parts:
                 raise OtherMechanisms(line)
-            noisy[...] = np.where(covered, self.script[at].noisy, noisy)
-        self.found.append(replace(met, noisy=noisy.copy()))
+            noisy[...] = np.where(covered, wanted.noisy if wanted.parts == met.parts else unfinished(wanted), noisy)
+        self.found[at : at + 1] = [replace(met, noisy=noisy.copy())]
         return noisy
+
+
+def unfinished(met: Meeting) -> NDArray[Any]:
+    """The noisy value of a mechanism while data are still to be added. It is far from all values of the run: a run that reads it
+    changes its release or other clean values, so that the audit notices the reading.
+    """
+    places = np.arange(met.noisy.size).reshape(met.noisy.shape)
+    return np.asarray(met.noisy + UNREAD * met.scale * np.cos(places**2))
 
 
 def located_at_data(draw: Draw) -> bool:
@@ -194,6 +222,7 @@ def located_at_data(draw: Draw) -> bool:
     return np.ndim(draw.loc) > 0 and bool(np.any(draw.loc))
 
 
-def one_scale(draw: Draw) -> Any:
-    """The scale of a draw: one number if all entries have the same scale, else an array."""
-    return float(np.max(draw.scale)) if np.ndim(draw.scale) and np.ptp(draw.scale) == 0 else draw.scale
+def located(meetings: Meetings, draw: Draw) -> Origin:
+    """The origin of a draw whose location is one number. Its scale is one number if all entries have the same, else an array."""
+    same = np.ndim(draw.scale) and np.ptp(draw.scale) == 0
+    return Origin(meetings, draw, float(np.max(draw.scale)) if same else draw.scale, shift=float(np.max(draw.loc)))

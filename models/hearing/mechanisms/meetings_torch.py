@@ -10,7 +10,7 @@ import numpy as np
 
 from ..draw import Draw, Listening, guarded, numbers_of
 from . import reports_torch
-from .meetings import FOLLOWED, Meetings, located_at_data, one_scale
+from .meetings import FOLLOWED, Meetings, located, located_at_data
 from .noise import followed, now, untouched
 from .noisy_maximum import WithScores, with_scores
 from .origin import Origin
@@ -39,7 +39,7 @@ def drawn(meetings: Meetings, tensor: Any, draw: Draw) -> None:
         clean = np.broadcast_to(draw.loc, tuple(tensor.shape)).astype(np.float64)
         meetings.meet(Origin(meetings, draw, draw.scale), clean, numbers_of(tensor))
     else:
-        _follow(tensor, Origin(meetings, draw, one_scale(draw)))
+        _follow(tensor, located(meetings, draw))
 
 
 def origins(meetings: Any) -> Origins:
@@ -85,9 +85,9 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callab
         before = guarded(lambda: _before(args, -alpha if name.startswith("sub") else alpha, known))
         result = call()
         return result if before is None else guarded(lambda: _met(meetings, before, result), result)
-    scale = guarded(lambda: _scaled(name, args, known))
+    scaled = guarded(lambda: _scaled(name, args, known))
     result = call()
-    guarded(lambda: _kept(meetings, name, args, known, scale, result, lambda first: func(first, *args[1:], **options)))
+    guarded(lambda: _kept(meetings, name, args, known, scaled, result, lambda first: func(first, *args[1:], **options)))
     return result
 
 
@@ -96,18 +96,19 @@ def _kept(
     name: str,
     args: Sequence[Any],
     known: Sequence[Origin | None],
-    scale: Any,
+    scaled: tuple[Any, float] | None,
     result: Any,
     again: Callable[[Any], Any],
 ) -> None:
-    """Follows the result of an operator on noise, if it is noise. scale: that of the result before its entries are rearranged.
-    again: applies the operator to another first argument.
+    """Follows the result of an operator on noise, if it is noise. scaled: its scale, before its entries are rearranged, and its
+    shift. again: applies the operator to another first argument.
     """
     if name.endswith("_") and hasattr(args[0], "detach"):
         origins(meetings).pop(args[0], None)
     origin = next((each for each in known if each is not None), None)
-    if scale is None or origin is None:
+    if scaled is None or origin is None:
         return
+    scale, shift = scaled
     results = list(result) if isinstance(result, (list, tuple)) else [result]
     scales = [scale] * len(results)
     if np.ndim(scale) and name in (*KEPT, *INDEXED):
@@ -118,7 +119,7 @@ def _kept(
         scales = [np.abs(numbers_of(each)) for each in (moved if isinstance(moved, (list, tuple)) else [moved])]
     for tensor, own in zip(results, scales):  # noqa: B905  (Python 3.9)
         if _readable(tensor) and tensor.dim():
-            _follow(tensor, replace(origin, scale=float(own) if np.ndim(own) == 0 else own))
+            _follow(tensor, replace(origin, scale=float(own) if np.ndim(own) == 0 else own, shift=shift))
 
 
 def _readable(value: Any) -> bool:
@@ -149,27 +150,32 @@ def _seen(tensor: Any) -> Any:
 
 def _before(args: Sequence[Any], alpha: float, known: Sequence[Any]) -> tuple[Origin, Any, Any] | None:
     """What is known before a sum or difference of data and noise: the origin of the noise, the data if it is one number for all
-    entries, and else a copy of the data with its sign. The second term is multiplied by alpha, which is negative for a
-    difference. None if the data cannot be read, as in a sparse tensor.
+    entries, and else a copy of the data with its sign, to which the shift of the noise is added. The second term is multiplied by
+    alpha, which is negative for a difference. None if the data cannot be read, as in a sparse tensor, or if the noise is 0 at
+    some entries and the sum would shift it.
     """
     second = known[1] is not None
     noise, other = (args[1], args[0]) if second else (args[0], args[1])
+    origin, factors = known[second], (1.0, alpha)  # of the two terms
+    shift = factors[second] * origin.shift
     single = not hasattr(other, "detach") or (other.numel() == 1 and noise.numel() > 1)
     if not single and (not _readable(other) or other.is_complex()):
         return None
-    clean = None if single else (1.0 if second else alpha) * numbers_of(other).astype(np.float64)
-    factor = abs(alpha) if second else 1.0
-    added = replace(known[second], scale=known[second].scale * factor, seen=numbers_of(noise) * factor)
-    return added, _one_number(other) if single else None, clean
+    clean = None if single else factors[not second] * numbers_of(other).astype(np.float64) + shift
+    factor, number = abs(factors[second]), _one_number(other) if single else None
+    added = replace(origin, scale=origin.scale * factor, seen=(numbers_of(noise) - origin.shift) * factor)
+    if number and not (np.isfinite(number) and np.all(added.seen)):
+        return None
+    return replace(added, shift=shift + factors[not second] * (number or 0.0)), number, clean
 
 
 def _met(meetings: Meetings, before: tuple[Origin, Any, Any], result: Any) -> Any:
     """The result of a sum or difference of data and noise. Records it as a mechanism, unless the data is one number for all
-    entries or has a type that NumPy lacks. A sum of noise and 0 is followed as noise.
+    entries or has a type that NumPy lacks. A sum of noise and one number is followed as noise.
     """
     origin, number, clean = before
     if clean is None:
-        if number == 0:
+        if number is not None:
             _follow(result, origin)
         return result
     if not _readable(result):
@@ -199,26 +205,29 @@ def _maximum(meetings: Meetings, name: str, args: Sequence[Any], call: Callable[
     return call()
 
 
-def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> Any:
-    """The scale of the noise after a product with numbers, or after an operator that only rearranges entries; None after other
-    operators.
+def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> tuple[Any, float] | None:
+    """The scale and the shift of the noise after a product with numbers, or after an operator that only rearranges entries; None
+    after other operators. Shifted noise must keep all its entries, and each must get the same factor.
     """
     if known[0] is not None and (name in KEPT or (name in INDEXED and _apart(name, args))):
-        return known[0].scale
+        shift = -known[0].shift if name in ("neg", "neg_") else known[0].shift
+        return None if shift and name in ("triu", "tril") else (known[0].scale, shift)
     if name == "copy_" and known[-1] is not None:
-        return known[-1].scale if tuple(args[0].shape) == tuple(args[-1 if len(args) < 3 else 1].shape) else None
+        alike = tuple(args[0].shape) == tuple(args[-1 if len(args) < 3 else 1].shape)
+        return (known[-1].scale, known[-1].shift) if alike else None
     if name not in PRODUCTS or len(known) < 2 or (known[0] is not None and known[1] is not None):
         return None
     origin, noise, other = (known[0], args[0], args[1]) if known[0] is not None else (known[1], args[1], args[0])
     if name.startswith("div") and known[0] is None:
         return None
     number: Any = _one_number(other)
-    if number is None:
+    if number is None and not origin.shift:
         several = _readable(other) and not other.is_complex() and np.broadcast_shapes(noise.shape, other.shape) == noise.shape
         number = np.abs(numbers_of(other).astype(np.float64)) if several else None
     if number is None or not np.all(number):
         return None
-    return origin.scale * np.abs(number) if name.startswith("mul") else origin.scale / np.abs(number)
+    scaled = np.multiply if name.startswith("mul") else np.divide
+    return scaled(origin.scale, np.abs(number)), float(scaled(origin.shift, number)) if origin.shift else 0.0
 
 
 def _apart(name: str, args: Sequence[Any]) -> bool:

@@ -24,12 +24,21 @@ class Recorder(Protocol):
         """Records a sum of data and noise, and returns the sum `noisy` or the value that replaces it. origin: of the noise."""
         ...
 
+    def accumulate(self, origin: Origin, clean: Any, noisy: Any) -> Origin | None:
+        """As `meet`, for data that the program adds into the array of the noise. Returns the origin with which the array is
+        followed further; None if it is not.
+        """
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class Origin:
     """Where noise was drawn. scale: the numbers are `scale` times numbers of the law at scale 1; a number, or an array of the
     shape of the noise. beside: other draws that were added. seen: a copy of the numbers. bits: how many significant bits the
-    numbers had where they had the fewest.
+    numbers had where they had the fewest. shift: a number that the program has added to each of them, as in `(noise + 3) + data`.
+    at: the position of the mechanism, once the program has added data into the array of the noise; `shift` is then an array, the
+    sum of these data. read: whether another operation has read the array, as it reads weights. Further data that are added into
+    it are then data of their own.
     """
 
     meetings: Recorder
@@ -38,6 +47,9 @@ class Origin:
     beside: tuple[Draw, ...] = ()
     seen: NDArray[Any] | None = None
     bits: int = DOUBLE
+    shift: Any = 0.0
+    at: int | None = None
+    read: bool = False
 
     @property
     def draws(self) -> tuple[Draw, ...]:

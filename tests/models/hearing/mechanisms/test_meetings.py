@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from gnnaudit.models.hearing import hearing
 from gnnaudit.models.hearing.mechanisms.meetings import Meetings, OtherMechanisms
@@ -65,6 +66,57 @@ def test_the_noisy_value_of_another_run_takes_its_place(way):
     second, (again,) = followed(way, seed=2, script=found)
     assert np.array_equal(first, second)
     assert np.array_equal(again.clean, CLEAN)
+
+
+def torch_normal(mean, std):
+    return torch.normal(mean, std, (3, 4), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+SHIFTED = [
+    lambda rng: (0.5 * rng.standard_normal((3, 4)) + 3) + CLEAN,
+    lambda rng: CLEAN - 0.5 * (rng.standard_normal((3, 4)) - 6).T.copy().T,
+    lambda rng: CLEAN + (3 - rng.normal(0, 0.5, (3, 4))),
+    lambda rng: rng.normal(3, 0.5, (3, 4)) + CLEAN,
+    lambda rng: (torch_normal(1.0, 0.25) * 2 + 1).numpy() + CLEAN,
+    lambda rng: (torch.from_numpy(CLEAN) - 0.5 * (torch_normal(0.0, 1.0) - 6)).numpy(),
+    lambda rng: torch.sub(torch.from_numpy(CLEAN), torch_normal(0.0, 1.0) - 6, alpha=0.5).numpy(),
+    lambda rng: torch.neg(torch_normal(-3.0, 0.5)).add_(torch.from_numpy(CLEAN)).numpy(),
+]
+
+
+@pytest.mark.parametrize("way", SHIFTED)
+def test_a_number_that_is_added_to_noise_counts_as_data(way):
+    with hearing():
+        plain = way(np.random.default_rng(1))
+    noisy, (meeting,) = followed(way)
+    assert np.array_equal(noisy, plain)
+    assert np.allclose(meeting.clean, CLEAN + 3)
+    assert np.allclose(meeting.scale, 0.5)
+    assert np.allclose(meeting.units * 0.5 + CLEAN + 3, plain)
+
+
+def partly(rng, shift=0.0):
+    noise = rng.standard_normal((3, 4)) + shift
+    noise[0] = 0.0
+    return noise
+
+
+def masked(rng):
+    return partly(rng, 3.0) + CLEAN
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        masked,
+        lambda rng: (partly(rng) + rng.standard_normal((3, 4))) + CLEAN,
+        lambda rng: (rng.standard_normal((3, 4)) + 3) * (CLEAN > 3) + CLEAN,
+        lambda rng: (rng.standard_normal((3, 4)) * (CLEAN > 3) + 3) + CLEAN,
+        lambda rng: torch.triu(torch_normal(0.0, 1.0) + 3).numpy() + CLEAN,
+    ],
+)
+def test_shifted_noise_and_sums_of_noise_with_entries_that_have_none_are_not_followed(way):
+    assert not followed(way)[1]
 
 
 def test_columns_of_their_own_scale_are_kept_apart():
@@ -172,13 +224,89 @@ def test_gumbel_noise_on_scores_is_a_mechanism_of_its_own_law():
     assert np.array_equal(meeting.noisy, result)
 
 
-def test_weights_that_are_updated_in_place_are_noise_on_the_first_update_only():
+@pytest.mark.parametrize("read", [np.tanh, np.transpose, lambda w: CLEAN @ w.T, lambda w: np.dot(CLEAN, w.T), lambda w: w[0]])
+def test_weights_that_are_read_and_updated_in_place_are_noise_on_the_first_update_only(read):
     def way(rng):
         weights = rng.normal(0, 0.1, (3, 4))
         for step in range(5):
+            read(weights)
             weights -= (step + 1) * CLEAN
         return weights
 
     _, found = followed(way)
     assert len(found) == 1
-    assert np.array_equal(found[0].clean, -CLEAN) or np.array_equal(found[0].clean, CLEAN)
+    assert np.array_equal(found[0].clean, -CLEAN)
+
+
+def by_rows(rng):
+    noise = 0.5 * rng.standard_normal((3, 4))
+    for row in range(3):
+        noise += np.where(np.arange(3)[:, None] == row, CLEAN, 0.0)
+    return noise
+
+
+def by_places(rng):
+    noise = rng.normal(0, 0.5, (3, 4))
+    i, j = np.indices((3, 4)).reshape(2, -1)
+    np.subtract.at(noise, (i, j), CLEAN.ravel())
+    np.add.at(noise, (i, j), 2 * CLEAN.ravel())
+    return noise
+
+
+def from_a_copy(rng):
+    noise = rng.normal(1, 0.5, (3, 4))
+    values = noise.copy()
+    values -= 1
+    values += CLEAN / 4
+    values += CLEAN * 3 / 4
+    return values
+
+
+@pytest.mark.parametrize("way", [by_rows, by_places, from_a_copy])
+def test_data_added_into_the_array_of_the_noise_are_one_mechanism(way):
+    with hearing():
+        plain = way(np.random.default_rng(1))
+    noisy, (meeting,) = followed(way)
+    assert np.array_equal(noisy, plain)
+    assert np.allclose(meeting.clean, CLEAN)
+    assert np.allclose(meeting.scale, 0.5)
+    assert np.allclose(meeting.noisy, plain)
+    second, (again,) = followed(way, seed=2, script=[meeting])
+    assert np.array_equal(second, noisy)
+    assert np.array_equal(again.clean, meeting.clean)
+
+
+def test_a_repetition_does_not_show_the_sum_before_its_last_term():
+    def way(rng):
+        noise = rng.standard_normal((3, 4))
+        noise += CLEAN
+        seen = np.asarray(noise).copy()
+        noise += CLEAN
+        return np.stack([seen, noise])
+
+    first, found = followed(way)
+    second, _ = followed(way, script=found)
+    assert np.array_equal(first[1], second[1])
+    assert not np.isclose(first[0], second[0]).any()
+
+
+def test_a_part_of_noise_into_which_data_were_added_is_no_noise():
+    def way(rng):
+        noise = rng.standard_normal((3, 4))
+        noise += CLEAN
+        return noise[:2] + 1000 * CLEAN[:2]
+
+    _, (meeting,) = followed(way)
+    assert np.array_equal(meeting.clean, CLEAN)
+
+
+def test_rows_of_noise_are_followed_one_by_one():
+    def way(rng):
+        noise = 0.5 * rng.standard_normal((3, 4))
+        for row in range(3):
+            noise[row] += CLEAN[row]
+        return noise
+
+    noisy, found = followed(way)
+    assert np.array_equal([m.clean for m in found], CLEAN)
+    assert np.array_equal([m.noisy for m in found], noisy)
