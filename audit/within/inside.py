@@ -198,7 +198,7 @@ def loudest(made: Study, first: History, repetitions: Sequence[History]) -> list
 def _by_row(first: History, repetition: History, i: int) -> NDArray[np.float64]:
     """How far each row of one clean value moves from a run to its repetition, in units of the scale: (nodes,)."""
     met, other = first.meetings[i], repetition.meetings[i]
-    by = np.nan_to_num(np.abs(other.clean - met.clean) / met.scale, posinf=0.0)
+    by = np.divide(other.clean - met.clean, met.scale, out=np.zeros(met.clean.shape), where=met.covered)
     return np.linalg.norm(by.reshape(len(by), -1), axis=1)
 
 
