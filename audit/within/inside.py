@@ -51,10 +51,9 @@ class Inside:
     moves of `worst`, one array for each mechanism. again: mechanism -> the earlier mechanism whose noise it uses at all entries,
     both as positions. sums: groups of mechanisms. The run uses only the sum of the noisy values of a group. shared: why
     mechanisms share noise in another way, so that their moves cannot be composed; "" if none do. entangled: see `entangled`.
-    together: whether the run could
-    be repeated without many secrets at once. idle: the mechanisms that the run does not read; empty if there are more than EACH
-    mechanisms. steady: the mechanisms that no secret moves, neither alone nor together with many others; empty if the run could
-    not be repeated without many.
+    together: whether the run could be repeated without many secrets at once. idle: the mechanisms that the run does not read;
+    empty if there are more than EACH mechanisms. steady: the mechanisms that no secret moves, neither alone nor together with
+    many others; empty if the run could not be repeated without many.
     """
 
     meetings: tuple[Meeting, ...]
@@ -121,7 +120,7 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
     repeats = without_idle(repeats, unused)
     added = tuple(sums(made, first, repeats))
     found = Inside(first.meetings, (), {}, (), again=repeats, sums=added, shared=shared, entangled=bound_up, idle=unused)
-    many, strange = together(made, first, unit, key.fold("many"))
+    many, strange = repetitions(made, first, unit, key.fold("many"))
     doubts += strange
     program = isinstance(made.model, External)
     loud = loudest(made, first, [run for _, run in many]) if unit in EDGES and not program else ()
@@ -155,7 +154,7 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
     )
 
 
-def together(made: Study, first: History, unit: Unit, key: Key) -> tuple[list[tuple[Without, History]], list[str]]:
+def repetitions(made: Study, first: History, unit: Unit, key: Key) -> tuple[list[tuple[Without, History]], list[str]]:
     """The repetitions without many secrets at once, the largest number with which the run can be repeated; empty if there is
     none. The second result has a sentence if more secrets change the noise itself.
     """
