@@ -62,6 +62,8 @@ def _switched(made: Study, first: History, unit: Unit) -> str:
         for at, d in enumerate(first.play.draws)
         if 0 < d.values.size <= FEW and id(d) not in noise and at not in placed | made.constant and not d.weights
     ]
+    if not small:
+        return ""
     lines, program = by_line(first, small), isinstance(made.model, External)
     if len(lines) > (LINES_OF_PROGRAM if program else LINES):
         return f"draws of few numbers at {len(lines)} lines may decide whether noise is added; the tool tests fewer lines"

@@ -183,6 +183,7 @@ def softmax(scores):
     return powers / powers.sum(-1, keepdims=True)
 
 
+@pytest.mark.nightly
 def test_lpgnn_propagates_the_reports_that_are_released(graph, tmp_path):
     release = released("lpgnn", LPGNN, graph, tmp_path, runs=2)
     first, second = release["reports"] - graph.x
@@ -201,6 +202,7 @@ def test_blink_releases_what_users_send_and_what_the_trained_network_answers(gra
     assert np.exp(release["posteriors"][0]) == pytest.approx(softmax(rows @ graph.x[:, : graph.classes]), abs=1e-5)
 
 
+@pytest.mark.nightly
 def test_lpgnet_gets_labels_by_part_and_releases_its_noisy_counts(graph, tmp_path):
     release = released("lpgnet", LPGNET, graph, tmp_path, runs=2)
     assert release["transcript"].shape == (2, 2, graph.nodes, graph.classes)
@@ -211,6 +213,7 @@ def test_lpgnet_gets_labels_by_part_and_releases_its_noisy_counts(graph, tmp_pat
     assert np.array_equal(part, np.select([graph.train, graph.val], [0, 1], 2))
 
 
+@pytest.mark.nightly
 def test_dpdgc_gets_the_rows_of_the_adjacency_matrix_and_releases_its_noisy_embedding(graph, tmp_path):
     arcs = graph.as_directed()
     one_way = dataclasses.replace(arcs, edges=arcs.edges[:, 1:])  # the transposed matrix is another one

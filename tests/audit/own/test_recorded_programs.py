@@ -73,6 +73,7 @@ def line_of(text):
     return next(n for n, line in enumerate(GAP.splitlines(), 1) if text in line)
 
 
+@pytest.mark.nightly
 def test_gap_whose_ledger_charges_directed_edges_is_refuted_with_nothing_declared_but_the_claim(tmp_path):
     bound, observed = studied(tmp_path)
     exact = epsilon_of_mu(2 / CHARGED)  # an undirected edge moves two sums by the square root of two each
