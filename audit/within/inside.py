@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 # each training
 SECRETS, OF_PROGRAM = 12, 4
 LOUD = 3  # largest number of edges that `loudest` finds
+APART = 2.0  # `loudest` searches a row that moves more than so many times as far as the median row, for each absent edge
 QUIET = 3  # number of nodes with the least noise that are among the secrets, for each mechanism
 
 
@@ -172,8 +173,8 @@ def repetitions(made: Study, first: History, unit: Unit, key: Key) -> tuple[list
 def loudest(made: Study, first: History, repetitions: Sequence[History]) -> list[int]:
     """Edges that move a row of a clean value much farther than most edges do: at most LOUD, each of another row.
 
-    The rows are those that move farthest for each of their absent edges. In each row the edge is found by halving: of the two
-    halves of its edges, the one whose absence moves the row farther.
+    The rows are those that move farthest for each of their absent edges, and much farther than the median row. In each row the
+    edge is found by halving: of the two halves of its edges, the one whose absence moves the row farther.
     """
     graph, rows = first.worlds.graph, []
     for repetition in repetitions:
@@ -181,7 +182,8 @@ def loudest(made: Study, first: History, repetitions: Sequence[History]) -> list
         for i, m in enumerate(first.meetings):
             if m.law != REPORT and m.clean.shape[:1] == (graph.nodes,) and gone.any():
                 each = np.divide(_by_row(first, repetition, i), gone, out=np.zeros(graph.nodes), where=gone > 0)
-                rows.append((float(each.max()), i, int(each.argmax())))
+                if each.max() > APART * np.median(each[gone > 0]):
+                    rows.append((float(each.max()), i, int(each.argmax())))
     found: dict[int, int] = {}
     for _, i, row in sorted(rows, reverse=True):
         if row not in found and len(found) < LOUD:
