@@ -1,5 +1,7 @@
 # Two commands from a fresh machine: `make audit` runs the main job, `make test` passes the tests.
-# --no-compile: Python compiles what it imports, which is a small part of what is installed.
+# --no-compile: Python compiles what it imports, which is a small part of what is installed. It must keep what it compiled, also
+# where the environment forbids that: else every process compiles torch again, for 3 to 8 CPU seconds.
+export PYTHONDONTWRITEBYTECODE :=
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
