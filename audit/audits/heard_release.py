@@ -15,10 +15,11 @@ from ...accounting.events.tree import parts
 from ...models.hearing.mechanisms.meetings import REPORT
 from ..heard.laws import NOTHING
 from ..heard.study import History
+from ..within.extremes import shown_at_an_end
 from ..within.inside import Inside
 from ..within.reading import EACH, alike, farthest, moved_by, repeated, shown, with_other_values
 from ..within.recoverable import Look, shown_part
-from ..within.relations import added_only, same_release
+from ..within.relations import added_only, exchanged, proportional, same_release
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,11 +59,16 @@ def not_charged(case: Case, first: History, moves: Shifts) -> str:
 
 def granted(case: Case, made: Study, first: History, moves: Shifts) -> Shifts:
     """The moves that an adversary may learn. A move of a report counts only if the ledger charges for reports, or if a released
-    number depends on the report and on no other random number. Other moves of reports are set to 0.
+    number depends on the report and on no other random number, or at delta = 0 if one release shows all moved reports of a line.
+    Other moves of reports are set to 0.
     """
     if charges_for_reports(case):
         return moves
-    return shown(made, first, moves)
+    kept = list(shown(made, first, moves))
+    for i, (m, by, left) in enumerate(zip(first.meetings, moves, kept, strict=True)):
+        if case.claim.delta == 0 and m.law == REPORT and np.any(by) and not np.any(left) and shown_at_an_end(made, first, i, by):
+            kept[i] = by
+    return tuple(kept)
 
 
 def unseen(made: Study, first: History, moves: Shifts, seen: Shifts) -> str | None:
@@ -74,7 +80,8 @@ def unseen(made: Study, first: History, moves: Shifts, seen: Shifts) -> str | No
     lost = next((m for m, by, left in triples if m.law == REPORT and m.size(by) > NOTHING and not np.any(left)), None)
     if lost is not None:
         told = "and the ledger does not charge for them; if only a sum or a sample of them is released, epsilon may be smaller"
-        return f"no released number shows the randomised reports at {lost.line}, {told}"
+        way = "; a ledger of RandomizedResponseDpEvent says that the adversary sees them"
+        return f"no released number shows the randomised reports at {lost.line}, {told}{way}"
     still = [i for i, (m, by, _) in enumerate(triples) if m.law == REPORT and not np.any(by)]
     noisy = [i for i, (m, by, _) in enumerate(triples) if m.law != REPORT and m.size(by) > NOTHING]
     if still and noisy and not independent(made, first, still, noisy):
@@ -129,14 +136,19 @@ def noised_again(made: Study, first: History, shifts: Shifts) -> str | None:
 
 
 def together(made: Study, first: History, shifts: Shifts) -> str:
-    """Why the release may show a noisy value that the secret moves only in a sum with another noisy value; "" if it does not.
-    Tests the EACH mechanisms that move farthest, each with TRIED others.
+    """Why the release may show a noisy value that the secret moves only in a function of it and another noisy value: their sum, a
+    weighted sum as in a moving average, or a function that does not depend on their order. "" if it does not. Tests the EACH
+    mechanisms that move farthest, each with TRIED others.
     """
     sums = [i for i, m in enumerate(first.meetings) if m.law != REPORT]
     for i, j in [(i, j) for i in farthest(first, shifts)[:EACH] for j in [j for j in sums if j != i][:TRIED]]:
+        lines = f"the run uses the noisy values at {first.meetings[i].line} and {first.meetings[j].line}"
         if added_only(made, first, i, j):
-            lines = f"{first.meetings[i].line} and {first.meetings[j].line}"
-            return f"the run uses the noisy values at {lines} only in their sum, whose epsilon is not computed"
+            return f"{lines} only in their sum, whose epsilon is not computed"
+        if first.meetings[i].noisy.shape == first.meetings[j].noisy.shape and proportional(made, first, i, j, alone=True):
+            return f"{lines} only in a weighted sum, whose epsilon is not computed"
+        if exchanged(made, first, i, j):
+            return f"{lines} only in a function that does not depend on their order, whose epsilon is not computed"
     return ""
 
 

@@ -19,7 +19,7 @@ from ..own.program import External
 from .inside import Inside, inside
 
 if TYPE_CHECKING:
-    from ...accounting.claim import Unit
+    from ...accounting.claim import Claim
     from ...models.base import Model
     from ...models.graph.graph import Graph
     from ..key import Key
@@ -56,20 +56,20 @@ def followed(case: Case, graph: Graph, key: Key) -> Inside | str:
         if model is case.model and digest == graph.digest:
             return heard
     made = examined(case, graph, key).study
-    heard = made.doubts[0] if made.doubts else inside(made, case.claim.unit, key.fold("inside"))
+    heard = made.doubts[0] if made.doubts else inside(made, case.claim, key.fold("inside"))
     if isinstance(heard, Inside) and not isinstance(case.model, External):
-        heard = _with_small(heard, made.model, graph, case.claim.unit, key.fold("small"))
+        heard = _with_small(heard, made.model, graph, case.claim, key.fold("small"))
     INSIDE[:] = [(case.model, graph.digest, heard)]
     return heard
 
 
-def _with_small(heard: Inside, model: Model, graph: Graph, unit: Unit, key: Key) -> Inside:
+def _with_small(heard: Inside, model: Model, graph: Graph, claim: Claim, key: Key) -> Inside:
     """Adds what a small graph of unusual nodes shows: the arrays that its secrets change although every noisy value stays the
     same, and why some of its secrets could not be tried.
     """
     try:
         made = study(model, small(graph, model), key, probed=False)
-        other = made.doubts[0] if made.doubts else inside(made, unit, key)
+        other = made.doubts[0] if made.doubts else inside(made, claim, key)
     except Exception:  # a user's model may refuse other graphs, with any exception
         return heard
     where = "on a small graph of unusual nodes"

@@ -17,6 +17,7 @@ from ...models.hearing.mechanisms.meetings import REPORT, Meeting, Meetings
 from ...models.hearing.mechanisms.sharing import again
 from ...models.hearing.returns import digest, parting, returned
 from ..case import EDGES
+from ..heard.laws import cost
 from ..heard.playing import play
 from ..heard.study import History, Shifts
 from ..heard.worlds import without_edges, without_many, without_one
@@ -28,7 +29,7 @@ from .relations import REPEATED, SAME, entangled, sums
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...accounting.claim import Unit
+    from ...accounting.claim import Claim, Unit
     from ..heard.playing import Play
     from ..heard.study import Study
     from ..heard.worlds import Without
@@ -48,8 +49,8 @@ class Inside:
 
     meetings: the mechanisms in order, each a place where noise is added to data. moves: for each secret, the move of each
     mechanism in units of its scale. past: for each array with a path past the noise, a sentence that names the secret which
-    changes the array. doubts: why some secrets could not be tried. worst: the secret with the largest total move. shifts: the
-    moves of `worst`, one array for each mechanism. again: mechanism -> the earlier mechanism whose noise it uses at all entries,
+    changes the array. doubts: why some secrets could not be tried. worst: the secret whose moves cost most. shifts: the moves of
+    `worst`, one array for each mechanism. again: mechanism -> the earlier mechanism whose noise it uses at all entries,
     both as positions. sums: groups of mechanisms. The run uses only the sum of the noisy values of a group. shared: why
     mechanisms share noise in another way, so that their moves cannot be composed; "" if none do. entangled: see `entangled`.
     together: whether the run could be repeated without many secrets at once. idle: the mechanisms that the run does not read;
@@ -92,10 +93,11 @@ class Inside:
         return tuple(each)
 
 
-def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
+def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
     """The mechanisms of the run on the whole graph, with their moves by several secrets. If the mechanisms are not known, returns
     the reason instead, and "" if the run adds no recorded noise to data.
     """
+    unit = claim.unit
     first = history(made, 0)
     if first.play.notes:
         return first.play.notes[0]
@@ -114,9 +116,9 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
     bound_up = entangled(made, first)
     doubts = [why for why in (bound_up, shared) if why]
     worst: Without | None = None
-    most = 0.0
+    most = (0.0, 0.0)
     largest: Shifts = ()
-    places = range(len(first.meetings))
+    places, several = range(len(first.meetings)), len({m.law for m in first.meetings}) > 1
     unused = idle(made, first, [[i] for i in reversed(places)]) if len(places) <= EACH else frozenset[int]()
     repeats = without_idle(repeats, unused)
     added = tuple(sums(made, first, repeats))
@@ -133,10 +135,13 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
             continue
         shifts, lost = _used(made, first, found.idle, shifts, read)
         doubts += lost
-        each = tuple(m.size(by) for m, by in zip(first.meetings, found.counted(shifts), strict=True))
+        counted = found.counted(shifts)
+        each = tuple(m.size(by) for m, by in zip(first.meetings, counted, strict=True))
         moves.append((absent.secret, each))
-        if (total := float(np.linalg.norm(each))) > most * (1 + SAME):
-            worst, most, largest = absent, total, shifts
+        # moves under different laws have different units, so only their costs can be compared
+        size = (cost(first.meetings, counted, claim.delta) if several else 0.0, float(np.linalg.norm(each)))
+        if size[0] > most[0] or (size[0] == most[0] and size[1] > most[1] * (1 + SAME)):
+            worst, most, largest = absent, size, shifts
         past = changed(made, first, absent, after, past)
     steady = {i for i in places if not any(each[i] for _, each in moves)}
     for absent, repetition in many:

@@ -285,10 +285,10 @@ def _redrawn(
         for entry, _ in own:
             noisy[entry] = moved[entry]
         instead[i] = replace(m, noisy=noisy)
-    return repeated(made, first, instead, [_drawn_again(draw, random) for draw in made.others[0]])
+    return repeated(made, first, instead, [drawn_again(draw, random) for draw in made.others[0]])
 
 
-def _drawn_again(draw: Draw, random: np.random.Generator) -> Draw:
+def drawn_again(draw: Draw, random: np.random.Generator) -> Draw:
     """The draw with new numbers of its law. For a law other than uniform and choices with known chances, the same numbers in
     another order.
     """

@@ -13,7 +13,7 @@ import numpy as np
 from ...models.hearing.mechanisms.meetings import REPORT, Meeting
 from ..heard.playing import rounding
 from ..heard.study import History, Shifts
-from .reading import alike, redrawn, repeated
+from .reading import alike, redrawn, repeated, same_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,6 +65,15 @@ def added_only(made: Study, first: History, i: int, j: int, released: bool = Fal
     return _changes(made, first, (i, j), (by, -by), (zero, zero))
 
 
+def exchanged(made: Study, first: History, i: int, j: int) -> bool:
+    """Whether the run does the same if two mechanisms exchange their noisy values, as with a median or a maximum of both."""
+    one, other = first.meetings[i], first.meetings[j]
+    if one.noisy.shape != other.noisy.shape or REPORT in (one.law, other.law):
+        return False
+    run = repeated(made, first, {i: dataclasses.replace(one, noisy=other.noisy), j: dataclasses.replace(other, noisy=one.noisy)})
+    return run is not None and same_means(first.meetings, run.meetings) and same_release(first, run)
+
+
 def entangled(made: Study, first: History) -> str:
     """Why a recorded mechanism is not data plus noise of a known size that the release shows only in the noisy value; "" if all
     are.
@@ -108,9 +117,9 @@ def _shows(made: Study, first: History) -> str:
     return ", ".join(lines)
 
 
-def proportional(made: Study, first: History, i: int, j: int) -> bool:
+def proportional(made: Study, first: History, i: int, j: int, alone: bool = False) -> bool:
     """Whether small changes of two noisy values by the same amounts change the release in proportion, as if the run used only one
-    weighted sum of both.
+    weighted sum of both. alone: whether these changes must also leave the clean values of all mechanisms as they are.
     """
     one = first.meetings[i]
     by = SMALL * _amounts(one)
@@ -119,6 +128,8 @@ def proportional(made: Study, first: History, i: int, j: int) -> bool:
         run = repeated(made, first, _moved(first, (k,), (by,)))
         if run is None:
             return True
+        if alone and not same_means(first.meetings, run.meetings):
+            return False
         gaps.append(np.concatenate([(run.play.cells[c] - a).ravel() for c, a in first.play.cells.items()]))
     share = float(gaps[0] @ gaps[1]) / max(float(gaps[0] @ gaps[0]), 1e-300)
     return float(np.linalg.norm(gaps[1] - share * gaps[0])) <= ALIKE * float(np.linalg.norm(gaps[1]))

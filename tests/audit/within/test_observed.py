@@ -248,7 +248,7 @@ def test_a_model_that_refuses_other_graphs_is_recorded_as_far_as_it_runs():
             raise RuntimeError("not my graph")
         return votes(graph, seed)
 
-    found = inside(study(Looped(strict), GRAPH, Key("strict")), Unit.UNDIRECTED_EDGE, Key("strict"))
+    found = inside(study(Looped(strict), GRAPH, Key("strict")), Claim(1.0, 1e-6), Key("strict"))
     assert len(found.meetings) == 1
     assert not found.moves
     assert "not my graph" in found.doubts[0]
