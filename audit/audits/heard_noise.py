@@ -120,18 +120,21 @@ def looked_for(found: Examination, arrays: tuple[str, ...]) -> dict[str, str]:
 def mismatch(case: Case, found: Examination) -> str | None:
     """Why the recorded noise contradicts the ledger, or why its trade-off curve is not known.
 
-    None if the noise agrees with the ledger, if the ledger is unknown, and if no noise was located.
+    None if the noise agrees with the ledger, if the ledger is unknown but the curve is known, and if no noise was located.
     """
     ledger, laws = case.model.ledger, found.laws
-    if not laws or isinstance(ledger, dp.UnsupportedDpEvent):
+    if not laws:
         return None
+    lines = ", ".join(sorted({s.block.line for s in found.study.sources}))
+    if isinstance(ledger, dp.UnsupportedDpEvent):
+        told = f"the cost of noise of the law '{', '.join(sorted(laws))}', as the run uses it, is not computed ({lines})"
+        return told if law_of(found) is None else None
     kinds = [name for name, law in LAWS.items() if law.pays(ledger)]
     if not kinds:
         kind = next(type(event).__name__.removesuffix("DpEvent") for event, _ in parts(ledger))
         return f"the ledger charges for {kind}, a mechanism that the recorder cannot recognise from its draws"
     if laws <= set(kinds) and law_of(found) is not None:
         return None
-    lines = ", ".join(sorted({s.block.line for s in found.study.sources}))
     charges = " or ".join(LAWS[name].charged for name in kinds)
     return f"the ledger charges for {charges} noise, and noise of the law '{', '.join(sorted(laws))}' is drawn ({lines})"
 

@@ -143,8 +143,8 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
     told = f"{count} draws of noise were found in the release; {len(moves)} secrets were removed one by one"
     if moves:
         _, absent, other = max(moves, key=lambda m: m[0].size)
-        if text := resized(made, absent, other):
-            doubts.setdefault("", text)
+        if text := resized(made, absent, other):  # the mechanisms within the run may still be known
+            doubts |= {cell.array: text for cell in made.base.cells if cell.array not in doubts}
     return Examination(made, (), doubts, tuple(move for move, _, _ in moves), told)
 
 

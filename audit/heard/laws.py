@@ -231,8 +231,10 @@ def two_sided(found: Examination) -> float | None:
     sources, rates = found.study.sources, set()
     for cell in {s.cell for s in sources}:
         own = found.study.on(cell)
-        factor = np.concatenate([np.unique(s.factor) for s in own])
-        if len(own) != 2 or factor.size != 2 or abs(factor.sum()) > SLACK * abs(factor[0]):
+        if len(own) != 2 or not np.array_equal(own[0].noised, own[1].noised):
+            return None
+        factor = np.concatenate([np.unique(s.factor[s.noised]) for s in own])
+        if factor.size != 2 or abs(factor.sum()) > SLACK * abs(factor[0]):
             return None
         rates |= {round(-math.log1p(-_chance(s, found)), 12) for s in own}
     return rates.pop() if len(rates) == 1 else None

@@ -61,9 +61,11 @@ class _Probe:
 
     def decides(self, moved: list[Entry]) -> bool:
         """Whether `shown_at_an_end` holds for these moved reports."""
-        alone, own = self._alone(), [self._steps(entry, BACKGROUNDS) for entry in moved]
-        rest = [self._steps(entry, TIMES) for entry in self._others(moved)]
-        if not alone.any() or any(steps is None for steps in (*own, *rest)):
+        alone = self._alone()
+        own = [steps for entry in moved if (steps := self._steps(entry, BACKGROUNDS)) is not None]
+        others = self._others(moved)
+        rest = [steps for entry in others if (steps := self._steps(entry, TIMES)) is not None]
+        if not alone.any() or len(own) + len(rest) < len(moved) + len(others):
             return False
         one_way = np.logical_and.reduce([alone, *(~both_ways(steps) for steps in rest)])
         weights = np.zeros(alone.shape)
@@ -80,7 +82,8 @@ class _Probe:
         fails.
         """
         steps = [self._step(self._background(), entry, self._rest()) for _ in range(times)]
-        return None if any(step is None for step in steps) else np.array(steps)
+        known = [step for step in steps if step is not None]
+        return np.array(known) if len(known) == times else None
 
     def _others(self, moved: list[Entry]) -> list[Entry]:
         """Other reports: half of them anywhere, half of them in a row or a column of a moved report."""

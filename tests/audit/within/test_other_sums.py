@@ -5,7 +5,7 @@ moves two counts by 1. Faulty twins have half the noise, or use one array of noi
 import numpy as np
 import pytest
 
-from gnnaudit import Claim, Looped, load
+from gnnaudit import Claim, Looped, Unit, load
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
@@ -99,3 +99,90 @@ def shown_on_the_way(read):
 def test_a_sum_that_is_read_before_its_last_term_is_refuted_or_gets_no_verdict(read, tmp_path):
     outcome = audited(shown_on_the_way(read), tmp_path, scale=2 * SCALE, twice=True)
     assert any(b.refuted for b in outcome.bounds) or "posteriors" not in outcome.covers
+
+
+def answers(graph, seed, scale):
+    """Five answers to the same question, each with its own noise."""
+    random = np.random.default_rng(seed)
+    return [counts(graph) + scale * random.standard_normal((graph.nodes, graph.classes)) for _ in range(5)]
+
+
+def moving_average(graph, seed, scale, twice):
+    value, shares = np.zeros((graph.nodes, graph.classes)), 0.3 * 0.7 ** np.arange(5)
+    for answer in answers(graph, seed, scale * shares.sum() / np.linalg.norm(shares)):
+        value = 0.7 * value + 0.3 * answer
+    return [value]
+
+
+def median(graph, seed, scale, twice):
+    return [np.median(answers(graph, seed, scale * 2.1), axis=0)]
+
+
+@pytest.mark.parametrize("values", [moving_average, median])
+def test_a_function_of_several_answers_is_not_charged_for_all_of_them(values, tmp_path):
+    """A moving average has mu = sqrt(2) / scale exactly; all five answers together would have a larger epsilon than the claim."""
+    outcome = audited(values, tmp_path)
+    assert not any(b.refuted for b in outcome.bounds)
+    assert "posteriors" not in outcome.covers
+
+
+def by_class(graph, seed, scale):
+    """Edges within classes with Laplace noise of epsilon .95, edges between classes with Gaussian noise of this scale."""
+    random = np.random.default_rng(seed)
+    one, other = graph.y[graph.edges]
+    within = np.bincount(one[one == other], minlength=graph.classes) + random.laplace(0, 1 / 0.95, graph.classes)
+    between = np.bincount((one * graph.classes + other)[one != other], minlength=graph.classes**2)
+    between = (between + random.normal(0, scale, graph.classes**2)).reshape(graph.classes, graph.classes)
+    return released((between + np.diag(np.tanh(within)))[graph.y] / 10) | {"between": np.tanh(between / 20)}
+
+
+@pytest.mark.parametrize(("scale", "refuted"), [(1 / 0.26, False), (1 / 0.9, True)])
+def test_moves_under_different_laws_are_compared_by_their_cost(scale, refuted, tmp_path):
+    """An edge between classes moves the Gaussian by 1 / scale, which costs .97 or 3.9; one within a class costs .95."""
+    model = Looped(lambda graph, seed: by_class(graph, seed, scale), releases=("posteriors", "between"))
+    case = Case(model, Claim(1.0, DELTA))
+    outcome = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("laws"), 3, 1e-4))
+    assert any(b.refuted for b in outcome.bounds) == refuted
+    assert ("posteriors" in outcome.covers) != refuted
+    if refuted:
+        assert max(b.epsilon for b in outcome.bounds) == pytest.approx(float(epsilon_of(0.9, DELTA)), rel=0.02)
+
+
+def quotient(graph, seed, scale):
+    """Sums over classes, divided by noisy counts: the noise of a released number has another size without a node."""
+    random, member = np.random.default_rng(seed), np.eye(graph.classes)[graph.y] * graph.train[:, None]
+    rows = np.asarray(graph.x.todense() if hasattr(graph.x, "todense") else graph.x, dtype=float)[:, :5]
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
+    sums = member.T @ rows + scale * random.standard_normal((graph.classes, rows.shape[1]))
+    totals = member.sum(0) + scale * random.standard_normal(graph.classes)
+    centres = sums / np.maximum(totals, 1.0)[:, None]
+    return released(rows @ centres.T) | {"centres": centres}
+
+
+@pytest.mark.parametrize(("scale", "refuted"), [(SCALE, False), (SCALE / 2, True)])
+def test_sums_that_are_divided_by_noisy_counts_are_judged_by_their_mechanisms(scale, refuted, tmp_path):
+    """A node moves one sum by at most 1 and one count by 1."""
+    model = Looped(lambda graph, seed: quotient(graph, seed, scale), unit="node", releases=("posteriors", "centres"))
+    case = Case(model, Claim(1.02 * TRUTH, DELTA, unit=Unit.NODE))
+    outcome = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("quotient"), 3, 1e-4))
+    assert any(b.refuted for b in outcome.bounds) == refuted
+    assert ("centres" in outcome.covers) != refuted
+
+
+@pytest.mark.parametrize(("epsilon", "refuted"), [(1.0, False), (2.0, True)])
+def test_geometric_noise_on_a_triangle_has_the_cost_of_its_closed_form(epsilon, refuted, tmp_path):
+    """An edge moves one entry by 1."""
+
+    def train(graph, seed):
+        random, size = np.random.default_rng(seed), graph.classes**2
+        ends = np.sort(graph.y[graph.edges], axis=0)
+        table = np.bincount(ends[0] * graph.classes + ends[1], minlength=size)
+        noise = [random.geometric(1 - np.exp(-epsilon), size) for _ in range(2)]
+        upper = np.triu((table + noise[0] - noise[1]).reshape(graph.classes, graph.classes)).astype(float)
+        return released(upper[graph.y] / 10) | {"mixing": upper}
+
+    case = Case(Looped(train, releases=("posteriors", "mixing")), Claim(1.0, 0.0))
+    outcome = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("triangle"), 3, 1e-4))
+    assert any(b.refuted for b in outcome.bounds) == refuted
+    assert max(b.epsilon for b in outcome.bounds) == pytest.approx(epsilon, rel=2e-3)
+    assert refuted or min(b.reach for b in outcome.bounds) < 1.01
