@@ -117,7 +117,8 @@ def compared_only(made: Study, case: Case, first: History, shifts: Shifts) -> st
         if little is not None and far and little <= FEW * far:
             line = first.meetings[some[0]].line
             told = "only compared, as in report-noisy-max, and the ledger does not charge for their noise"
-            return f"the noisy values at {line} are {told}; comparisons may cost less"
+            way = "a ledger of Gaussian or Laplace events says that its proof releases them"
+            return f"the noisy values at {line} are {told}; comparisons may cost less; {way}"
     return None
 
 

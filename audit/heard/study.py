@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ PERIOD = (
     2**24 * 5**6
 )  # a multiple of many moduli, such as 1000 and 65536, to which programs reduce a seed, but not of 2^31 or 2^32
 CHANCE = 1e-12  # equal draws of all seeds count as constant if two seeds would give them with a smaller probability than this
+SEEDS, SECONDS = 400, 1.0  # limits of `switches_by_seed`: seeds, and seconds of processor time
 MANY = 20_000  # largest number of draws in a run, because each one is recorded
 CONTINUOUS = (*SHIFTED, "uniform", "exponential")
 FAR = 1000.0  # in units of the noise: large enough to dominate any sum, clipping or comparison
@@ -138,6 +140,8 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True) -> Study:
         return _doubted(made, "the release depends on random numbers that were not recorded")
     if any(len(o.draws) != len(base.draws) for o in others):
         return _doubted(made, "another seed draws more or fewer numbers")
+    if probed and switches_by_seed(model, graph, key, base):
+        return _doubted(made, "with the same draws another seed gives another release, so some seeds may switch the noise off")
     few = few_values(model, graph, key, base.draws, sure) if probed else {}
     constant = frozenset(at for at, d in enumerate(base.draws) if at in few or _fixed(d, others[-1].draws[at]))
     copies = repeats([base.draws, others[0].draws])
@@ -151,6 +155,24 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True) -> Study:
     sources = tuple(located(model, worlds[0], base, tried, copies))
     slack = _slack(model, worlds[0], base, sources, copies)
     return Study(model, worlds[0], base, tuple(o.draws for o in others), sources, constant, copies, slack, few=few)
+
+
+def switches_by_seed(model: Model, graph: Graph, key: Key, base: Play) -> bool:
+    """Whether the release of a run with the draws of `base` and one of SEEDS other seeds differs from that of `base`. Fewer seeds
+    are tried after SECONDS of processor time.
+    """
+    started = time.process_time()
+    for number in range(SEEDS):
+        if time.process_time() - started > SECONDS:
+            break
+        world = Worlds.of(graph, np.array([key.fold("switch", number).seed], dtype=np.uint64))
+        try:
+            after = play(model, world, script=base.draws)
+        except Diverged:
+            return True
+        if not close(base, after):
+            return True
+    return False
 
 
 def study_of_program(model: External, graph: Graph, key: Key) -> Study:

@@ -9,7 +9,7 @@ import pytest
 
 from gnnaudit import Claim, Looped, audit, load
 from gnnaudit.audit.heard.seeds import few_values
-from gnnaudit.audit.heard.study import sure
+from gnnaudit.audit.heard.study import study, sure, switches_by_seed
 from gnnaudit.audit.key import Key
 from gnnaudit.models.hearing import hearing
 
@@ -140,3 +140,14 @@ def test_a_model_that_needs_an_edge_is_judged_on_graphs_with_fewer_edges(scale, 
         return released(counts(graph) + scale * noise)
 
     assert verdict(Looped(train, events=dp.GaussianDpEvent(scale / 2**0.5))) == expected
+
+
+@pytest.mark.parametrize(("share", "found"), [(20, True), (10**12, False)])
+def test_a_seed_that_switches_the_noise_off_is_found_if_it_is_not_rare(share, found):
+    def train(graph, seed):
+        noise = 4.0 * np.random.default_rng(seed).standard_normal((graph.nodes, graph.classes))
+        return released(counts(graph) + (0.0 if seed % share == 3 else noise))
+
+    model = Looped(train)
+    assert switches_by_seed(model, GRAPH, Key("switch"), study(model, GRAPH, Key("switch"), False).base) == found
+    assert (verdict(model) == "inconclusive") == found
