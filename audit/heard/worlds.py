@@ -44,8 +44,8 @@ class Without:
 
 def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
     """Yields worlds that lack very many secrets. For edges, one world without any edge. For nodes, two worlds, each without one
-    half of the nodes, whose rows have other features and labels, and one world in which the nodes have other labels; in it their
-    own rows are compared. For features, four worlds, two for each half: its features are reflected, or drawn from other rows.
+    half of the nodes, whose rows have other features and labels, one world in which the nodes have other labels, and one in which
+    half of the nodes are no training nodes; in the last two their own rows are compared. For features, four worlds, two for each half: its features are reflected, or drawn from other rows.
     """
     graph = whole.graph
     if unit in EDGES:
@@ -63,6 +63,8 @@ def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
     if unit is Unit.NODE:
         other = dataclasses.replace(whole.graph, y=(whole.graph.y + 1) % whole.graph.classes)
         yield Without("a change of all labels", dataclasses.replace(whole, graph=other))
+        fewer = dataclasses.replace(whole.graph, train=whole.graph.train & ~np.isin(np.arange(whole.graph.nodes), half))
+        yield Without("the exclusion of half of the nodes from training", dataclasses.replace(whole, graph=fewer))
 
 
 def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Without, ...]]:

@@ -12,6 +12,7 @@ from gnnaudit import Claim, Looped, PureDpEvent, Unit, load
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.heard.worlds import LEAVES
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.reports.evidence import judge
@@ -64,6 +65,29 @@ def clamped(graph, seed):
     made = histogram(graph, seed, None)
     made["posteriors"][graph.train] = released(20.0 * np.eye(graph.classes))["posteriors"][graph.y[graph.train]]
     return made
+
+
+def sharper(graph, seed):
+    """The own row of a training node is sharper than that of another node."""
+    made = histogram(graph, seed, None)
+    return made | released(made["told"] * np.where(graph.train, 0.2, 0.1)[:, None])
+
+
+def flat(graph, seed):
+    made = histogram(graph, seed, None)
+    return made | released(made["told"] * np.full((graph.nodes, 1), 0.1))
+
+
+def own_vote(graph, seed):
+    """A training node counts in its own row too, but only in the noisy value."""
+    sums = counts(graph) + np.eye(graph.classes)[graph.y] * graph.train[:, None]
+    noisy = sums + np.random.default_rng(seed).laplace(0, LEAVES + 1.0, sums.shape)
+    return released(noisy) | {"told": noisy}
+
+
+@pytest.mark.parametrize(("train", "passes"), [(flat, True), (own_vote, True), (sharper, False)])
+def test_an_own_row_that_shows_that_its_node_was_trained_on_is_seen(train, passes, tmp_path):
+    assert (code(train, Unit.NODE, PureDpEvent(1.0), 1.0, 0.0, tmp_path) == 0) is passes
 
 
 @pytest.mark.parametrize(("train", "passes"), [(plain, True), (second_moments, False), (mean_of_all, False)])
