@@ -182,6 +182,8 @@ def _move(made: Study, other: Forced, absent: Without) -> Move:
     gaps = [laid_out(shift, s.factor.shape, s.across) for s, shift in zip(made.sources, other.shifts, strict=True)]
     for i, place in _own_rows(made, other, absent):
         gaps[i] = place.left_out(gaps[i])
+    if absent.half:
+        gaps = [by / 2 for by in gaps]
     for source, by in zip(made.sources, gaps, strict=True):
         if source.block.law == "normal":
             each.append(float(np.linalg.norm(by)))
