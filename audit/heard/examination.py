@@ -7,8 +7,9 @@ about some arrays.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +41,9 @@ NOTHING = 1e-4  # in units of the noise at scale 1; a smaller move counts as rou
 SIZES = (1.0, 64.0)  # in units of the noise at scale 1: changes of the noise on an absent node's own row
 ATTEMPTS = 4  # largest number of secrets for which a `Certificate` is searched
 SECRETS = ((5_000, 24), (20_000, 6))  # (most nodes, secrets that are removed one by one); three for larger graphs
+
+
+ManyAbsent = tuple[Without, Forced | None, dict, dict[str, str]]  # see `_without_many`
 
 
 @dataclass(frozen=True)
@@ -118,14 +122,16 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
     if reuse:
         doubts[""] = reuse
     rows = weakest(made)
-    for differ, stray in _without_many(made, unit, key):
+    many = _without_many(made, unit, key)
+    for _, _, differ, stray in many:
         doubts |= {array: text for array, text in stray.items() if array not in doubts}
         for mask in sorted(differ.values(), key=lambda m: m.mean()):
             if mask.ndim and len(mask) == graph.nodes:
                 rows = np.concatenate([rows, np.flatnonzero(mask.reshape(len(mask), -1).any(1))])
     rows = np.array(list(dict.fromkeys(rows.tolist())), dtype=np.int64)
-    moves, attempts = [], 0
-    for absent in without_one(made.whole, unit, key, rows, limit):
+    moves: list[tuple[Move, Without, Forced]] = []
+    attempts, seen = 0, set[int]()
+    for absent in chain(without_one(made.whole, unit, key, rows, limit), only_together(made, many, seen, doubts)):
         try:
             differ, other, stray = _without(made, absent)
         except Exception as fault:  # a user's model may refuse the graph without the secret, with any exception
@@ -139,6 +145,7 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
         doubts |= {array: text for array, text in stray.items() if array not in doubts}
         if other is not None and not any((differ[s.cell] & s.noised).any() for s in made.sources if s.cell in differ):
             moves.append((_move(made, other, absent), absent, other))
+            seen |= moving(moves[-1][0])
     count = len(made.sources)
     told = f"{count} draws of noise were found in the release; {len(moves)} secrets were removed one by one"
     if moves:
@@ -148,10 +155,46 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
     return Examination(made, (), doubts, tuple(move for move, _, _ in moves), told)
 
 
-def _without_many(made: Study, unit: Unit, key: Key) -> list[tuple[dict, dict[str, str]]]:
+def moving(move: Move) -> set[int]:
+    """The sources that move by more than rounding."""
+    return {i for i, by in enumerate(move.each) if by > NOTHING}
+
+
+def only_together(made: Study, many: Sequence[ManyAbsent], seen: set[int], doubts: dict[str, str]) -> Iterator[Without]:
+    """Yields, for sources that many secrets together move and none of the sources `seen` resembles, a world without one secret
+    that moves them. Adds a doubt for each such source for which the search by halving finds none.
+
+    Sources of one line on cells of one shape resemble one another. seen: the caller adds the sources that move in the worlds that
+    it was given.
+    """
+    names = [(s.block.line, s.factor.shape) for s in made.sources]
+    tried: set[object] = set()
+
+    def moved(absent: Without, other: Forced | None = None) -> set[int]:
+        try:
+            other = other or forced(made.model, absent.worlds, made.base, made.sources, made.copies)
+        except Exception:  # a user's model may refuse the graph without the secrets, with any exception
+            return set()
+        return moving(_move(made, other, absent))
+
+    for absent, run, _, _ in many:
+        for i in sorted(moved(absent, run)) if absent.fewer is not None and run is not None else ():
+            if names[i] in {names[j] for j in seen} | tried:
+                continue
+            tried.add(names[i])
+            one = absent.single(lambda part, i=i: i in moved(part))  # type: ignore[misc]
+            if one is not None:
+                yield one
+            else:
+                told = f"{absent.secret} moves {made.sources[i].cell}, and no single secret that was tried moves it"
+                doubts.setdefault(made.sources[i].cell.array, told)
+
+
+def _without_many(made: Study, unit: Unit, key: Key) -> list[ManyAbsent]:
     """Runs the model without very many secrets at once, or without fewer if it fails on such a graph.
 
-    Returns, for each world, the entries that change in each cell, and for each changed array why nothing is stated about it.
+    Returns, for each world, the run with adjusted noise, the entries that change in each cell, and for each changed array why
+    nothing is stated about it.
     """
     why = ""
     for many in without_many(made.whole, unit, key):
@@ -160,8 +203,9 @@ def _without_many(made: Study, unit: Unit, key: Key) -> list[tuple[dict, dict[st
         except Exception as fault:  # a user's model may refuse such a graph, with any exception
             why = why or f"{many[0].secret} ends the training ({type(fault).__name__}: {one_line(fault)})"
         else:
-            return [(differ, stray | again) for (differ, _, stray), again in runs]
-    return [({}, {"": why})]
+            pairs = zip(many, runs, strict=True)
+            return [(absent, other, differ, stray | again) for absent, ((differ, other, stray), again) in pairs]
+    return [(Without("", made.whole), None, {}, {"": why})]
 
 
 def _without(made: Study, absent: Without) -> tuple[dict, Forced | None, dict[str, str]]:
@@ -182,6 +226,8 @@ def _move(made: Study, other: Forced, absent: Without) -> Move:
     gaps = [laid_out(shift, s.factor.shape, s.across) for s, shift in zip(made.sources, other.shifts, strict=True)]
     for i, place in _own_rows(made, other, absent):
         gaps[i] = place.left_out(gaps[i])
+    if absent.half:
+        gaps = [by / 2 for by in gaps]
     for source, by in zip(made.sources, gaps, strict=True):
         if source.block.law == "normal":
             each.append(float(np.linalg.norm(by)))

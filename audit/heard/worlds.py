@@ -7,8 +7,8 @@ it. Nothing is masked, so results in these worlds do not depend on how the model
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,17 +35,36 @@ NEAR = 6  # largest number of secrets that `without_one` chooses at the nodes `r
 class Without:
     """One run in a world without some secrets. secret: their description. hidden: absent nodes, whose own released rows are not
     compared. None if the world lacks no node. If only the features of a node are secret, its rows are compared as all others.
+
+    half: whether a value's move counts by half. A world in which an absent node also has other features and another label lies
+    two steps away: one node goes, and another one comes. One of the two steps moves the value by half of the whole, or more.
+
+    among: the ids of the secrets. fewer: ids -> the world without these of the secrets only; None if there is no such world.
     """
 
     secret: str
     worlds: Worlds
     hidden: NDArray[np.int64] | None = None
+    half: bool = False
+    among: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    fewer: Callable[[NDArray[np.int64]], Without] | None = None
+
+    def single(self, moves: Callable[[Without], bool]) -> Without | None:
+        """A world that lacks one of the secrets alone and for which `moves` returns True, found by halving; None if the search
+        finds none.
+        """
+        absent: Without | None = self
+        while absent is not None and absent.fewer is not None and absent.among.size > 1:
+            parts = map(absent.fewer, np.array_split(absent.among, 2))
+            absent = next((part for part in parts if moves(part)), None)
+        return absent
 
 
 def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
     """Yields worlds that lack very many secrets. For edges, one world without any edge. For nodes, two worlds, each without one
-    half of the nodes, whose rows have other features and labels, and one world in which the nodes have other labels; in it their
-    own rows are compared. For features, four worlds, two for each half: its features are reflected, or drawn from other rows.
+    half of the nodes, whose rows have other features and labels, one world in which the nodes have other labels, and one in which
+    half of the nodes are no training nodes; in the last two their own rows are compared. For features, four worlds, two for each
+    half: its features are reflected, or drawn from other rows.
     """
     graph = whole.graph
     if unit in EDGES:
@@ -57,12 +76,12 @@ def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
         absent = _without_nodes(whole, unit, half, "half of the nodes")
         if unit is Unit.FEATURES:
             yield absent
-            absent = dataclasses.replace(absent, worlds=whole)
-        graph = redrawn(absent.worlds.graph, half, random)
-        yield dataclasses.replace(absent, worlds=dataclasses.replace(absent.worlds, graph=graph))
+        yield dataclasses.replace(_redrawn(whole, unit, half, random), secret=absent.secret)
     if unit is Unit.NODE:
         other = dataclasses.replace(whole.graph, y=(whole.graph.y + 1) % whole.graph.classes)
         yield Without("a change of all labels", dataclasses.replace(whole, graph=other))
+        fewer = dataclasses.replace(whole.graph, train=whole.graph.train & ~np.isin(np.arange(whole.graph.nodes), half))
+        yield Without("the exclusion of half of the nodes from training", dataclasses.replace(whole, graph=fewer))
 
 
 def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Without, ...]]:
@@ -77,9 +96,9 @@ def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Without,
     for share in (2, 10):
         some = np.sort(order[: order.size // share])
         if in_edges:
-            yield (without_edges(whole, some, f"the absence of {some.size} edges"),)
+            yield (without_edges(whole, some),)
         else:
-            yield (_without_nodes(whole, unit, some, f"{some.size} nodes"),)
+            yield (_without_nodes(whole, unit, some),)
 
 
 def without_one(
@@ -87,40 +106,67 @@ def without_one(
 ) -> Iterator[Without]:
     """Yields worlds without one edge or node, or with the features and the label of one node replaced.
 
+    Of each node there are two worlds. One lacks the node, and the other lacks it too and gives it other features and another
+    label; or one reflects the features, and the other draws them from other rows.
+
     rows: nodes of special interest, such as those with the least noise. Up to NEAR of them, or one edge of each, are among the
-    secrets. limit: largest number of worlds. loud: further edges, which are among the secrets beyond this limit.
+    secrets. limit: largest number of secrets. loud: further edges, which are among the secrets beyond this limit.
     """
     graph = whole.graph
     if unit in EDGES:
         near = [int(np.flatnonzero((graph.edges == r).any(0))[0]) for r in rows if (graph.edges == r).any()][:NEAR]
         listed = list(dict.fromkeys([*near, *(int(e) for e in catalogue(graph, key.fold("edges")))]))[:limit]
         for edge in dict.fromkeys([*listed, *loud]):
-            u, v = graph.edges[:, edge]
-            yield without_edges(whole, np.array([edge]), f"the absence of edge ({u}, {v})")
+            yield without_edges(whole, np.array([edge]))
         return
     trained = np.flatnonzero(graph.train)
     busiest, loneliest = trained[graph.degree[trained].argmax()], trained[graph.degree[trained].argmin()]
     for node in list(dict.fromkeys(int(v) for v in (busiest, loneliest, *rows[:NEAR], trained[-1])))[:limit]:
-        yield _without_nodes(whole, unit, np.array([node]), f"node {node}")
+        yield _without_nodes(whole, unit, np.array([node]))
+        yield _redrawn(whole, unit, np.array([node]), key.fold("other", node).generator())
 
 
-def without_edges(whole: Worlds, edges: NDArray[np.int64], secret: str = "the absence of some edges") -> Without:
+def _redrawn(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], random: np.random.Generator) -> Without:
+    """A world in which the nodes have other features and labels, drawn from other rows. For node claims the nodes are absent."""
+    name = f"node {nodes[0]}" if nodes.size == 1 else f"{nodes.size} nodes"
+
+    def fewer(part: NDArray[np.int64]) -> Without:
+        return _redrawn(whole, unit, part, random)
+
+    if unit is Unit.FEATURES:
+        worlds = dataclasses.replace(whole, graph=redrawn(whole.graph, nodes, random))
+        return Without(f"other features and labels of {name}", worlds, among=nodes, fewer=fewer)
+    gone = _without_nodes(whole, unit, nodes).worlds
+    worlds = dataclasses.replace(gone, graph=redrawn(gone.graph, nodes, random))
+    return Without(f"the absence of {name} with its features and labels", worlds, nodes, True, nodes, fewer)
+
+
+def without_edges(whole: Worlds, edges: NDArray[np.int64], secret: str = "") -> Without:
     """A world without these edges, given by their ids."""
+    name = "edge ({}, {})".format(*whole.graph.edges[:, edges[0]]) if edges.size == 1 else f"{edges.size} edges"
     mask = Mask(edges, np.zeros((1, edges.size), dtype=bool))
-    return Without(secret, dataclasses.replace(whole, edges=mask).removed(0))
+    worlds = dataclasses.replace(whole, edges=mask).removed(0)
+    return Without(secret or f"the absence of {name}", worlds, among=edges, fewer=lambda part: without_edges(whole, part))
 
 
-def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: str) -> Without:
+def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: str = "") -> Without:
+    name = name or (f"node {nodes[0]}" if nodes.size == 1 else f"{nodes.size} nodes")
+
+    def fewer(part: NDArray[np.int64]) -> Without:
+        return _without_nodes(whole, unit, part)
+
     if unit is not Unit.FEATURES:
         mask = Mask(nodes.astype(np.int64), np.zeros((1, nodes.size), dtype=bool))
-        return Without(f"the absence of {name}", dataclasses.replace(whole, nodes=mask).removed(0), nodes)
+        worlds = dataclasses.replace(whole, nodes=mask).removed(0)
+        return Without(f"the absence of {name}", worlds, nodes, among=nodes, fewer=fewer)
     graph = whole.graph
     x = graph.x.toarray() if sp.issparse(graph.x) else graph.x.copy()
     x[nodes] = x.max() + x.min() - x[nodes]
     y = graph.y.copy()
     y[nodes] = (y[nodes] + 1) % graph.classes
     new = dataclasses.replace(graph, x=sp.csr_array(x) if sp.issparse(graph.x) else x, y=y)
-    return Without(f"a change of the features and the label of {name}", dataclasses.replace(whole, graph=new))
+    secret = f"a change of the features and the label of {name}"
+    return Without(secret, dataclasses.replace(whole, graph=new), among=nodes, fewer=fewer)
 
 
 def small(graph: Graph, model: Any) -> Graph:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...models.errors import one_line, raised
-from ...models.hearing.mechanisms.meetings import Meetings, OtherMechanisms
+from ...models.hearing.mechanisms.meetings import REPORT, Meetings, OtherMechanisms
 from ...models.random.streams import fold
 from ..heard.own_rows import own_places, private
 from ..heard.playing import Diverged, play
@@ -112,6 +112,8 @@ def moved(made: Study, first: History, absent: Without, after: History) -> Shift
     if lost := next((i for i, place in tried if not place.exact and (i, place.axis) not in known), None):
         line = first.meetings[lost].line
         raise Incomparable(f"it is not known which entries of the value at {line} are rows of {absent.secret}")
+    if absent.half:
+        gaps = [by if m.law == REPORT else by / 2 for m, by in zip(first.meetings, gaps, strict=True)]
     return tuple(m.over(by) for m, by in zip(first.meetings, gaps, strict=True))
 
 

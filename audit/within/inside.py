@@ -7,8 +7,9 @@ same noisy value as before. If the release still changes, a path past the noise 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,12 +18,12 @@ from ...models.hearing.mechanisms.meetings import REPORT, Meeting, Meetings
 from ...models.hearing.mechanisms.sharing import again
 from ...models.hearing.returns import digest, parting, returned
 from ..case import EDGES
-from ..heard.laws import cost
+from ..heard.laws import NOTHING, cost
 from ..heard.playing import play
 from ..heard.study import History, Shifts
 from ..heard.worlds import without_edges, without_many, without_one
 from ..own.program import External
-from .absence import Incomparable, OtherNoise, history, kept, without
+from .absence import Incomparable, OtherNoise, history, kept, moved, without
 from .reading import EACH, Entry, idle, unread
 from .relations import REPEATED, SAME, entangled, sums
 
@@ -127,12 +128,15 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
     doubts += strange
     program = isinstance(made.model, External)
     loud = loudest(made, first, [run for _, run in many]) if unit in EDGES and not program else ()
-    for absent in without_one(made.whole, unit, key, quietest(first), OF_PROGRAM if program else SECRETS, loud):
+    listed = without_one(made.whole, unit, key, quietest(first), OF_PROGRAM if program else SECRETS, loud)
+    seen = set(unused)
+    for absent in chain(listed, () if program else only_together(made, first, many, seen, doubts)):
         try:
             after, shifts = without(made, first, absent)
         except Incomparable as reason:
             doubts.append(str(reason))
             continue
+        seen |= moving(first, shifts)
         shifts, lost = _used(made, first, found.idle, shifts, read)
         doubts += lost
         counted = found.counted(shifts)
@@ -173,6 +177,44 @@ def repetitions(made: Study, first: History, unit: Unit, key: Key) -> tuple[list
         except Incomparable:
             continue
     return [], doubts[:1]
+
+
+def moving(first: History, shifts: Shifts) -> set[int]:
+    """The mechanisms that these moves move by more than rounding."""
+    return {i for i, (m, by) in enumerate(zip(first.meetings, shifts, strict=True)) if m.size(by) > NOTHING}
+
+
+def only_together(
+    made: Study, first: History, many: Sequence[tuple[Without, History]], seen: set[int], doubts: list[str]
+) -> Iterator[Without]:
+    """Yields, for mechanisms that many secrets together move and none of the mechanisms `seen` resembles, a world without one
+    secret that moves them. Adds a doubt for each such mechanism for which the search by halving finds none.
+
+    Mechanisms of one line with clean values of one shape resemble one another. seen: the caller adds the mechanisms that move in
+    the worlds that it was given.
+    """
+    tried: set[object] = set()
+    for absent, repetition in many:
+        if absent.fewer is None:
+            continue
+        for i in sorted(moving(first, _moved(made, first, absent, repetition))):
+            names = [(m.line, m.clean.shape) for m in first.meetings]
+            if names[i] in {names[j] for j in seen} | tried:
+                continue
+            tried.add(names[i])
+            one = absent.single(lambda part, i=i: i in moving(first, _moved(made, first, part)))  # type: ignore[misc]
+            if one is not None:
+                yield one
+            else:
+                doubts.append(f"{absent.secret} moves the value at {names[i][0]}, and no single secret that was tried moves it")
+
+
+def _moved(made: Study, first: History, absent: Without, repetition: History | None = None) -> Shifts:
+    """The moves without some secrets, or zeros if they are not known."""
+    try:
+        return moved(made, first, absent, kept(made, first, absent) if repetition is None else repetition)
+    except Incomparable:
+        return tuple(np.zeros_like(m.clean) for m in first.meetings)
 
 
 def loudest(made: Study, first: History, repetitions: Sequence[History]) -> list[int]:

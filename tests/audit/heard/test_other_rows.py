@@ -12,6 +12,7 @@ from gnnaudit import Claim, Looped, PureDpEvent, Unit, load
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.heard.worlds import LEAVES
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.reports.evidence import judge
@@ -66,6 +67,29 @@ def clamped(graph, seed):
     return made
 
 
+def sharper(graph, seed):
+    """The own row of a training node is sharper than that of another node."""
+    made = histogram(graph, seed, None)
+    return made | released(made["told"] * np.where(graph.train, 0.2, 0.1)[:, None])
+
+
+def flat(graph, seed):
+    made = histogram(graph, seed, None)
+    return made | released(made["told"] * np.full((graph.nodes, 1), 0.1))
+
+
+def own_vote(graph, seed):
+    """A training node counts in its own row too, but only in the noisy value."""
+    sums = counts(graph) + np.eye(graph.classes)[graph.y] * graph.train[:, None]
+    noisy = sums + np.random.default_rng(seed).laplace(0, LEAVES + 1.0, sums.shape)
+    return released(noisy) | {"told": noisy}
+
+
+@pytest.mark.parametrize(("train", "passes"), [(flat, True), (own_vote, True), (sharper, False)])
+def test_an_own_row_that_shows_that_its_node_was_trained_on_is_seen(train, passes, tmp_path):
+    assert (code(train, Unit.NODE, PureDpEvent(1.0), 1.0, 0.0, tmp_path) == 0) is passes
+
+
 @pytest.mark.parametrize(("train", "passes"), [(plain, True), (second_moments, False), (mean_of_all, False)])
 def test_of_features_also_even_functions_are_seen(train, passes, tmp_path):
     assert (code(train, Unit.FEATURES, PureDpEvent(2.0), 2.0, 0.0, tmp_path) == 0) is passes
@@ -74,6 +98,52 @@ def test_of_features_also_even_functions_are_seen(train, passes, tmp_path):
 @pytest.mark.parametrize(("train", "passes"), [(plain, True), (own_features, True), (mean_of_all, False), (clamped, False)])
 def test_of_nodes_the_features_of_the_absent_and_the_own_labels_are_seen(train, passes, tmp_path):
     assert (code(train, Unit.NODE, PureDpEvent(1.0), 1.0, 0.0, tmp_path) == 0) is passes
+
+
+def measured(graph, seed, values, noise):
+    """An honest histogram and noisy values beside it."""
+    random = np.random.default_rng([seed, 1])
+    return histogram(graph, seed, np.asarray(values) + random.laplace(0, noise, np.shape(values)))
+
+
+def signs_of(graph):
+    return 2 * np.asarray(graph.x, dtype=float) - np.asarray(graph.x).max() - np.asarray(graph.x).min()
+
+
+def quiet_moments(graph, seed):
+    return measured(graph, seed, signs_of(graph).T @ signs_of(graph), 1e-3)
+
+
+def quiet_mean(graph, seed):
+    return measured(graph, seed, np.asarray(graph.x).mean(0), 1e-5)
+
+
+def loud_mean(graph, seed):
+    """One user moves the mean by less than (max - min) / nodes in each entry, 1 in all, and this noise is far larger."""
+    return measured(graph, seed, np.asarray(graph.x).mean(0), 1e4)
+
+
+EVEN = [(loud_mean, Unit.FEATURES, 2.0, False), (quiet_moments, Unit.FEATURES, 2.0, True), (quiet_mean, Unit.NODE, 1.0, True)]
+
+
+@pytest.mark.parametrize(("train", "unit", "claim", "refuted"), [*EVEN, (loud_mean, Unit.NODE, 1.0, False)])
+def test_the_features_of_one_node_are_drawn_anew_too(train, unit, claim, refuted, tmp_path):
+    """Truth: the products and the mean move by hundreds of times their noise, or by next to nothing."""
+    exit_code = code(train, unit, PureDpEvent(1.01 * claim), 1.01 * claim, 0.0, tmp_path)
+    assert exit_code == (1 if refuted else 0)
+
+
+def all_labels(graph, seed):
+    """Two histograms, of the training nodes and of all nodes: each costs 1/2, since a node counts once in each of them."""
+    random = np.random.default_rng(seed)
+    first = np.bincount(graph.y[graph.train], minlength=graph.classes) + random.laplace(0, 2, graph.classes)
+    second = np.bincount(graph.y, minlength=graph.classes) + random.laplace(0, 2, graph.classes)
+    return released(np.tile(first, (graph.nodes, 1))) | {"told": second}
+
+
+def test_an_absent_node_with_another_label_is_two_steps_away(tmp_path):
+    found = outcome(all_labels, Unit.NODE, PureDpEvent(1.0), 1.0, 0.0, tmp_path)
+    assert not any(b.refuted for b in found.bounds)
 
 
 def weighted(graph, seed, weight):
