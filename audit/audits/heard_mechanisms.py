@@ -140,7 +140,7 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     elif not reason and not path and len(laws) == 1:
         notices = smallest_factor(lambda factor: cost(first.meetings, shifts, case.claim.delta, factor) > case.claim.epsilon)
         reach = worth(case.model.ledger, case.claim, notices)
-    if not refuted and math.isfinite(reach) and (why := switched(made, case.claim.unit)):
+    if not refuted and math.isfinite(reach) and (why := switched(made, case.claim)):
         notices = reach = math.inf
         bound = replace(bound, epsilon=0.0, conditions=(*conditions, Condition(STEADY, "failed", why)))
     return replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))

@@ -82,7 +82,7 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str 
         held = Bound(0.0, alpha, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "listening", NAME)
         bounds.append(resting(held, LAW, REPEATED))
     judged = "" not in doubts and set(offered(case.model)) - doubts.keys()
-    if judged and not bounds[0].refuted and (why := switched(found.study, case.claim.unit)):
+    if judged and not bounds[0].refuted and (why := switched(found.study, case.claim)):
         doubts[""] = why
         failed = Condition(STEADY, "failed", why)
         bounds[0] = dataclasses.replace(bounds[0], epsilon=0.0, conditions=(*bounds[0].conditions, failed))

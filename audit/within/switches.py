@@ -17,6 +17,7 @@ from ..heard.worlds import without_many
 from ..key import Key
 from ..own.program import External
 from .absence import Incomparable, history, kept
+from .cut_off import cut_off
 from .lost import by_line
 from .reading import alike, repeated, same_means
 from .relations import SAME
@@ -25,7 +26,7 @@ from .steady import FEW
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...accounting.claim import Unit
+    from ...accounting.claim import Claim, Unit
     from ...models.hearing import Draw
     from ..heard.playing import Cell, Play
     from ..heard.study import History, Study
@@ -40,8 +41,9 @@ LAST: list[tuple[Any, str]] = []  # cache of `switched`, for the current study
 LINES, LINES_OF_PROGRAM = 16, 1  # largest number of lines whose draws are tested
 
 
-def switched(made: Study, unit: Unit) -> str:
-    """Why a draw may switch the noise off or change its size, or open a path past it; "" if no draw of few numbers does so.
+def switched(made: Study, claim: Claim) -> str:
+    """Why a draw may switch the noise off or change its size, or open a path past it; "" if no draw of few numbers does so, and
+    if the noise itself does not where it is large or near 0 (see cut_off.py).
 
     The draws of one line get the same other number, and the run is repeated with every noisy value the same: first on the whole
     graph, then without many secrets. A draw of which no tried number changes anything may still act seldom. Cached, because
@@ -50,7 +52,7 @@ def switched(made: Study, unit: Unit) -> str:
     for known, told in LAST:
         if known is made:
             return told
-    LAST[:] = [(made, _switched(made, history(made, 0), unit))]
+    LAST[:] = [(made, _switched(made, history(made, 0), claim.unit) or cut_off(made, claim))]
     return LAST[0][1]
 
 
