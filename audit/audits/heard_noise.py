@@ -25,6 +25,7 @@ from ..instruments.reach import worth
 from ..within.absence import history
 from ..within.gate import examined, followed
 from ..within.inside import Inside
+from ..within.parents import seeded
 from ..within.reading import also_noised
 from ..within.switches import switched
 
@@ -46,6 +47,7 @@ NOT_FOLLOWED = ("choice", "geometric", "poisson")  # laws of noise that the reco
 RECORDED = "all randomness was recorded, and the noise is what the ledger charges"
 COVERED = "the release is a function of recorded noise, of values covered by it, and of public data"
 STEADY = "no draw of few numbers switches the noise"
+UNTOLD = "no number that the release shows, or that takes few values, is the seed of the noise"
 ALONE = Condition(
     "no other draw adds to the noise", "checked", "all other draws were replaced, and the noisy values did not change"
 )
@@ -87,9 +89,8 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str 
         held = Bound(0.0, alpha, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "listening", NAME)
         bounds.append(resting(held, LAW, REPEATED))
     judged = "" not in doubts and set(offered(case.model)) - doubts.keys()
-    if judged and not bounds[0].refuted and (why := switched(found.study, case.claim.unit)):
-        doubts[""] = why
-        failed = Condition(STEADY, "failed", why)
+    if judged and not bounds[0].refuted and (failed := known_noise(case, found.study)):
+        doubts[""] = failed.detail
         bounds[0] = dataclasses.replace(bounds[0], epsilon=0.0, conditions=(*bounds[0].conditions, failed))
     covers = () if "" in doubts else tuple(a for a in offered(case.model) if a not in doubts)
     if "" in doubts:
@@ -99,6 +100,13 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str 
     ]
     told = "; ".join([*silent, found.told])
     return Outcome(NAME, tuple(bounds), {}, told, offered(case.model), covers=looked_for(found, covers))
+
+
+def known_noise(case: Case, made: Study) -> Condition | None:
+    """The condition that fails if a draw may switch the noise off, or tells the noise; None if neither is found."""
+    if why := switched(made, case.claim.unit):
+        return Condition(STEADY, "failed", why)
+    return Condition(UNTOLD, "failed", why) if (why := seeded(made)) else None
 
 
 def shown_past(setting: Setting, made: Study) -> dict[str, str]:
