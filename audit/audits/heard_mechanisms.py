@@ -26,9 +26,8 @@ from ..within.absence import Incomparable, history, without
 from ..within.inside import Inside
 from ..within.lost import lost, mixed
 from ..within.reading import EACH, idle, unread_entries
-from ..within.switches import switched
 from .heard_hiding import apart, every_secret, grown, hidden, not_fresh, same_entries, shown_always
-from .heard_noise import MOVES, REPEATED, STEADY, exact, noticed, smallest_factor
+from .heard_noise import MOVES, REPEATED, exact, known_noise, noticed, smallest_factor
 from .heard_release import behind, compared_only, granted, in_any_order, noised_again, not_charged, shown_by, together, unseen
 
 if TYPE_CHECKING:
@@ -140,9 +139,9 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     elif not reason and not path and len(laws) == 1:
         notices = smallest_factor(lambda factor: cost(first.meetings, shifts, case.claim.delta, factor) > case.claim.epsilon)
         reach = worth(case.model.ledger, case.claim, notices)
-    if not refuted and math.isfinite(reach) and (why := switched(made, case.claim)):
+    if not refuted and math.isfinite(reach) and (failed := known_noise(case, made)):
         notices = reach = math.inf
-        bound = replace(bound, epsilon=0.0, conditions=(*conditions, Condition(STEADY, "failed", why)))
+        bound = replace(bound, epsilon=0.0, conditions=(*conditions, failed))
     return replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
 
 

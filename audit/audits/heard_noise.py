@@ -20,10 +20,13 @@ from ...accounting.lower.bounds import Bound, resting
 from ..case import Case, Outcome, Setting, offered
 from ..heard.examination import Examination, Move
 from ..heard.laws import LARGEST, LAWS, SLACK, law_of
-from ..heard.study import withstands
+from ..heard.study import Study, withstands
 from ..instruments.reach import worth
+from ..within.absence import history
 from ..within.gate import examined, followed
 from ..within.inside import Inside
+from ..within.parents import seeded
+from ..within.reading import also_noised
 from ..within.switches import switched
 
 NAME = "differential"
@@ -44,6 +47,7 @@ NOT_FOLLOWED = ("choice", "geometric", "poisson")  # laws of noise that the reco
 RECORDED = "all randomness was recorded, and the noise is what the ledger charges"
 COVERED = "the release is a function of recorded noise, of values covered by it, and of public data"
 STEADY = "no draw of few numbers switches the noise"
+UNTOLD = "no number that the release shows, or that takes few values, is the seed of the noise"
 ALONE = Condition(
     "no other draw adds to the noise", "checked", "all other draws were replaced, and the noisy values did not change"
 )
@@ -56,12 +60,15 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str 
     move by one secret. Another states the p-value of the test of the noise's distribution, if there was such a test.
 
     past: array -> why the run may hold a path past the noise. If the examination states nothing about the array,
-    this reason replaces the examination's own. unused: the line of a noisy value that the run does not use, or "". Arrays without
+    this reason replaces the examination's own. An array that a secret certainly changes past the noise within the run gets no
+    verdict either (see `shown_past`). unused: the line of a noisy value that the run does not use, or "". Arrays without
     recorded noise then get no verdict, because on other data the run may use this value, or replace it by one without noise.
     """
     case, alpha = setting.case, setting.alpha
     found = examined(case, case.counted(setting.graph), setting.key)
     doubts = {array: (past or {}).get(array, text) for array, text in found.doubts.items()}
+    if not found.faults and "" not in doubts:
+        doubts = {**shown_past(setting, found.study), **doubts}
     if found.faults:
         certain = exact(math.inf, found.faults[0], PATHS, UNCOVERED)
         return Outcome(NAME, (certain,), {}, found.faults[0], offered(case.model))
@@ -82,9 +89,8 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str 
         held = Bound(0.0, alpha, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "listening", NAME)
         bounds.append(resting(held, LAW, REPEATED))
     judged = "" not in doubts and set(offered(case.model)) - doubts.keys()
-    if judged and not bounds[0].refuted and (why := switched(found.study, case.claim)):
-        doubts[""] = why
-        failed = Condition(STEADY, "failed", why)
+    if judged and not bounds[0].refuted and (failed := known_noise(case, found.study)):
+        doubts[""] = failed.detail
         bounds[0] = dataclasses.replace(bounds[0], epsilon=0.0, conditions=(*bounds[0].conditions, failed))
     covers = () if "" in doubts else tuple(a for a in offered(case.model) if a not in doubts)
     if "" in doubts:
@@ -94,6 +100,25 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str 
     ]
     told = "; ".join([*silent, found.told])
     return Outcome(NAME, tuple(bounds), {}, told, offered(case.model), covers=looked_for(found, covers))
+
+
+def known_noise(case: Case, made: Study) -> Condition | None:
+    """The condition that fails if a draw may switch the noise off, or tells the noise; None if neither is found."""
+    if why := switched(made, case.claim):
+        return Condition(STEADY, "failed", why)
+    return Condition(UNTOLD, "failed", why) if (why := seeded(made)) else None
+
+
+def shown_past(setting: Setting, made: Study) -> dict[str, str]:
+    """Array -> the path past the noise by which a secret changes it although every noisy value within the run is the same, bit
+    for bit. Arrays that show noise which the recorder follows only in the release are left out.
+    """
+    case = setting.case
+    within = followed(case, case.counted(setting.graph), setting.key)
+    if not isinstance(within, Inside) or not within.past:
+        return {}
+    excused = also_noised(made, history(made, 0))
+    return {array: text for array, text in within.past.items() if array not in excused}
 
 
 def uncounted(setting: Setting, found: Examination) -> str:

@@ -45,17 +45,19 @@ def changed(made: Study, after: Play, hidden: NDArray[np.int64] | None = None) -
     left out. hidden: nodes whose own rows are not compared.
     """
     found = {}
-    for cell, before in made.base.cells.items():
-        other = after.cells.get(cell)
-        if other is None or other.shape != before.shape:
-            found[cell] = np.ones(before.shape, dtype=bool)
-            continue
-        differ = ~(np.abs(other - before) <= made.slack[cell])
+    for cell in made.base.cells:
+        differ = ~(_gap(made, after, cell) <= made.slack[cell])
         if hidden is not None and differ.ndim and differ.shape[0] == made.whole.graph.nodes:
             differ[hidden] = False
         if differ.any():
             found[cell] = differ
     return found
+
+
+def _gap(made: Study, after: Play, cell: Cell) -> NDArray[np.float64]:
+    """How far the entries of a cell are from those of the study's first run; infinite if their number differs."""
+    before, other = made.base.cells[cell], after.cells.get(cell)
+    return np.abs(other - before) if other is not None and other.shape == before.shape else np.full(before.shape, np.inf)
 
 
 def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secret: str) -> Certificate | None:
@@ -65,8 +67,11 @@ def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secre
     Returns None if there are no such entries, or if other entries of a noisy cell differ, because then no adjustment of the noise
     gives this cell its earlier value.
 
-    worlds, other: the second world, and the run in it with adjusted noise. differ: the entries of each cell that differ.
+    worlds, other: the second world, and the run in it with adjusted noise. differ: the entries of each cell that differ. Of these
+    only the ones count that differ by more than any entry of the cell may by rounding.
     """
+    differ = {cell: mask & ~(_gap(made, other.play, cell) <= made.wide[cell]) for cell, mask in differ.items()}
+    differ = {cell: mask for cell, mask in differ.items() if mask.any()}
     sides = ((made.whole, None), (worlds, other))
     found: dict[Cell, NDArray[np.bool_]] = {}
     for cell, mask in sorted(differ.items(), key=lambda item: not made.on(item[0])):

@@ -64,6 +64,19 @@ class Play:
             return np.zeros(numbers.shape)
         return ULPS * np.spacing(np.abs(numbers).astype(kind)).astype(np.float64)
 
+    def largest_places(self, cell: Cell) -> NDArray[np.float64]:
+        """For each entry, ULPS units in the last place of the largest entry in its row, or in its array if it has one axis. The
+        units are those of float32 if all numbers of the cell fit into float32. Whole numbers do not move.
+        """
+        numbers = np.abs(np.asarray(self.cells[cell], dtype=np.float64))
+        if not numbers.size or np.all(numbers == np.rint(numbers)):
+            return np.zeros(numbers.shape)
+        with np.errstate(over="ignore"):
+            rounded = numbers.astype(np.float32)
+        kind = np.float32 if np.array_equal(numbers, rounded, equal_nan=True) else np.float64
+        largest = numbers.max(axis=-1, keepdims=True)
+        return ULPS * np.broadcast_to(np.spacing(largest.astype(kind)).astype(np.float64), numbers.shape)
+
 
 def play(
     model: Model, worlds: Worlds, instead: Numbers | None = None, script: list[Draw] | None = None, follow: Follow | None = None

@@ -18,7 +18,7 @@ from ..own.program import External
 from ..own.recording import Unheard
 from .playing import Cell, Diverged, Play, alike, cells, play, rounding
 from .seeds import few_values
-from .sources import MOST, Source, blocks, in_line, located, moved_by
+from .sources import MOST, Source, blocks, in_line, located, moved_by, nudge
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,6 +38,7 @@ CHANCE = 1e-12  # equal draws of all seeds count as constant if two seeds would 
 SEEDS, SECONDS = 400, 1.0  # limits of `switches_by_seed`: seeds, and seconds of processor time
 MANY = 20_000  # largest number of draws in a run, because each one is recorded
 CONTINUOUS = (*SHIFTED, "uniform", "exponential")
+ROUNDED = 4  # number of runs with other rounding errors of the noise; entries that move by chance little in all of them are rare
 FAR = 1000.0  # in units of the noise: large enough to dominate any sum, clipping or comparison
 
 
@@ -65,7 +66,8 @@ class Study:
     few: position of a draw -> about how many values it takes, if two of many random seeds gave the same numbers.
     copies: position of a draw -> position of the earlier draw that it repeats.
     free: the positions of all draws that are neither sources nor constant nor copies.
-    slack: how far rounding alone moves each cell.
+    slack: how far rounding alone moves each entry of each cell. wide: the same for all entries of a cell, the largest that any of
+    them may need; a proof that noise is missing uses it, because some entries react by chance less than others.
     doubts: why nothing can be stated about this model.
     unplaced: why no noise was searched for in the release; "" if it was.
     histories: for a program, runs with different seeds whose mechanisms were recorded. The first is `base`.
@@ -79,6 +81,7 @@ class Study:
     constant: frozenset[int] = frozenset()
     copies: Mapping[int, int] = field(default_factory=dict)
     slack: Mapping[Cell, Floats] = field(default_factory=dict)
+    wide: Mapping[Cell, Floats] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
     unplaced: str = ""
     histories: tuple[History, ...] = ()
@@ -153,8 +156,8 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True) -> Study:
         made = dataclasses.replace(made, others=tuple(o.draws for o in others), constant=constant, few=few)
         return dataclasses.replace(made, copies=copies, unplaced=told)
     sources = tuple(located(model, worlds[0], base, tried, copies))
-    slack = _slack(model, worlds[0], base, sources, copies)
-    return Study(model, worlds[0], base, tuple(o.draws for o in others), sources, constant, copies, slack, few=few)
+    slack, wide = _slack(model, worlds[0], base, sources, copies)
+    return Study(model, worlds[0], base, tuple(o.draws for o in others), sources, constant, copies, slack, wide, few=few)
 
 
 def switches_by_seed(model: Model, graph: Graph, key: Key, base: Play) -> bool:
@@ -275,19 +278,46 @@ def across(one: Sequence[Draw], other: Sequence[Draw]) -> str:
     return "" if at is None else f"noise of two seeds, drawn at {one[at].where}, has many numbers in common"
 
 
-def _slack(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], copies: Mapping[int, int]) -> dict[Cell, Floats]:
-    """For each cell, how far its entries may move if the noise changes only by rounding errors."""
-    slack = {cell: base.last_places(cell) for cell in base.cells}
+def _slack(
+    model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], copies: Mapping[int, int]
+) -> tuple[dict[Cell, Floats], dict[Cell, Floats]]:
+    """For each cell, how far its entries may move if the noise changes only by rounding errors: `slack` and `wide` of the study.
+
+    Each entry has its own slack: an array may be steep in one noisy value and hold exact data beside it. An entry that does not
+    react to other noise gets last places only. One that reacts gets at least the last places of the largest entry in its row,
+    because a difference of large numbers, as in a log-softmax, rounds as these do.
+    """
     rng = np.random.default_rng(0)
-    for _ in range(2):
+    most = {cell: np.zeros(a.shape) for cell, a in base.cells.items()}
+    for _ in range(ROUNDED if sources else 2):
         changes = []
         for s in sources:
-            gap = rounding(base.cells[s.cell]) * rng.choice([-1.0, 1.0], size=s.factor.shape)
+            noise = s.factor * s.numbers(base.draws)
+            gap = rounding(np.abs(base.cells[s.cell]) + np.abs(noise)) * _signed(rng, noise.shape)
             changes.append((s.block, in_line(np.divide(gap, s.factor, out=np.zeros_like(gap), where=s.noised), s.across)))
         again = play(model, worlds, moved_by(base.draws, changes, copies), base.draws)
+        most = {cell: np.maximum(most[cell], np.abs(again.cells[cell] - a)) for cell, a in base.cells.items()}
+    reacts = {cell: by > 0 for cell, by in most.items()}
+    for seed in range(2 if sources else 0):
+        moved = moved_by(base.draws, [(s.block, nudge(s.block, seed)) for s in sources], copies)
+        try:
+            after = play(model, worlds, moved, base.draws).cells
+        except Diverged:
+            after = {}
         for cell, a in base.cells.items():
-            slack[cell] = np.maximum(slack[cell], 20 * float(np.abs(again.cells[cell] - a).max(initial=0)))
-    return slack
+            known = cell in after and after[cell].shape == a.shape
+            reacts[cell] = reacts[cell] | (after[cell] != a) if known else np.ones(a.shape, dtype=bool)
+    slack, wide = {}, {}
+    for cell, by in most.items():
+        own = np.where(reacts[cell], np.maximum(20 * by, base.largest_places(cell)), 0.0)
+        slack[cell] = np.maximum(base.last_places(cell), own)
+        wide[cell] = np.maximum(slack[cell], 20 * by.max(initial=0))
+    return slack, wide
+
+
+def _signed(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """Random numbers between 0.5 and 1 with random signs, because equal ones may cancel."""
+    return rng.choice([-1.0, 1.0], size=shape) * (1 + rng.random(shape)) / 2
 
 
 def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArray[Any]], list[tuple[Any, Floats]]]]:

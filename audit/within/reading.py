@@ -14,6 +14,8 @@ import numpy as np
 from ...models.hearing.mechanisms.meetings import REPORT, Meetings
 from ..heard.laws import NOTHING
 from ..heard.playing import play, same_rows
+from ..heard.sources import moved_by as shifted
+from ..heard.sources import nudge
 from ..heard.study import History, Shifts
 from ..own.program import External
 
@@ -75,6 +77,21 @@ def rerun(made: Study, first: History, instead: Mapping[int, Meeting], draws: li
     heard = Meetings([instead.get(i, m) for i, m in enumerate(first.meetings)])
     played = play(made.model, first.worlds, script=draws or first.play.draws, follow=heard)
     return History(first.worlds, played, tuple(heard.found))
+
+
+def also_noised(made: Study, first: History) -> set[str]:
+    """The released arrays that change with noise which was located in the release and is no noise of a mechanism of the run."""
+    met = {id(draw) for m in first.meetings for draw in (m.draw, *m.beside)}
+    draws = first.play.draws
+    lost = [s.block for s in made.sources if any(id(draws[at]) not in met for at, _ in s.block.parts)]
+    if not lost:
+        return set()
+    moved = shifted(draws, [(block, nudge(block, i)) for i, block in enumerate(lost)], made.copies)
+    run = repeated(made, first, {}, [replace(d, values=moved.get(at, d.values)) for at, d in enumerate(draws)])
+    if run is None:
+        return {cell.array for cell in first.play.cells}
+    other = run.play.cells
+    return {cell.array for cell, before in first.play.cells.items() if not np.array_equal(before, other.get(cell, np.zeros(0)))}
 
 
 def redrawn(made: Study, some: Collection[int]) -> list[Draw]:

@@ -94,7 +94,7 @@ def _scripts(made: Study, first: History, places: Sequence[int]) -> Iterator[lis
     """Yields the draws of the first run with other numbers at `places`: the ends of their ranges, values in between, and the
     numbers of other seeds. A program gets the ends only.
     """
-    draws, found = first.play.draws, {at: _values(first.play.draws[at]) for at in places}
+    draws, found = first.play.draws, {at: values_of(first.play.draws[at]) for at in places}
     count = 2 if isinstance(made.model, External) else max(map(len, found.values()))
     for k in range(count):
         values = {at: np.full_like(draws[at].values, some[k % len(some)]) for at, some in found.items() if some}
@@ -103,7 +103,7 @@ def _scripts(made: Study, first: History, places: Sequence[int]) -> Iterator[lis
         yield [others[at] if at in found else d for at, d in enumerate(draws)]
 
 
-def _values(draw: Draw) -> list[float]:
+def values_of(draw: Draw) -> list[float]:
     """Values that a draw can take, the ends of its range first; [] if its law is not known."""
     if draw.values.dtype.kind not in "iufb":
         return []
