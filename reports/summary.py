@@ -95,6 +95,11 @@ def name(model: str, mode: str) -> str:
     return f"{model} ({mode})" if mode else model
 
 
+def name_at(model: str, mode: str, epsilon: float) -> str:
+    """The name of a model at a budget: "gap (paper), ε = 1"."""
+    return f"{name(model, mode)}, ε = {budget(epsilon)}"
+
+
 def claimed(line: Line) -> str:
     """The numbers of a claim: "ε = 1, δ = 1e-05"."""
     return f"ε = {budget(line.key.epsilon)}" + ("" if line.delta is None else f", δ = {line.delta:g}")
@@ -141,6 +146,11 @@ def budget(epsilon: float, infinity: str = "∞") -> str:
 def lines(results: Results) -> list[Line]:
     """As `lines_of`, for a run."""
     return lines_of(results.rows, results.run.notices)
+
+
+def claims_of(results: Results) -> list[Line]:
+    """The lines of a run that claim a finite epsilon."""
+    return [line for line in lines(results) if math.isfinite(line.key.epsilon)]
 
 
 def lines_of(rows: Sequence[Row], notices: float) -> list[Line]:
@@ -216,10 +226,15 @@ def units(rows: Iterable[Row | Key]) -> list[Unit | None]:
     return [u for u in UNITS if u in present]
 
 
+def shows_leakage(row: AttackRow) -> bool:
+    """Whether success is leakage: the attack reads the model, and homophily alone does not explain its success."""
+    return row.negatives not in BESIDE and not row.baseline
+
+
 def strongest(attacks: Iterable[AttackRow]) -> list[AttackRow]:
     """For each model, budget and game, the attack with the largest AUC. Random and 2-hop non-edges do not count."""
     best: dict[tuple[Key, str], AttackRow] = {}
-    for row in (r for r in attacks if r.negatives not in BESIDE and not r.baseline):
+    for row in filter(shows_leakage, attacks):
         place = (key(row), row.game)
         if place not in best or row.auc > best[place].auc:
             best[place] = row
@@ -228,20 +243,14 @@ def strongest(attacks: Iterable[AttackRow]) -> list[AttackRow]:
 
 def rivals(attacks: Iterable[AttackRow]) -> Counter[tuple[Key, str]]:
     """The number of attacks from which `strongest` chooses, for each model, budget and game."""
-    return Counter((key(row), row.game) for row in attacks if row.negatives not in BESIDE and not row.baseline)
+    return Counter((key(row), row.game) for row in filter(shows_leakage, attacks))
 
 
 def best_marked(rows: Sequence[Any]) -> list[Any]:
     """The rows, with `best_of` set in the row of the strongest attack on each model, budget and game."""
     attacks = [row for row in rows if isinstance(row, AttackRow)]
     best, among = {id(row) for row in strongest(attacks)}, rivals(attacks)
-
-    def marked(row: Any) -> Any:
-        if not isinstance(row, AttackRow) or id(row) not in best:
-            return row
-        return row.model_copy(update={"best_of": among[key(row), row.game]})
-
-    return [marked(row) for row in rows]
+    return [row.model_copy(update={"best_of": among[key(row), row.game]}) if id(row) in best else row for row in rows]
 
 
 def chance(results: Results) -> dict[str, float]:

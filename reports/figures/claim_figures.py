@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..evidence import Evidence, lowest
 from ..rounding import down, up
-from ..summary import UNITS, budget, name
+from ..summary import UNITS, name_at
 from .run_figures import slug
 from .style import COLOURS, INK, MARKERS, Plot, legend
 
@@ -230,7 +230,7 @@ def _story(curves: dict[str, Any]) -> str:
 
 
 def _who(found: Evidence) -> str:
-    return f"{name(found.model, found.mode)}, ε = {budget(found.claim.epsilon)}"
+    return name_at(found.model, found.mode, found.claim.epsilon)
 
 
 def _name(kind: str, found: Evidence) -> str:

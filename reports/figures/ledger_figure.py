@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 from ..evidence import Evidence
 from ..observed import UNREAD
 from .run_figures import slug
-from .style import COLOURS, INK, Plot
+from .style import COLOURS, INK, Plot, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,16 +70,13 @@ def _row(m: dict[str, Any]) -> tuple[str, str, str, str]:
     size = f"{low:.3g}" if high - low <= 1e-3 * high else f"{low:.3g} to {high:.3g}"
     part = "" if m["covered"] > 0.999 else f" on {100 * m['covered']:.0f} %"
     law = f"{RESPONSE}, p = {size}" if m["law"] == RESPONSE else f"{m['law']} noise, scale {size}"
-    noise = f"{law}{part}\n{_short(m['meets'] or m['line'])}"
+    noise = f"{law}{part}\n{wrapped(m['meets'] or m['line'], WIDE)}"
+    release = f"{m['released']}\n{' × '.join(map(str, m['shape']))}"
     if m["note"]:
-        return data, f"{noise}\n{m['note']}", f"{m['released']}\n{' × '.join(map(str, m['shape']))}", OPEN["past the noise"]
-    return data, noise, f"{m['released']}\n{' × '.join(map(str, m['shape']))}", COLOURS[2]
+        return data, f"{noise}\n{m['note']}", release, OPEN["past the noise"]
+    return data, noise, release, COLOURS[2]
 
 
 def _open(r: dict[str, Any]) -> tuple[str, str, str, str]:
     noise = "no noise covers it" if r["how"] == "past the noise" else "not known"
     return "data", noise, f"'{r['array']}'", OPEN[r["how"]]
-
-
-def _short(line: str) -> str:
-    return "\n".join(textwrap.wrap(line, WIDE))

@@ -25,10 +25,10 @@ from ..summary import (
     Line,
     budget,
     chance,
+    claims_of,
     headline,
     inapplicable,
     key,
-    lines,
     listed,
     may_be_chance,
     name,
@@ -96,7 +96,7 @@ def render(run_dir: Path) -> Path:
 
 def tables(found: Results) -> dict[str, Any]:
     """The values for the tables of the page, most of them by unit."""
-    claims = [line for line in lines(found) if math.isfinite(line.key.epsilon)]
+    claims = claims_of(found)
     table, priced, level = utility(found), costs(claims), chance(found)
     skipped, attacks = found.of(SkippedRow), found.of(AttackRow)
     return {
