@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
+from ...reports.files import plain
 from ..own.score_file import check, read
 from ..planning.limits import MOST_FACTOR, MOST_SEED
-from .options import Json, finite, nats, print_json
+from .options import Json, nats, print_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -166,7 +167,7 @@ def bound(
         "seconds": round(time.perf_counter() - started, 3),
     }
     if json:
-        print_json({"schema": 1, "rows": [finite(row)]})
+        print_json({"schema": 1, "rows": [plain(row)]})
     else:
         print("\n".join(_sentences(scores, columns, claim, found, verdict)))
     raise typer.Exit({"refuted": 1, "exceeds": 1, "not-refuted": 0, "inconclusive": 3}[verdict])

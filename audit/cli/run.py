@@ -10,7 +10,7 @@ from typer import Option
 
 from ..own.files import recipe_names
 from ..planning.plan import MODELS
-from .options import TRUST, Json, Param, Quiet, Verbose, Words
+from .options import TRUST, Delta, Json, Param, Quiet, Verbose, Words
 
 if TYPE_CHECKING:
     from ..planning.plan import Plan
@@ -26,9 +26,7 @@ def run(
     models: Annotated[Words, Option(help=f"Systems, by comma. Default: {','.join(MODELS)}. See `audit models`.")] = None,
     mode: Annotated[Words, Option(help="paper (as published), sound (as it can be proved) or both. Default: sound.")] = None,
     epsilon: Annotated[Words, Option(help="Budgets in nats, by comma; inf trains without noise. Default: 1,8,inf.")] = None,
-    delta: Annotated[
-        float | None, Option(help="Delta of the claims. Default: each unit's own, from public sizes of the graph.")
-    ] = None,
+    delta: Delta = None,
     unit: Annotated[Words, Option(help="directed-edge, undirected-edge, node or features. Default: each model's own.")] = None,
     param: Param = None,
     attacks: Annotated[

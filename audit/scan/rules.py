@@ -40,13 +40,13 @@ ACCOUNTANTS = (
 @dataclass(frozen=True)
 class Rule:
     """name: the id of the rule. reason: why the pattern can break a privacy promise. advice: what to do. find: finds the places
-    in one file.
+    in one file, as nodes that have a line.
     """
 
     name: str
     reason: str
     advice: str
-    find: Callable[[Source], Iterator[ast.AST]]
+    find: Callable[[Source], Iterator[Any]]
 
 
 def shared_generator(source: Source) -> Iterator[ast.AST]:

@@ -13,8 +13,6 @@ from functools import cache
 class Source:
     """One parsed file. functions: all functions in it, methods and nested functions included."""
 
-    path: str
-    text: str
     tree: ast.Module
 
     @property
