@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from measured import half_width
 
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.upper.calibration import calibrate
@@ -210,10 +211,7 @@ def curves(results: list[Result], name: str) -> dict[str, list[Result | None]]:
 
 def half(result: Result) -> float:
     """Half the width of a 95 % t-interval for the mean."""
-    from scipy.stats import t
-
-    runs = result["runs"]
-    return float(t.ppf(0.975, runs - 1)) * result["spread"] / math.sqrt(runs)
+    return half_width(result["spread"], result["runs"])
 
 
 def plot(results: list[Result], path: Path) -> None:
