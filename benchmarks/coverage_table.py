@@ -195,10 +195,7 @@ def many_runs(pair: Pair, n: int, audits: int, draw: np.random.Generator) -> dic
     left = [n - k for k in sizes]
     fp, fn = _errors(*pilot)
     found = {}
-    for rule, gain in (
-        ("any shape", lambda a, b: epsilon_of_rates(a, b, pair.delta)),
-        ("profile gate", mu_of_rates),
-    ):
+    for rule, gain in (("any shape", lambda a, b: epsilon_of_rates(a, b, pair.delta)), ("profile gate", mu_of_rates)):
         counts = left if rule == "any shape" else [np.minimum(k, n / 2) for k, n in zip(left, sizes, strict=True)]
         best = choose(fp, fn, (sizes[0], sizes[1]), (counts[0], counts[1]), ALPHA, gain)  # type: ignore[arg-type]
         a, b = _upper_ends(*test, best, left)
@@ -512,10 +509,7 @@ def table(cells: list[Cell]) -> str:
     """
     rounds = sorted({c.rounds for c in cells})
     epsilons = sorted({c.epsilon for c in cells})
-    lines = [
-        f"| rule | mechanism | {' | '.join(f'ε = {e:g}' for e in epsilons)} |",
-        f"|---|---|{'---|' * len(epsilons)}",
-    ]
+    lines = [f"| rule | mechanism | {' | '.join(f'ε = {e:g}' for e in epsilons)} |", f"|---|---|{'---|' * len(epsilons)}"]
     by = {(c.rule, c.mechanism, c.epsilon, c.rounds): c for c in cells}
     for rule, mechanism in dict.fromkeys((c.rule, c.mechanism) for c in sorted(cells, key=lambda c: c.rule)):
         row = []

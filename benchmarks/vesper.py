@@ -161,13 +161,7 @@ def measure(name: str, data_dir: str | None, results: list[Result], log: Path) -
             found = value(graph, model.fit(Worlds.of(graph, list(range(RUNS)), asked))["posteriors"])
             seconds = (time.process_time() - trained) / RUNS
             results.append(
-                {
-                    "graph": graph.name,
-                    "recipe": row.label,
-                    "epsilon": str(epsilon),
-                    "runs": RUNS,
-                    "value": float(found.mean()),
-                }
+                {"graph": graph.name, "recipe": row.label, "epsilon": str(epsilon), "runs": RUNS, "value": float(found.mean())}
                 | {"spread": float(found.std(ddof=1)), "noise": model.noise_std, "seconds": seconds}
             )
             with log.open("a") as lines_so_far:

@@ -133,12 +133,7 @@ def read_all(run_dir: Path) -> list[Evidence]:
 
 
 def judge(
-    claim: Claim,
-    ceiling: Sequence[Upper],
-    bounds: Sequence[Bound],
-    notices: float = 1.5,
-    *,
-    from_ledger: bool = True,
+    claim: Claim, ceiling: Sequence[Upper], bounds: Sequence[Bound], notices: float = 1.5, *, from_ledger: bool = True
 ) -> Verdict:
     """The verdict on a claim, given the upper bounds of its ledger and the lower bounds that were measured.
 

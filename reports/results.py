@@ -190,10 +190,7 @@ class SkippedRow(Row):
     reason: str
 
 
-AnyRow = Annotated[
-    UtilityRow | AccountRow | AttackRow | BoundRow | FindingRow | SkippedRow,
-    Field(discriminator="kind"),
-]
+AnyRow = Annotated[UtilityRow | AccountRow | AttackRow | BoundRow | FindingRow | SkippedRow, Field(discriminator="kind")]
 R = TypeVar("R", bound=Row)
 
 

@@ -60,8 +60,7 @@ def bound(
     ] = None,
     pilot: Annotated[Path | None, Option(help="Another file of the same format, used to choose the threshold only.")] = None,
     anytime: Annotated[
-        bool,
-        Option("--anytime", help="The rows are in the order of the rounds. The bound holds at every stopping time."),
+        bool, Option("--anytime", help="The rows are in the order of the rounds. The bound holds at every stopping time.")
     ] = False,
     sd: Annotated[
         float | None, Option(help="With --anytime and --shape gaussian: the sd of the scores in each world, known beforehand.")

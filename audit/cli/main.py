@@ -64,8 +64,7 @@ app.add_typer(data, name="data")
 
 @app.callback()
 def start(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False
 ) -> None:
     if version:
         from importlib.metadata import version as installed
@@ -87,10 +86,7 @@ def report(run: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> Non
 
 
 @app.command()
-def mirror(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs.")],
-    mlflow: Mlflow = None,
-) -> None:
+def mirror(runs: Annotated[list[Path], typer.Argument(help="Folders of runs.")], mlflow: Mlflow = None) -> None:
     """Rebuild the MLflow mirror of runs from their files.
 
     Exit codes: 0 all runs are in MLflow; 2 wrong use; 3 the store cannot be reached.

@@ -52,8 +52,7 @@ def run(
     targets: Annotated[Number, Option(help="Target models: runs that are attacked. Default: 4.")] = None,
     repeats: Annotated[Number, Option(help="Trainings over which accuracy is averaged. Default: 10.")] = None,
     seed: Annotated[
-        Words,
-        Option(help="Any word. Makes the run reproducible, noise included; whoever knows it can subtract the noise."),
+        Words, Option(help="Any word. Makes the run reproducible, noise included; whoever knows it can subtract the noise.")
     ] = None,
     out: Annotated[Words, Option(help="Folder of the run. Default: a new folder in runs/, named by the time.")] = None,
     mlflow: Annotated[Words, Option(help="MLflow tracking URI, or none. Default: SQLite beside the runs.")] = None,
@@ -86,8 +85,7 @@ def run(
     ] = None,
     split: Annotated[Number, Option(help="Number of the public split of the nodes. Default: 0.")] = None,
     preset: Annotated[
-        Words,
-        Option(help="ci: minutes, for a pull request. nightly: every audit. Both have a false-alarm probability of 1e-4."),
+        Words, Option(help="ci: minutes, for a pull request. nightly: every audit. Both have a false-alarm probability of 1e-4.")
     ] = None,
     fresh: Annotated[
         bool | None,

@@ -95,21 +95,19 @@ class External:
         Raises ValueError if the program fails, with the last line of its output, or if its files are wrong, with the file and
         what was expected. Raises OSError if the supervisor is killed.
         """
-        return Release.join([self._fit_one(worlds[k : k + 1]) for k in range(len(worlds))])
+        return Release.join([self._fit_one(worlds[k : k + 1])[0] for k in range(len(worlds))])
 
     def recorded(self, world: Worlds, request: Request) -> tuple[Release, Recording]:
         """The release of one world, and the recorded draws. If the run diverges from the request, the release is empty.
 
         Raises ValueError as `fit`, and Unheard if nothing was recorded.
         """
-        found: list[Recording] = []
-        release = self._fit_one(world, request, found)
-        return release, found[0]
+        release, recording = self._fit_one(world, request)
+        assert recording is not None
+        return release, recording
 
-    def _fit_one(self, world: Worlds, request: Request | None = None, heard: list[Recording] | None = None) -> Release:
-        """Runs the program on one world. request: what a recorded run must repeat; None for a run without recording. heard: a
-        list to which the recording is appended.
-        """
+    def _fit_one(self, world: Worlds, request: Request | None = None) -> tuple[Release, Recording | None]:
+        """Runs the program on one world. request: what a recorded run must repeat; None for a run without recording."""
         with temporary() as folder:
             inputs, out = folder / "worlds", folder / "out"
             inputs.mkdir()
@@ -122,13 +120,12 @@ class External:
                 raise ValueError(
                     "target: the program replaced the folder that holds {worlds} and {out}; it may write in {out} only."
                 )
-            if heard is not None:
-                heard.append(received(folder, self.memory))
-                if heard[0].diverged:
-                    return Release({}, world.watch)
+            recording = received(folder, self.memory) if request is not None else None
+            if recording is not None and recording.diverged:
+                return Release({}, world.watch), recording
             if out.is_symlink() or not out.is_dir():
                 raise ValueError("target: the program replaced the folder {out}; expected files in it.")
-            return self.read(out, world)
+            return self.read(out, world), recording
 
     def read(self, out: Path, world: Worlds) -> Release:
         """The program's output as a release. Raises ValueError with the file and what was expected."""

@@ -105,27 +105,20 @@ def mirror(run_dir: Path, uri: str | None = None) -> bool:
     reached or written, the function logs a warning; the run on disk is complete without the copy. Raises ValueError if the run
     itself cannot be read.
     """
+    from filelock import FileLock
+
     run_dir = Path(run_dir).resolve()
     found = results.read(run_dir)
+    # two processes that create the database at the same time damage it; mode 0600, so that other users cannot hold the lock
+    alone = FileLock(run_dir.parent / ".mlflow.lock", timeout=PATIENCE, mode=0o600)
     try:
-        with _quiet(), _alone(run_dir.parent):
+        with _quiet(), alone:
             _write(found, run_dir, uri or default_uri(run_dir.parent))
     except Exception as error:  # an error of the store, the network or the disk must not end a finished run
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         log.warning("MLflow: %s. The run is complete on disk; `audit mirror %s` copies it later.", reason.rstrip("."), run_dir)
         return False
     return True
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Locks the folder, because two processes that create the database at the same time damage it. Other users cannot hold the
-    lock.
-    """
-    from filelock import FileLock
-
-    with FileLock(folder / ".mlflow.lock", timeout=PATIENCE, mode=0o600):
-        yield
 
 
 @contextmanager
