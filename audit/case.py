@@ -24,9 +24,7 @@ PROGRAMS = ("audit.own.program", "audit.own.declaration")  # modules whose class
 
 
 def shown_mode(model: Model) -> str:
-    """The mode that tables show: "own" for a user's model, because the tool does not know whether its claim is sound; else the
-    model's own mode, "paper" or "sound".
-    """
+    """The mode that tables show: "own" for a user's model, whose claim the tool does not know, else "paper" or "sound"."""
     own = of_user(model) or type(model).__module__.partition(".")[2] in PROGRAMS
     return "own" if own else model.mode
 
@@ -53,9 +51,7 @@ class Case:
         }
 
     def skipped(self, what: str, reason: str) -> SkippedRow:
-        """The row that says that the run skipped the part `what` of the plan for this case, and why. The row names the model, so
-        a reason that begins with this name loses it.
-        """
+        """The row that says that, and why, the run skipped the part `what`. A reason loses the model's name at its beginning."""
         return SkippedRow(**self.where, what=what, reason=reason.removeprefix(f"{self.model.name}: "))
 
     def counted(self, graph: Graph) -> Graph:

@@ -131,18 +131,14 @@ def rates(scores: Array, bits: Flags) -> tuple[Array, Array, int, int]:
 
 
 def best_threshold(scores: Array, bits: Flags) -> float:
-    """The Clopper-Pearson bound at the threshold with the largest bound on the same scores, as in PrivacyGuard, bb-audit-dpsgd
-    and TensorFlow Privacy.
-    """
+    """The largest Clopper-Pearson bound of any threshold, as in PrivacyGuard, bb-audit-dpsgd and TensorFlow Privacy."""
     fp, fn, outs, ins = rates(scores, bits)
     a, b = rate_at_most(fp, outs, ALPHA / 2), rate_at_most(fn, ins, ALPHA / 2)
     return float(epsilon_of_rates(a, b, DELTA).max())
 
 
 def best_gaussian(scores: Array, bits: Flags) -> float:
-    """`best_threshold` with the rates converted to the mu of a Gaussian mechanism, as in bb-audit-dpsgd (Annamalai and De
-    Cristofaro 2024).
-    """
+    """`best_threshold` by the mu of a Gaussian mechanism, as in bb-audit-dpsgd (Annamalai and De Cristofaro 2024)."""
     fp, fn, outs, ins = rates(scores, bits)
     mu = mu_of_rates(rate_at_most(fp, outs, ALPHA), rate_at_most(fn, ins, ALPHA)).max()
     return float(gaussian.epsilon_of(max(mu, 0.0), DELTA))

@@ -1,6 +1,4 @@
-"""DPAR: the seconds of PageRank for all nodes, and the accuracy at each true epsilon: `python benchmarks/dpar.py --data-dir
-DIR`.
-"""
+"""DPAR: the seconds of PageRank, and the accuracy at each true epsilon: `python benchmarks/dpar.py --data-dir DIR`."""
 
 from __future__ import annotations
 
@@ -39,9 +37,7 @@ CLEAR, LOUD = 1e-9, 1e9  # source_sigma for lists almost without noise, and for 
 
 
 def divided(graph: Graph, seed: int) -> Graph:
-    """The graph with a random split in the shares of the paper: seven ninths of the nodes for training, one for validation and
-    one for testing.
-    """
+    """The graph with a random split in the paper's shares: 7/9 of the nodes for training, 1/9 for validation, 1/9 for tests."""
     return measured.divided(graph, seed, 7 * graph.nodes // 9, 8 * graph.nodes // 9)
 
 

@@ -1,6 +1,4 @@
-"""The accuracy, CPU seconds and memory of LPGNN with the published hyper-parameters: `python benchmarks/lpgnn.py --data-dir
-DIR`.
-"""
+"""LPGNN as published: its accuracy, CPU seconds and memory: `python benchmarks/lpgnn.py --data-dir DIR`."""
 
 from __future__ import annotations
 

@@ -33,9 +33,7 @@ DELTA = 1e-4
 
 
 def divided(name: str, folder: str, private: int = 100, queries: int = 1000) -> Graph:
-    """The data set with the authors' kind of split: `private` private nodes of every class, `queries` public nodes for queries,
-    and the other nodes for tests.
-    """
+    """The graph with the authors' kind of split: `private` nodes of each class, `queries` public nodes, and nodes for tests."""
     graph = load(name, data_dir=folder)
     order = stream(0, "split").permutation(graph.nodes)
     train = np.zeros(graph.nodes, dtype=bool)

@@ -121,9 +121,7 @@ def fit(folder: Path, epochs: int, memory: int) -> None:
 
 
 def aggregation(nodes: int, degree: int, units: int = 16) -> str:
-    """A row of the table about the sums alone. The variants alternate, so that other load affects all of them, and the best time
-    of each counts.
-    """
+    """A row of the table about the sums alone. The variants alternate, because of other load; the best time of each counts."""
     import torch
 
     from gnnaudit.models.data.loading import load

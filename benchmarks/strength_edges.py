@@ -31,9 +31,7 @@ QUERY = "posteriors"
 
 
 def as_kipf(graph: Graph, labels: int = 0) -> Graph:
-    """The graph with every row of features scaled to sum to one. The first `labels` nodes, or the first tenth for 0, are for
-    training.
-    """
+    """The graph with rows of features that sum to one. Its first `labels` nodes, or a tenth for 0, are for training."""
     x = sp.csr_array(graph.x)
     size = np.maximum(np.asarray(x.sum(1)).ravel(), 1).astype(np.float32)
     train = np.arange(graph.nodes) < (labels or graph.nodes // 10)
@@ -59,9 +57,7 @@ STEALING: dict[str, tuple[str, Any, dict[str, tuple[str, float]]]] = {
 
 
 def stealing(graph: Graph, data: str, seeds: int) -> Iterator[Proof]:
-    """E1 and E2: edges are members, and random pairs are non-members. The attacker knows half of the edges; a tenth are
-    challenges.
-    """
+    """E1 and E2: edges against random pairs. The attacker knows half of the edges; a tenth are challenges."""
     graph = as_kipf(graph)
     release = KIPF.fit(Worlds.of(graph, list(range(seeds))))
     found: dict[str, list[float]] = {what: [] for what in STEALING}

@@ -29,9 +29,7 @@ COUNTS, SHADOWS, TARGETS = (8, 16, 32, 64), 64, 20
 
 
 def compare(what: str, attack: Lira, release: Release, challenge: Challenge, bits: NDArray[np.bool_]) -> None:
-    """Prints, for every rule, AUC, TPR at 1 % FPR and TPR at 0.1 % FPR, in percent. The targets are divided among disjoint groups
-    of shadows.
-    """
+    """Prints for every rule AUC and TPR at 1 % and 0.1 % FPR, in percent, from targets divided among groups of shadows."""
     for count in COUNTS:
         groups, cells = min(4, SHADOWS // count), []
         for rule in RULES.values():

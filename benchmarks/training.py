@@ -176,9 +176,7 @@ def dense_rate(nodes: int = 4000, dim: int = 500, hidden: int = 64, runs: int = 
 
 
 def dense_models(graph: Graph, dim: int = 64) -> None:
-    """Measures GAP and ProGAP with and without the compiled kernel, on dense features: random projections of the one-hot
-    features.
-    """
+    """Measures GAP and ProGAP with and without the compiled kernel, on random projections of the one-hot features."""
     projection = np.random.default_rng(0).standard_normal((graph.dim, dim)) / np.sqrt(graph.dim)
     worlds = Worlds.of(replace(graph, x=(graph.x @ projection).astype(np.float32)), [0])
     for model in (Gap(sigma=5.97, mode="paper"), ProGap(sigma=10.13, mode="paper")):

@@ -89,9 +89,7 @@ class Judged:
 
 
 def judged(first: Results, second: Results) -> list[Judged]:
-    """Every claim of both runs with a finite epsilon: worse verdicts first, then vanished claims, better verdicts, new claims,
-    and equal verdicts.
-    """
+    """Every claim of both runs with a finite epsilon: worse first, then vanished, better, new, and equal verdicts."""
     one, other = ({line.key: line for line in claims_of(run)} for run in (first, second))
     pairs = [(k, one.get(k), other.get(k)) for k in dict.fromkeys((*one, *other))]
     found = [
@@ -296,9 +294,7 @@ def _value_of(row: Row, what: str, values: tuple[float, float], ends: tuple[Inte
 
 
 def _corrected(found: list[Difference]) -> list[Difference]:
-    """The same differences with `word` set. For `word`, the intervals are widened by a Bonferroni correction over all differences
-    of a kind.
-    """
+    """The differences with `word` set, by intervals with a Bonferroni correction over all differences of a kind."""
     from scipy.special import ndtri
 
     tested = []

@@ -84,9 +84,7 @@ def key(row: Row) -> Key:
 
 
 def as_text(text: str) -> str:
-    """The text as one line of Markdown without tags, links or images, because some renderers would run HTML and scripts that a
-    name contains.
-    """
+    """The text as one line of Markdown without tags, links and images: a name may contain HTML and scripts."""
     return " ".join(text.split()).replace("<", "&lt;").replace("[", "\\[")
 
 
@@ -254,25 +252,19 @@ def best_marked(rows: Sequence[Any]) -> list[Any]:
 
 
 def chance(results: Results) -> dict[str, float]:
-    """Metric -> the score of a model that has learned nothing: 0.5 for roc_auc, and for accuracy the share of the largest class
-    if it is known.
-    """
+    """Metric -> the score without learning: 0.5 for roc_auc; for accuracy the share of the largest class, if known."""
     classes = results.run.data.get("classes")
     sizes = [float(size) for size in classes] if isinstance(classes, list) else []
     return {"roc_auc": 0.5} | ({"accuracy": max(sizes) / sum(sizes)} if sum(sizes) else {})
 
 
 def may_be_chance(row: UtilityRow, level: Mapping[str, float]) -> bool:
-    """Whether the interval of a utility, or its value without one, is not entirely above the score of a model that has learned
-    nothing.
-    """
+    """Whether the interval of a utility, or else its value, reaches down to the score without learning."""
     return row.metric in level and (row.ci95[0] if row.ci95 else row.value) <= level[row.metric]
 
 
 def inapplicable(rows: Iterable[SkippedRow]) -> dict[str, list[SkippedRow]]:
-    """Name of a model with its mode -> its skipped audits and attacks. Skipped models, and audits at an infinite epsilon, are
-    left out.
-    """
+    """Name and mode of a model -> its skipped audits and attacks, but for whole models and for audits at infinite epsilon."""
     found: dict[str, list[SkippedRow]] = {}
     for row in rows:
         if not of_case(row) and not (math.isinf(row.epsilon) and row.what.startswith("audit ")):

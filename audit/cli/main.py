@@ -215,9 +215,7 @@ def refuse_empty(words: list[str]) -> None:
 
 
 def misused(fault: Any) -> str:
-    """The error message for a wrong command line. It names the option, its value, the mistake, and the command whose help has an
-    example.
-    """
+    """The message for a wrong command line: the option, its value, the mistake, and the command whose help has an example."""
     names = getattr(getattr(fault, "param", None), "opts", [])
     given = [word for name, word in pairwise(sys.argv) if name in names]
     given += [word.partition("=")[2] for word in sys.argv if word.partition("=")[0] in names and "=" in word]

@@ -29,9 +29,7 @@ Split = Annotated[int, Option(help="Number of the public split of the nodes.")]
 
 
 def nats(epsilon: str | float) -> float:
-    """A claimed epsilon from the command line. Raises typer.BadParameter if it is no number, and if it is finite and above
-    `limits.MOST_EPSILON`, 100 nats.
-    """
+    """A claimed epsilon. Raises typer.BadParameter if it is no number, or if it is finite and above 100 nats (MOST_EPSILON)."""
     try:
         number = float(epsilon)
     except ValueError:

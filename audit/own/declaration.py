@@ -189,9 +189,7 @@ def _typed(table: Mapping[str, Any]) -> None:
 
 
 def _command(text: str, folder: Path, python: str, values: Mapping[str, float], checkout: Path | None) -> tuple[str, list[Path]]:
-    """Returns the command, in which placeholders are replaced and files beside the declaration have full paths, and the program's
-    files.
-    """
+    """The command with its placeholders replaced and full paths of files beside the declaration; and the program's files."""
     try:
         words = shlex.split(text)
     except ValueError as fault:

@@ -1,6 +1,4 @@
-"""Checks, before the audits run, what they assume about a user's model. If an assumption fails, the bounds that need it are
-withdrawn.
-"""
+"""Checks what the audits assume about a user's model. If an assumption fails, the bounds that need it are withdrawn."""
 
 from __future__ import annotations
 

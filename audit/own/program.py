@@ -156,9 +156,7 @@ class External:
             raise ValueError(f"target: {words[0]} {ended(told['code'])}: {last.rstrip('.') + '.' + kept if kept else last}")
 
     def _keep(self, output: str, errors: str) -> str:
-        """Appends the program's output to RUN/target.log, unless the file has reached LOG_BYTES. Returns a sentence with the
-        path, "" if there is no output or no run.
-        """
+        """Appends the output to RUN/target.log up to LOG_BYTES; returns a sentence with the path, "" without output or run."""
         path = None if self.run is None else self.run / "target.log"
         if path is None or not output + errors:
             return ""
@@ -210,9 +208,7 @@ def write_worlds(world: Worlds, folder: Path) -> None:
 
 
 def read_release(out: Path, world: Worlds, memory: int = 8 << 30) -> Release:
-    """The program's output as a release of the watched nodes; posteriors become logarithms. Raises ValueError with the file and
-    what was expected.
-    """
+    """The output as a release of the watched nodes, posteriors as logarithms. Raises ValueError with the file and its fault."""
     nodes = world.graph.nodes
     posteriors = read_array(out / "posteriors.npy", (world.runs, nodes, world.graph.classes), memory)[:, world.watch]
     if (posteriors < 0).any():

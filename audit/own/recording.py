@@ -73,9 +73,7 @@ def received(folder: Path, most: int) -> Recording:
 
 
 def _reason(path: Path) -> str:
-    """What the recorder wrote about its own failure, at most 200 characters. Links are not followed, because they could lead to
-    the key of the run.
-    """
+    """What the recorder wrote about its failure, at most 200 characters. A link, which could lead to the key, is not followed."""
     try:
         with open(path, encoding="utf-8", errors="replace", opener=no_link) as file:
             return "".join(c if c.isprintable() else " " for c in file.read(200))

@@ -1,6 +1,4 @@
-"""The rules: patterns in Python source that have broken privacy promises. Each rule has a function that finds the pattern in a
-file.
-"""
+"""The rules: patterns in Python source that have broken privacy promises, each with a function that finds it in a file."""
 
 from __future__ import annotations
 

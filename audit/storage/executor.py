@@ -86,9 +86,7 @@ def in_batches(
 
 
 def compute_here(batch: list[Task]) -> float:
-    """Computes a batch in this process, because its worker was lost. Returns infinite seconds, so that the next batches are
-    small.
-    """
+    """Computes a batch here, because its worker was lost. Returns infinite seconds, so that the next batches are small."""
     for task in batch:
         fit_part(task)
     return math.inf
@@ -125,9 +123,7 @@ def say_alone(reason: str) -> None:
 
 
 def workers_context() -> Any:
-    """The way to start workers: they are forked from a process that has loaded PRELOADED and little else. On a system without
-    fork, each worker imports torch itself.
-    """
+    """Starts workers as forks of a process that has loaded PRELOADED, or without fork as new processes that import torch."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")

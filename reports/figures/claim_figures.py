@@ -189,9 +189,7 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
 
 
 def _band(expected: Sequence[float], count: int) -> tuple[list[float], list[float]]:
-    """(low, high): a band that contains all quantiles of `count` honest residuals with probability 95 % (Dvoretzky, Kiefer and
-    Wolfowitz; Massart 1990).
-    """
+    """(low, high): contains all quantiles of `count` honest residuals with probability 95 % (DKW inequality, Massart 1990)."""
     import numpy as np
     from scipy.special import ndtr, ndtri
 

@@ -21,9 +21,7 @@ ELSEWHERE = " on a small graph of unusual nodes"  # audit/heard/examination.py a
 
 
 def observed_plot(found: Evidence) -> Plot:
-    """One row for each mechanism: data -> noise -> release. Below them, one row for each array past the noise or not known (see
-    `Released`).
-    """
+    """A row for each mechanism, data -> noise -> release, then for each array past the noise or not known (see `Released`)."""
     seen = found.observed
     rows = [_row(m) for m in seen["mechanisms"][:MOST]]
     rows += [_open(r) for r in seen["released"] if r["how"] in OPEN]

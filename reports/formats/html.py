@@ -50,9 +50,7 @@ EXITS = {
 
 
 def render(run_dir: Path) -> Path:
-    """Writes RUN/report.html and RUN/figures/NAME.svg, .png and .csv, and returns the report's path. Raises ValueError if the run
-    cannot be read.
-    """
+    """Writes RUN/report.html and RUN/figures/NAME.svg, .png, .csv; returns the report. Raises ValueError for a damaged run."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -162,18 +160,14 @@ def closest(claims: Sequence[list[Evidence]]) -> list[list[Evidence]]:
 
 
 def pictures(same: Sequence[Evidence]) -> list[Plot]:
-    """The figures of one claim: that of all lower bounds, those of each audit (audits that refute first), and that of detectable
-    violations.
-    """
+    """The figures of one claim: all lower bounds, then each audit (refuting ones first), then detectable violations."""
     refuting = sorted(same, key=lambda e: not any(b.refuted for b in e.bounds))
     drawn = [bounds_plot(same), *(p for e in refuting for p in of_claim(e)), power_plot(same)]
     return [p for p in drawn if p]
 
 
 def foremost(same: Sequence[Evidence]) -> list[Plot]:
-    """The figures that represent a claim: if it is refuted, only those of the evidence that refutes it; otherwise all except the
-    histograms.
-    """
+    """The figures that represent a claim: those of refuting evidence, or without a refutation all but the histograms."""
     fatal = [e for e in same if any(b.refuted for b in e.bounds)]
     if not fatal:
         return [p for p in pictures(same) if not p.name.startswith("scores")]

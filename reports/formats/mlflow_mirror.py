@@ -79,9 +79,7 @@ def ui_command(runs: Path, uri: str | None = None, port: int = 5000) -> list[str
 
 
 def ui_address(runs: Path, uri: str | None = None, port: int = 5000) -> str:
-    """The address of the page that shows the claims as a table; the root address if the store has no claims yet or cannot be
-    read.
-    """
+    """The address of the table of claims, or the root address if the store has no claims yet or cannot be read."""
     root = f"http://127.0.0.1:{port}"
     try:
         with _quiet():
@@ -235,9 +233,7 @@ def _known(client: MlflowClient, experiment: str, identity: str) -> list[Run]:
 
 
 def _put(client: MlflowClient, experiment: str, child: Child, old: Run | None, found: Results) -> str:
-    """Writes one MLflow run and returns its id. Parameters cannot change in MLflow, so an old run with other parameters is
-    replaced.
-    """
+    """Writes an MLflow run and returns its id. Parameters cannot change, so an old run with others is replaced."""
     from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag
 
     if old is not None and dict(old.data.params) != child.params:
@@ -261,9 +257,7 @@ def _put(client: MlflowClient, experiment: str, child: Child, old: Run | None, f
 
 
 def _times(found: Results, seconds: float) -> tuple[int | None, int | None]:
-    """The start of the run and the moment `seconds` later, in milliseconds since 1970. Both are None, for now, if the start is
-    not known.
-    """
+    """The start of the run and the moment `seconds` later, in ms since 1970; None, for now, if the start is not known."""
     try:
         begin = datetime.fromisoformat(found.run.started).timestamp()
     except ValueError:
