@@ -54,7 +54,7 @@ def render(run_dir: Path) -> Path:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    run_dir = Path(run_dir)
+    run_dir, plan = Path(run_dir), Path(run_dir, "plan.toml")
     found, seen = results.read(run_dir), evidence.read_all(run_dir)
     every = [(same, pictures(same)) for same in by_claim(seen)]
     drawn: dict[str, str] = {}
@@ -82,7 +82,7 @@ def render(run_dir: Path) -> Path:
         closest=draw([p for same in closest([same for same, _ in every]) for p in foremost(same)], "closest-"),
         claims=[{"evidence": same, "figures": draw(plots)} for same, plots in every],
         recorded=[{"evidence": e, "figures": draw([observed_plot(e)])} for e in seen if e.observed],
-        plan=_text(run_dir / "plan.toml"),
+        plan=plan.read_text(encoding="utf-8") if plan.is_file() else "",
         **tables(found),
     )
     for path in (run_dir / "figures").glob("*"):
@@ -185,7 +185,3 @@ def clock(seconds: float) -> str:
 def interval(ends: tuple[float, float] | None, digits: int = 3, factor: float = 1.0) -> str:
     """An interval as text, such as "0.692–0.716"; an empty string for None."""
     return "" if ends is None else f"{factor * ends[0]:.{digits}f}–{factor * ends[1]:.{digits}f}"
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
