@@ -24,7 +24,7 @@ PROGRAMS = ("audit.own.program", "audit.own.declaration")  # modules whose class
 
 
 def shown_mode(model: Model) -> str:
-    """The mode that tables show: "own" for a user's model, whose claim the tool does not know, else "paper" or "sound"."""
+    """The mode in tables: "own" for a user's model, since the tool does not know if its claim is sound; else its own mode."""
     own = of_user(model) or type(model).__module__.partition(".")[2] in PROGRAMS
     return "own" if own else model.mode
 
@@ -51,7 +51,7 @@ class Case:
         }
 
     def skipped(self, what: str, reason: str) -> SkippedRow:
-        """The row that says that, and why, the run skipped the part `what`. A reason loses the model's name at its beginning."""
+        """The row that says why the run skipped the part `what`. A reason that begins with the model's name loses it."""
         return SkippedRow(**self.where, what=what, reason=reason.removeprefix(f"{self.model.name}: "))
 
     def counted(self, graph: Graph) -> Graph:

@@ -102,7 +102,7 @@ class Evidence:
 
 
 def _sum(document: Mapping[str, Any]) -> str:
-    """A checksum that detects damage, and no forgery: whoever can write the file can also write a matching checksum."""
+    """A checksum that detects damage but no forgery: whoever can write the file can also write a matching checksum."""
     told = json.dumps({name: value for name, value in document.items() if name != "sum"}, sort_keys=True)
     return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
 

@@ -77,7 +77,7 @@ def _first_failure(clause: Callable[[Model, Graph], str | None], model: Model) -
 
 
 def tiny(nodes: int) -> Graph:
-    """A random undirected graph with two classes, which five noisy columns of features show, and a node without edges."""
+    """A random undirected graph: two classes, five noisy columns of features that show the class, one node without edges."""
     rng = stream(nodes, "contract")
     pairs = np.array([(u, v) for u in range(nodes - 1) for v in range(u + 1, nodes - 1)], dtype=np.int64)
     chosen = np.sort(rng.permutation(len(pairs))[: max(nodes, 3)])

@@ -113,7 +113,7 @@ def checked(made: Any, where: str) -> None:
 
 
 def portable(model: Model) -> None:
-    """Raises ValueError for a model that no worker process can get, for example because of a nested function."""
+    """Raises ValueError for a model that cannot be sent to a worker process, such as one with a nested function."""
     try:
         pickle.dumps(model)
     except Exception as fault:  # pickle raises almost anything, and so may a user's class

@@ -51,7 +51,7 @@ def one_or_more(value: Any) -> Any:
 
 
 def size(value: Any) -> Any:
-    """A text such as "8GiB" in bytes; other values stay. Raises ValueError for no size, below 1 MiB and above 1024 TiB."""
+    """A text such as "8GiB" in bytes; other values stay. Raises ValueError for other texts and outside 1 MiB to 1024 TiB."""
     units = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "B": 1}
     unit = next((unit for unit in units if str(value).endswith(unit)), "")
     try:
@@ -143,7 +143,7 @@ class Plan(BaseModel):
         return ("paper", "sound") if self.mode == "both" else (self.mode,)
 
     def chosen(self, names: tuple[str, ...], every: tuple[str, ...], what: str) -> tuple[str, ...]:
-        """The names that an option chooses: "all" stands for `every`, "none" for no name. Raises ValueError for other words."""
+        """The chosen names: "all" stands for `every`, "none" for no name. Raises ValueError without names or for unknown ones."""
         if not names:
             raise ValueError(f"{what}=: names nothing. Give all, none, or some of {', '.join(every)}.")
         if names in (("all",), ("none",)):

@@ -141,7 +141,7 @@ def machine() -> dict[str, Any]:
 
 
 def arithmetic() -> dict[str, str]:
-    """Whether compiled loops or torch train the models, and for which instructions. Rounding depends on both."""
+    """Whether compiled loops or torch train the models, and the instruction set. Rounding depends on both."""
     return {"path": compiled.path(), "instruction_set": compiled.instruction_set()}
 
 

@@ -123,7 +123,7 @@ def say_alone(reason: str) -> None:
 
 
 def workers_context() -> Any:
-    """Starts workers as forks of a process that has loaded PRELOADED, or without fork as new processes that import torch."""
+    """The way to start workers: forks of a process that has loaded PRELOADED, or, without fork, processes that import torch."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")

@@ -63,7 +63,7 @@ def identity(model: Model, game: Game) -> str:
 
 
 def _named(value: Any) -> str:
-    """A field as text: the name of a function, a hash of an array's bytes, and str(value) of anything else."""
+    """The text of a field in `identity`: the name of a function, a hash of an array's bytes, and str(value) of anything else."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape} {hashlib.blake2b(value.tobytes(), digest_size=12).hexdigest()}"
     return str(getattr(value, "__qualname__", value))

@@ -18,7 +18,7 @@ PREFIX, LOCK = "gnnaudit-run-", "alive"
 
 @contextmanager
 def temporary() -> Iterator[Path]:
-    """A private folder for the time of the context. The first call in a process removes the folders of dead processes."""
+    """A folder that only this user can read, removed when the context ends. The first call removes those of dead processes."""
     sweep(tempfile.gettempdir())
     new = Path(tempfile.mkdtemp(prefix="gnnaudit-new-"))
     lock = FileLock(new / LOCK)

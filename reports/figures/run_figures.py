@@ -86,7 +86,7 @@ def utility_plot(results: Results, unit: Unit, look: Looks) -> Plot:
 
 
 def epsilon_plots(claims: Sequence[Line]) -> list[Plot]:
-    """Bounds as bars, a figure for each unit and budget, so that no two kinds of epsilon share an axis. claims: finite."""
+    """Finite claims as bars, a figure for each unit and budget, so that no two kinds of epsilon share an axis."""
     panels = dict.fromkeys((line.key.unit, line.key.epsilon) for line in claims)
     order = list(UNITS)
     chosen = sorted(panels, key=lambda p: (order.index(p[0]), p[1]))

@@ -47,7 +47,7 @@ STYLE: Any = {
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure. name: of the files. alt: in words. rows, header: its numbers with column names. size: (width, height), inches."""
+    """A figure. name: file name without ending. alt: in words. rows: numbers, named by `header`. size: (width, height), inch."""
 
     name: str
     title: str

@@ -50,7 +50,7 @@ EXITS = {
 
 
 def render(run_dir: Path) -> Path:
-    """Writes RUN/report.html and RUN/figures/NAME.svg, .png, .csv; returns the report. Raises ValueError for a damaged run."""
+    """Writes RUN/report.html and RUN/figures/NAME.svg, .png, .csv; returns the page. Raises ValueError for an unreadable run."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
