@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .storage.store import Store
 
 
-PROGRAMS = ("audit.own.program", "audit.own.declaration")  # modules whose classes wrap a user's own program
+PROGRAMS = ("audit.own.programs.program", "audit.own.programs.declaration")  # modules whose classes wrap a user's own program
 
 
 def shown_mode(model: Model) -> str:

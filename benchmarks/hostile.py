@@ -4,7 +4,7 @@ python -P benchmarks/hostile.py --kills 20 --corruptions 2000 --data 60
 
 Prints a line for each kind of attack: how often it was tried; how often the tool survived (the input was refused in one line or
 ignored, and the results did not change); how often the tool lost (a wrong result, a traceback, a hang, or lost results).
-tests/audit/own/test_hostile_programs.py covers hostile programs and links.
+tests/audit/own/programs/test_hostile_programs.py covers hostile programs and links.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
-from ..own.files import recipe_names
+from ..own.programs.files import recipe_names
 from ..planning.plan import MODELS
 from .options import TRUST, Delta, Json, Param, Quiet, Verbose, Words
 

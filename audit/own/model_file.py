@@ -17,7 +17,7 @@ from ...models.errors import Stopped, one_line, raising
 from ...models.hearing import hearable
 from ...models.looped import MODES, Looped
 from ...models.systems import SYSTEMS
-from .program import External
+from .programs.program import External
 
 PROTOCOL = ("name", "mode", "unit", "releases", "public", "ledger", "with_noise", "printed", "footprint", "fit")
 

@@ -11,7 +11,7 @@ from ...accounting.claim import Unit
 from ...accounting.lower.bounds import resting
 from .contract import EARLIER, SIZES, Check, contract
 from .model_file import is_built_in
-from .program import External
+from .programs.program import External
 
 if TYPE_CHECKING:
     from ...models.base import Model

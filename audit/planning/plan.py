@@ -13,7 +13,7 @@ import tomli_w
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from ...models.systems import SYSTEMS
-from ..own.files import claim_of, read_toml, recipe
+from ..own.programs.files import claim_of, read_toml, recipe
 from .cores import usable_cores
 from .limits import MOST, MOST_FACTOR, MOST_JOBS, budget, not_overflowing
 

@@ -18,9 +18,9 @@ from ...models.ranges import check_range
 from ...models.systems import SYSTEMS, at_unit
 from ...reports.results import SkippedRow
 from ..case import Case, fields_of, noise_of_its_own, offered, shown_mode
-from ..own.declaration import declared
 from ..own.model_file import is_built_in, own_models
-from ..own.program import External
+from ..own.programs.declaration import declared
+from ..own.programs.program import External
 
 if TYPE_CHECKING:
     from ...models.base import Model

@@ -15,7 +15,7 @@ from ...models.hearing.mechanisms.meetings import REPORT, Meetings
 from ..heard.laws import NOTHING
 from ..heard.playing import play, same_rows
 from ..heard.study import History, Shifts
-from ..own.program import External
+from ..own.programs.program import External
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...models import hearing
-from ...models.hearing.draw import Draw
-from ...models.hearing.files import Recording, load, no_link, save
-from ...models.hearing.in_a_program import ANOTHER, FOLDER
-from ...models.hearing.mechanisms.meetings import Meeting
+from ....models import hearing
+from ....models.hearing.draw import Draw
+from ....models.hearing.files import Recording, load, no_link, save
+from ....models.hearing.in_a_program import ANOTHER, FOLDER
+from ....models.hearing.mechanisms.meetings import Meeting
 
 CARRIED = "gnnaudit_hearing"
 FIRST = f"""import os, sys

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ...accounting.claim import Unit
-from ...models.base import Release
-from ..storage.temporary import temporary
+from ....accounting.claim import Unit
+from ....models.base import Release
+from ...storage.temporary import temporary
 from .arrays import read_array
 from .recording import brought, received
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-    from ...models.graph.graph import Graph, Worlds
-    from ...models.hearing.files import Recording
+    from ....models.graph.graph import Graph, Worlds
+    from ....models.hearing.files import Recording
     from .recording import Request
 
 

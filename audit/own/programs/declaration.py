@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...accounting.claim import Unit
-from ...accounting.events.language import ledger, number
-from ...models.base import Release
-from ...models.capabilities import SUMS
-from ...models.errors import one_line
+from ....accounting.claim import Unit
+from ....accounting.events.language import ledger, number
+from ....models.base import Release
+from ....models.capabilities import SUMS
+from ....models.errors import one_line
 from .arrays import read_array
 from .files import hashed, python_files, read_toml
 from .program import OPTIONAL, External
@@ -32,7 +32,7 @@ from .program import OPTIONAL, External
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-    from ...models.graph.graph import Worlds
+    from ....models.graph.graph import Worlds
 
 TEXTS = ("command", "unit", "ledger", "source", "name", "python", "checkout")
 LISTS = ("releases", "requires", "public")
