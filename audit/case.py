@@ -20,13 +20,11 @@ if TYPE_CHECKING:
     from .storage.store import Store
 
 
-PROGRAMS = ("audit.own.program", "audit.own.declaration")  # modules whose classes wrap a user's own program
+PROGRAMS = ("audit.own.programs.program", "audit.own.programs.declaration")  # modules whose classes wrap a user's own program
 
 
 def shown_mode(model: Model) -> str:
-    """The mode that tables show: "own" for a user's model, because the tool does not know whether its claim is sound; else the
-    model's own mode, "paper" or "sound".
-    """
+    """The mode in tables: "own" for a user's model, since the tool does not know if its claim is sound; else its own mode."""
     own = of_user(model) or type(model).__module__.partition(".")[2] in PROGRAMS
     return "own" if own else model.mode
 
@@ -53,9 +51,7 @@ class Case:
         }
 
     def skipped(self, what: str, reason: str) -> SkippedRow:
-        """The row that says that the run skipped the part `what` of the plan for this case, and why. The row names the model, so
-        a reason that begins with this name loses it.
-        """
+        """The row that says why the run skipped the part `what`. A reason that begins with the model's name loses it."""
         return SkippedRow(**self.where, what=what, reason=reason.removeprefix(f"{self.model.name}: "))
 
     def counted(self, graph: Graph) -> Graph:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import shlex
 import sys
 import time
@@ -25,7 +24,7 @@ from ..reports import results as result_files
 from ..reports.evidence import ANY, Evidence, exit_code
 from ..reports.files import plain
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
-from ..reports.summary import best_marked, deltas, lines, lines_of, of_case
+from ..reports.summary import best_marked, claims_of, deltas, lines_of, of_case
 from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting, offered
 from .leakage.pool import membership
@@ -312,7 +311,7 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
             if of_case(row):
                 print(f"audit: {row.what}: {row.reason}", file=sys.stderr)
     if not (json or quiet) and results.run.exit_code != 2:  # if nothing was tested, the error says why
-        known = deltas(line for line in lines(results) if math.isfinite(line.key.epsilon))
+        known = deltas(claims_of(results))
         code = f"exit code {results.run.exit_code}{'; ' * bool(known)}{known}"
         end = f"{results.run.verdict.capitalize()} ({code}). Report: {folder / 'report.html'}"
         Console(stderr=True, soft_wrap=True).print(end, highlight=False, markup=False)

@@ -63,9 +63,7 @@ def times(first: float, alpha: float) -> int:
 
 
 def marked(outcome: Outcome, others: Sequence[Bound], level: float = 0.0) -> Outcome:
-    """The outcome, with each statistical refutation marked as confirmed if a bound in `others` backs it at this level, else as
-    not confirmed.
-    """
+    """The outcome with each statistical refutation marked as confirmed, if a bound in `others` backs it at this level, or not."""
     bounds = tuple(
         dataclasses.replace(b, confirmed=any(backs(other, b, level) for other in others)) if b.refuted and b.alpha > 0 else b
         for b in outcome.bounds

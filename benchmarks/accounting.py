@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -18,15 +17,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from measured import process_seconds
+
 
 def child(arguments: list[str], cache: str) -> tuple[float, float]:
     """The wall and CPU seconds of one process with these arguments. cache: its folder of stored results."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    begin = time.perf_counter()
     environment = {**os.environ, "GNNAUDIT_CACHE": cache, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.perf_counter() - begin, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return process_seconds([sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL, check=True)
 
 
 def command(models: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import stats
+from measured import half_width
 
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.upper.calibration import calibrate
@@ -56,8 +56,7 @@ def accuracy(model: Any, graph: Graph, seeds: int) -> str:
     test = np.flatnonzero(graph.test)
     posteriors = model.fit(Worlds.of(graph, list(range(seeds)), test))["posteriors"]
     right = 100 * (posteriors.argmax(2) == graph.y[test]).mean(1)
-    half = stats.t.ppf(0.975, seeds - 1) * right.std(ddof=1) / np.sqrt(seeds)
-    return f"{right.mean():.1f} ± {half:.1f}"
+    return f"{right.mean():.1f} ± {half_width(right.std(ddof=1), seeds):.1f}"
 
 
 def paper(recipe: Any, sigma: float, graph: Graph) -> Any:

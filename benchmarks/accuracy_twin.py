@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import argparse
 import copy
-import math
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from accuracy import OFFICIAL, paper
-from scipy import stats
+from measured import half_width
 from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional
@@ -140,8 +139,8 @@ class Twin:
 
 
 def told(right: np.ndarray) -> str:
-    half = stats.t.ppf(0.975, right.size - 1) * right.std(ddof=1) / math.sqrt(right.size)
-    return f"{right.mean():.2f} ± {half:.2f} ({right.std(ddof=1):.2f})"
+    spread = right.std(ddof=1)
+    return f"{right.mean():.2f} ± {half_width(spread, right.size):.2f} ({spread:.2f})"
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from measured import cpu_seconds
 from numpy.typing import NDArray
 
 from gnnaudit.accounting import gaussian
@@ -59,12 +60,6 @@ json.dump(found, sys.stdout)
 """
 
 
-def spent(work: Callable[[], object]) -> float:
-    start = time.thread_time()
-    work()
-    return time.thread_time() - start
-
-
 def opacus(x: torch.Tensor, y: torch.Tensor, classes: int, epochs: int) -> None:
     """DP-SGD as in the documentation of Opacus: PrivacyEngine, its Poisson loader, one model."""
     from opacus import PrivacyEngine
@@ -98,8 +93,8 @@ def dpsgd(graph: Graph, epochs: int = 20) -> None:
     ours(1)
     print("| DP-SGD, 3-layer MLP, batches of 256 | CPU ms a step | times faster |\n|---|---|---|")
     for runs in (1, 8, 32):
-        theirs = min(spent(lambda: opacus(x, y, graph.classes, epochs)) for _ in range(2)) / (epochs * -(-len(nodes) // BATCH))
-        own = min(spent(lambda runs=runs: ours(runs)) for _ in range(2)) / (epochs * steps * runs)
+        theirs = cpu_seconds(lambda: opacus(x, y, graph.classes, epochs), 2) / (epochs * -(-len(nodes) // BATCH))
+        own = cpu_seconds(lambda runs=runs: ours(runs), 2) / (epochs * steps * runs)
         print(f"| {runs} at once, Opacus' loop {1000 * theirs:.2f} | {1000 * own:.3f} | {theirs / own:.1f} |", flush=True)
 
 
@@ -124,7 +119,7 @@ def shadows(graph: Graph, runs: int = 16) -> None:
     shadow(graph, model)
     print("| GCN, 2 layers of 64, 100 epochs | CPU s a shadow | times faster |\n|---|---|---|")
     for _ in range(2):
-        theirs, own = spent(lambda: shadow(graph, model)), spent(lambda: model.fit(worlds)) / runs
+        theirs, own = cpu_seconds(lambda: shadow(graph, model)), cpu_seconds(lambda: model.fit(worlds)) / runs
         print(f"| {runs} at once, PyTorch Geometric one by one {theirs:.2f} | {own:.2f} | {theirs / own:.1f} |", flush=True)
 
 
@@ -136,18 +131,14 @@ def rates(scores: Array, bits: Flags) -> tuple[Array, Array, int, int]:
 
 
 def best_threshold(scores: Array, bits: Flags) -> float:
-    """The Clopper-Pearson bound at the threshold with the largest bound on the same scores, as in PrivacyGuard, bb-audit-dpsgd
-    and TensorFlow Privacy.
-    """
+    """The largest Clopper-Pearson bound of any threshold, as in PrivacyGuard, bb-audit-dpsgd and TensorFlow Privacy."""
     fp, fn, outs, ins = rates(scores, bits)
     a, b = rate_at_most(fp, outs, ALPHA / 2), rate_at_most(fn, ins, ALPHA / 2)
     return float(epsilon_of_rates(a, b, DELTA).max())
 
 
 def best_gaussian(scores: Array, bits: Flags) -> float:
-    """`best_threshold` with the rates converted to the mu of a Gaussian mechanism, as in bb-audit-dpsgd (Annamalai and De
-    Cristofaro 2024).
-    """
+    """`best_threshold` by the mu of a Gaussian mechanism, as in bb-audit-dpsgd (Annamalai and De Cristofaro 2024)."""
     fp, fn, outs, ins = rates(scores, bits)
     mu = mu_of_rates(rate_at_most(fp, outs, ALPHA), rate_at_most(fn, ins, ALPHA)).max()
     return float(gaussian.epsilon_of(max(mu, 0.0), DELTA))

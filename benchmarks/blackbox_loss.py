@@ -40,9 +40,7 @@ def posteriors(release, nodes):
 
 
 def apart(read, without, with_edges, made, bare):
-    """(runs, 2): the distance of the two worlds in standard deviations, for the discriminant that knows the exact effect and for
-    the one that learns it.
-    """
+    """(runs, 2): the distance of the worlds in standard deviations, by the discriminant that knows the effect and the learned."""
     ends, half, moved, squares = made.graph.edges[:, made.canaries], CANARIES // 2, 0.0, 0.0
     for side in (0, 1):
         a, b = read(without, ends[side]), read(with_edges, ends[side])

@@ -3,15 +3,13 @@
 python benchmarks/bound.py
 """
 
-import resource
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 import pyarrow
+from measured import process_seconds
 from pyarrow import csv
 
 CALL = (
@@ -32,10 +30,7 @@ def main() -> None:
 
 
 def _seconds(path: Path, shape: str) -> tuple[float, float]:
-    started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", CALL.format(str(path), shape)], capture_output=True, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.perf_counter() - started, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return process_seconds([sys.executable, "-c", CALL.format(str(path), shape)], capture_output=True, check=False)
 
 
 if __name__ == "__main__":

@@ -48,9 +48,7 @@ CANARIES = 40  # the number of canaries in a training with several canaries
 
 @dataclass(frozen=True)
 class Pair:
-    """A mechanism: the distributions of the score in world 0 and in world 1, in ascending order of the likelihood ratio, and the
-    delta of the claim.
-    """
+    """A mechanism: the law of the score in both worlds, by ascending likelihood ratio, and the delta of the claim."""
 
     p0: Array
     p1: Array
@@ -185,9 +183,7 @@ class Cell:
 
 
 def many_runs(pair: Pair, n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
-    """False alarms of the rule of `lower`: a quarter of the rounds chooses the threshold and direction; the others are
-    counted.
-    """
+    """False alarms of the rule of `lower`: a quarter of the rounds chooses threshold and direction; the others are counted."""
     pilots = [draw.binomial(n, PILOT_SHARE, audits) for _ in range(2)]
     pilot = [draw.multinomial(k, p) for k, p in zip(pilots, (pair.p0, pair.p1), strict=True)]
     test = [draw.multinomial(n - k, p) for k, p in zip(pilots, (pair.p0, pair.p1), strict=True)]
@@ -195,10 +191,7 @@ def many_runs(pair: Pair, n: int, audits: int, draw: np.random.Generator) -> dic
     left = [n - k for k in sizes]
     fp, fn = _errors(*pilot)
     found = {}
-    for rule, gain in (
-        ("any shape", lambda a, b: epsilon_of_rates(a, b, pair.delta)),
-        ("profile gate", mu_of_rates),
-    ):
+    for rule, gain in (("any shape", lambda a, b: epsilon_of_rates(a, b, pair.delta)), ("profile gate", mu_of_rates)):
         counts = left if rule == "any shape" else [np.minimum(k, n / 2) for k, n in zip(left, sizes, strict=True)]
         best = choose(fp, fn, (sizes[0], sizes[1]), (counts[0], counts[1]), ALPHA, gain)  # type: ignore[arg-type]
         a, b = _upper_ends(*test, best, left)
@@ -221,9 +214,7 @@ def _upper_ends(counts0: Array, counts1: Array, best: NDArray[np.intp], left: li
 
 
 def rank_gate(pair: Pair, n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
-    """False alarms of the rank gate under the best attack, whose error rates lie on the exact trade-off curve because ties are
-    broken at random.
-    """
+    """False alarms of the rank gate. Ties are broken at random, so the best attack is on the exact trade-off curve."""
     place = best_place(pair.beta, n)
     missed = draw.binomial(n, np.clip(pair.beta(draw.beta(place, n - place + 1, audits)), 0, 1))
     levels = {k: chance_of_so_few(k, place, (n, n), pair.beta) for k in np.unique(missed)}
@@ -233,9 +224,7 @@ def rank_gate(pair: Pair, n: int, audits: int, draw: np.random.Generator) -> dic
 def guessed_coins(
     chance: float, claim: Claim, curve: tradeoff.Curve, n: int, audits: int, draw: np.random.Generator
 ) -> dict[str, float]:
-    """False alarms of the bound on 2n guessed bits. chance: the probability of a correct guess. curve: the trade-off curve that
-    is tested.
-    """
+    """False alarms of the bound on 2n guessed bits. chance: of a correct guess. curve: the trade-off curve that is tested."""
     right, bits = draw.binomial(2 * n, chance, audits), np.arange(2 * n) % 2 == 1
     scores = {k: np.where((np.arange(2 * n) < k) == bits, 1.0, -1.0) for k in np.unique(right)}
     alarms = {k: guessed(scores[k][:, None], bits[:, None], claim, curve).refuted for k in scores}
@@ -278,9 +267,7 @@ def gaussian_stream(mu: float, n: int, audits: int, draw: np.random.Generator) -
 
 
 def betting_stream(pair: Pair, n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
-    """False alarms of the betting e-process at any time up to n, at the threshold with the largest likelihood ratio of the
-    pair.
-    """
+    """False alarms of the betting e-process at any time up to n, at the threshold with the pair's largest likelihood ratio."""
     if pair.epsilon > 700:
         return {}
     price, alarms = math.exp(pair.epsilon), 0
@@ -507,15 +494,10 @@ def _scores(p: Array, shape: tuple[int, int], draw: np.random.Generator) -> Arra
 
 
 def table(cells: list[Cell]) -> str:
-    """A Markdown table: a row for each rule and mechanism, a column for each epsilon. An entry holds the false alarms in percent,
-    one number for each number of rounds.
-    """
+    """A Markdown table, rules and mechanisms by epsilons: false alarms in percent, one figure for each number of rounds."""
     rounds = sorted({c.rounds for c in cells})
     epsilons = sorted({c.epsilon for c in cells})
-    lines = [
-        f"| rule | mechanism | {' | '.join(f'ε = {e:g}' for e in epsilons)} |",
-        f"|---|---|{'---|' * len(epsilons)}",
-    ]
+    lines = [f"| rule | mechanism | {' | '.join(f'ε = {e:g}' for e in epsilons)} |", f"|---|---|{'---|' * len(epsilons)}"]
     by = {(c.rule, c.mechanism, c.epsilon, c.rounds): c for c in cells}
     for rule, mechanism in dict.fromkeys((c.rule, c.mechanism) for c in sorted(cells, key=lambda c: c.rule)):
         row = []

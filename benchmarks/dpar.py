@@ -1,6 +1,4 @@
-"""DPAR: the seconds of PageRank for all nodes, and the accuracy at each true epsilon: `python benchmarks/dpar.py --data-dir
-DIR`.
-"""
+"""DPAR: the seconds of PageRank, and the accuracy at each true epsilon: `python benchmarks/dpar.py --data-dir DIR`."""
 
 from __future__ import annotations
 
@@ -10,6 +8,7 @@ import math
 import resource
 import time
 
+import measured
 import numpy as np
 import torch
 
@@ -38,28 +37,14 @@ CLEAR, LOUD = 1e-9, 1e9  # source_sigma for lists almost without noise, and for 
 
 
 def divided(graph: Graph, seed: int) -> Graph:
-    """The graph with a random split: seven ninths of the nodes for training, one for validation and one for testing, the shares
-    of the paper.
-    """
-    order = np.random.default_rng(seed).permutation(graph.nodes)
-    parts = np.split(order, [7 * graph.nodes // 9, 8 * graph.nodes // 9])
-    train, val, test = (np.isin(np.arange(graph.nodes), part) for part in parts)
-    return dataclasses.replace(graph, train=train, val=val, test=test)
+    """The graph with a random split in the paper's shares: 7/9 of the nodes for training, 1/9 for validation, 1/9 for tests."""
+    return measured.divided(graph, seed, 7 * graph.nodes // 9, 8 * graph.nodes // 9)
 
 
 def accuracy(model: Dpar, graph: Graph, splits: int, runs: int) -> str:
     """The mean accuracy over all runs, half the width of its 95 % t-interval, and the CPU seconds of one run."""
-    from scipy.stats import t
-
-    scores, start = [], time.process_time()
-    for split in range(splits):
-        part = divided(graph, split)
-        release = model.fit(Worlds.of(part, list(range(runs)), np.flatnonzero(part.test)))
-        scores.append((release["posteriors"].argmax(2) == part.y[part.test]).mean(axis=1))
-    each = np.concatenate(scores)
-    seconds = (time.process_time() - start) / each.size
-    half = t.ppf(0.975, each.size - 1) * each.std(ddof=1) / math.sqrt(each.size)
-    return f"{each.mean():.3f} ± {half:.3f} ({seconds:.1f} s)"
+    each, seconds = measured.accuracies(model, (divided(graph, split) for split in range(splits)), runs)
+    return f"{each.mean():.3f} ± {measured.half_width(each.std(ddof=1), each.size):.3f} ({seconds:.1f} s)"
 
 
 def page_ranks(data_dir: str) -> None:

@@ -125,9 +125,7 @@ def honest(count: int, seed: str) -> Iterator[Look]:
 
 
 def power(count: int, seed: str) -> float:
-    """The share of `count` audits of GAP with √2 times too little noise in which the residual audit refutes the claim and
-    confirms this, at the same level.
-    """
+    """The share of residual audits that refute, and confirm, GAP with √2 times too little noise, at the same level."""
     claim = Claim(4.0, 1e-5, Unit.UNDIRECTED_EDGE)
     made = calibrate(Gap(epochs=2), claim)
     case = Case(TooLittleNoise(epochs=2, sigma=made.sigma, share=2**-0.5), claim)

@@ -4,7 +4,7 @@ python -P benchmarks/hostile.py --kills 20 --corruptions 2000 --data 60
 
 Prints a line for each kind of attack: how often it was tried; how often the tool survived (the input was refused in one line or
 ignored, and the results did not change); how often the tool lost (a wrong result, a traceback, a hang, or lost results).
-tests/audit/own/test_hostile_programs.py covers hostile programs and links.
+tests/audit/own/programs/test_hostile_programs.py covers hostile programs and links.
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ def alarm(*_: object) -> None:
 
 
 def damaged(content: bytes, luck: random.Random) -> bytes:
-    """The content with a random damage: one bit flipped, cut off, made longer, empty, partly zero, or replaced by null or by
-    random bytes.
-    """
+    """The content with one bit flipped, cut off, longer, empty, partly zero, or replaced by null or by random bytes."""
     at = luck.randrange(max(1, len(content)))
     return luck.choice(
         [
@@ -78,9 +76,7 @@ def damaged(content: bytes, luck: random.Random) -> bytes:
 
 
 def corruptions(count: int, luck: random.Random) -> Counter[str]:
-    """Damages stored runs, accounting caches and evidence in turn. Lost: a result that differs from the one before, or any
-    exception that the tool does not handle.
-    """
+    """Damages stored runs, accounting caches and evidence in turn. Lost: another result, or an exception that is not handled."""
     found: Counter[str] = Counter()
     graph, claim = loading.load("campus:n=300"), Claim(1.0, 1e-5, Unit.UNDIRECTED_EDGE)
     with tempfile.TemporaryDirectory() as folder:
@@ -133,9 +129,7 @@ def agrees(root: Path, told: list[Evidence]) -> bool:
 
 
 def kills(count: int, luck: random.Random) -> Counter[str]:
-    """Kills a run at a random time and starts the same command again. Lost: rows that differ from those of a run that was not
-    killed.
-    """
+    """Kills a run at a random time and starts it again. Lost: rows that differ from those of a run that was not killed."""
     found: Counter[str] = Counter()
     code = "import sys; from gnnaudit.audit.cli.main import main; sys.argv = ['audit', *sys.argv[1:]]; main()"
 

@@ -1,15 +1,13 @@
-"""The accuracy, CPU seconds and memory of LPGNN with the published hyper-parameters: `python benchmarks/lpgnn.py --data-dir
-DIR`.
-"""
+"""LPGNN as published: its accuracy, CPU seconds and memory: `python benchmarks/lpgnn.py --data-dir DIR`."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import math
 import resource
 import time
 
+import measured
 import numpy as np
 import torch
 
@@ -35,21 +33,13 @@ FACEBOOK = {(1.0, 1.0): (2, 4, 0.001, 0.01, 0.5), (0.1, 1.0): (2, 4, 0.001, 0.01
 
 def divided(graph: Graph, seed: int) -> Graph:
     """The graph with a random split: half of the nodes for training, a quarter each for validation and test, as in the paper."""
-    order = np.random.default_rng(seed).permutation(graph.nodes)
-    parts = np.split(order, [graph.nodes // 2, graph.nodes // 2 + graph.nodes // 4])
-    train, val, test = (np.isin(np.arange(graph.nodes), part) for part in parts)
-    return dataclasses.replace(graph, train=train, val=val, test=test)
+    return measured.divided(graph, seed, graph.nodes // 2, graph.nodes // 2 + graph.nodes // 4)
 
 
 def measure(name: str, model: Lpgnn, graph: Graph, splits: int, runs: int) -> None:
     """Prints one row of the table."""
-    scores, start = [], time.process_time()
-    for split in range(splits):
-        part = divided(graph, split)
-        release = model.fit(Worlds.of(part, list(range(runs)), np.flatnonzero(part.test)))
-        scores.append(100 * (release["posteriors"].argmax(2) == part.y[part.test]).mean(axis=1))
-    seconds = (time.process_time() - start) / (splits * runs)
-    each = np.concatenate(scores)
+    shares, seconds = measured.accuracies(model, (divided(graph, split) for split in range(splits)), runs)
+    each = 100 * shares
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     half = 1.96 * each.std(ddof=1) / math.sqrt(each.size) if each.size > 1 else math.nan
     row = (name, model.mode, f"{model.feature_budget:g}, {model.label_budget:g}", f"{each.mean():.1f} ± {half:.1f}", each.size)

@@ -39,9 +39,7 @@ Score = tuple[str, float]  # the name of the deciding rule, and its normal score
 
 
 def score(outcome: Outcome) -> Score:
-    """The largest normal score of the tests of an audit; CERTAIN if a computation without samples refutes; 0 if there is
-    neither.
-    """
+    """The largest normal score of an audit's tests; CERTAIN if a computation without samples refutes; 0 without both."""
     if any(b.refuted and b.alpha == 0 for b in outcome.bounds):
         return "computed", CERTAIN
     tests = [b for b in outcome.bounds if b.alpha > 0 and b.p_value is not None]
@@ -50,9 +48,7 @@ def score(outcome: Outcome) -> Score:
 
 
 def chance(scores: list[Score]) -> float:
-    """The probability of a miss. The scores of each rule are assumed to be normal, with the observed mean and standard
-    deviation.
-    """
+    """The probability of a miss, if the scores of each rule are normal with the observed mean and standard deviation."""
     total, level = 0.0, float(-ndtri(ALPHA))
     for rule in {rule for rule, _ in scores}:
         own = [value for name, value in scores if name == rule]

@@ -42,9 +42,7 @@ def best_threshold(scores0: Array, scores1: Array, epsilon: float, delta: float,
 
 
 def best_gaussian_threshold(scores0: Array, scores1: Array, mu: float, alpha: float = 0.05) -> Flags:
-    """mu from Clopper-Pearson limits with alpha for each error rate, at the threshold with the largest mu on the same scores: gdp
-    of bb-audit-dpsgd.
-    """
+    """The largest mu of any threshold, from Clopper-Pearson limits with alpha for each error rate: gdp of bb-audit-dpsgd."""
     fp, fn = counts(scores0, scores1)
     n = scores0.shape[1]
     upper = rate_at_most(np.arange(n + 1), n, alpha)
@@ -52,9 +50,7 @@ def best_gaussian_threshold(scores0: Array, scores1: Array, mu: float, alpha: fl
 
 
 def hull_bonferroni(scores0: Array, scores1: Array, epsilon: float, delta: float, alpha: float = 0.05) -> Flags:
-    """Clopper-Pearson with alpha / corners at each corner of the ROC hull of the same scores: jax_privacy's default, which has no
-    proof.
-    """
+    """Clopper-Pearson with alpha / corners at each corner of the ROC hull: jax_privacy's default, which has no proof."""
     fp, fn = counts(scores0, scores1)
     n = scores0.shape[1]
     found = np.zeros(len(fp), bool)
@@ -92,9 +88,7 @@ def _hull(x: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.intp]:
 
 
 def best_guess_grid(scores: Array, bits: Flags, epsilon: float, alpha: float = 0.05, steps: int = 20) -> Flags:
-    """Steinke's bound at the numbers of guesses with the largest bound on the same scores, as in ML Privacy Meter. scores, bits:
-    (audits, m).
-    """
+    """Steinke's bound at the best numbers of guesses for the scores, as in ML Privacy Meter. scores, bits: (audits, m)."""
     m = scores.shape[1]
     sorted_bits = np.take_along_axis(bits, np.argsort(scores, axis=1), axis=1)
     zeros = np.hstack([np.zeros((len(bits), 1), int), np.cumsum(~sorted_bits, axis=1)])
@@ -111,7 +105,5 @@ def best_guess_grid(scores: Array, bits: Flags, epsilon: float, alpha: float = 0
 
 
 def product_null(wrong: NDArray[np.int64], m: int, mu: float, alpha: float = 0.05) -> Flags:
-    """A test with guesses for all m canaries, which assumes that errors are independent with the smallest error rate of mu-GDP:
-    Xiang et al. 2025 at r = m.
-    """
+    """A test that treats the errors of all m canaries as independent, at the least rate of mu-GDP: Xiang et al. 2025, r = m."""
     return np.asarray(special.bdtr(wrong, m, float(special.ndtr(-mu / 2))) < alpha)

@@ -14,6 +14,7 @@ import time
 from itertools import pairwise
 
 import numpy as np
+from measured import half_width
 
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.closed_forms import argmax_top_probability
@@ -32,9 +33,7 @@ DELTA = 1e-4
 
 
 def divided(name: str, folder: str, private: int = 100, queries: int = 1000) -> Graph:
-    """The data set with the authors' kind of split: `private` private nodes of every class, `queries` public nodes for queries,
-    and the other nodes for tests.
-    """
+    """The graph with the authors' kind of split: `private` nodes of each class, `queries` public nodes, and nodes for tests."""
     graph = load(name, data_dir=folder)
     order = stream(0, "split").permutation(graph.nodes)
     train = np.zeros(graph.nodes, dtype=bool)
@@ -152,9 +151,7 @@ def tested(release: Release, labels: np.ndarray) -> np.ndarray:
 
 def half(each: np.ndarray) -> float:
     """Half the width of a 95 % t-interval for the mean."""
-    from scipy.stats import t
-
-    return float(t.ppf(0.975, each.size - 1) * each.std(ddof=1) / each.size**0.5) if each.size > 1 else 0.0
+    return half_width(each.std(ddof=1), each.size) if each.size > 1 else 0.0
 
 
 def shown(each: np.ndarray) -> str:

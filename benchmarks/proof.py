@@ -13,9 +13,7 @@ from gnnaudit.models.random.streams import stream
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """One measured quantity. values: (n,), one for each target or seed. source: the published figure, as text. lowest, highest:
-    the band in which the mean must be.
-    """
+    """A measured quantity. values: (n,), by target or seed. source: the published figure. lowest, highest: band of the mean."""
 
     name: str
     data: str

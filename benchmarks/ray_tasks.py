@@ -33,9 +33,7 @@ BYTES = 50_000  # to hash them takes about 50 µs
 
 @dataclass(frozen=True)
 class Busy:
-    """A model that keeps a core busy and uses no memory, so that two workers share nothing. fuse: a file; the process that finds
-    it dies.
-    """
+    """A model that keeps a core busy and uses no memory. fuse: a file; the process that finds it dies."""
 
     rounds: int
     fuse: str = ""

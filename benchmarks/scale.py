@@ -24,10 +24,10 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from measured import cpu_seconds
 
 COLUMNS = (
     "nodes", "arcs", "made, s", "files, MiB", "fit, CPU s", "wall s", "µs a node or arc", "anonymous before, peak, MiB",
@@ -38,21 +38,11 @@ COLUMNS = (
 SUMS = ("nodes", "arcs", "sums, GB/s", "copy", "gather", "of a copy", "of a gather")
 
 
-def best(act: Callable[[], object], times: int = 5) -> float:
-    """The CPU seconds of the fastest of `times` calls."""
-    took = []
-    for _ in range(times):
-        start = time.thread_time()
-        act()
-        took.append(time.thread_time() - start)
-    return min(took)
-
-
 def copy_rate(megabytes: int = 256) -> float:
     """The most bytes per second that one thread reads and writes in a plain copy."""
     a = np.ones(megabytes << 17)
     b = np.empty_like(a)
-    return 2 * a.nbytes / best(lambda: np.copyto(b, a))
+    return 2 * a.nbytes / cpu_seconds(lambda: np.copyto(b, a), 5)
 
 
 def gather_rate(nodes: int, units: int, rows: int = 1 << 21) -> float:
@@ -61,7 +51,7 @@ def gather_rate(nodes: int, units: int, rows: int = 1 << 21) -> float:
 
     x, index = torch.ones(nodes, units), torch.from_numpy(np.random.default_rng(0).integers(0, nodes, rows).astype(np.int32))
     out = torch.empty(rows, units)
-    return rows * (8 * units + 4) / best(lambda: torch.index_select(x, 0, index, out=out))
+    return rows * (8 * units + 4) / cpu_seconds(lambda: torch.index_select(x, 0, index, out=out), 5)
 
 
 def anonymous() -> int:
@@ -131,9 +121,7 @@ def fit(folder: Path, epochs: int, memory: int) -> None:
 
 
 def aggregation(nodes: int, degree: int, units: int = 16) -> str:
-    """A row of the table about the sums alone. The variants alternate, so that other load affects all of them, and the best time
-    of each counts.
-    """
+    """A row of the table about the sums alone. The variants alternate, because of other load; the best time of each counts."""
     import torch
 
     from gnnaudit.models.data.loading import load
@@ -144,7 +132,7 @@ def aggregation(nodes: int, degree: int, units: int = 16) -> str:
     arcs, x, out = len(bags.lists.senders), torch.ones(nodes, units), torch.empty(nodes, units)
     moved = (4 * units + 4) * arcs + 4 * units * nodes
 
-    turns = [(moved / best(lambda: bags.add_up(x, out)), copy_rate(), gather_rate(nodes, units)) for _ in range(5)]
+    turns = [(moved / cpu_seconds(lambda: bags.add_up(x, out), 5), copy_rate(), gather_rate(nodes, units)) for _ in range(5)]
     sums, copy, gather = (max(rates) / 1e9 for rates in zip(*turns, strict=True))
     rates = f"{sums:.1f} | {copy:.1f} | {gather:.1f}"
     return f"| {nodes:,} | {arcs:,} | {rates} | {100 * sums / copy:.0f} % | {100 * sums / gather:.0f} % |"

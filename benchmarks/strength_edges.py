@@ -20,6 +20,7 @@ from gnnaudit.attacks.membership.cross_fit import scores_split
 from gnnaudit.attacks.membership.lira import Lira
 from gnnaudit.attacks.membership.multi_lira import MultiLira
 from gnnaudit.attacks.roc import auc, measure
+from gnnaudit.models.base import Release
 from gnnaudit.models.baselines.gnn import Gnn
 from gnnaudit.models.graph.graph import Graph, Mask, Worlds
 from gnnaudit.models.random.streams import stream
@@ -30,9 +31,7 @@ QUERY = "posteriors"
 
 
 def as_kipf(graph: Graph, labels: int = 0) -> Graph:
-    """The graph with every row of features scaled to sum to one. The first `labels` nodes, or the first tenth for 0, are for
-    training.
-    """
+    """The graph with rows of features that sum to one. Its first `labels` nodes, or a tenth for 0, are for training."""
     x = sp.csr_array(graph.x)
     size = np.maximum(np.asarray(x.sum(1)).ravel(), 1).astype(np.float32)
     train = np.arange(graph.nodes) < (labels or graph.nodes // 10)
@@ -58,9 +57,7 @@ STEALING: dict[str, tuple[str, Any, dict[str, tuple[str, float]]]] = {
 
 
 def stealing(graph: Graph, data: str, seeds: int) -> Iterator[Proof]:
-    """E1 and E2: edges are members, and random pairs are non-members. The attacker knows half of the edges; a tenth are
-    challenges.
-    """
+    """E1 and E2: edges against random pairs. The attacker knows half of the edges; a tenth are challenges."""
     graph = as_kipf(graph)
     release = KIPF.fit(Worlds.of(graph, list(range(seeds))))
     found: dict[str, list[float]] = {what: [] for what in STEALING}
@@ -108,15 +105,19 @@ def linkteller(graph: Graph, data: str, seeds: int) -> Iterator[Proof]:
         yield Proof("E3", data, f"LinkTeller, {way}, precision", np.array(values), *bands[way][data])
 
 
-def shadow_edges(graph: Graph, data: str, shadows: int, targets: int) -> Iterator[Proof]:
-    """E4: every run keeps each edge with probability 1/2. The non-members are the edges that are left out."""
-    graph = as_kipf(graph)
-    random, m = stream(0, "edges"), graph.edges.shape[1]
+def halved(graph: Graph, shadows: int, targets: int, seed: int) -> tuple[Release, Challenge, NDArray[np.bool_]]:
+    """A release of runs that keep each edge with probability 1/2, the challenge of all edges, and the bits."""
+    random, m = stream(seed, "edges"), graph.edges.shape[1]
     first = [random.random(m) < 0.5 for _ in range(shadows // 2)]
     bits = np.array([b for f in first for b in (f, ~f)] + [random.random(m) < 0.5 for _ in range(targets)])
     seeds = random.integers(2**63, size=len(bits)).astype(np.uint64)
     release = KIPF.fit(Worlds(graph, seeds, np.arange(graph.nodes), edges=Mask(np.arange(m), bits)))
-    challenge = Challenge("edge", dataclasses.replace(graph, edges=graph.edges[:, :0]), graph.edges.T.copy())
+    return release, Challenge("edge", dataclasses.replace(graph, edges=graph.edges[:, :0]), graph.edges.T.copy()), bits
+
+
+def shadow_edges(graph: Graph, data: str, shadows: int, targets: int) -> Iterator[Proof]:
+    """E4: every run keeps each edge with probability 1/2. The non-members are the edges that are left out."""
+    release, challenge, bits = halved(as_kipf(graph), shadows, targets, seed=0)
     attacks = {
         "feature cosine": (FEATURES, "", -np.inf),
         "link stealing 0, correlation": (LinkStealing(), "port .688", -np.inf),

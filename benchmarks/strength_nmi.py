@@ -37,9 +37,7 @@ OFFICIAL = {
 
 
 def nmi(graph: Graph, data: str, seeds: int) -> Iterator[Proof]:
-    """For each seed, the attack on one model and on a draw of equally many nodes of every class. Only JohnsHopkins55 has official
-    figures.
-    """
+    """The attack on one model, for each seed, with equally many nodes of each class. One campus has official figures."""
     recipes: dict[str, Any] = {"GAP": Gap(hidden=64), "MLP": Mlp(hidden=64), "GraphSAGE": EdgeRand(hidden=64, layers=2)}
     official = OFFICIAL if "JohnsHopkins55" in data else {}
     per_class = PER_CLASS if official else int(np.bincount(graph.y).min())

@@ -1,6 +1,4 @@
-"""Node membership on plain GCNs: the likelihood-ratio attacks on pools of runs, their null distribution, and the engine's
-speed.
-"""
+"""Node membership on GCNs: likelihood-ratio attacks on pools of runs, their null distribution, and the engine's speed."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ SHARES = (0.001, 0.01)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Pool:
-    """Runs that each train on half of the nodes: first `shadows` runs in complementary pairs, then the targets. Half of the nodes
-    are challenges.
-    """
+    """Runs on half of the nodes: `shadows` runs in complementary pairs, then targets. Half of the nodes are challenges."""
 
     graph: Graph
     release: Release
@@ -182,9 +178,7 @@ def redealt(pool: Pool, random: np.random.Generator) -> Pool:
 
 
 def speed(graph: Graph) -> Proof:
-    """The CPU seconds of PyTorch Geometric's GCN, one run at a time, divided by those of our GCN, 8 runs at a time. The
-    measurements alternate.
-    """
+    """CPU seconds of PyTorch Geometric's GCN, one run at a time, over those of ours, 8 at a time, measured in turns."""
     from torch_geometric.nn import GCNConv
     from torch_geometric.utils import subgraph
 

@@ -60,9 +60,7 @@ def tstf_once(graph: Graph, per_class: int, others: int, seed: int, classifiers:
     values = model.train(worlds)
 
     def answers(kept: list[NDArray[np.int64]] | None) -> Array:
-        """(2, nodes, classes) log-probabilities of the two runs, queried with the edges among the nodes kept[run]. None means all
-        edges; an empty array means no edges.
-        """
+        """(2, nodes, classes) log-probabilities of both runs, with the edges among kept[run]; None: all edges; empty: none."""
         edges = np.ones((2, graph.edges.shape[1]), dtype=bool)
         if kept is not None:
             edges = np.array([np.isin(graph.edges, k).all(0) for k in kept])

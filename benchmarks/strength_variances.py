@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from strength_edges import KIPF, QUERY, as_kipf
+from strength_edges import QUERY, as_kipf, halved
 from strength_nodes import Pool, figures
 
 from gnnaudit.attacks.base import Challenge
@@ -23,28 +23,13 @@ from gnnaudit.attacks.membership.cross_fit import scores_split
 from gnnaudit.attacks.membership.lira import Lira
 from gnnaudit.models.base import Release
 from gnnaudit.models.data.loading import load
-from gnnaudit.models.graph.graph import Graph, Mask, Worlds
-from gnnaudit.models.random.streams import stream
 
 RULES = {"own": 0.0, "found": None, "pooled": np.inf}
 COUNTS, SHADOWS, TARGETS = (8, 16, 32, 64), 64, 20
 
 
-def edges(graph: Graph, seed: int) -> tuple[Release, Challenge, NDArray[np.bool_]]:
-    """A release of runs that keep each edge with probability 1/2, the challenge of all edges, and the bits."""
-    random, m = stream(seed, "edges"), graph.edges.shape[1]
-    first = [random.random(m) < 0.5 for _ in range(SHADOWS // 2)]
-    bits = np.array([b for f in first for b in (f, ~f)] + [random.random(m) < 0.5 for _ in range(TARGETS)])
-    seeds = random.integers(2**63, size=len(bits)).astype(np.uint64)
-    release = KIPF.fit(Worlds(graph, seeds, np.arange(graph.nodes), edges=Mask(np.arange(m), bits)))
-    known = dataclasses.replace(graph, edges=graph.edges[:, :0])
-    return release, Challenge("edge", known, graph.edges.T.copy()), bits
-
-
 def compare(what: str, attack: Lira, release: Release, challenge: Challenge, bits: NDArray[np.bool_]) -> None:
-    """Prints, for every rule, AUC, TPR at 1 % FPR and TPR at 0.1 % FPR, in percent. The targets are divided among disjoint groups
-    of shadows.
-    """
+    """Prints for every rule AUC and TPR at 1 % and 0.1 % FPR, in percent, from targets divided among groups of shadows."""
     for count in COUNTS:
         groups, cells = min(4, SHADOWS // count), []
         for rule in RULES.values():
@@ -67,7 +52,7 @@ def main() -> None:
     folder = parser.parse_args().data_dir
     torch.set_num_threads(1)
     print("| units | shadow models | " + " | ".join(RULES) + " |\n|" + "---|" * (2 + len(RULES)))
-    compare("edges, citeseer", Lira("ends", QUERY), *edges(as_kipf(load("citeseer", data_dir=folder)), seed=7))
+    compare("edges, citeseer", Lira("ends", QUERY), *halved(as_kipf(load("citeseer", data_dir=folder)), SHADOWS, TARGETS, seed=7))
     for data, seed in (("cora", 101), ("citeseer", 102)):
         pool = Pool.train(load(data, data_dir=folder), SHADOWS, TARGETS, seed)
         challenge = Challenge("node", pool.graph, pool.asked)

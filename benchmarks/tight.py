@@ -85,9 +85,7 @@ def at_node(kind: type, nodes: int, epochs: int) -> Gap | ProGap:
 
 
 def ideal(epsilons: list[float]) -> None:
-    """Prints the bound of the rank gate with 5,000 trials in each world, if the scores attain the ledger's trade-off curve, for
-    several numbers of decoys per trial.
-    """
+    """Prints the rank gate's bound from 5,000 trials in each world on the ledger's curve, for several numbers of decoys."""
     nodes = int(load(SMALL).train.sum())
     for each in (0, 2, 10, 10**5):
         shares = []

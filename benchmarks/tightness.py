@@ -10,7 +10,7 @@ import numpy as np
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.anytime import anytime
-from gnnaudit.accounting.lower.bounds import lower
+from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.lower.one_run import canaries, mahloujifar, steinke
 from gnnaudit.accounting.lower.residuals import factorised
 from gnnaudit.accounting.upper import tradeoff
@@ -31,8 +31,8 @@ def main() -> None:
                 options = {"shape": "ledger", "ledger_curve": curve}
                 found.setdefault(f"{name}, likelihood ratio", []).append(canaries(scores, bits, claim, curve)[0].epsilon)
                 found.setdefault(f"{name}, e-process", []).append(anytime(scores, bits, claim, curve, sd=mu).epsilon)
-                found.setdefault(f"{name}, profile gate", []).append(lower(scores, bits, claim, **options).epsilon)
-                found.setdefault(f"{name}, any shape", []).append(lower(scores, bits, claim).epsilon)
+                found.setdefault(f"{name}, profile gate", []).append(from_rounds(scores, bits, claim, **options).epsilon)
+                found.setdefault(f"{name}, any shape", []).append(from_rounds(scores, bits, claim).epsilon)
                 found.setdefault(f"{name}, Mahloujifar", []).append(mahloujifar(scores, bits, claim, curve).epsilon)
                 found.setdefault(f"{name}, Steinke", []).append(steinke(scores, bits, claim).epsilon)
             moves = np.full((1, 2, 25), mu / np.sqrt(50))

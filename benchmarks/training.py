@@ -14,12 +14,11 @@ import argparse
 import copy
 import os
 import resource
-import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import torch
+from measured import cpu_seconds
 from torch import nn
 from torch.nn import functional
 
@@ -35,16 +34,6 @@ from gnnaudit.models.kernels import compiled
 from gnnaudit.models.sparse.neighbour_sums import Aggregation
 
 HIDDEN = 16
-
-
-def seconds(work: Callable[[], object], repeats: int = 2) -> float:
-    """The CPU seconds of this thread in the fastest of `repeats` calls."""
-    best = float("inf")
-    for _ in range(repeats):
-        start = time.thread_time()
-        work()
-        best = min(best, time.thread_time() - start)
-    return best
 
 
 class UnitRows(nn.Module):
@@ -116,16 +105,16 @@ def edge_level(graph: Graph, runs: list[int]) -> None:
         (Gap(sigma=5.97, mode="paper"), twin_gap, 1),
         (ProGap(sigma=10.13, mode="paper"), twin_progap, 6),
     ):
-        alone = seconds(lambda twin=twin: twin(graph, x, sums), 1)
+        alone = cpu_seconds(lambda twin=twin: twin(graph, x, sums))
         print(f"| {model.name}, twin | 1 | {alone:.3f} | {1 / alone:.2f} | {official / alone:.1f} | 1.0 | |", flush=True)
         few = [count for count in runs if count < 256]
         plans = [(model.name, model, count) for count in runs]
         plans += [(f"{model.name}, shared", replace(model, public_seed=1), count) for count in few]
         for name, recipe, count in plans:
             worlds = Worlds.of(graph, list(range(count)))
-            each = seconds(lambda recipe=recipe, worlds=worlds: recipe.fit(worlds), 3 if count == 1 else 1) / count
+            each = cpu_seconds(lambda recipe=recipe, worlds=worlds: recipe.fit(worlds), 3 if count == 1 else 1) / count
             if count == 8:
-                alone = (alone + seconds(lambda twin=twin: twin(graph, x, sums), 1)) / 2
+                alone = (alone + cpu_seconds(lambda twin=twin: twin(graph, x, sums))) / 2
             speed = f"{1 / each:.2f} | {official / each:.1f} | {alone / each:.1f}"
             print(f"| {name} | {count} | {each:.3f} | {speed} | {peak()} MiB |", flush=True)
 
@@ -159,14 +148,14 @@ def node_level(graph: Graph, runs: list[int], steps: int = 120, batch: int = 256
     rows = Rows([Shared(graph.x, nodes)], y)
     how = Private(sigma=1.0, rate=batch / len(nodes), batch=batch, epochs=1, steps=steps)
     opacus_loop(x, y, 2, batch)
-    before = seconds(lambda: opacus_loop(x, y, steps, batch)) / steps
+    before = cpu_seconds(lambda: opacus_loop(x, y, steps, batch), 2) / steps
     print("| DP-SGD on an MLP | runs | CPU ms a step | times Opacus | peak memory |\n|---|---|---|---|---|")
     print(f"| Opacus' own loop | 1 | {1000 * before:.2f} | 1.0 | |")
     for count in runs:
         seeds = np.arange(count, dtype=np.uint64)
-        each = seconds(lambda s=seeds: train_privately(
-            network, draw(network.layers, s, "b"), rows, nodes, graph.nodes, s, "b", how)) / steps / count  # fmt: skip
-        before = (before + seconds(lambda: opacus_loop(x, y, steps, batch), 1) / steps) / 2
+        each = cpu_seconds(lambda s=seeds: train_privately(
+            network, draw(network.layers, s, "b"), rows, nodes, graph.nodes, s, "b", how), 2) / steps / count  # fmt: skip
+        before = (before + cpu_seconds(lambda: opacus_loop(x, y, steps, batch)) / steps) / 2
         print(f"| engine | {count} | {1000 * each:.3f} | {before / each:.1f} | {peak()} MiB |", flush=True)
 
 
@@ -180,22 +169,20 @@ def dense_rate(nodes: int = 4000, dim: int = 500, hidden: int = 64, runs: int = 
     rows = Rows([Shared(x, np.arange(nodes))], torch.arange(nodes) % 6)
     network = Network((mlp([dim, hidden, 6], Unit.UNDIRECTED_EDGE),), (), 6)
     parts = draw(network.layers, np.arange(runs, dtype=np.uint64), "b")
-    spent = seconds(lambda: train(network, parts, rows, epochs, 0.01), 5)
-    rate = 2 * 2000**3 / seconds(lambda: a @ b, 10)
+    spent = cpu_seconds(lambda: train(network, parts, rows, epochs, 0.01), 5)
+    rate = 2 * 2000**3 / cpu_seconds(lambda: a @ b, 10)
     done = epochs * runs * nodes * (4 * dim * hidden + 6 * hidden * 6)
     print(f"dense: {done / spent / 1e9:.1f} of {rate / 1e9:.1f} GF/s, {100 * done / spent / rate:.0f} %", flush=True)
 
 
 def dense_models(graph: Graph, dim: int = 64) -> None:
-    """Measures GAP and ProGAP with and without the compiled kernel, on dense features: random projections of the one-hot
-    features.
-    """
+    """Measures GAP and ProGAP with and without the compiled kernel, on random projections of the one-hot features."""
     projection = np.random.default_rng(0).standard_normal((graph.dim, dim)) / np.sqrt(graph.dim)
     worlds = Worlds.of(replace(graph, x=(graph.x @ projection).astype(np.float32)), [0])
     for model in (Gap(sigma=5.97, mode="paper"), ProGap(sigma=10.13, mode="paper")):
-        fast = seconds(lambda model=model: model.fit(worlds), 3)
+        fast = cpu_seconds(lambda model=model: model.fit(worlds), 3)
         with compiled.unused():
-            slow = seconds(lambda model=model: model.fit(worlds))
+            slow = cpu_seconds(lambda model=model: model.fit(worlds), 2)
         print(f"{model.name}, {dim} dense features: {fast:.3f} CPU s a model, {slow:.3f} by the layers in torch", flush=True)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from measured import half_width
 
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.upper.calibration import calibrate
@@ -38,9 +39,7 @@ RUNS = 3
 
 
 def fraud(nodes: int = 4000, seed: int = 0) -> Graph:
-    """A graph with two classes, of which one has an eighth of the nodes. Half of the nodes have no edge, the others three on
-    average.
-    """
+    """A graph with two classes, one of them an eighth. Half of the nodes have no edge, the others three on average."""
     random = stream(seed, "fraud")
     y = (random.random(nodes) < 0.125).astype(np.int64)
     linked = np.flatnonzero(random.random(nodes) < 0.5)
@@ -54,17 +53,13 @@ def fraud(nodes: int = 4000, seed: int = 0) -> Graph:
 
 
 def large(nodes: int = 100_000) -> Graph:
-    """A dense and large graph like those of the paper: ten classes, two million edges, and features that depend little on the
-    class.
-    """
+    """A large graph like the paper's: ten classes, two million edges, and features that depend little on the class."""
     raw = campus(nodes, classes=10, degree=40.0, same=0.6, signal=0.2)
     return Graph(raw.x, raw.y, raw.edges, *split(stream(0, "large"), nodes, 0.8, 0.9), name="large")
 
 
 def split(random: np.random.Generator, nodes: int, first: float, second: float) -> list[np.ndarray]:
-    """The masks of the nodes for training, validation and testing, by a random order of the nodes. first, second: the shares at
-    which validation and testing begin.
-    """
+    """Random masks for training, validation and testing. first, second: the shares at which the last two begin."""
     place = np.argsort(random.permutation(nodes)) / nodes
     return [place < first, (place >= first) & (place < second), place >= second]
 
@@ -87,9 +82,7 @@ Result = dict[str, Any]  # graph, recipe, epsilon, runs, value, spread, noise, s
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. at: a function from a budget to the recipe with its noise. budgets: the budgets at which it is
-    run.
-    """
+    """One line of the table. at: from a budget to the recipe with its noise. budgets: those at which it is run."""
 
     label: str
     at: Callable[[float], Vesper]
@@ -160,13 +153,7 @@ def measure(name: str, data_dir: str | None, results: list[Result], log: Path) -
             found = value(graph, model.fit(Worlds.of(graph, list(range(RUNS)), asked))["posteriors"])
             seconds = (time.process_time() - trained) / RUNS
             results.append(
-                {
-                    "graph": graph.name,
-                    "recipe": row.label,
-                    "epsilon": str(epsilon),
-                    "runs": RUNS,
-                    "value": float(found.mean()),
-                }
+                {"graph": graph.name, "recipe": row.label, "epsilon": str(epsilon), "runs": RUNS, "value": float(found.mean())}
                 | {"spread": float(found.std(ddof=1)), "noise": model.noise_std, "seconds": seconds}
             )
             with log.open("a") as lines_so_far:
@@ -175,9 +162,7 @@ def measure(name: str, data_dir: str | None, results: list[Result], log: Path) -
 
 
 def table(results: list[Result]) -> str:
-    """A Markdown table for each graph, with a row for each recipe and a column for each budget. Entries are means with half the
-    widths of 95 % t-intervals.
-    """
+    """A Markdown table for each graph, recipes by budgets: means with half the widths of 95 % t-intervals."""
     text = []
     for name in dict.fromkeys(r["graph"] for r in results):
         text += [
@@ -210,10 +195,7 @@ def curves(results: list[Result], name: str) -> dict[str, list[Result | None]]:
 
 def half(result: Result) -> float:
     """Half the width of a 95 % t-interval for the mean."""
-    from scipy.stats import t
-
-    runs = result["runs"]
-    return float(t.ppf(0.975, runs - 1)) * result["spread"] / math.sqrt(runs)
+    return half_width(result["spread"], result["runs"])
 
 
 def plot(results: list[Result], path: Path) -> None:

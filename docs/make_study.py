@@ -19,7 +19,7 @@ from gnnaudit.reports.evidence import WORDS
 from gnnaudit.reports.figures.style import styles
 from gnnaudit.reports.results import AttackRow, Results, UtilityRow
 from gnnaudit.reports.rounding import down, percent, up
-from gnnaudit.reports.summary import BESIDE, UNITS, Line, budget, chance, key, lines, name, skips, strongest, units, utility
+from gnnaudit.reports.summary import BESIDE, UNITS, Line, budget, chance, claims_of, key, name, skips, strongest, units, utility
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +65,7 @@ def runs_table(found: Sequence[Results]) -> str:
 def claims_table(found: Results, unit: Any) -> str:
     """Claimed, upper and lower epsilon and the verdict on every claim of one unit."""
     rows = []
-    claimed = [c for c in lines(found) if c.key.unit == unit and math.isfinite(c.key.epsilon)]
+    claimed = [c for c in claims_of(found) if c.key.unit == unit]
     for c in sorted(claimed, key=lambda c: (c.key.model, c.key.mode, c.key.epsilon)):
         seen = f"{down(c.lower.value)} ({percent(c.lower.confidence)}, {c.lower.audit})" if c.lower else "-"
         delta = "-" if c.delta is None else f"{c.delta:g}"
@@ -78,10 +78,9 @@ def outcome_table(found: Sequence[Results]) -> str:
     """One row for each system and claim, one column for each graph: the lower bound and the detectable epsilon."""
     cells: dict[Any, dict[str, str]] = {}
     for r in found:
-        for line in lines(r):
-            if math.isfinite(line.key.epsilon):
-                row = (list(UNITS).index(line.key.unit), line.key.model, line.key.epsilon)
-                cells.setdefault(row, {})[_graph(r)] = _outcome(line)
+        for line in claims_of(r):
+            row = (list(UNITS).index(line.key.unit), line.key.model, line.key.epsilon)
+            cells.setdefault(row, {})[_graph(r)] = _outcome(line)
     graphs = [_graph(r) for r in found]
     order = list(UNITS)
     body = [(WHOM[order[u]], model, f"{e:g}", *(of.get(g, "") for g in graphs)) for (u, model, e), of in sorted(cells.items())]

@@ -84,13 +84,7 @@ class Run:
         return found
 
     def release(
-        self,
-        posteriors: Any,
-        *,
-        aggregates: Any = None,
-        inputs: Any = None,
-        noise_std: float | None = None,
-        **others: Any,
+        self, posteriors: Any, *, aggregates: Any = None, inputs: Any = None, noise_std: float | None = None, **others: Any
     ) -> None:
         """Stores what an adversary may see of this run: NumPy or PyTorch arrays, over all nodes or over those in `watch`.
 

@@ -15,7 +15,7 @@ from .evidence import WORDS
 from .files import plain
 from .results import AttackRow, BoundRow, Results, Row, UtilityRow
 from .rounding import down, up
-from .summary import UNITS, Key, budget, key, lines, name, units
+from .summary import UNITS, Key, budget, claims_of, key, name, name_at, units
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -89,10 +89,8 @@ class Judged:
 
 
 def judged(first: Results, second: Results) -> list[Judged]:
-    """Every claim of both runs with a finite epsilon: worse verdicts first, then vanished claims, better verdicts, new claims,
-    and equal verdicts.
-    """
-    one, other = ({line.key: line for line in lines(run) if math.isfinite(line.key.epsilon)} for run in (first, second))
+    """Every claim of both runs with a finite epsilon: worse first, then vanished, better, new, and equal verdicts."""
+    one, other = ({line.key: line for line in claims_of(run)} for run in (first, second))
     pairs = [(k, one.get(k), other.get(k)) for k in dict.fromkeys((*one, *other))]
     found = [
         Judged(
@@ -182,18 +180,17 @@ def _named(claims: list[Judged]) -> list[str]:
     """One line for each claim whose verdict is worse or better, that vanished, or that is new."""
     texts = []
     for c in claims:
-        who = f"{name(c.key.model, c.key.mode)}, ε = {budget(c.key.epsilon)} for {UNITS[c.key.unit]}"
-        if c.worse:
-            texts.append(f"Worse: {who} was {WORDS[str(c.verdicts[0])]} and is now {WORDS[str(c.verdicts[1])]}.")
-        elif c.weaker:
+        who = f"{name_at(*c.key[1:])} for {UNITS[c.key.unit]}"
+        before, after = (WORDS.get(str(kind), "") for kind in c.verdicts)
+        if c.weaker:
             now = f"is now claimed only at the larger δ = {c.delta[1] or 0:g}; it was claimed at δ = {c.delta[0] or 0:g}"
             texts.append(f"Vanished: {who} {now}.")
         elif c.vanished:
-            texts.append(f"Vanished: {who} was {WORDS[str(c.verdicts[0])]}, and the second run does not test it.")
-        elif c.word == "better":
-            texts.append(f"Better: {who} was {WORDS[str(c.verdicts[0])]} and is now {WORDS[str(c.verdicts[1])]}.")
+            texts.append(f"Vanished: {who} was {before}, and the second run does not test it.")
         elif c.word == "new":
-            texts.append(f"New: {who} is {WORDS[str(c.verdicts[1])]}; the first run did not test it.")
+            texts.append(f"New: {who} is {after}; the first run did not test it.")
+        elif c.word:
+            texts.append(f"{c.word.capitalize()}: {who} was {before} and is now {after}.")
     return texts
 
 
@@ -287,21 +284,17 @@ def _difference(a: Row, b: Row) -> Difference | None:
 
 
 def _value_of(row: Row, what: str, values: tuple[float, float], ends: tuple[Interval | None, Interval | None]) -> Difference:
-    first, second = values
-    if ends[0] is None or ends[1] is None:
-        return Difference(key(row), what, isinstance(row, UtilityRow), first, second, None, "")
-    # The errors of independent runs add in quadrature. The two sides of an interval may differ in length.
-    below = math.hypot(second - ends[1][0], ends[0][1] - first)
-    above = math.hypot(ends[1][1] - second, first - ends[0][0])
-    return Difference(
-        key(row), what, isinstance(row, UtilityRow), first, second, (second - first - below, second - first + above), ""
-    )
+    (first, second), interval = values, None
+    if ends[0] is not None and ends[1] is not None:
+        # The errors of independent runs add in quadrature. The two sides of an interval may differ in length.
+        below = math.hypot(second - ends[1][0], ends[0][1] - first)
+        above = math.hypot(ends[1][1] - second, first - ends[0][0])
+        interval = (second - first - below, second - first + above)
+    return Difference(key(row), what, isinstance(row, UtilityRow), first, second, interval, "")
 
 
 def _corrected(found: list[Difference]) -> list[Difference]:
-    """The same differences with `word` set. For `word`, the intervals are widened by a Bonferroni correction over all differences
-    of a kind.
-    """
+    """The differences with `word` set, by intervals with a Bonferroni correction over all differences of a kind."""
     from scipy.special import ndtri
 
     tested = []

@@ -80,9 +80,7 @@ class Evidence:
 
     @staticmethod
     def from_json(text: str) -> Evidence:
-        """The evidence from JSON. Raises ValueError for a missing required field, a wrong field or a wrong checksum. Unknown
-        fields are ignored.
-        """
+        """The evidence from JSON. Raises ValueError for a missing or wrong field or checksum. Unknown fields are ignored."""
         from ..accounting.upper.accountants import Upper
 
         try:
@@ -104,9 +102,7 @@ class Evidence:
 
 
 def _sum(document: Mapping[str, Any]) -> str:
-    """A checksum that detects damage. It does not detect forgery, because whoever can write the file can also write a matching
-    checksum.
-    """
+    """A checksum that detects damage but no forgery: whoever can write the file can also write a matching checksum."""
     told = json.dumps({name: value for name, value in document.items() if name != "sum"}, sort_keys=True)
     return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
 
@@ -133,12 +129,7 @@ def read_all(run_dir: Path) -> list[Evidence]:
 
 
 def judge(
-    claim: Claim,
-    ceiling: Sequence[Upper],
-    bounds: Sequence[Bound],
-    notices: float = 1.5,
-    *,
-    from_ledger: bool = True,
+    claim: Claim, ceiling: Sequence[Upper], bounds: Sequence[Bound], notices: float = 1.5, *, from_ledger: bool = True
 ) -> Verdict:
     """The verdict on a claim, given the upper bounds of its ledger and the lower bounds that were measured.
 
@@ -258,9 +249,7 @@ def contradicting(best: tuple[float, str] | None, bounds: Sequence[Bound]) -> Bo
 
 
 def exit_code(verdicts: Iterable[Verdict]) -> int:
-    """The exit code of a whole run: 1 if a claim is refuted or exceeded, else 3 if a claim is inconclusive or there is none, else
-    0.
-    """
+    """The exit code of a run: 1 if a claim is refuted or exceeded, else 3 if one is inconclusive or there is none, else 0."""
     codes = {v.exit_code for v in verdicts} or {3}
     return next((code for code in (1, 3) if code in codes), 0)
 

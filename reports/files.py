@@ -35,9 +35,7 @@ def write_text(path: Path, text: str) -> Path:
 
 
 def replaceable(path: Path) -> None:
-    """Raises ValueError if there is something other than a regular file at the path, such as a named pipe, which a rename would
-    replace.
-    """
+    """Raises ValueError if something else than a regular file is there, such as a named pipe, which a rename would replace."""
     if path.exists() and not path.is_file():
         kind = "is a folder" if path.is_dir() else "is no regular file"
         raise ValueError(f"{path}: {kind}, and a file must be written here. Name another path.")

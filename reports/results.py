@@ -1,6 +1,4 @@
-"""The rows of results.json, the documented output of a run. Other programs read these field names, so new versions may add fields
-but never rename them.
-"""
+"""The rows of results.json. Other programs read these field names: new versions may add fields but never rename them."""
 
 from __future__ import annotations
 
@@ -190,10 +188,7 @@ class SkippedRow(Row):
     reason: str
 
 
-AnyRow = Annotated[
-    UtilityRow | AccountRow | AttackRow | BoundRow | FindingRow | SkippedRow,
-    Field(discriminator="kind"),
-]
+AnyRow = Annotated[UtilityRow | AccountRow | AttackRow | BoundRow | FindingRow | SkippedRow, Field(discriminator="kind")]
 R = TypeVar("R", bound=Row)
 
 
@@ -219,9 +214,7 @@ def to_json(results: Results) -> str:
 
 
 def read(run_dir: Path) -> Results:
-    """The contents of RUN/results.json. Raises ValueError, which names the missing or damaged file, or the first wrong row and
-    field.
-    """
+    """The contents of RUN/results.json. Raises ValueError with the missing or damaged file, or the first wrong row and field."""
     path = Path(run_dir) / "results.json"
     if not path.is_file():
         raise ValueError(f"{path}: no such file; `audit run --out {run_dir}` writes it.")
@@ -255,9 +248,7 @@ def parse(document: Any) -> Results:
 
 
 def bound_rows(evidence: Evidence, notices: float) -> list[BoundRow]:
-    """One row for each lower bound of the evidence. notices: the violation that the plan asks to detect, as a factor of the
-    noise.
-    """
+    """A row for each lower bound. notices: the violation that the plan asks to detect, as a factor of the noise."""
     claim = evidence.claim
     common: dict[str, Any] = {"model": evidence.model, "mode": evidence.mode, "unit": claim.unit}
     common |= {"epsilon": claim.epsilon, "delta": claim.delta, "seconds": evidence.seconds}

@@ -84,15 +84,18 @@ def key(row: Row) -> Key:
 
 
 def as_text(text: str) -> str:
-    """The text as one line of Markdown without tags, links or images, because some renderers would run HTML and scripts that a
-    name contains.
-    """
+    """The text as one line of Markdown without tags, links and images: a name may contain HTML and scripts."""
     return " ".join(text.split()).replace("<", "&lt;").replace("[", "\\[")
 
 
 def name(model: str, mode: str) -> str:
     """The name of a model with its mode, such as "gap (paper)"."""
     return f"{model} ({mode})" if mode else model
+
+
+def name_at(model: str, mode: str, epsilon: float) -> str:
+    """The name of a model at a budget: "gap (paper), ε = 1"."""
+    return f"{name(model, mode)}, ε = {budget(epsilon)}"
 
 
 def claimed(line: Line) -> str:
@@ -141,6 +144,11 @@ def budget(epsilon: float, infinity: str = "∞") -> str:
 def lines(results: Results) -> list[Line]:
     """As `lines_of`, for a run."""
     return lines_of(results.rows, results.run.notices)
+
+
+def claims_of(results: Results) -> list[Line]:
+    """The lines of a run that claim a finite epsilon."""
+    return [line for line in lines(results) if math.isfinite(line.key.epsilon)]
 
 
 def lines_of(rows: Sequence[Row], notices: float) -> list[Line]:
@@ -216,10 +224,15 @@ def units(rows: Iterable[Row | Key]) -> list[Unit | None]:
     return [u for u in UNITS if u in present]
 
 
+def shows_leakage(row: AttackRow) -> bool:
+    """Whether success is leakage: the attack reads the model, and homophily alone does not explain its success."""
+    return row.negatives not in BESIDE and not row.baseline
+
+
 def strongest(attacks: Iterable[AttackRow]) -> list[AttackRow]:
     """For each model, budget and game, the attack with the largest AUC. Random and 2-hop non-edges do not count."""
     best: dict[tuple[Key, str], AttackRow] = {}
-    for row in (r for r in attacks if r.negatives not in BESIDE and not r.baseline):
+    for row in filter(shows_leakage, attacks):
         place = (key(row), row.game)
         if place not in best or row.auc > best[place].auc:
             best[place] = row
@@ -228,42 +241,30 @@ def strongest(attacks: Iterable[AttackRow]) -> list[AttackRow]:
 
 def rivals(attacks: Iterable[AttackRow]) -> Counter[tuple[Key, str]]:
     """The number of attacks from which `strongest` chooses, for each model, budget and game."""
-    return Counter((key(row), row.game) for row in attacks if row.negatives not in BESIDE and not row.baseline)
+    return Counter((key(row), row.game) for row in filter(shows_leakage, attacks))
 
 
 def best_marked(rows: Sequence[Any]) -> list[Any]:
     """The rows, with `best_of` set in the row of the strongest attack on each model, budget and game."""
     attacks = [row for row in rows if isinstance(row, AttackRow)]
     best, among = {id(row) for row in strongest(attacks)}, rivals(attacks)
-
-    def marked(row: Any) -> Any:
-        if not isinstance(row, AttackRow) or id(row) not in best:
-            return row
-        return row.model_copy(update={"best_of": among[key(row), row.game]})
-
-    return [marked(row) for row in rows]
+    return [row.model_copy(update={"best_of": among[key(row), row.game]}) if id(row) in best else row for row in rows]
 
 
 def chance(results: Results) -> dict[str, float]:
-    """Metric -> the score of a model that has learned nothing: 0.5 for roc_auc, and for accuracy the share of the largest class
-    if it is known.
-    """
+    """Metric -> the score without learning: 0.5 for roc_auc; for accuracy the share of the largest class, if known."""
     classes = results.run.data.get("classes")
     sizes = [float(size) for size in classes] if isinstance(classes, list) else []
     return {"roc_auc": 0.5} | ({"accuracy": max(sizes) / sum(sizes)} if sum(sizes) else {})
 
 
 def may_be_chance(row: UtilityRow, level: Mapping[str, float]) -> bool:
-    """Whether the interval of a utility, or its value without one, is not entirely above the score of a model that has learned
-    nothing.
-    """
+    """Whether the interval of a utility, or else its value, reaches down to the score without learning."""
     return row.metric in level and (row.ci95[0] if row.ci95 else row.value) <= level[row.metric]
 
 
 def inapplicable(rows: Iterable[SkippedRow]) -> dict[str, list[SkippedRow]]:
-    """Name of a model with its mode -> its skipped audits and attacks. Skipped models, and audits at an infinite epsilon, are
-    left out.
-    """
+    """Name and mode of a model -> its skipped audits and attacks, but for whole models and for audits at infinite epsilon."""
     found: dict[str, list[SkippedRow]] = {}
     for row in rows:
         if not of_case(row) and not (math.isinf(row.epsilon) and row.what.startswith("audit ")):

@@ -12,7 +12,7 @@ import pytest
 from gnnaudit import load, target
 from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.own.program import read_release
+from gnnaudit.audit.own.programs.program import read_release
 
 FILE = Path(target.__file__)
 FILL = "p = np.full((run.nodes, run.classes), 1 / run.classes)"

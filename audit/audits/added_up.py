@@ -24,7 +24,7 @@ from ..games.canaries import hub, stars
 from ..instruments.reach import NOTHING, worth
 from ..instruments.recorder import Record, recorded
 from ..instruments.repetition import Nodes, kept_rows, same_coins, shift
-from ..own.program import External
+from ..own.programs.program import External
 from ..within.gate import a_strangers
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..instruments.reach import worth
 from ..instruments.recorder import Record, recorded
 from ..instruments.repetition import repeated, reports_of_others, world
-from ..own.program import External
+from ..own.programs.program import External
 from ..within.gate import a_strangers, examined, followed
 from ..within.inside import Inside
 from . import heard_mechanisms, heard_noise, program_seeds

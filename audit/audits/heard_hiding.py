@@ -15,7 +15,7 @@ from ..heard.laws import NOTHING
 from ..heard.study import CONTINUOUS, History
 from ..heard.worlds import without_one
 from ..key import Key
-from ..own.program import External
+from ..own.programs.program import External
 from ..within.absence import Incomparable, without
 from ..within.inside import OF_PROGRAM, SECRETS, Inside, quietest
 from ..within.lost import lost_noise

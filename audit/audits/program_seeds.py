@@ -16,7 +16,7 @@ from ...accounting.lower.error_rates import epsilon_of_rates, rate_at_most
 from ...models.graph.graph import Worlds
 from ..case import EDGES, Outcome, Setting, offered
 from ..heard.worlds import without_one
-from ..own.program import External
+from ..own.programs.program import External
 from ..within.gate import examined, followed
 from . import heard_mechanisms
 

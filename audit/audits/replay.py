@@ -24,7 +24,7 @@ from ..games.edge_catalogue import catalogue
 from ..instruments.reach import NOTHING
 from ..instruments.recorder import Diverged, Noisy, recorded
 from ..instruments.repetition import NO_NODE, Nodes, distance, kept_rows, moved, same_coins, world
-from ..own.program import External
+from ..own.programs.program import External
 from . import replay_sums
 from .differential import executed
 

@@ -21,7 +21,7 @@ from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..games.edge_catalogue import catalogue, first
 from ..instruments.reach import worth
 from ..own.model_file import is_built_in
-from ..own.program import External
+from ..own.programs.program import External
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +27,7 @@ COLUMNS = {
     "exact": "exact",
 }
 MODEL, UNIT, CLAIMED = 0, 1, 2
+CLAIM = itemgetter("model", "mode", "unit", "epsilon")  # identifies the claim of a row
 HEAD = ("model", "unit", "claimed", "delta", "noise", "printed", "theorem", "as coded", "true", *COLUMNS.values())
 FORMATS = ("table", "markdown", "latex")
 
@@ -94,7 +96,7 @@ def stored_or_new(plan: Plan, graph: Graph, tuned_over: int) -> dict[str, Any]:
 def show(document: dict[str, Any], style: str = "table") -> None:
     """Prints a line for each model, mode and budget, then why values differ or are missing, the warnings and the skipped rows."""
     accounts = [row for row in document["rows"] if row["kind"] == "account"]
-    lines = [cells(list(rows)) for _, rows in groupby(accounts, lambda r: (r["model"], r["mode"], r["unit"], r["epsilon"]))]
+    lines = [cells(list(rows)) for _, rows in groupby(accounts, CLAIM)]
     if style == "table":
         tables(lines)
     else:
@@ -131,7 +133,7 @@ def show_tuning(rows: list[dict[str, Any]], lines: list[tuple[str, ...]], style:
     ways = list(dict.fromkeys(row["selection"] for row in rows))
     head = ("model", "unit", "claimed", "one training", *ways)
     body = []
-    for line, same in zip(lines, groupby(rows, lambda r: (r["model"], r["mode"], r["unit"], r["epsilon"])), strict=True):
+    for line, same in zip(lines, groupby(rows, CLAIM), strict=True):
         values = [row["value"] for row in same[1]]
         body.append((*line[:3], line[HEAD.index("true")], *("-" if v is None else up(float(v)) for v in values)))
     over = rows[0]["tuned_over"]

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
+from ...reports.files import plain
 from ..own.score_file import check, read
 from ..planning.limits import MOST_FACTOR, MOST_SEED
-from .options import Json, finite, nats, print_json
+from .options import Json, nats, print_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,8 +60,7 @@ def bound(
     ] = None,
     pilot: Annotated[Path | None, Option(help="Another file of the same format, used to choose the threshold only.")] = None,
     anytime: Annotated[
-        bool,
-        Option("--anytime", help="The rows are in the order of the rounds. The bound holds at every stopping time."),
+        bool, Option("--anytime", help="The rows are in the order of the rounds. The bound holds at every stopping time.")
     ] = False,
     sd: Annotated[
         float | None, Option(help="With --anytime and --shape gaussian: the sd of the scores in each world, known beforehand.")
@@ -166,7 +166,7 @@ def bound(
         "seconds": round(time.perf_counter() - started, 3),
     }
     if json:
-        print_json({"schema": 1, "rows": [finite(row)]})
+        print_json({"schema": 1, "rows": [plain(row)]})
     else:
         print("\n".join(_sentences(scores, columns, claim, found, verdict)))
     raise typer.Exit({"refuted": 1, "exceeds": 1, "not-refuted": 0, "inconclusive": 3}[verdict])

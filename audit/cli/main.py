@@ -64,8 +64,7 @@ app.add_typer(data, name="data")
 
 @app.callback()
 def start(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False
 ) -> None:
     if version:
         from importlib.metadata import version as installed
@@ -87,10 +86,7 @@ def report(run: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> Non
 
 
 @app.command()
-def mirror(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs.")],
-    mlflow: Mlflow = None,
-) -> None:
+def mirror(runs: Annotated[list[Path], typer.Argument(help="Folders of runs.")], mlflow: Mlflow = None) -> None:
     """Rebuild the MLflow mirror of runs from their files.
 
     Exit codes: 0 all runs are in MLflow; 2 wrong use; 3 the store cannot be reached.
@@ -219,9 +215,7 @@ def refuse_empty(words: list[str]) -> None:
 
 
 def misused(fault: Any) -> str:
-    """The error message for a wrong command line. It names the option, its value, the mistake, and the command whose help has an
-    example.
-    """
+    """The message for a wrong command line: the option, its value, the mistake, and the command whose help has an example."""
     names = getattr(getattr(fault, "param", None), "opts", [])
     given = [word for name, word in pairwise(sys.argv) if name in names]
     given += [word.partition("=")[2] for word in sys.argv if word.partition("=")[0] in names and "=" in word]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,9 +29,7 @@ Split = Annotated[int, Option(help="Number of the public split of the nodes.")]
 
 
 def nats(epsilon: str | float) -> float:
-    """A claimed epsilon from the command line. Raises typer.BadParameter if it is no number, and if it is finite and above
-    `limits.MOST_EPSILON`, 100 nats.
-    """
+    """A claimed epsilon. Raises typer.BadParameter if it is no number, or if it is finite and above 100 nats (MOST_EPSILON)."""
     try:
         number = float(epsilon)
     except ValueError:
@@ -58,13 +55,8 @@ Mlflow = Annotated[Words, Option(callback=store, help="MLflow tracking URI. Defa
 
 
 def print_json(document: Any, indent: int | None = 1) -> None:
-    """Prints one JSON document on stdout. JSON has no infinity, so the caller passes rows through `finite` first."""
+    """Prints one JSON document on stdout. JSON has no infinity, so the caller passes numbers through `plain` first."""
     print(json.dumps(document, indent=indent))
-
-
-def finite(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with "inf" for each value that is positive infinity, because JSON has no infinity. Nested values stay."""
-    return {name: "inf" if value == math.inf else value for name, value in row.items()}
 
 
 def console(**options: Any) -> Console:

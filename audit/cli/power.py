@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from .options import Json, finite, nats, print_json
+from ...reports.files import plain
+from .options import Json, nats, print_json
 
 SCORES = {
     "likelihood-ratio, noise known": "log-likelihood ratios of Gaussian releases whose sd is known from residuals",
@@ -67,7 +68,7 @@ def power(
         rows.append(row)
     if json:
         head = {"epsilon": epsilon, "delta": delta, "kappa": kappa, "true_epsilon": true, "power": probability, "alpha": alpha}
-        print_json({**head, "rows": [finite(row) for row in rows]}, indent=None)
+        print_json({**head, "rows": plain(rows)}, indent=None)
         return
     print(f"Claim: epsilon={epsilon:g}, delta={delta:g}. Violation: noise {kappa:.6g} times too small, true epsilon {true:.4g}.")
     print(f"Rounds of each world that detect it with {100 * probability:g} % power at alpha={alpha:g}:")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
-from ..own.files import recipe_names
+from ..own.programs.files import recipe_names
 from ..planning.plan import MODELS
-from .options import TRUST, Json, Param, Quiet, Verbose, Words
+from .options import TRUST, Delta, Json, Param, Quiet, Verbose, Words
 
 if TYPE_CHECKING:
     from ..planning.plan import Plan
@@ -26,9 +26,7 @@ def run(
     models: Annotated[Words, Option(help=f"Systems, by comma. Default: {','.join(MODELS)}. See `audit models`.")] = None,
     mode: Annotated[Words, Option(help="paper (as published), sound (as it can be proved) or both. Default: sound.")] = None,
     epsilon: Annotated[Words, Option(help="Budgets in nats, by comma; inf trains without noise. Default: 1,8,inf.")] = None,
-    delta: Annotated[
-        float | None, Option(help="Delta of the claims. Default: each unit's own, from public sizes of the graph.")
-    ] = None,
+    delta: Delta = None,
     unit: Annotated[Words, Option(help="directed-edge, undirected-edge, node or features. Default: each model's own.")] = None,
     param: Param = None,
     attacks: Annotated[
@@ -54,8 +52,7 @@ def run(
     targets: Annotated[Number, Option(help="Target models: runs that are attacked. Default: 4.")] = None,
     repeats: Annotated[Number, Option(help="Trainings over which accuracy is averaged. Default: 10.")] = None,
     seed: Annotated[
-        Words,
-        Option(help="Any word. Makes the run reproducible, noise included; whoever knows it can subtract the noise."),
+        Words, Option(help="Any word. Makes the run reproducible, noise included; whoever knows it can subtract the noise.")
     ] = None,
     out: Annotated[Words, Option(help="Folder of the run. Default: a new folder in runs/, named by the time.")] = None,
     mlflow: Annotated[Words, Option(help="MLflow tracking URI, or none. Default: SQLite beside the runs.")] = None,
@@ -88,8 +85,7 @@ def run(
     ] = None,
     split: Annotated[Number, Option(help="Number of the public split of the nodes. Default: 0.")] = None,
     preset: Annotated[
-        Words,
-        Option(help="ci: minutes, for a pull request. nightly: every audit. Both have a false-alarm probability of 1e-4."),
+        Words, Option(help="ci: minutes, for a pull request. nightly: every audit. Both have a false-alarm probability of 1e-4.")
     ] = None,
     fresh: Annotated[
         bool | None,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Json
+from .options import Json, print_json
 
 
 def scan(
@@ -44,9 +44,7 @@ def scan(
 
         write_text(sarif, encoder.dumps(scanner.sarif(hits), indent=1) + "\n")
     if json:
-        import json as encoder
-
-        print(encoder.dumps({"schema": 1, "rows": [scanner.row(h) for h in hits], "unread": unread}, indent=1))
+        print_json({"schema": 1, "rows": [scanner.row(h) for h in hits], "unread": unread})
         return
     for hit in hits:
         print(hit)

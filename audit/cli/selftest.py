@@ -26,8 +26,7 @@ def selftest(
     data: Annotated[str, typer.Option(help="The data set on which the faulty models run.")] = "campus:n=600",
     data_dir: DataDir = None,
     strangers: Annotated[
-        bool,
-        typer.Option("--strangers", help="Run each model as a user's own, through all of `audit run`."),
+        bool, typer.Option("--strangers", help="Run each model as a user's own, through all of `audit run`.")
     ] = False,
     trust: Trust = False,
     json: Json = False,

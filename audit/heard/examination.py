@@ -17,7 +17,7 @@ from scipy import stats
 
 from ...accounting.claim import Unit
 from ...models.errors import one_line
-from ..own.program import External
+from ..own.programs.program import External
 from .forcing import Forced, forced
 from .own_rows import Place, private
 from .paths import certificate, changed

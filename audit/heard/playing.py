@@ -11,8 +11,8 @@ import numpy as np
 from ...models.hearing import Draw, hearing
 from ...models.hearing.mechanisms.meetings import Meetings, OtherMechanisms
 from ...models.hearing.script import Diverged, Script, alike
-from ..own.program import External
-from ..own.recording import Request
+from ..own.programs.program import External
+from ..own.programs.recording import Request
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

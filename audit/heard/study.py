@@ -14,8 +14,8 @@ from ...models.graph.graph import Worlds
 from ...models.hearing.draw import SHIFTED
 from ...models.hearing.mechanisms.meetings import Meetings, OtherMechanisms
 from ...models.hearing.mechanisms.sharing import in_common
-from ..own.program import External
-from ..own.recording import Unheard
+from ..own.programs.program import External
+from ..own.programs.recording import Unheard
 from .playing import Cell, Diverged, Play, alike, cells, play, rounding
 from .seeds import few_values
 from .sources import MOST, Source, blocks, in_line, located, moved_by, nudge

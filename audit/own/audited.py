@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .declaration import Declared
-from .files import hashed
 from .model_file import is_built_in
-from .program import External
+from .programs.declaration import Declared
+from .programs.files import hashed
+from .programs.program import External
 
 if TYPE_CHECKING:
     from ...models.base import Model

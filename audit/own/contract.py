@@ -1,6 +1,4 @@
-"""The model contract as executable checks ("clauses"). A failed clause is reported with the smallest test graph on which it
-fails.
-"""
+"""The model contract as checks ("clauses"). A failed clause is reported with the smallest test graph on which it fails."""
 
 from __future__ import annotations
 
@@ -38,9 +36,7 @@ TOLERANCE = 1e-4  # relative difference that is ignored: float32 trainings may a
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one clause. failure: how the clause failed, None if it did not. unasked: why the clause does not apply, or
-    None.
-    """
+    """The result of one clause. failure: how it failed, or None. unasked: why it does not apply, or None."""
 
     name: str
     failure: str | None
@@ -81,9 +77,7 @@ def _first_failure(clause: Callable[[Model, Graph], str | None], model: Model) -
 
 
 def tiny(nodes: int) -> Graph:
-    """A random undirected graph with two classes, five columns of features that show the class with noise, and a node without
-    edges.
-    """
+    """A random undirected graph: two classes, five noisy columns of features that show the class, one node without edges."""
     rng = stream(nodes, "contract")
     pairs = np.array([(u, v) for u in range(nodes - 1) for v in range(u + 1, nodes - 1)], dtype=np.int64)
     chosen = np.sort(rng.permutation(len(pairs))[: max(nodes, 3)])

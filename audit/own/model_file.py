@@ -17,15 +17,13 @@ from ...models.errors import Stopped, one_line, raising
 from ...models.hearing import hearable
 from ...models.looped import MODES, Looped
 from ...models.systems import SYSTEMS
-from .program import External
+from .programs.program import External
 
 PROTOCOL = ("name", "mode", "unit", "releases", "public", "ledger", "with_noise", "printed", "footprint", "fit")
 
 
 def load_model(address: str) -> Any:
-    """The object that the address FILE.py:Name names. Raises ValueError if there is none, or if the file raises an exception, and
-    Stopped if the import is interrupted.
-    """
+    """The object at FILE.py:Name. Raises ValueError if there is none or the file raises, and Stopped if it is interrupted."""
     file, _, name = address.rpartition(":")
     path = Path(file)
     if not name or path.suffix != ".py":
@@ -69,9 +67,7 @@ def is_built_in(model: Model) -> bool:
 
 
 def own_models(program: External | None, model: str | None) -> dict[str, Any]:
-    """name -> a function (mode, facts, private) -> Model that returns the user's own model, as for built-in systems. Raises
-    ValueError if the model cannot be made.
-    """
+    """name -> a function (mode, facts, private) -> the user's own model. Raises ValueError if the model cannot be made."""
     found: dict[str, Any] = {}
     if program is not None:
         found[program.name] = lambda mode, facts, private: program
@@ -117,9 +113,7 @@ def checked(made: Any, where: str) -> None:
 
 
 def portable(model: Model) -> None:
-    """Raises ValueError for a model that cannot be sent to a worker process, such as one with a function that is defined inside
-    another.
-    """
+    """Raises ValueError for a model that cannot be sent to a worker process, such as one with a nested function."""
     try:
         pickle.dumps(model)
     except Exception as fault:  # pickle raises almost anything, and so may a user's class

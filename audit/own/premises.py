@@ -1,6 +1,4 @@
-"""Checks, before the audits run, what they assume about a user's model. If an assumption fails, the bounds that need it are
-withdrawn.
-"""
+"""Checks what the audits assume about a user's model. If an assumption fails, the bounds that need it are withdrawn."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from ...accounting.claim import Unit
 from ...accounting.lower.bounds import resting
 from .contract import EARLIER, SIZES, Check, contract
 from .model_file import is_built_in
-from .program import External
+from .programs.program import External
 
 if TYPE_CHECKING:
     from ...models.base import Model

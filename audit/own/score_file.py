@@ -108,9 +108,7 @@ def check(path: Path, columns: dict[str, NDArray[Any]]) -> None:
 
 
 def first_wrong(path: Path) -> str:
-    """The line of the first row that is not a score and a bit, such as ", line 17"; "" if there is none. Lines are counted from 1
-    as in an editor.
-    """
+    """The line, counted from 1, of the first row that is not a score and a bit, such as ", line 17"; "" if there is none."""
     import pyarrow
 
     with pyarrow.input_stream(str(path), compression="detect") as stream:

@@ -33,9 +33,7 @@ def accounted(plan: Plan, graph: Graph, tuned_over: int = 1) -> dict[str, Any]:
 
 
 def is_document(stored: dict[str, Any]) -> bool:
-    """Whether a stored value has the form of a result of `accounted`, with at least one row. Raises an exception for some other
-    forms.
-    """
+    """Whether a stored value looks like a result of `accounted` with at least one row. Some other values raise an exception."""
     from ...reports.results import AccountRow, Row, SkippedRow, TuningRow
 
     kinds: dict[str, type[Row]] = {"account": AccountRow, "tuning": TuningRow, "skipped": SkippedRow}

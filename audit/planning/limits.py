@@ -1,6 +1,4 @@
-"""Upper bounds on the numbers that a user may give. They are far above useful values; beyond them computations overflow or never
-end.
-"""
+"""Upper bounds on the numbers that a user may give, far above useful values. Beyond them computations overflow or never end."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import tomli_w
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from ...models.systems import SYSTEMS
-from ..own.files import claim_of, read_toml, recipe
+from ..own.programs.files import claim_of, read_toml, recipe
 from .cores import usable_cores
 from .limits import MOST, MOST_FACTOR, MOST_JOBS, budget, not_overflowing
 
@@ -51,9 +51,7 @@ def one_or_more(value: Any) -> Any:
 
 
 def size(value: Any) -> Any:
-    """A text such as "8GiB" as a number of bytes; other values stay. Raises ValueError for a text that is no size, and for a size
-    below 1 MiB or above 1024 TiB.
-    """
+    """A text such as "8GiB" in bytes; other values stay. Raises ValueError for other texts and outside 1 MiB to 1024 TiB."""
     units = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "B": 1}
     unit = next((unit for unit in units if str(value).endswith(unit)), "")
     try:
@@ -145,9 +143,7 @@ class Plan(BaseModel):
         return ("paper", "sound") if self.mode == "both" else (self.mode,)
 
     def chosen(self, names: tuple[str, ...], every: tuple[str, ...], what: str) -> tuple[str, ...]:
-        """The names that an option chooses. "all" stands for `every`, and "none" for no name. Raises ValueError for an
-        unknown name, and if no name is given.
-        """
+        """The chosen names: "all" stands for `every`, "none" for no name. Raises ValueError without names or for unknown ones."""
         if not names:
             raise ValueError(f"{what}=: names nothing. Give all, none, or some of {', '.join(every)}.")
         if names in (("all",), ("none",)):

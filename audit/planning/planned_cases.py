@@ -18,9 +18,9 @@ from ...models.ranges import check_range
 from ...models.systems import SYSTEMS, at_unit
 from ...reports.results import SkippedRow
 from ..case import Case, fields_of, noise_of_its_own, offered, shown_mode
-from ..own.declaration import declared
 from ..own.model_file import is_built_in, own_models
-from ..own.program import External
+from ..own.programs.declaration import declared
+from ..own.programs.program import External
 
 if TYPE_CHECKING:
     from ...models.base import Model
@@ -181,18 +181,14 @@ def adjusted(model: Any, name: str, params: Iterable[str], defaults: Mapping[str
 
 
 def fitting(model: Any, name: str, params: Iterable[str]) -> list[tuple[str, str, Any]]:
-    """(text, field, value) of those entries of `params` that name a field of the model. Raises ValueError for a malformed
-    entry.
-    """
+    """(text, field, value) of the `params` that name a field of the model. Raises ValueError for a malformed entry."""
     fields = fields_of(model)
     pairs = [(text, *pair(text)) for text in params]
     return [(text, field, value) for text, owner, field, value in pairs if field in fields and owner in ("", name)]
 
 
 def same_type(value: Any, usual: Any) -> bool:
-    """Whether a value may replace `usual`: a value of the same type, an int for a float (but no bool), a value of an enumeration,
-    any value for None.
-    """
+    """Whether a value may replace `usual`: one of its type or enumeration, an int (no bool) for a float, anything for None."""
     if usual is None or type(value) is type(usual):
         return True
     if isinstance(usual, Enum):

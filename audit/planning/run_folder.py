@@ -141,9 +141,7 @@ def machine() -> dict[str, Any]:
 
 
 def arithmetic() -> dict[str, str]:
-    """Whether compiled loops or torch train the models, and the instruction set. Rounding depends on both, and long trainings
-    amplify rounding errors.
-    """
+    """Whether compiled loops or torch train the models, and the instruction set. Rounding depends on both."""
     return {"path": compiled.path(), "instruction_set": compiled.instruction_set()}
 
 

@@ -1,6 +1,4 @@
-"""The rules: patterns in Python source that have broken privacy promises. Each rule has a function that finds the pattern in a
-file.
-"""
+"""The rules: patterns in Python source that have broken privacy promises, each with a function that finds it in a file."""
 
 from __future__ import annotations
 
@@ -40,13 +38,13 @@ ACCOUNTANTS = (
 @dataclass(frozen=True)
 class Rule:
     """name: the id of the rule. reason: why the pattern can break a privacy promise. advice: what to do. find: finds the places
-    in one file.
+    in one file, as nodes that have a line.
     """
 
     name: str
     reason: str
     advice: str
-    find: Callable[[Source], Iterator[ast.AST]]
+    find: Callable[[Source], Iterator[Any]]
 
 
 def shared_generator(source: Source) -> Iterator[ast.AST]:

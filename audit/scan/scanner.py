@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,14 +27,10 @@ class Hit:
 
 def scan_text(text: str, path: str = "<text>") -> list[Hit]:
     """The hits in one file, by line. Raises SyntaxError if the text is not Python."""
-    source, lines = Source(path, text, ast.parse(text)), text.splitlines()
-    places = {(n.lineno, n.col_offset, rule.name) for rule in RULES.values() for n in _found(rule, source)}
+    source, lines = Source(ast.parse(text)), text.splitlines()
+    places = {(n.lineno, n.col_offset, rule.name) for rule in RULES.values() for n in rule.find(source)}
     below.cache_clear()
     return [Hit(path, line, column, RULES[name]) for line, column, name in sorted(places) if INTENDED not in lines[line - 1]]
-
-
-def _found(rule: Rule, source: Source) -> Iterator[Any]:
-    return iter(rule.find(source))
 
 
 def python_files(path: Path) -> list[Path]:

@@ -13,8 +13,6 @@ from functools import cache
 class Source:
     """One parsed file. functions: all functions in it, methods and nested functions included."""
 
-    path: str
-    text: str
     tree: ast.Module
 
     @property
@@ -52,9 +50,7 @@ def any_like(names: set[str], pattern: str) -> bool:
 
 
 def is_private(node: ast.AST) -> bool:
-    """Whether code is about privacy: it contains names like epsilon or privacy together with names like noise, or names a privacy
-    library.
-    """
+    """Whether code is about privacy: it names a privacy library, or has names like epsilon or privacy and names like noise."""
     names = names_in(node)
     return any_like(names, r"^(opacus|noise_multiplier|PrivacyEngine|dp_accounting)$") or (
         any_like(names, r"^(eps|epsilon|target_epsilon)|_eps(ilon)?$|privacy")

@@ -10,10 +10,8 @@ import math
 import multiprocessing
 import os
 import pickle
-import signal
 import socket
 import sys
-import threading
 import time
 import warnings
 from collections import deque
@@ -26,7 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .ray_cluster import Cluster, ClusterLost
+from .ray_cluster import Cluster, ClusterLost, end_with_parent
 from .store import Task, fit, fit_part, in_process
 from .temporary import temporary
 
@@ -88,26 +86,16 @@ def in_batches(
 
 
 def compute_here(batch: list[Task]) -> float:
-    """Computes a batch in this process, because its worker was lost. Returns infinite seconds, so that the next batches are
-    small.
-    """
-    for _ in in_process(batch):
-        pass
+    """Computes a batch here, because its worker was lost. Returns infinite seconds, so that the next batches are small."""
+    for task in batch:
+        fit_part(task)
     return math.inf
 
 
 def start_worker() -> None:
-    """Initialises a worker: it ignores Ctrl-C, which its parent handles, and ends with its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Initialises a worker: torch uses one thread, and the worker ends with its parent."""
+    end_with_parent()
     one_thread()
-
-    def end() -> None:
-        parent = multiprocessing.parent_process()
-        if parent is not None:
-            parent.join()
-        os._exit(1)
-
-    threading.Thread(target=end, daemon=True).start()
 
 
 @functools.lru_cache(maxsize=1)
@@ -135,9 +123,7 @@ def say_alone(reason: str) -> None:
 
 
 def workers_context() -> Any:
-    """The way to start workers: they are forked from a process that has loaded PRELOADED and little else. On a system without
-    fork, each worker imports torch itself.
-    """
+    """The way to start workers: forks of a process that has loaded PRELOADED, or, without fork, processes that import torch."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")

@@ -64,8 +64,7 @@ class Cluster:
 
 def serve(pipe: Connection, address: str, cpus: int | None, compute: Any) -> None:
     """Answers each request with (False, value) or (True, pickled exception). The first answer is the number of workers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    end_with_parent()
     import ray
 
     graphs: dict[str, Any] = {}
@@ -115,7 +114,13 @@ def reply(pipe: Connection, act: Callable[..., Any], *words: Any) -> None:
 
 
 def end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-    os._exit(1)
+    """Makes a child process ignore Ctrl-C, which its parent handles, and end when its parent ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def end() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end, daemon=True).start()

@@ -35,9 +35,7 @@ CHUNK_BYTES = 24 << 20  # bytes of working memory for one chunk; larger chunks e
 
 @functools.cache
 def code_version() -> str:
-    """A hash of the source of models/ and its sub-packages. The path of a part contains it, so parts that other code computed are
-    not reused.
-    """
+    """A hash of the source of models/. Paths of parts contain it, so that no part of other code is used again."""
     return sources(Path(models.__file__).parent)
 
 
@@ -65,9 +63,7 @@ def identity(model: Model, game: Game) -> str:
 
 
 def _named(value: Any) -> str:
-    """The text that stands for a field in `identity`: the name of a function, a hash of an array's bytes, and str(value) of
-    anything else.
-    """
+    """The text of a field in `identity`: the name of a function, a hash of an array's bytes, and str(value) of anything else."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape} {hashlib.blake2b(value.tobytes(), digest_size=12).hexdigest()}"
     return str(getattr(value, "__qualname__", value))
@@ -90,16 +86,12 @@ def save(release: Release, path: Path) -> None:
 
 
 def _for_others_to_read(path: str, flags: int) -> int:
-    """Opens a file that only this user may write, even if the umask would let others write it and so replace the releases of a
-    run.
-    """
+    """Opens a file that only this user may write, whatever the umask, so that nobody else replaces releases of a run."""
     return os.open(path, flags, 0o644)
 
 
 def load(path: Path) -> Release | None:
-    """A stored part, or None if it is absent or damaged, belongs to another user, or can be written by others. Every array in the
-    file has a checksum.
-    """
+    """A stored part; None if it is absent, damaged (arrays have checksums), another user's, or can be written by others."""
     try:
         with open_own(path) as file, np.load(file, allow_pickle=False) as f:
             members = {n: f[n] for n in f.files}  # reading an array verifies its checksum

@@ -18,9 +18,7 @@ PREFIX, LOCK = "gnnaudit-run-", "alive"
 
 @contextmanager
 def temporary() -> Iterator[Path]:
-    """A folder that only this user can read, which is removed when the context ends. The first call in a process also removes the
-    folders of dead processes.
-    """
+    """A folder that only this user can read, removed when the context ends. The first call removes those of dead processes."""
     sweep(tempfile.gettempdir())
     new = Path(tempfile.mkdtemp(prefix="gnnaudit-new-"))
     lock = FileLock(new / LOCK)
@@ -34,9 +32,7 @@ def temporary() -> Iterator[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Removes a folder and its contents, even without write permissions in it. If `folder` is a link, removes the link and not
-    its target.
-    """
+    """Removes a folder, even without write permissions in it. Of a link, removes the link and not its target."""
     if folder.is_symlink():
         folder.unlink()
         return

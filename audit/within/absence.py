@@ -14,7 +14,7 @@ from ...models.random.streams import fold
 from ..heard.own_rows import own_places, private
 from ..heard.playing import Diverged, play
 from ..heard.study import History, Shifts
-from ..own.program import External
+from ..own.programs.program import External
 from .reading import FAR, alike, others, repeated
 from .relations import SAME
 

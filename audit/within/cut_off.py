@@ -18,7 +18,7 @@ from ..heard.forcing import forced
 from ..heard.playing import left_in, play, rounding
 from ..heard.worlds import without_many
 from ..key import Key
-from ..own.program import External
+from ..own.programs.program import External
 from .absence import history
 from .reading import alike, repeated
 from .relations import SAME

@@ -15,7 +15,7 @@ from ..heard.study import study
 from ..heard.worlds import small
 from ..instruments.sums_of_programs import doubted
 from ..own.model_file import is_built_in
-from ..own.program import External
+from ..own.programs.program import External
 from .inside import Inside, inside
 
 if TYPE_CHECKING:

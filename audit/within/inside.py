@@ -22,7 +22,7 @@ from ..heard.laws import NOTHING, cost
 from ..heard.playing import play
 from ..heard.study import History, Shifts
 from ..heard.worlds import without_edges, without_many, without_one
-from ..own.program import External
+from ..own.programs.program import External
 from .absence import Incomparable, OtherNoise, history, kept, moved, without
 from .reading import EACH, Entry, idle, unread
 from .relations import REPEATED, SAME, entangled, sums

@@ -13,7 +13,7 @@ from ...models.random.streams import fold
 from ..heard.playing import same_numbers
 from ..heard.seeds import Enough
 from ..heard.study import related, sure
-from ..own.program import External
+from ..own.programs.program import External
 from .absence import history
 from .reading import alike, repeated
 from .switches import values_of

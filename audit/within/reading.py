@@ -17,7 +17,7 @@ from ..heard.playing import play, same_rows
 from ..heard.sources import moved_by as shifted
 from ..heard.sources import nudge
 from ..heard.study import History, Shifts
-from ..own.program import External
+from ..own.programs.program import External
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

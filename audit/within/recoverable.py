@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 from ..heard.playing import left_in, rounding
-from ..own.program import External
+from ..own.programs.program import External
 from .reading import ENTRIES, ENTRIES_OF_PROGRAM, Entry, moved_entries, repeated
 
 if TYPE_CHECKING:

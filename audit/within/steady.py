@@ -14,7 +14,7 @@ import numpy as np
 
 from ..heard.laws import NOTHING
 from ..heard.playing import rounding
-from ..own.program import External
+from ..own.programs.program import External
 from .reading import FAR, Entry, moved_entries, repeated, with_entries
 
 if TYPE_CHECKING:

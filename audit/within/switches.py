@@ -15,7 +15,7 @@ from ..heard.playing import left_in, play, rounding
 from ..heard.sources import laid_out, moved_by, nudge
 from ..heard.worlds import without_many
 from ..key import Key
-from ..own.program import External
+from ..own.programs.program import External
 from .absence import Incomparable, history, kept
 from .cut_off import cut_off
 from .lost import by_line

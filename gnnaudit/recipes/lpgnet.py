@@ -24,9 +24,7 @@ STACKED = 2  # number of networks that read noisy counts; each gets epsilon / ST
 
 
 class Loaded:
-    """The graph of one run, as LPGNet's own loader returns it. In the labels of each split, nodes of other splits have the label
-    -100.
-    """
+    """The graph of one run, as LPGNet's own loader returns it. A split labels nodes of other splits with -100."""
 
     def __init__(self, run):
         features, labels = torch.from_numpy(run.x), torch.from_numpy(run.y)

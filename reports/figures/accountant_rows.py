@@ -30,9 +30,7 @@ class Cost:
         return next((row for row in self.rows if row.accountant == accountant), None)
 
     def excess(self, value: float | None) -> float | None:
-        """The relative difference of `value` from the true value; None if either is unknown or infinite, or the true value
-        is 0.
-        """
+        """The relative difference of `value` from the true value; None if one is unknown or infinite, or the true one is 0."""
         if value is None or not self.true or math.isinf(value) or math.isinf(self.true):
             return None
         return value / self.true - 1
@@ -48,9 +46,7 @@ def costs(lines: list[Line]) -> list[Cost]:
 
 
 def reasons(costs: list[Cost]) -> list[tuple[str, str]]:
-    """(source, reason) for each epsilon of a paper or of an accountant that differs from the true one or is missing. Each pair
-    occurs once.
-    """
+    """(source, reason), once each, for every epsilon of a paper or an accountant that is missing or not the true one."""
     found = []
     for cost in costs:
         if cost.note:

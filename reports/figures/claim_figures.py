@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..evidence import Evidence, lowest
 from ..rounding import down, up
-from ..summary import UNITS, budget, name
+from ..summary import UNITS, name_at
 from .run_figures import slug
 from .style import COLOURS, INK, MARKERS, Plot, legend
 
@@ -28,14 +28,10 @@ CURVES = {  # name in the evidence: (label, colour, dashes)
 
 def of_claim(found: Evidence) -> list[Plot]:
     """The figures of one audit for which its evidence has curves."""
-    plots = []
-    if found.curves.get("tradeoff") and math.isfinite(found.claim.epsilon):
-        plots.append(tradeoff_plot(found))
-    if found.curves.get("histograms"):
-        plots.append(histogram_plot(found))
-    if found.curves.get("residuals"):
-        plots.append(residual_plot(found))
-    return plots
+    makes = {"tradeoff": tradeoff_plot, "histograms": histogram_plot, "residuals": residual_plot}
+    if math.isinf(found.claim.epsilon):
+        del makes["tradeoff"]
+    return [make(found) for curve, make in makes.items() if found.curves.get(curve)]
 
 
 def tradeoff_plot(found: Evidence) -> Plot:
@@ -48,7 +44,7 @@ def tradeoff_plot(found: Evidence) -> Plot:
             axes.fill_between(x, low, high, color=COLOURS[0], alpha=0.25, linewidth=0, label="simultaneous band")
         for key, (label, colour, dashes) in CURVES.items():
             if curves.get(key):
-                axes.plot(_probit(curves[key][0]), _probit(curves[key][1]), label=label, color=colour, linestyle=dashes)
+                axes.plot(*map(_probit, curves[key]), label=label, color=colour, linestyle=dashes)
         at = _probit(TICKS)
         axes.set_xticks(at, [f"{t:g}" for t in TICKS], rotation=45)
         axes.set_yticks(at, [f"{t:g}" for t in TICKS])
@@ -81,7 +77,7 @@ def histogram_plot(found: Evidence) -> Plot:
         axes.set(xlabel="score of the attack", ylabel="rounds")
         legend(axes, 2)
 
-    rows = tuple((world, low, high, n) for world, picture in pictures.items() for low, high, n in _bins(*picture))
+    rows = tuple((world, *row) for world, (edges, n) in pictures.items() for row in zip(edges[:-1], edges[1:], n, strict=True))
     alt = f"Histograms of the attack's score on {_who(found)}: {' and '.join(pictures)}."
     header = ("world", "low", "high", "rounds")
     return Plot(_name("scores", found), f"Scores of the audit {found.game}, {_who(found)}", alt, header, rows, draw, (4.6, 2.8))
@@ -146,7 +142,7 @@ def bounds_plot(same: Sequence[Evidence]) -> Plot | None:
     said = "; ".join(f"{b.audit} {'infinite' if math.isinf(b.epsilon) else down(b.epsilon)}" for b in shown)
     title = f"What refutes {who}: {fatal[0].audit}" if fatal else f"All lower bounds of {who}"
     rows = tuple((b.audit, b.attack, b.shape, b.epsilon, b.reach, b.refuted) for b in shown)
-    file = slug("bounds", same[0].file_name.removesuffix(f"-{same[0].game}.json"))
+    file = _name("bounds", same[0], f"-{same[0].game}.json")
     header = ("audit", "attack", "shape", "lower", "would_notice", "refutes")
     alt = f"Lower bounds of {who} against the claimed {claim.epsilon:g}: {said}."
     return Plot(file, title, alt, header, rows, draw, (4.6, 1.6 + 0.28 * len(shown)))
@@ -188,14 +184,12 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
     alt = f"Smallest detectable violations on {who}: " + "; ".join(f"{m} a factor of {up(k, 3)}" for m, _, k in marks)
     rows = [(label, n, k, "") for label, points in curves.items() for n, k in points]
     rows += [(label, n, k, "this run") for label, n, k in marks]
-    file = slug("noticed", same[0].file_name.removesuffix(f"-{same[0].game}.json"))
+    file = _name("noticed", same[0], f"-{same[0].game}.json")
     return Plot(file, f"Detectable violations, {who}", f"{alt}.", ("test", "rounds", "factor", "run"), tuple(rows), draw)
 
 
 def _band(expected: Sequence[float], count: int) -> tuple[list[float], list[float]]:
-    """(low, high): a band that contains all quantiles of `count` honest residuals with probability 95 % (Dvoretzky, Kiefer and
-    Wolfowitz; Massart 1990).
-    """
+    """(low, high): contains all quantiles of `count` honest residuals with probability 95 % (DKW inequality, Massart 1990)."""
     import numpy as np
     from scipy.special import ndtr, ndtri
 
@@ -203,10 +197,6 @@ def _band(expected: Sequence[float], count: int) -> tuple[list[float], list[floa
     wide = 2 * abs(expected[0])  # the band is cut off here, because it is infinite at its ends
     low, high = ndtri(np.clip(level - reach, 0, 1)), ndtri(np.clip(level + reach, 0, 1))
     return [float(v) for v in np.maximum(low, -wide)], [float(v) for v in np.minimum(high, wide)]
-
-
-def _bins(edges: Sequence[float], counts: Sequence[float]) -> zip[tuple[float, float, float]]:
-    return zip(edges[:-1], edges[1:], counts, strict=True)
 
 
 def _probit(rates: Sequence[float]) -> list[float]:
@@ -230,8 +220,8 @@ def _story(curves: dict[str, Any]) -> str:
 
 
 def _who(found: Evidence) -> str:
-    return f"{name(found.model, found.mode)}, ε = {budget(found.claim.epsilon)}"
+    return name_at(found.model, found.mode, found.claim.epsilon)
 
 
-def _name(kind: str, found: Evidence) -> str:
-    return slug(kind, found.file_name.removesuffix(".json"))
+def _name(kind: str, found: Evidence, ending: str = ".json") -> str:
+    return slug(kind, found.file_name.removesuffix(ending))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 from ..evidence import Evidence
 from ..observed import UNREAD
 from .run_figures import slug
-from .style import COLOURS, INK, Plot
+from .style import COLOURS, INK, Plot, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,9 +21,7 @@ ELSEWHERE = " on a small graph of unusual nodes"  # audit/heard/examination.py a
 
 
 def observed_plot(found: Evidence) -> Plot:
-    """One row for each mechanism: data -> noise -> release. Below them, one row for each array past the noise or not known (see
-    `Released`).
-    """
+    """A row for each mechanism, data -> noise -> release, then for each array past the noise or not known (see `Released`)."""
     seen = found.observed
     rows = [_row(m) for m in seen["mechanisms"][:MOST]]
     rows += [_open(r) for r in seen["released"] if r["how"] in OPEN]
@@ -48,11 +45,7 @@ def observed_plot(found: Evidence) -> Plot:
 
     columns = ("number", "line", "meets", "law", "scale", "released", "move", "secret")
     table = tuple(tuple(m[c] for c in columns) for m in seen["mechanisms"])
-    told = [
-        f"{len(table)} mechanisms in order: each with data, noise and release.",
-        *seen["compared"],
-        *seen["faults"],
-    ]
+    told = [f"{len(table)} mechanisms in order: each with data, noise and release.", *seen["compared"], *seen["faults"]]
     name = f"ledger-{slug(found.model, found.mode, f'{found.claim.epsilon:g}', found.claim.unit)}"
     size = 7.4, 0.9 + 0.78 * len(rows)
     return Plot(name, "Mechanisms in the order of the run", " ".join(told), columns, table, draw, size)
@@ -71,16 +64,13 @@ def _row(m: dict[str, Any]) -> tuple[str, str, str, str]:
     size = f"{low:.3g}" if high - low <= 1e-3 * high else f"{low:.3g} to {high:.3g}"
     part = "" if m["covered"] > 0.999 else f" on {100 * m['covered']:.0f} %"
     law = f"{RESPONSE}, p = {size}" if m["law"] == RESPONSE else f"{m['law']} noise, scale {size}"
-    noise = f"{law}{part}\n{_short(m['meets'] or m['line'])}"
+    noise = f"{law}{part}\n{wrapped(m['meets'] or m['line'], WIDE)}"
+    release = f"{m['released']}\n{' × '.join(map(str, m['shape']))}"
     if m["note"]:
-        return data, f"{noise}\n{m['note']}", f"{m['released']}\n{' × '.join(map(str, m['shape']))}", OPEN["past the noise"]
-    return data, noise, f"{m['released']}\n{' × '.join(map(str, m['shape']))}", COLOURS[2]
+        return data, f"{noise}\n{m['note']}", release, OPEN["past the noise"]
+    return data, noise, release, COLOURS[2]
 
 
 def _open(r: dict[str, Any]) -> tuple[str, str, str, str]:
     noise = "no noise covers it" if r["how"] == "past the noise" else "not known"
     return "data", noise, f"'{r['array']}'", OPEN[r["how"]]
-
-
-def _short(line: str) -> str:
-    return "\n".join(textwrap.wrap(line, WIDE))

@@ -11,7 +11,7 @@ from ...accounting.claim import Unit
 from ..evidence import Evidence
 from ..results import AttackRow, Results, UtilityRow
 from ..rounding import down, up
-from ..summary import BESIDE, COVERED, UNITS, Line, budget, chance, lines, name, units, utility
+from ..summary import BESIDE, COVERED, UNITS, Line, budget, chance, claims_of, name, name_at, units, utility
 from .style import COLOURS, INK, PAPER, Plot, legend, styles, wrapped
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def of_run(results: Results, found: Sequence[Evidence]) -> dict[str, list[Plot]]
     fair = [r for r in results.of(AttackRow) if r.negatives not in BESIDE]
     return {
         "utility": [utility_plot(results, unit, look) for unit in units(results.of(UtilityRow)) if unit],
-        "epsilon": epsilon_plots(lines(results)),
+        "epsilon": epsilon_plots(claims_of(results)),
         "roc": roc_plots(found, look),
         "leakage": leakage_plots([r for r in fair if r.unit is None or r.game in COVERED[r.unit]]),
         "unprotected": leakage_plots([r for r in fair if r.unit and r.game not in COVERED[r.unit]]),
@@ -85,9 +85,8 @@ def utility_plot(results: Results, unit: Unit, look: Looks) -> Plot:
     return Plot(slug("utility", unit), f"Utility, where ε protects {UNITS[unit]}", alt, header, tuple(rows), draw)
 
 
-def epsilon_plots(found: Sequence[Line]) -> list[Plot]:
-    """Lower and upper bounds as bars, one figure for each unit and budget, so that no two kinds of epsilon share an axis."""
-    claims = [line for line in found if math.isfinite(line.key.epsilon)]
+def epsilon_plots(claims: Sequence[Line]) -> list[Plot]:
+    """Finite claims as bars, a figure for each unit and budget, so that no two kinds of epsilon share an axis."""
     panels = dict.fromkeys((line.key.unit, line.key.epsilon) for line in claims)
     order = list(UNITS)
     chosen = sorted(panels, key=lambda p: (order.index(p[0]), p[1]))
@@ -247,7 +246,7 @@ def _attack(row: AttackRow) -> str:
 
 
 def _who(row: AttackRow) -> str:
-    return f"{name(row.model, row.mode)}, ε = {budget(row.epsilon)}"
+    return name_at(row.model, row.mode, row.epsilon)
 
 
 def _places(budgets: Sequence[float]) -> dict[float, float]:

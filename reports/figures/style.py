@@ -47,9 +47,7 @@ STYLE: Any = {
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure. name: file name without ending. alt: the figure in words. rows: its numbers, with the column names `header`.
-    size: (width, height) in inches.
-    """
+    """A figure. name: file name without ending. alt: in words. rows: numbers, named by `header`. size: (width, height), inch."""
 
     name: str
     title: str

@@ -9,7 +9,7 @@ from .. import results
 from ..files import write_text
 from ..results import Results
 from ..rounding import down, percent, up
-from ..summary import UNITS, Line, as_text, budget, headline, lines, name
+from ..summary import UNITS, Line, as_text, budget, claims_of, headline, name
 
 HEAD = ("model", "protects", "claimed ε", "δ", "proved at least", "would have noticed ε above", "upper bound", "verdict")
 
@@ -21,7 +21,7 @@ def write(run_dir: Path) -> Path:
 
 def to_markdown(found: Results) -> str:
     """The card: a headline, one table row for each claim, the version, day and graph of the run, and the limits of an audit."""
-    claims = [line for line in lines(found) if math.isfinite(line.key.epsilon)]
+    claims = claims_of(found)
     run = found.run
     rows = [HEAD, tuple("---" for _ in HEAD), *map(_row, claims)]
     graph = ", ".join(

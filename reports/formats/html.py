@@ -25,10 +25,10 @@ from ..summary import (
     Line,
     budget,
     chance,
+    claims_of,
     headline,
     inapplicable,
     key,
-    lines,
     listed,
     may_be_chance,
     name,
@@ -50,13 +50,11 @@ EXITS = {
 
 
 def render(run_dir: Path) -> Path:
-    """Writes RUN/report.html and RUN/figures/NAME.svg, .png and .csv, and returns the report's path. Raises ValueError if the run
-    cannot be read.
-    """
+    """Writes RUN/report.html and RUN/figures/NAME.svg, .png, .csv; returns the page. Raises ValueError for an unreadable run."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    run_dir = Path(run_dir)
+    run_dir, plan = Path(run_dir), Path(run_dir, "plan.toml")
     found, seen = results.read(run_dir), evidence.read_all(run_dir)
     every = [(same, pictures(same)) for same in by_claim(seen)]
     drawn: dict[str, str] = {}
@@ -84,7 +82,7 @@ def render(run_dir: Path) -> Path:
         closest=draw([p for same in closest([same for same, _ in every]) for p in foremost(same)], "closest-"),
         claims=[{"evidence": same, "figures": draw(plots)} for same, plots in every],
         recorded=[{"evidence": e, "figures": draw([observed_plot(e)])} for e in seen if e.observed],
-        plan=_text(run_dir / "plan.toml"),
+        plan=plan.read_text(encoding="utf-8") if plan.is_file() else "",
         **tables(found),
     )
     for path in (run_dir / "figures").glob("*"):
@@ -96,7 +94,7 @@ def render(run_dir: Path) -> Path:
 
 def tables(found: Results) -> dict[str, Any]:
     """The values for the tables of the page, most of them by unit."""
-    claims = [line for line in lines(found) if math.isfinite(line.key.epsilon)]
+    claims = claims_of(found)
     table, priced, level = utility(found), costs(claims), chance(found)
     skipped, attacks = found.of(SkippedRow), found.of(AttackRow)
     return {
@@ -162,18 +160,14 @@ def closest(claims: Sequence[list[Evidence]]) -> list[list[Evidence]]:
 
 
 def pictures(same: Sequence[Evidence]) -> list[Plot]:
-    """The figures of one claim: that of all lower bounds, those of each audit (audits that refute first), and that of detectable
-    violations.
-    """
+    """The figures of one claim: all lower bounds, then each audit (refuting ones first), then detectable violations."""
     refuting = sorted(same, key=lambda e: not any(b.refuted for b in e.bounds))
     drawn = [bounds_plot(same), *(p for e in refuting for p in of_claim(e)), power_plot(same)]
     return [p for p in drawn if p]
 
 
 def foremost(same: Sequence[Evidence]) -> list[Plot]:
-    """The figures that represent a claim: if it is refuted, only those of the evidence that refutes it; otherwise all except the
-    histograms.
-    """
+    """The figures that represent a claim: those of refuting evidence, or without a refutation all but the histograms."""
     fatal = [e for e in same if any(b.refuted for b in e.bounds)]
     if not fatal:
         return [p for p in pictures(same) if not p.name.startswith("scores")]
@@ -191,7 +185,3 @@ def clock(seconds: float) -> str:
 def interval(ends: tuple[float, float] | None, digits: int = 3, factor: float = 1.0) -> str:
     """An interval as text, such as "0.692–0.716"; an empty string for None."""
     return "" if ends is None else f"{factor * ends[0]:.{digits}f}–{factor * ends[1]:.{digits}f}"
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.is_file() else ""

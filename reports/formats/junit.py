@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from .. import results
 from ..files import write_text
 from ..results import BoundRow, Results, SkippedRow
-from ..summary import Line, budget, claimed, inapplicable, key, lines, listed, name, of_case, skips
+from ..summary import Line, budget, claimed, claims_of, inapplicable, key, listed, name, of_case, skips
 
 NOT_XML = re.compile(
     "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
@@ -31,7 +30,7 @@ def to_xml(found: Results) -> str:
     count as tested. So does a claim if a condition of a test failed: such a test may have found a path past the noise. The error
     gives the reasons why audits were skipped.
     """
-    claims = [line for line in lines(found) if math.isfinite(line.key.epsilon)]
+    claims = claims_of(found)
     skipped, lenient = found.of(SkippedRow), found.run.preset == "ci"
     whole, parts = [row for row in skipped if of_case(row)], inapplicable(skipped)
     failures = sum(line.verdict.exit_code == 1 for line in claims)

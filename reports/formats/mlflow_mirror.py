@@ -79,9 +79,7 @@ def ui_command(runs: Path, uri: str | None = None, port: int = 5000) -> list[str
 
 
 def ui_address(runs: Path, uri: str | None = None, port: int = 5000) -> str:
-    """The address of the page that shows the claims as a table; the root address if the store has no claims yet or cannot be
-    read.
-    """
+    """The address of the table of claims, or the root address if the store has no claims yet or cannot be read."""
     root = f"http://127.0.0.1:{port}"
     try:
         with _quiet():
@@ -105,27 +103,20 @@ def mirror(run_dir: Path, uri: str | None = None) -> bool:
     reached or written, the function logs a warning; the run on disk is complete without the copy. Raises ValueError if the run
     itself cannot be read.
     """
+    from filelock import FileLock
+
     run_dir = Path(run_dir).resolve()
     found = results.read(run_dir)
+    # two processes that create the database at the same time damage it; mode 0600, so that other users cannot hold the lock
+    alone = FileLock(run_dir.parent / ".mlflow.lock", timeout=PATIENCE, mode=0o600)
     try:
-        with _quiet(), _alone(run_dir.parent):
+        with _quiet(), alone:
             _write(found, run_dir, uri or default_uri(run_dir.parent))
     except Exception as error:  # an error of the store, the network or the disk must not end a finished run
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         log.warning("MLflow: %s. The run is complete on disk; `audit mirror %s` copies it later.", reason.rstrip("."), run_dir)
         return False
     return True
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Locks the folder, because two processes that create the database at the same time damage it. Other users cannot hold the
-    lock.
-    """
-    from filelock import FileLock
-
-    with FileLock(folder / ".mlflow.lock", timeout=PATIENCE, mode=0o600):
-        yield
 
 
 @contextmanager
@@ -242,9 +233,7 @@ def _known(client: MlflowClient, experiment: str, identity: str) -> list[Run]:
 
 
 def _put(client: MlflowClient, experiment: str, child: Child, old: Run | None, found: Results) -> str:
-    """Writes one MLflow run and returns its id. Parameters cannot change in MLflow, so an old run with other parameters is
-    replaced.
-    """
+    """Writes an MLflow run and returns its id. Parameters cannot change, so an old run with others is replaced."""
     from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag
 
     if old is not None and dict(old.data.params) != child.params:
@@ -268,9 +257,7 @@ def _put(client: MlflowClient, experiment: str, child: Child, old: Run | None, f
 
 
 def _times(found: Results, seconds: float) -> tuple[int | None, int | None]:
-    """The start of the run and the moment `seconds` later, in milliseconds since 1970. Both are None, for now, if the start is
-    not known.
-    """
+    """The start of the run and the moment `seconds` later, in ms since 1970; None, for now, if the start is not known."""
     try:
         begin = datetime.fromisoformat(found.run.started).timestamp()
     except ValueError:

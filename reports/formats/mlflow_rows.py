@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..evidence import stem
 from ..files import plain
 from ..results import AccountRow, AttackRow, Results, UtilityRow
-from ..summary import BESIDE, COVERED, Key, Line, as_text, budget, key, lines, name
+from ..summary import BESIDE, COVERED, Key, Line, as_text, budget, key, lines, name, shows_leakage
 
 SHORT = {"dp_accounting-pld": "pld", "dp_accounting-rdp": "rdp"}
 RATES = {"0.001": "0.1pct", "0.01": "1pct", "0.1": "10pct"}
@@ -145,7 +145,7 @@ def _best(k: Key, rows: Iterable[AttackRow]) -> dict[str, float]:
     """auc_best and tpr_at_0.1pct_best: the largest values of the attacks on the unit that the claim protects,
     without baselines and without random and 2-hop non-edges.
     """
-    protected = [r for r in rows if r.game in COVERED[k.unit] and r.negatives not in BESIDE and not r.baseline]
+    protected = [r for r in rows if r.game in COVERED[k.unit] and shows_leakage(r)]
     if not protected:
         return {}
     rates = [r.tpr_at_fpr["0.001"] for r in protected if "0.001" in r.tpr_at_fpr]

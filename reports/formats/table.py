@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -18,9 +17,9 @@ from ..summary import (
     Line,
     budget,
     chance,
+    claims_of,
     inapplicable,
     key,
-    lines,
     listed,
     may_be_chance,
     name,
@@ -62,7 +61,7 @@ def show(results: Results, console: Console) -> None:
         if metric in level and any(may_be_chance(row, level) for cells in rows.values() for row in cells.values()):
             learned = f"{100 * level[metric]:.1f}, the {metric} of a model that has learned nothing"
             console.print(f"[yellow]*[/] the interval includes {learned}\n")
-    claims = [line for line in lines(results) if math.isfinite(line.key.epsilon)]
+    claims = claims_of(results)
     for unit in units(line.key for line in claims):
         halves = unit is Unit.DIRECTED_EDGE and results.run.data.get("directed") is False
         alike = [line for line in claims if line.key.unit == unit]

@@ -9,7 +9,7 @@ import pytest
 from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 from dp_accounting.rdp import RdpAccountant
 
-from gnnaudit.audit.own.program import External
+from gnnaudit.audit.own.programs.program import External
 from gnnaudit.models.graph.graph import Mask, Worlds
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from gnnaudit.audit.cli.main import app
 from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.own.program import read_release
+from gnnaudit.audit.own.programs.program import read_release
 from gnnaudit.audit.planning.plan import Plan, read
 from gnnaudit.models.data.loading import load
 

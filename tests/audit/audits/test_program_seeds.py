@@ -10,7 +10,7 @@ from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.contract import tiny
-from gnnaudit.audit.own.program import External
+from gnnaudit.audit.own.programs.program import External
 from gnnaudit.audit.storage.store import Store
 
 PROGRAM = """

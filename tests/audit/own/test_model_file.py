@@ -12,7 +12,7 @@ from gnnaudit.audit.case import EDGES, Case
 from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.model_file import load_model, own_models
-from gnnaudit.audit.own.program import External
+from gnnaudit.audit.own.programs.program import External
 from gnnaudit.audit.storage.store import identity
 from gnnaudit.models.capabilities import NoisySums, lacks
 from gnnaudit.models.errors import Stopped

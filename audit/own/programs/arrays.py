@@ -1,6 +1,4 @@
-"""Reads an array from a user's program. Checks the kind of the file, and the type, shape and size of the array, before it reads
-the data.
-"""
+"""Reads an array from a user's program, after checks of the kind of file and of the array's type, shape and size."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from gnnaudit.audit.audits.heard_mechanisms import from_mechanisms
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.heard.playing import play
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.own.program import External
+from gnnaudit.audit.own.programs.program import External
 from gnnaudit.audit.within.gate import examined, followed
 from gnnaudit.audit.within.inside import Inside
 from gnnaudit.audit.within.observed import observe

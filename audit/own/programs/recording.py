@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...models import hearing
-from ...models.hearing.draw import Draw
-from ...models.hearing.files import Recording, load, no_link, save
-from ...models.hearing.in_a_program import ANOTHER, FOLDER
-from ...models.hearing.mechanisms.meetings import Meeting
+from ....models import hearing
+from ....models.hearing.draw import Draw
+from ....models.hearing.files import Recording, load, no_link, save
+from ....models.hearing.in_a_program import ANOTHER, FOLDER
+from ....models.hearing.mechanisms.meetings import Meeting
 
 CARRIED = "gnnaudit_hearing"
 FIRST = f"""import os, sys
@@ -73,9 +73,7 @@ def received(folder: Path, most: int) -> Recording:
 
 
 def _reason(path: Path) -> str:
-    """What the recorder wrote about its own failure, at most 200 characters. Links are not followed, because they could lead to
-    the key of the run.
-    """
+    """What the recorder wrote about its failure, at most 200 characters. A link, which could lead to the key, is not followed."""
     try:
         with open(path, encoding="utf-8", errors="replace", opener=no_link) as file:
             return "".join(c if c.isprintable() else " " for c in file.read(200))

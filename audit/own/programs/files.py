@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ...models.errors import one_line
+from ....models.errors import one_line
 
 CLAIM = ("epsilon", "delta", "unit")  # keys of a declaration's table `claim`; they are options of `audit run` too
 RECIPES = Path(str(resources.files("gnnaudit"))) / "recipes"

@@ -51,9 +51,7 @@ def hide(folder: str) -> None:
 
 
 def _without_rights(libc: ctypes.CDLL) -> None:
-    """Enters a user namespace that has all users of the present one. In the new namespace, root keeps its rights over files and
-    loses all others.
-    """
+    """Enters a user namespace with all users of the present one, in which root keeps its rights over files and no others."""
     maps = {kind: Path(f"/proc/self/{kind}_map").read_text().splitlines() for kind in ("uid", "gid")}
     pid, (entered, tell) = os.getpid(), os.pipe()
     child = os.fork()

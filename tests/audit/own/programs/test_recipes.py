@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from gnnaudit import load
 from gnnaudit.audit.cli.main import app
-from gnnaudit.audit.own.declaration import declared
-from gnnaudit.audit.own.files import RECIPES, claim_of, recipe
+from gnnaudit.audit.own.programs.declaration import declared
+from gnnaudit.audit.own.programs.files import RECIPES, claim_of, recipe
 from gnnaudit.audit.planning.plan import Plan, read
 from gnnaudit.models.graph.graph import Worlds
 

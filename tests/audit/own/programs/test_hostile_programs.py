@@ -15,9 +15,9 @@ import pytest
 
 from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.own import program as module
-from gnnaudit.audit.own.program import LOG_BYTES, External
-from gnnaudit.audit.own.recording import Request
+from gnnaudit.audit.own.programs import program as module
+from gnnaudit.audit.own.programs.program import LOG_BYTES, External
+from gnnaudit.audit.own.programs.recording import Request
 from gnnaudit.audit.storage import temporary
 from gnnaudit.models.graph.graph import Graph, Worlds
 
@@ -143,7 +143,7 @@ def test_a_program_ends_with_the_run_however_that_ends(tmp_path: Path, graph: Gr
     code = (
         f"import tempfile; tempfile.tempdir = {str(own_temporary)!r}\n"
         "import numpy as np\nfrom gnnaudit.audit.own.contract import tiny, worlds\n"
-        "from gnnaudit.audit.own.program import External\n"
+        "from gnnaudit.audit.own.programs.program import External\n"
         f"External('{sys.executable} {tmp_path}/hostile.py {{worlds}} {{out}}').fit(worlds(tiny(12), 'edge'))"
     )
     target(tmp_path, f"subprocess.Popen([{FOREVER}], start_new_session=True); time.sleep(300)")

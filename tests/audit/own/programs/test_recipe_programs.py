@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from gnnaudit import load
-from gnnaudit.audit.own.declaration import declared
-from gnnaudit.audit.own.files import recipe
+from gnnaudit.audit.own.programs.declaration import declared
+from gnnaudit.audit.own.programs.files import recipe
 from gnnaudit.models.graph.graph import Worlds
 
 LPGNN = {

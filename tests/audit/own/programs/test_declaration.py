@@ -15,10 +15,10 @@ from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.cli import main
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.own.declaration import declared
+from gnnaudit.audit.own.programs.declaration import declared
 from gnnaudit.audit.storage.store import Store
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "external" / "two_hops.py"
+EXAMPLE = Path(__file__).parents[4] / "examples" / "external" / "two_hops.py"
 DELTA = 1e-5
 
 

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ...accounting.claim import Unit
-from ...models.base import Release
-from ..storage.temporary import temporary
+from ....accounting.claim import Unit
+from ....models.base import Release
+from ...storage.temporary import temporary
 from .arrays import read_array
 from .recording import brought, received
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-    from ...models.graph.graph import Graph, Worlds
-    from ...models.hearing.files import Recording
+    from ....models.graph.graph import Graph, Worlds
+    from ....models.hearing.files import Recording
     from .recording import Request
 
 
@@ -95,21 +95,19 @@ class External:
         Raises ValueError if the program fails, with the last line of its output, or if its files are wrong, with the file and
         what was expected. Raises OSError if the supervisor is killed.
         """
-        return Release.join([self._fit_one(worlds[k : k + 1]) for k in range(len(worlds))])
+        return Release.join([self._fit_one(worlds[k : k + 1])[0] for k in range(len(worlds))])
 
     def recorded(self, world: Worlds, request: Request) -> tuple[Release, Recording]:
         """The release of one world, and the recorded draws. If the run diverges from the request, the release is empty.
 
         Raises ValueError as `fit`, and Unheard if nothing was recorded.
         """
-        found: list[Recording] = []
-        release = self._fit_one(world, request, found)
-        return release, found[0]
+        release, recording = self._fit_one(world, request)
+        assert recording is not None
+        return release, recording
 
-    def _fit_one(self, world: Worlds, request: Request | None = None, heard: list[Recording] | None = None) -> Release:
-        """Runs the program on one world. request: what a recorded run must repeat; None for a run without recording. heard: a
-        list to which the recording is appended.
-        """
+    def _fit_one(self, world: Worlds, request: Request | None = None) -> tuple[Release, Recording | None]:
+        """Runs the program on one world. request: what a recorded run must repeat; None for a run without recording."""
         with temporary() as folder:
             inputs, out = folder / "worlds", folder / "out"
             inputs.mkdir()
@@ -122,13 +120,12 @@ class External:
                 raise ValueError(
                     "target: the program replaced the folder that holds {worlds} and {out}; it may write in {out} only."
                 )
-            if heard is not None:
-                heard.append(received(folder, self.memory))
-                if heard[0].diverged:
-                    return Release({}, world.watch)
+            recording = received(folder, self.memory) if request is not None else None
+            if recording is not None and recording.diverged:
+                return Release({}, world.watch), recording
             if out.is_symlink() or not out.is_dir():
                 raise ValueError("target: the program replaced the folder {out}; expected files in it.")
-            return self.read(out, world)
+            return self.read(out, world), recording
 
     def read(self, out: Path, world: Worlds) -> Release:
         """The program's output as a release. Raises ValueError with the file and what was expected."""
@@ -159,9 +156,7 @@ class External:
             raise ValueError(f"target: {words[0]} {ended(told['code'])}: {last.rstrip('.') + '.' + kept if kept else last}")
 
     def _keep(self, output: str, errors: str) -> str:
-        """Appends the program's output to RUN/target.log, unless the file has reached LOG_BYTES. Returns a sentence with the
-        path, "" if there is no output or no run.
-        """
+        """Appends the output to RUN/target.log up to LOG_BYTES; returns a sentence with the path, "" without output or run."""
         path = None if self.run is None else self.run / "target.log"
         if path is None or not output + errors:
             return ""
@@ -213,9 +208,7 @@ def write_worlds(world: Worlds, folder: Path) -> None:
 
 
 def read_release(out: Path, world: Worlds, memory: int = 8 << 30) -> Release:
-    """The program's output as a release of the watched nodes; posteriors become logarithms. Raises ValueError with the file and
-    what was expected.
-    """
+    """The output as a release of the watched nodes, posteriors as logarithms. Raises ValueError with the file and its fault."""
     nodes = world.graph.nodes
     posteriors = read_array(out / "posteriors.npy", (world.runs, nodes, world.graph.classes), memory)[:, world.watch]
     if (posteriors < 0).any():

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...accounting.claim import Unit
-from ...accounting.events.language import ledger, number
-from ...models.base import Release
-from ...models.capabilities import SUMS
-from ...models.errors import one_line
+from ....accounting.claim import Unit
+from ....accounting.events.language import ledger, number
+from ....models.base import Release
+from ....models.capabilities import SUMS
+from ....models.errors import one_line
 from .arrays import read_array
 from .files import hashed, python_files, read_toml
 from .program import OPTIONAL, External
@@ -32,7 +32,7 @@ from .program import OPTIONAL, External
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-    from ...models.graph.graph import Worlds
+    from ....models.graph.graph import Worlds
 
 TEXTS = ("command", "unit", "ledger", "source", "name", "python", "checkout")
 LISTS = ("releases", "requires", "public")
@@ -189,9 +189,7 @@ def _typed(table: Mapping[str, Any]) -> None:
 
 
 def _command(text: str, folder: Path, python: str, values: Mapping[str, float], checkout: Path | None) -> tuple[str, list[Path]]:
-    """Returns the command, in which placeholders are replaced and files beside the declaration have full paths, and the program's
-    files.
-    """
+    """The command with its placeholders replaced and full paths of files beside the declaration; and the program's files."""
     try:
         words = shlex.split(text)
     except ValueError as fault:
