@@ -253,12 +253,13 @@ def knots(pmf: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
     dp_accounting's get_delta_for_epsilon computes the same numbers in a Python loop; this function uses arrays.
     """
+    from scipy.signal import lfilter
+
     dense = pmf.to_dense_pmf()
     probs = np.maximum(dense._probs, 0)
     losses = (dense._lower_loss + np.arange(probs.shape[0])) * dense._discretization
     # delta_i - delta_{i+1} = (1 - e^-h) r_{i+1} with r_i = sum over j >= i of probs_j e^-(l_j - l_i), all of one sign.
-    step = math.exp(-dense._discretization)
-    discounted = _discounted(probs, step)
+    discounted = np.asarray(lfilter([1.0], [1.0, -math.exp(-dense._discretization)], probs[::-1])[::-1], dtype=np.float64)
     deltas = dense._infinity_mass + np.cumsum((-math.expm1(-dense._discretization) * discounted)[::-1])[::-1]
     return losses, np.append(deltas[1:], dense._infinity_mass)
 
@@ -266,13 +267,6 @@ def knots(pmf: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def below_zero(pmf: Any) -> float:
     """The sum of the negative probabilities of one direction, as a positive number; they are rounding errors of convolutions."""
     return float(-np.minimum(pmf.to_dense_pmf()._probs, 0).sum())
-
-
-def _discounted(probs: NDArray[np.float64], step: float) -> NDArray[np.float64]:
-    """The solution r of r_i = probs_i + step * r_{i+1}."""
-    from scipy.signal import lfilter
-
-    return np.asarray(lfilter([1.0], [1.0, -step], probs[::-1])[::-1], dtype=np.float64)
 
 
 def between(losses: NDArray[np.float64], deltas: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
