@@ -15,6 +15,7 @@ import numpy as np
 from ...accounting.claim import Unit
 from ...accounting.events.tree import Unsupported
 from ...accounting.gaussian import mu_of_claim
+from ...accounting.lower.bounds import Bound, of_share
 from ...accounting.lower.guessed_coins import guessed, luck
 from ...accounting.lower.one_run import mahloujifar, steinke
 from ...accounting.lower.power import coins_detect
@@ -35,7 +36,6 @@ from ..within.gate import a_strangers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...accounting.lower.bounds import Bound
     from ...accounting.upper.tradeoff import Curve
     from ...models.graph.graph import Graph
     from ..key import Key
@@ -136,7 +136,7 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
     while True:
         scores, bits = played(rounds)
         share = 1 / (stage * (stage + 1))
-        now = [of_all(b, share, setting.alpha) for b in both_tests(setting, scores, bits, setting.alpha * share)]
+        now = [of_share(b, share, setting.alpha) for b in both_tests(setting, scores, bits, setting.alpha * share)]
         best = [b if b.failed or a.failed or b.epsilon > a.epsilon else a for a, b in zip(best or now, now, strict=True)]
         right = float(((scores > 0) == bits).mean())
         tested = not now[-1].failed  # a withdrawn test detects nothing
@@ -154,11 +154,6 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
     why = "refuted" if any(b.refuted for b in best) else "decided" if decided else "out of time"
     told = f"{far}; {stage} stages, then {why}; estimated: {could}"
     return Outcome("blackbox", tuple(unknown(b) for b in best), {}, told, ("posteriors",))
-
-
-def of_all(bound: Bound, share: float, alpha: float) -> Bound:
-    """The bound of a stage, which spent `share` of alpha, as a bound of the whole audit at level alpha."""
-    return dataclasses.replace(bound, alpha=alpha, p_value=None if bound.p_value is None else min(1.0, bound.p_value / share))
 
 
 def most_right(case: Case) -> float:

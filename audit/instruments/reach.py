@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ...accounting.gaussian import epsilon_of, mu_of_claim
+from ...accounting.lower.bounds import Bound, unknown
 from ...accounting.lower.residuals import assumptions
 from ...accounting.upper.exact import epsilon as exact_epsilon
 from ...accounting.upper.tradeoff import curve, scaled
@@ -20,17 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...accounting.claim import Claim
-    from ...accounting.lower.bounds import Bound
     from ...accounting.upper.tradeoff import Curve
 
 NOTHING = "this model reports nothing about its noise"
-
-
-def unknown(bound: Bound) -> Bound:
-    """The bound without a smallest detectable violation: `notices` and `reach` are infinite. For bounds whose attack may not be
-    optimal, so that its power is unknown.
-    """
-    return dataclasses.replace(bound, notices=math.inf, reach=math.inf)
 
 
 def weaker(bound: Bound, claim: Claim, strength: float) -> Bound:
