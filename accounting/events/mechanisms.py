@@ -88,6 +88,7 @@ def dp_sgd(sigma: float, rate: float, steps: int) -> DpEvent:
     replace, sigma is noise std / (2 * clipping norm). For fixed batches use `dp_sgd_fixed`. For batches that the adversary knows
     use `dp_sgd_seen`.
     """
+    rate = _probability("rate", rate)
     return _each_sampled(gaussian(sigma), rate, steps)
 
 

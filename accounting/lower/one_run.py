@@ -39,8 +39,6 @@ from .rank_test import ranked
 if TYPE_CHECKING:
     from ..upper.tradeoff import Curve
 
-__all__ = ["Independence", "best_guesses", "canaries", "independence", "mahloujifar", "steinke"]
-
 Array = NDArray[np.float64]
 SPARED = 0.1  # share of alpha in `canaries` for `mahloujifar`
 RANKED = 0.2  # share of alpha in `canaries` for the rank gate, if the exact test has a share too

@@ -56,8 +56,7 @@ def autodp_rdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_
         return math.inf
     if delta == 0:
         raise Unsupported("delta=0: finite Renyi orders give no bound. Use a delta above 0.")
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         from autodp.transformer_zoo import Composition
 
         each = [_autodp(event, relation) for event, _ in found]
@@ -105,8 +104,7 @@ def sampled_gaussian_rdp(rate: float, sigma: float, orders: tuple[float, ...]) -
     fractional orders. -> (orders,) float64.
     """
     analysis = _opacus_accountants().rdp.privacy_analysis
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         return np.asarray(analysis.compute_rdp(q=rate, noise_multiplier=sigma, steps=1, orders=list(orders)), dtype=np.float64)
 
 
@@ -171,8 +169,7 @@ def _opacus(accountant: str, ledger: DpEvent, delta: float, relation: Relation) 
         return math.inf if history is None else 0.0
     if delta == 0:
         raise Unsupported("delta=0: a Gaussian mechanism has no finite epsilon there. Use a delta above 0.")
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         asked = getattr(_opacus_accountants(), accountant)()
         asked.history = history
         try:

@@ -78,8 +78,7 @@ def _reference(public: Public, seed: int) -> Rows:
         train = stream(seed, "reference").permutation(train)[:LEARNT]
     net = MLPClassifier((16,), alpha=5e-4, learning_rate_init=0.01, max_iter=100, random_state=seed)
     x = sp.csr_matrix(known.x) if sp.issparse(known.x) else known.x
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         net.fit(x[train], known.y[train])
     p = np.full((known.nodes, known.classes), 1e-12)
     p[:, net.classes_] = net.predict_proba(x)

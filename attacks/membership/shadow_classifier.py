@@ -98,8 +98,7 @@ def perceptron(
     from sklearn.preprocessing import StandardScaler
 
     net = MLPClassifier(hidden, learning_rate_init=rate, max_iter=epochs, batch_size=min(batch, len(rows)), random_state=seed)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=ConvergenceWarning)  # the papers fix the number of epochs
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # the papers fix the number of epochs
         return make_pipeline(StandardScaler(), net).fit(rows, bits)
 
 

@@ -87,14 +87,15 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str 
         doubts[""] = why
         failed = Condition(STEADY, "failed", why)
         bounds[0] = dataclasses.replace(bounds[0], epsilon=0.0, conditions=(*bounds[0].conditions, failed))
-    covers = () if "" in doubts else tuple(a for a in offered(case.model) if a not in doubts)
+    kinds = {True: "noise too small anywhere in", False: "a path past the noise to"}
+    covers = {a: kinds[a in found.noisy] for a in offered(case.model) if a not in doubts and "" not in doubts}
     if "" in doubts:
         bounds = [unknown(b) for b in bounds]
     silent = [
         (f"this audit cannot judge '{array}': " if array else "nothing is stated: ") + text for array, text in doubts.items()
     ]
     told = "; ".join([*silent, found.told])
-    return Outcome(NAME, tuple(bounds), {}, told, offered(case.model), covers=looked_for(found, covers))
+    return Outcome(NAME, tuple(bounds), {}, told, offered(case.model), covers=covers)
 
 
 def uncounted(setting: Setting, found: Examination) -> str:
@@ -110,12 +111,6 @@ def uncounted(setting: Setting, found: Examination) -> str:
         read = [m.line for i, m in enumerate(within.meetings) if i not in within.idle | within.steady]
     lines = [*read, *(made.base.draws[at].line for at in made.free if made.base.draws[at].law in NOT_FOLLOWED)]
     return f"the noise of {lines[0]} may hide nothing of a secret that happens to change nothing here" if lines else ""
-
-
-def looked_for(found: Examination, arrays: tuple[str, ...]) -> dict[str, str]:
-    """Array -> the kind of violation that the audit would have detected in it."""
-    noisy = found.noisy
-    return {a: "noise too small anywhere in" if a in noisy else "a path past the noise to" for a in arrays}
 
 
 def mismatch(case: Case, found: Examination) -> str | None:
