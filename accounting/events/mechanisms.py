@@ -11,7 +11,9 @@ import math
 
 import dp_accounting as dp
 from dp_accounting import DpEvent
+from scipy.stats import binom, hypergeom
 
+from ..closed_forms import argmax_pair, costliest_argmax_epsilon
 from .types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
 
 
@@ -114,8 +116,6 @@ def dp_sgd_occurrences(sigma: float, records: int, terms: int, batch: int, steps
     layer and a degree bound K, terms = K + 1. The number of terms in a batch is hypergeometric, and the adversary is assumed to
     know it (Daigavane et al. 2021, theorem 1).
     """
-    from scipy.stats import hypergeom
-
     sigma = at_least_zero("sigma", sigma)
     if not sigma:
         return dp.NonPrivateDpEvent()
@@ -134,8 +134,6 @@ def dp_sgd_capped(sigma: float, rate: float, cap: int, steps: int) -> DpEvent:
     norm, and changes up to `cap` other gradients, each by at most two. sigma: noise std / ((1 + 2 * cap) * clipping norm). The
     adversary is assumed to know the batch.
     """
-    from scipy.stats import binom
-
     sigma, rate = at_least_zero("sigma", sigma), _probability("rate", rate)
     if not sigma:
         return dp.NonPrivateDpEvent()
@@ -193,8 +191,6 @@ def noisy_argmax(classes: int, scale: float, rate: float, queries: int) -> DpEve
     complement, the probability is at most 1 - (c - s) o. Hence delta(epsilon) is at most 1 - (c - s) o - e^epsilon s o, which is
     largest at s = 1.
     """
-    from ..closed_forms import argmax_pair, costliest_argmax_epsilon
-
     scale = at_least_zero("scale", scale)
     if not scale:
         return dp.NonPrivateDpEvent()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
+from scipy.special import gammaln
 
 from ..base import learnt, shadows_of
 from ..signals import label_logit, logs, neighbours_logit
@@ -36,8 +37,6 @@ class Student:
 
     def log_density(self, signal: NDArray[np.float64]) -> NDArray[np.float64]:
         """The log-density of each challenge's signals: (runs, c, d) -> (runs, c)."""
-        from scipy.special import gammaln
-
         d, nu = signal.shape[-1], self.freedom
         white = np.linalg.solve(self.factor, (signal - self.mean).transpose(1, 2, 0))
         spread = np.log(np.diagonal(self.factor, axis1=1, axis2=2)).sum(1)

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import gammaincinv
+from scipy.special import gammaincinv, ndtr, ndtri
 
 from ...accounting.claim import Unit
 from ...accounting.lower.bounds import from_rounds
@@ -165,8 +165,6 @@ def tradeoff(scores: NDArray[np.float64], bits: NDArray[np.bool_], case: Case) -
 
 def quantiles(residuals: NDArray[np.float64]) -> dict[str, Any]:
     """For a plot: 161 quantiles of the residuals and of N(0, 1), the distribution of residuals if the noise is as stated."""
-    from scipy.special import ndtr, ndtri
-
     edge = -float(ndtri(0.5 / residuals.size))
     expected = np.linspace(-edge, edge, 161)
     return {"expected": expected, "observed": np.quantile(residuals, ndtr(expected)), "count": residuals.size}
