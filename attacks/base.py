@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from ..models.base import Release
     from ..models.graph.graph import Graph
+
+Learnt = TypeVar("Learnt")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,37 @@ class Attack(Protocol):
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
         """The scores, (runs, c) float64."""
         ...
+
+
+class Untrained:
+    """The base class of attacks that learn nothing from a pilot."""
+
+    def fit(self, pilot: Pilot | None) -> Self:
+        return self
+
+
+class OneQuery:
+    """The base class of attacks that read the answers to one query, the field `query`."""
+
+    query: str
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.query,)
+
+
+def shadows_of(attack: Any, pilot: Pilot | None) -> Pilot:
+    """The pilot on which an attack is fitted. Raises ValueError without one."""
+    if pilot is None:
+        raise ValueError(f"attack '{attack.name}' needs shadow models: fit it on a pilot.")
+    return pilot
+
+
+def learnt(attack: Any, found: Learnt | None) -> Learnt:
+    """What an attack learnt from a pilot. Raises ValueError if the attack has not been fitted."""
+    if found is None:
+        raise ValueError(f"attack '{attack.name}' has not been fitted: call fit with a pilot first.")
+    return found
 
 
 def missing(attack: Any, exposes: Iterable[str]) -> str | None:

@@ -13,7 +13,7 @@ from .links.similarity import LinkStealing, ReferenceGap
 from .membership.g_base import GraphBase
 from .membership.label_only import NeighbourhoodLabels
 from .membership.lira import Lira
-from .membership.multi_lira import MultiLira, SumOfRatios, strongest
+from .membership.multi_lira import MultiLira, strongest
 from .membership.rmia import Relative
 from .membership.shadow_classifier import ShadowMlp
 from .membership.threshold import Confidence, Entropy, LabelOnly, ModifiedEntropy
@@ -39,10 +39,6 @@ def _steps(attack: ShadowMlp) -> ShadowMlp:
     return replace(attack, batch=128, epochs=30)
 
 
-def _together(query: str = DEPLOYED) -> SumOfRatios:
-    return strongest() if query == ALONE else strongest("node", query)
-
-
 # name -> a function that makes the attack for a query
 ATTACKS: dict[str, Callable[..., Any]] = {
     "label-only": LabelOnly,
@@ -64,7 +60,7 @@ ATTACKS: dict[str, Callable[..., Any]] = {
     "base": lambda query=DEPLOYED: Relative(query=query),
     "g-base": lambda query=DEPLOYED: GraphBase(samples=GUESSES),
     "multi-lira": lambda query=DEPLOYED: MultiLira("node", (query,), (query,)),
-    "strongest": _together,
+    "strongest": lambda query=DEPLOYED: strongest() if query == ALONE else strongest("node", query),
     "link-stealing": lambda query=DEPLOYED: LinkStealing(query=query),
     **{f"link-stealing-{n}": lambda query=DEPLOYED, n=n: LinkClassifier(n, query, PAIRS_LEARNT) for n in (1, 3, 4, 5, 6, 7)},
     "link-stealing-2": lambda query=DEPLOYED: ReferenceGap(query=query),

@@ -8,14 +8,14 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 import dp_accounting as dp
 from dp_accounting import DpEvent
 
-from .mechanisms import composed, gaussian, on_sampled_nodes, randomised_response, repeated
+from .mechanisms import at_least_zero, composed, gaussian, on_sampled_nodes, randomised_response, repeated
 from .types import PureDpEvent
 
 LONGEST = 2000  # largest length of a text, in characters
@@ -24,9 +24,8 @@ Value: TypeAlias = float | DpEvent
 
 def laplace(scale: float) -> DpEvent:
     """One Laplace release. scale: scale of the noise / L1 sensitivity; 0 means no privacy."""
-    if not (math.isfinite(scale) and scale >= 0):
-        raise ValueError(f"scale={scale}: must be a finite number of at least 0; 0 means no privacy.")
-    return dp.LaplaceDpEvent(float(scale)) if scale else dp.NonPrivateDpEvent()
+    scale = at_least_zero("scale", scale)
+    return dp.LaplaceDpEvent(scale) if scale else dp.NonPrivateDpEvent()
 
 
 def pure(epsilon: float) -> DpEvent:
@@ -103,8 +102,7 @@ def _value(node: ast.AST, values: Mapping[str, float]) -> Value:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
             return _combined(_value(left, values), type(op), _value(right, values))
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
-            _known(name)
-            return _called(name, [_value(a, values) for a in args])
+            return _called(name, args, values)
     raise ValueError(f"{ast.unparse(node)!r} is not allowed. Use numbers, names, + - * / ** and {', '.join(FUNCTIONS)}.")
 
 
@@ -124,14 +122,12 @@ def _combined(left: Value, op: type, right: Value) -> Value:
     raise ValueError("mechanisms can be added to one another and multiplied by a whole number, and nothing else.")
 
 
-def _known(name: str) -> None:
+def _called(name: str, asked: Sequence[ast.AST], values: Mapping[str, float]) -> Value:
     if name not in FUNCTIONS:
         near = get_close_matches(name, FUNCTIONS, 1)
         meant = f" Did you mean {near[0]}?" if near else ""
         raise ValueError(f"{name!r} is no mechanism.{meant} There are {', '.join(FUNCTIONS)}.")
-
-
-def _called(name: str, args: list[Value]) -> Value:
+    args = [_value(a, values) for a in asked]
     call, kinds, many = FUNCTIONS[name]
     wanted = kinds + kinds[-1:] * (len(args) - len(kinds)) if many else kinds[: max(len(args), 1)]
     if len(args) != len(wanted) or not all(isinstance(a, kind) for a, kind in zip(args, wanted, strict=True)):

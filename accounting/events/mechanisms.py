@@ -11,13 +11,15 @@ import math
 
 import dp_accounting as dp
 from dp_accounting import DpEvent
+from scipy.stats import binom, hypergeom
 
+from ..closed_forms import argmax_pair, costliest_argmax_epsilon
 from .types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
 
 
 def gaussian(sigma: float) -> DpEvent:
     """One Gaussian release. sigma: noise std / sensitivity."""
-    sigma = _at_least_zero("sigma", sigma)
+    sigma = at_least_zero("sigma", sigma)
     return dp.GaussianDpEvent(sigma) if sigma else dp.NonPrivateDpEvent()
 
 
@@ -39,7 +41,7 @@ def message_passing(sigma: float, layers: int) -> DpEvent:
     """
     if layers < 1:
         raise ValueError(f"layers={layers}: must be at least 1.")
-    return gaussian(_at_least_zero("sigma", sigma) / math.sqrt(layers))
+    return gaussian(at_least_zero("sigma", sigma) / math.sqrt(layers))
 
 
 def inclusion(roots: int, batch: int, fan_out: int, layers: int) -> float:
@@ -69,7 +71,7 @@ def message_passing_as_published(sigma: float, layers: int, rate: float, steps: 
 
 def message_passing_seen(sigma: float, layers: int, rate: float, steps: int) -> DpEvent:
     """VESPER with independent random batches that the adversary knows. Each batch contains an edge with probability `rate`."""
-    return dp_sgd_seen(_at_least_zero("sigma", sigma) / math.sqrt(layers), rate, steps)
+    return dp_sgd_seen(at_least_zero("sigma", sigma) / math.sqrt(layers), rate, steps)
 
 
 def message_passing_secret_edges(sigma: float, layers: int, keep: float, steps: int) -> DpEvent:
@@ -78,7 +80,7 @@ def message_passing_secret_edges(sigma: float, layers: int, keep: float, steps: 
     For an edge, each step is a Poisson-sampled Gaussian, even if the adversary knows the batches. Sums are not multiplied by 1 /
     keep.
     """
-    return dp_sgd(_at_least_zero("sigma", sigma) / math.sqrt(layers), keep, steps)
+    return dp_sgd(at_least_zero("sigma", sigma) / math.sqrt(layers), keep, steps)
 
 
 def dp_sgd(sigma: float, rate: float, steps: int) -> DpEvent:
@@ -89,10 +91,7 @@ def dp_sgd(sigma: float, rate: float, steps: int) -> DpEvent:
     use `dp_sgd_seen`.
     """
     rate = _probability("rate", rate)
-    event = gaussian(sigma)
-    if rate == 0:
-        return dp.NoOpDpEvent()
-    return repeated(event if rate == 1 or not sigma else dp.PoissonSampledDpEvent(rate, event), steps)
+    return _each_sampled(gaussian(sigma), rate, steps)
 
 
 def dp_sgd_fixed(sigma: float, epochs: int, visits: int = 1) -> DpEvent:
@@ -117,9 +116,7 @@ def dp_sgd_occurrences(sigma: float, records: int, terms: int, batch: int, steps
     layer and a degree bound K, terms = K + 1. The number of terms in a batch is hypergeometric, and the adversary is assumed to
     know it (Daigavane et al. 2021, theorem 1).
     """
-    from scipy.stats import hypergeom
-
-    sigma = _at_least_zero("sigma", sigma)
+    sigma = at_least_zero("sigma", sigma)
     if not sigma:
         return dp.NonPrivateDpEvent()
     met = range(max(0, terms + batch - records), min(terms, batch) + 1)
@@ -137,9 +134,7 @@ def dp_sgd_capped(sigma: float, rate: float, cap: int, steps: int) -> DpEvent:
     norm, and changes up to `cap` other gradients, each by at most two. sigma: noise std / ((1 + 2 * cap) * clipping norm). The
     adversary is assumed to know the batch.
     """
-    from scipy.stats import binom
-
-    sigma, rate = _at_least_zero("sigma", sigma), _probability("rate", rate)
+    sigma, rate = at_least_zero("sigma", sigma), _probability("rate", rate)
     if not sigma:
         return dp.NonPrivateDpEvent()
     weights: dict[int, float] = {}
@@ -177,7 +172,7 @@ def page_rank_exponential(epsilon: float, picks: int, rows: int, values_epsilon:
     values_epsilon: if above 0, the picked values are released with Laplace noise of scale picks C / values_epsilon; if 0, they
     are not released.
     """
-    selection = repeated(BoundedRangeDpEvent(_at_least_zero("epsilon", epsilon)), picks * rows)
+    selection = repeated(BoundedRangeDpEvent(at_least_zero("epsilon", epsilon)), picks * rows)
     values = repeated(dp.LaplaceDpEvent(1 / float(values_epsilon)), rows) if values_epsilon else dp.NoOpDpEvent()
     return composed(selection, values)
 
@@ -196,18 +191,16 @@ def noisy_argmax(classes: int, scale: float, rate: float, queries: int) -> DpEve
     complement, the probability is at most 1 - (c - s) o. Hence delta(epsilon) is at most 1 - (c - s) o - e^epsilon s o, which is
     largest at s = 1.
     """
-    from ..closed_forms import argmax_pair, costliest_argmax_epsilon
-
-    if not _at_least_zero("scale", scale):
+    scale = at_least_zero("scale", scale)
+    if not scale:
         return dp.NonPrivateDpEvent()
-    if classes:
-        return _each_sampled(FiniteDpEvent(*argmax_pair(classes, float(scale))), rate, queries)
-    return _each_sampled(PureDpEvent(costliest_argmax_epsilon(float(scale))), rate, queries)
+    one = FiniteDpEvent(*argmax_pair(classes, scale)) if classes else PureDpEvent(costliest_argmax_epsilon(scale))
+    return _each_sampled(one, rate, queries)
 
 
 def pate(scale: float, queries: int) -> DpEvent:
     """PATE: the argmax of vote counts with Laplace noise of this scale; neighbours differ in the vote of one teacher."""
-    scale = _at_least_zero("scale", scale)
+    scale = at_least_zero("scale", scale)
     return repeated(PureDpEvent(2 / scale), queries) if scale else dp.NonPrivateDpEvent()
 
 
@@ -220,7 +213,7 @@ def multi_bit(epsilon: float, sent: int = 1) -> DpEvent:
     """
     if epsilon == math.inf:
         return dp.NonPrivateDpEvent()
-    epsilon = _at_least_zero("epsilon", epsilon)
+    epsilon = at_least_zero("epsilon", epsilon)
     return repeated(PureDpEvent(epsilon / sent), sent) if epsilon else dp.NoOpDpEvent()
 
 
@@ -232,7 +225,7 @@ def randomised_response(epsilon: float, categories: int = 2) -> DpEvent:
     """
     if epsilon == math.inf:
         return dp.NonPrivateDpEvent()
-    if not _at_least_zero("epsilon", epsilon) or categories < 2:
+    if not at_least_zero("epsilon", epsilon) or categories < 2:
         return dp.NoOpDpEvent()
     return dp.RandomizedResponseDpEvent(categories / (math.exp(epsilon) + categories - 1), int(categories))
 
@@ -255,7 +248,7 @@ def _each_sampled(event: DpEvent, rate: float, count: int) -> DpEvent:
     rate = _probability("rate", rate)
     if rate == 0:
         return dp.NoOpDpEvent()
-    return repeated(event if rate == 1 else dp.PoissonSampledDpEvent(rate, event), count)
+    return repeated(on_sampled_nodes(rate, event), count)
 
 
 def repeated(event: DpEvent, count: int) -> DpEvent:
@@ -281,7 +274,7 @@ def composed(*events: DpEvent) -> DpEvent:
     return parts[0] if len(parts) == 1 else dp.ComposedDpEvent(parts)
 
 
-def _at_least_zero(name: str, value: float) -> float:
+def at_least_zero(name: str, value: float) -> float:
     if not (math.isfinite(value) and value >= 0):
         raise ValueError(f"{name}={value}: must be a finite number of at least 0; 0 means no privacy.")
     return float(value)

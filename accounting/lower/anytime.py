@@ -4,9 +4,8 @@ alpha.
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +27,6 @@ Array = NDArray[np.float64]
 TUNED = math.sqrt(2)
 # shares of the wealth (see `any_shape`) that are bet, relative to the largest share that cannot lose everything
 STAKES = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.7])
-POWER = 0.9  # power at the smallest detectable violation
 STEP, STEPS = 0.02, 1000  # nats: the grid of bounds that `any_shape` can return
 
 
@@ -81,11 +79,11 @@ def anytime(
     largest = float(log_e_values(differences, claimed, scale).max(initial=0.0)) if math.isfinite(claimed) else 0.0
     reach = _notices(claim, claimed, pairs, alpha, scale)
     trials, refuted = (len(scores0), len(scores1)), epsilon > claim.epsilon
-    p_value = math.exp(-largest)
-    bound = Bound(epsilon, alpha, "ledger", "Gaussian e-process", trials, refuted, p_value, *reach, attack, audit)
+    named: dict[str, Any] = {"attack": attack, "audit": audit, "against": "ledger"}
+    bound = Bound(epsilon, alpha, "ledger", "Gaussian e-process", trials, refuted, math.exp(-largest), *reach, **named)
     theorem = "an e-process of a mixture of normal laws (Robbins 1970; Howard et al. 2021)"
     law = normal_law(scores0, scores1), sd_as_stated(scores0, scores1, sd, limit=False)
-    return resting(dataclasses.replace(bound, against="ledger"), theorem, rounds, *law)
+    return resting(bound, theorem, rounds, *law)
 
 
 def mu_reached(differences: ArrayLike, alpha: float, scale: float) -> Array:
@@ -115,11 +113,9 @@ def _notices(claim: Claim, claimed: float, pairs: int, alpha: float, scale: floa
     """
     if not 0 < claimed < math.inf or pairs < 1:
         return math.inf, math.inf
-    needed = float(excess(pairs, alpha, scale)) + float(special.ndtri(POWER)) * math.sqrt(2 * pairs)
+    needed = float(excess(pairs, alpha, scale)) + float(special.ndtri(power.POWER)) * math.sqrt(2 * pairs)
     kappa = 1 + needed / (claimed * pairs)
-    if kappa > power.MOST_KAPPA:
-        return math.inf, math.inf
-    return kappa, float(gaussian.epsilon_of(kappa * claimed, claim.delta))
+    return power.reached(claim, kappa)
 
 
 def any_shape(

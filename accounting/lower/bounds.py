@@ -108,9 +108,14 @@ def resting(bound: Bound, theorem: str, *conditions: Condition) -> Bound:
     told = dataclasses.replace(bound, theorem=theorem, conditions=(*bound.conditions, *conditions))
     if not told.failed or told.withdrawn is not None:
         return told
-    return dataclasses.replace(
-        told, withdrawn=told.epsilon, epsilon=0.0, refuted=False, p_value=1.0, notices=math.inf, reach=math.inf
-    )
+    return unknown(dataclasses.replace(told, withdrawn=told.epsilon, epsilon=0.0, refuted=False, p_value=1.0))
+
+
+def unknown(bound: Bound) -> Bound:
+    """The bound without a smallest detectable violation: `notices` and `reach` are infinite. For bounds whose attack may not be
+    optimal, so that its power is unknown.
+    """
+    return dataclasses.replace(bound, notices=math.inf, reach=math.inf)
 
 
 def from_rounds(
@@ -215,9 +220,10 @@ def from_rounds(
     if rule is not None and fixed != BEFOREHAND and (shape == "any" or mu_like):
         reach = power.notices_after_pilot(claim, pilots, expected, alpha, "any" if shape == "any" else "gate")
     p_value = 1.0 if math.isinf(claim.epsilon) else p_value
-    bound = Bound(epsilon, alpha, shape, method, trials, epsilon > claim.epsilon, p_value, *reach, attack, audit)
     # The two error rates also test the claim for every mechanism, at no further cost in alpha.
-    bound = dataclasses.replace(bound, against="claim" if shape == "any" or any_shape > claim.epsilon else "ledger")
+    named: dict[str, Any] = {"attack": attack, "audit": audit}
+    named["against"] = "claim" if shape == "any" or any_shape > claim.epsilon else "ledger"
+    bound = Bound(epsilon, alpha, shape, method, trials, epsilon > claim.epsilon, p_value, *reach, **named)
     threshold = threshold or proved("the threshold is fixed", fixed)
     return resting(bound, f"two Clopper-Pearson limits and {theorem}", rounds, threshold)
 
@@ -334,6 +340,11 @@ def _check_threshold(pilot: object, rule: object, rounds: object, seed: object) 
         raise ValueError("pilot and rule: each gives the threshold. Leave one of them out.")
     check_type("rounds", rounds, Condition, "a Condition. Leave it out for rounds that were played independently.")
     check_seed(seed)
+
+
+def of_share(bound: Bound, share: float, alpha: float) -> Bound:
+    """The bound of one test, which spent `share` of alpha, as the bound of all these tests together, at level alpha."""
+    return dataclasses.replace(bound, alpha=alpha, p_value=None if bound.p_value is None else min(1.0, bound.p_value / share))
 
 
 def divide(alpha: float, looks: int) -> float:

@@ -44,14 +44,13 @@ def coins_of_rounds(
     """
     s, b = np.ravel(np.asarray(scores, float)), np.ravel(np.asarray(bits)).astype(bool)
     coins = fair(b)
-    if coins.how == "granted":
-        bound = steinke(s, b, claim, alpha, coins=coins, seed=seed)
-        return resting(bound, bound.theorem, rounds)
-    chosen = drawn(b, generator(seed, s, "coins"))
-    if len(chosen) < KEPT * len(b):
-        return None
-    told = proved(FAIR, "the tool draws the coins, and selects for each coin a random round with this bit")
-    bound = steinke(s[chosen], b[chosen], claim, alpha, coins=told, seed=seed)
+    if coins.how != "granted":
+        chosen = drawn(b, generator(seed, s, "coins"))
+        if len(chosen) < KEPT * len(b):
+            return None
+        s, b = s[chosen], b[chosen]
+        coins = proved(FAIR, "the tool draws the coins, and selects for each coin a random round with this bit")
+    bound = steinke(s, b, claim, alpha, coins=coins, seed=seed)
     return resting(bound, bound.theorem, rounds)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
-from .power import smallest
+from .power import POWER, smallest
 
 SIDES = {(0, 1): 0.8, (0,): 0.05, (1,): 0.05}  # shares of alpha for guesses on both outputs, on 0 only, on 1 only
 SHARE = sum(SIDES.values())  # share of alpha for these tests; the rest is for whole releases, whose test assumes no independence
@@ -21,7 +21,6 @@ SHARE = sum(SIDES.values())  # share of alpha for these tests; the rest is for w
 REACH = 9.0
 # number of ways to divide a sum of epsilons between two kinds of channel; the search is then refined near the largest p-value
 SPLITS = 17
-POWER = 0.9  # power at the smallest detectable violation
 
 
 @dataclass(frozen=True)

@@ -135,12 +135,11 @@ def rule_from_pilot(
     # the 32 lowest and the 32 highest scores are all tried, because one kind of error is rare there
     tails = np.minimum(np.arange(32), len(both) - 1)
     candidates = np.unique(both[np.concatenate([spread, tails, len(both) - 1 - tails])])
-    above0 = len(scores0) - np.searchsorted(np.sort(scores0), candidates, side="right")
-    above1 = len(scores1) - np.searchsorted(np.sort(scores1), candidates, side="right")
-    at0 = len(scores0) - np.searchsorted(np.sort(scores0), candidates, side="left")
-    at1 = len(scores1) - np.searchsorted(np.sort(scores1), candidates, side="left")
-    false_positives = np.concatenate([above0, len(scores0) - at0])
-    false_negatives = np.concatenate([len(scores1) - above1, at1])
+    (up_to0, below0), (up_to1, below1) = (
+        [np.searchsorted(np.sort(s), candidates, side=side) for side in ("right", "left")] for s in (scores0, scores1)
+    )
+    false_positives = np.concatenate([len(scores0) - up_to0, below0])
+    false_negatives = np.concatenate([up_to1, len(scores1) - below1])
     best = int(choose(false_positives, false_negatives, (len(scores0), len(scores1)), test, alpha, gain))
     if best < len(candidates):
         return Rule(float(candidates[best]), 1)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
@@ -74,10 +73,9 @@ def guessed(
         epsilon = max(float(ruled_out.epsilon_at_least(claim.delta)) if ruled_out else 0.0, at_corner)
         most = min(luck(c) for c in (above, approximate(claim.epsilon, claim.delta)) if c)
     p_value = chance_of_so_many(right, most) if total and math.isfinite(claim.epsilon) else 1.0
-    bound = Bound(
-        epsilon, alpha, "ledger", "guessed coins", trials, epsilon > claim.epsilon, p_value, math.inf, math.inf, attack, audit
-    )
-    bound = dataclasses.replace(bound, against="claim" if at_corner > claim.epsilon else "ledger")
+    named: dict[str, Any] = {"attack": attack, "audit": audit, "against": "claim" if at_corner > claim.epsilon else "ledger"}
+    refuted, infinite = epsilon > claim.epsilon, (math.inf, math.inf)
+    bound = Bound(epsilon, alpha, "ledger", "guessed coins", trials, refuted, p_value, *infinite, **named)
     theorem = "correct guesses of coins against the total variation of the ledger's curve (Dong et al. 2022), Clopper-Pearson"
     return resting(bound, theorem, COINS, proved("guesses are fixed", "above 0, or not"), together(right))
 

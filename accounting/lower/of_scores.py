@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ from ..arguments import check_alpha, check_seed
 from ..checks.order_of_worlds import in_turns
 from ..checks.score_law import in_order
 from ..claim import Claim, check_claim
-from .bounds import Bound, from_rounds, resting, split
+from .bounds import Bound, from_rounds, resting, split, unknown
 from .coins_of_rounds import coins_of_rounds
 
 if TYPE_CHECKING:
@@ -58,15 +56,10 @@ def lower(
     rounds = in_order(scores, bits)
     error_rates: dict[str, Any] = {"ledger_curve": ledger_curve, "family": family, "pilot": pilot, "rule": rule, "sd": sd}
     plain = shape == "any" and not likelihood_ratio and all(value is None for value in error_rates.values())
-    if plain and claim.delta > 0:
-        found = coins_of_rounds(scores, bits, claim, alpha, rounds=rounds, seed=seed)
-        if found is not None:
-            return _without_assumed_reach(resting(found, found.theorem, in_turns(bits)))
-    options = {**error_rates, "shape": shape, "likelihood_ratio": likelihood_ratio}
-    found = from_rounds(scores, bits, claim, alpha=alpha, rounds=rounds, seed=seed, **options)
-    return _without_assumed_reach(resting(found, found.theorem, in_turns(bits)))
-
-
-def _without_assumed_reach(bound: Bound) -> Bound:
-    """The bound; if one of its conditions is only assumed, it refutes nothing, so it detects no violation."""
-    return dataclasses.replace(bound, notices=math.inf, reach=math.inf) if bound.assumed else bound
+    coins = plain and claim.delta > 0
+    found = coins_of_rounds(scores, bits, claim, alpha, rounds=rounds, seed=seed) if coins else None
+    if found is None:
+        options = {**error_rates, "shape": shape, "likelihood_ratio": likelihood_ratio}
+        found = from_rounds(scores, bits, claim, alpha=alpha, rounds=rounds, seed=seed, **options)
+    found = resting(found, found.theorem, in_turns(bits))
+    return unknown(found) if found.assumed else found  # a bound with an assumption refutes nothing, so it detects no violation

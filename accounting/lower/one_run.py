@@ -17,7 +17,7 @@ from .. import gaussian
 from ..checks.conditions import Condition, proved
 from ..checks.independence import Independence, independence
 from ..claim import Claim
-from .bounds import Bound, from_rounds, resting
+from .bounds import Bound, from_rounds, resting, unknown
 from .families import Family
 from .guessing import (
     EDGES,
@@ -33,13 +33,11 @@ from .guessing import (
     tied_p_value,
     weighted_p_value,
 )
-from .power import smallest
+from .power import POWER, reached, smallest
 from .rank_test import ranked
 
 if TYPE_CHECKING:
     from ..upper.tradeoff import Curve
-
-__all__ = ["Independence", "best_guesses", "canaries", "independence", "mahloujifar", "steinke"]
 
 Array = NDArray[np.float64]
 SPARED = 0.1  # share of alpha in `canaries` for `mahloujifar`
@@ -47,7 +45,6 @@ RANKED = 0.2  # share of alpha in `canaries` for the rank gate, if the exact tes
 SURE = 0.25  # `guesses_beyond` chooses so many guesses that, if all are right, the ledger is rejected at this share of alpha
 GUESSES = proved("the number of guesses is fixed", "the tested epsilon and ties of scores determine it, not the bits")
 COINS = proved("bits are fair independent coins", "drawn by the audit")
-POWER = 0.9  # power at the smallest detectable violation
 # At delta > 0 and above SIMULATED canaries, `_notices` computes with this power. It counts the canaries of a group of guesses as
 # equally certain, and leaves out that every smaller epsilon must be rejected too, with other guesses. In simulations the power is
 # then at least POWER.
@@ -104,7 +101,7 @@ def canaries(
     if found is None or found.withdrawn is not None:
         guesses = guesses_beyond(curve, claim.delta, np.asarray(bits).size, SPARED * alpha)
         found = mahloujifar(scores, bits, claim, curve, SPARED * alpha, guesses=guesses, **named)
-        found = found if shown is None else dataclasses.replace(found, notices=math.inf, reach=math.inf)
+        found = found if shown is None else unknown(found)
     return dataclasses.replace(found, alpha=alpha), apart
 
 
@@ -237,8 +234,8 @@ def mahloujifar(
         p_value = float(levels[np.argmax(yes)]) if yes.any() else 1.0
         reach = _notices(claim, m, ((1, r),), lambda v: bool(rejects(beta, m, r, max(v - less, 0), np.array([alpha]))[0]))
     refuted = epsilon > claim.epsilon
-    bound = Bound(epsilon, alpha, "ledger", "Mahloujifar et al. 2024", _trials(bits), refuted, p_value, *reach, attack, audit)
-    bound = dataclasses.replace(bound, against="ledger")
+    named: dict[str, Any] = {"attack": attack, "audit": audit, "against": "ledger"}
+    bound = Bound(epsilon, alpha, "ledger", "Mahloujifar et al. 2024", _trials(bits), refuted, p_value, *reach, **named)
     return resting(bound, "correct guesses of coins in one run (Mahloujifar et al. 2024, Algorithm 1)", coins, GUESSES)
 
 
@@ -333,8 +330,7 @@ def _notices_played(claim: Claim, trials: tuple[int, int], tests: tuple[tuple[Gr
         order = np.argsort(noise + kappa * strength * there, axis=1)
         return bool((there[order] @ weights.T >= least).all(axis=1).mean() >= PLAYED_POWER)
 
-    kappa = smallest(noticed)
-    return (kappa, float(gaussian.epsilon_of(kappa * strength, claim.delta))) if math.isfinite(kappa) else (math.inf, math.inf)
+    return reached(claim, smallest(noticed))
 
 
 def _notices(claim: Claim, m: int, groups: Groups, rejected: Callable[[int], bool]) -> tuple[float, float]:
@@ -355,10 +351,7 @@ def _notices(claim: Claim, m: int, groups: Groups, rejected: Callable[[int], boo
         variance = sum(w * w * n * rate * (1 - rate) for (w, n), rate in zip(groups, q, strict=True))
         return bool(mean - high + 0.5 >= special.ndtri(wanted) * math.sqrt(variance))
 
-    kappa = smallest(noticed)
-    if math.isinf(kappa):
-        return math.inf, math.inf
-    return kappa, kappa * strength if claim.delta == 0 else float(gaussian.epsilon_of(kappa * strength, claim.delta))
+    return reached(claim, smallest(noticed))
 
 
 def _even(guesses: int, m: int) -> int:

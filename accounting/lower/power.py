@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from .. import gaussian
+from ..arguments import check_alpha
 from ..checks import score_law
 from ..checks.independence import FEWEST_RUNS, OF_COINS
 from ..claim import Claim
@@ -21,6 +22,7 @@ METHODS = ("likelihood-ratio, noise known", "likelihood-ratio", "gate", "any", "
 PILOTED = ("gate", "any")  # methods with a threshold, which a pilot chooses
 MOST_ROUNDS = 10**9  # SciPy's binomial functions lose their precision with more
 MOST_KAPPA = 1e3
+POWER = 0.9  # power at the smallest detectable violation
 CANARIES = 40  # coins of one training of the method "coins"
 PILOTS = 192
 MARGIN = 0.3  # the pilots are few, so their mean power must exceed the wanted power by this share of the misses: 93 % for 90 %
@@ -75,11 +77,7 @@ def notices(claim: Claim, n0: int, n1: int, alpha: float = 0.05, method: str = "
     _check(power, alpha, method)
     if math.isinf(claim.epsilon) or min(n0, n1) < 1 or _mu(claim) <= 0:
         return math.inf, math.inf
-    kappa = smallest(lambda kappa: _power(claim, kappa, n0, n1, alpha, method) >= power)
-    if math.isinf(kappa):
-        return math.inf, math.inf
-    reach = kappa * claim.epsilon if claim.delta == 0 else float(gaussian.epsilon_of(kappa * _mu(claim), claim.delta))
-    return kappa, reach
+    return reached(claim, smallest(lambda kappa: _power(claim, kappa, n0, n1, alpha, method) >= power))
 
 
 @lru_cache(maxsize=1024)
@@ -98,10 +96,7 @@ def notices_after_pilot(
     def noticed(more: float) -> bool:
         return _power_after_pilot(claim, least * more, pilot, trials, alpha, method) >= _nominal(power)
 
-    kappa = least * smallest(noticed, near=1.01)
-    if kappa > MOST_KAPPA:
-        return math.inf, math.inf
-    return kappa, kappa * claim.epsilon if claim.delta == 0 else float(gaussian.epsilon_of(kappa * _mu(claim), claim.delta))
+    return reached(claim, least * smallest(noticed, near=1.01))
 
 
 def _nominal(power: float) -> float:
@@ -159,19 +154,28 @@ def notices_along(
     return smallest(noticed)
 
 
-def smallest(noticed: Callable[[float], bool], low: float = 1.0, near: float = 1.005) -> float:
+def smallest(noticed: Callable[[float], bool], low: float = 1.0, near: float = 1.005, most: float = MOST_KAPPA) -> float:
     """The smallest factor above `low` for which `noticed` is true, rounded up by at most the ratio `near`; infinity if no factor
-    up to MOST_KAPPA is found.
+    up to `most` is found.
     """
     high = 2 * low
     while not noticed(high):
         low, high = high, high * 2
-        if high > MOST_KAPPA:
+        if high > most:
             return math.inf
     while high / low > near:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if noticed(middle) else (middle, high)
     return high
+
+
+def reached(claim: Claim, kappa: float) -> tuple[float, float]:
+    """`notices` and `reach` of a Bound that detects noise kappa times too small: kappa, and the true epsilon (nats) of a Gaussian
+    mechanism, at delta = 0 of randomised response. Both are infinite for kappa above MOST_KAPPA.
+    """
+    if kappa > MOST_KAPPA:
+        return math.inf, math.inf
+    return kappa, kappa * claim.epsilon if claim.delta == 0 else float(gaussian.epsilon_of(kappa * _mu(claim), claim.delta))
 
 
 def _region(claim: Claim, a: Array) -> Array:
@@ -183,8 +187,7 @@ def _region(claim: Claim, a: Array) -> Array:
 def _check(power: float, alpha: float, method: str) -> None:
     if method not in METHODS:
         raise ValueError(f"method={method!r}: must be one of {', '.join(METHODS)}.")
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha={alpha}: must be between 0 and 1, both excluded. 0.05 is a common choice.")
+    check_alpha(alpha)
     if not 0 < power < 1:
         raise ValueError(f"power={power}: must be between 0 and 1, both excluded. 0.95 is a common choice.")
 

@@ -4,11 +4,10 @@ of world 0.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +17,7 @@ from ..checks.conditions import Condition, proved
 from ..checks.score_law import PLAYED
 from .bounds import Bound, resting, split
 from .families import KAPPAS, Family
+from .power import POWER
 from .random_numbers import generator
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Beta = Callable[[Array], Array]  # a trade-off curve: false-positive rates -> smallest false-negative rates
-POWER = 0.9  # power at the smallest detectable violation
 CELLS = np.linspace(-9.0, 9.0, 901)  # ends of the cells, on the normal scale, of the integral over the false-positive rate
 
 
@@ -74,13 +73,13 @@ def ranked(
     p_value = level(claimed) if claimed is not None else 1.0
     notices, reach = seen_from(members, shown or members.member, claim, claimed, place, trials, alpha)
     refuted = epsilon > claim.epsilon
-    bound = Bound(epsilon, alpha, "ledger", "rank gate", trials, refuted, p_value, notices, reach, attack, audit)
+    named: dict[str, Any] = {"attack": attack, "audit": audit, "against": "ledger"}
+    bound = Bound(epsilon, alpha, "ledger", "rank gate", trials, refuted, p_value, notices, reach, **named)
     theorem = (
         "the trade-off curve of the ledger at a fixed rank of world 0 (Dong et al. 2022; the false-positive rate at a "
         "fixed rank has a Beta distribution)"
     )
-    fixed = proved("the rank is fixed", "by the ledger's curve")
-    return resting(dataclasses.replace(bound, against="ledger"), theorem, rounds, fixed)
+    return resting(bound, theorem, rounds, proved("the rank is fixed", "by the ledger's curve"))
 
 
 def misses(scores0: Array, scores1: Array, place: int, random: np.random.Generator) -> int:

@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 SMALLEST = 1e-12  # smallest variance, relative to the largest one, so that weights stay finite where noise is absent
 ROUNDING = 1e-9  # residuals below this share of the claimed noise sd are rounding errors, not noise
 ALIKE = "the noise is normal, of one variance and independent"
+ABSENT = proved(ALIKE, "no entry reaches a thousandth of the claimed noise")
 # entries below this share of the claimed noise sd count as free of noise: fewer than one in a thousand normal draws are smaller
 SILENT = 1e-3
 MOST_SORTED = 1_000_000  # largest number of residuals in the normality test
@@ -187,7 +188,7 @@ def alike_in_parts(residuals: Sequence[Array]) -> Condition:
     parts = [np.ravel(np.asarray(r, float)) for r in residuals]
     every = np.concatenate(parts)
     if float(np.abs(every).max()) < SILENT:
-        return proved(ALIKE, "no entry reaches a thousandth of the claimed noise")
+        return ABSENT
     mean = float(np.square(every).mean())
     sizes = np.array([r.size for r in parts])
     # The cube root of a mean of squares is nearly normal, of variance 2 / (9 n) (Wilson and Hilferty 1931).
@@ -210,7 +211,7 @@ def alike(x: Array, rows: float, *, whole: bool) -> Condition:
     If no entry reaches a thousandth of the claimed noise, the noise is practically absent and its distribution does not matter.
     """
     if float(np.abs(x).max()) < SILENT:
-        return proved(ALIKE, "no entry reaches a thousandth of the claimed noise")
+        return ABSENT
     p_values = [not_normal(x.ravel()[:: max(1, x.size // MOST_SORTED)]), rows]
     if whole:
         told = assumptions(x)

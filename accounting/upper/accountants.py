@@ -197,28 +197,15 @@ def _exact(ledger: DpEvent, delta: float, relation: Relation) -> float:
     return epsilon(ledger, delta, relation)
 
 
-def _autodp_rdp(ledger: DpEvent, delta: float, relation: Relation) -> float:
-    from .libraries import autodp_rdp
+def _of_library(name: str) -> Callable[[DpEvent, float, Relation], float]:
+    """The accountant of this name in libraries.py, which is imported when it is asked."""
 
-    return autodp_rdp(ledger, delta, relation)
+    def epsilon(ledger: DpEvent, delta: float, relation: Relation) -> float:
+        from . import libraries
 
+        return float(getattr(libraries, name)(ledger, delta, relation))
 
-def _opacus_rdp(ledger: DpEvent, delta: float, relation: Relation) -> float:
-    from .libraries import opacus_rdp
-
-    return opacus_rdp(ledger, delta, relation)
-
-
-def _opacus_prv(ledger: DpEvent, delta: float, relation: Relation) -> float:
-    from .libraries import opacus_prv
-
-    return opacus_prv(ledger, delta, relation)
-
-
-def _opacus_gdp(ledger: DpEvent, delta: float, relation: Relation) -> float:
-    from .libraries import opacus_gdp
-
-    return opacus_gdp(ledger, delta, relation)
+    return epsilon
 
 
 COMPUTED: dict[str, Upper] = {}  # rows that this process has computed, by the repr of their arguments
@@ -228,10 +215,11 @@ ACCOUNTANTS: dict[str, Accountant] = {
     ),
     "dp_accounting-rdp": Accountant(_rdp, "the conversion of a Renyi curve to (epsilon, delta) is loose"),
     "autodp-rdp": Accountant(
-        _autodp_rdp, "the conversion of a Renyi curve to (epsilon, delta) is loose, and fractional orders are interpolated"
+        _of_library("autodp_rdp"),
+        "the conversion of a Renyi curve to (epsilon, delta) is loose, and fractional orders are interpolated",
     ),
-    "opacus-rdp": Accountant(_opacus_rdp, "the conversion of a Renyi curve to (epsilon, delta) is loose"),
-    "opacus-prv": Accountant(_opacus_prv, "it adds its own error bound of 0.01 nats"),
-    "opacus-gdp": Accountant(_opacus_gdp, "central limit approximation, not a bound", is_upper_bound=False),
+    "opacus-rdp": Accountant(_of_library("opacus_rdp"), "the conversion of a Renyi curve to (epsilon, delta) is loose"),
+    "opacus-prv": Accountant(_of_library("opacus_prv"), "it adds its own error bound of 0.01 nats"),
+    "opacus-gdp": Accountant(_of_library("opacus_gdp"), "central limit approximation, not a bound", is_upper_bound=False),
     "exact": Accountant(_exact, "worst case over all mechanisms with the same parts"),
 }

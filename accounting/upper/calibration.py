@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
@@ -65,8 +66,8 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
         )
     # The ledgers at two noise levels identify the model in the cache; its class and fields may be unhashable.
     kind = [printed, *(repr(model.with_noise(s).ledger) for s in (1.0, 2.0))]
-    search = partial(_accounted if printed is None else _printed, model, claim, relative)
     epsilon = partial(_by_the_best if printed is None else _by_print, model, claim)
+    search = partial(_accounted, model, claim, relative) if printed is None else partial(_smallest, epsilon, claim, relative, 1.0)
     tight = partial(_tight, epsilon, claim, relative)
     key = ("calibrate", kind, claim.epsilon, claim.delta, claim.relation, claim.tuned_over, relative)
     return model.with_noise(float(remembered(search, *key, holds=tight)))
@@ -88,10 +89,6 @@ def _tight(epsilon: Callable[[float], float], claim: Claim, relative: float, sig
     return 0 < sigma < FARTHEST and epsilon(sigma) <= claim.epsilon < epsilon(sigma / (1 + 3 * relative))
 
 
-def _printed(model: Noisy, claim: Claim, relative: float) -> float:
-    return _smallest(partial(_by_print, model, claim), claim, relative, 1.0)
-
-
 def _by_print(model: Noisy, claim: Claim, sigma: float) -> float:
     return float(printed_epsilon(model.with_noise(sigma), claim.delta) or 0.0)
 
@@ -111,10 +108,9 @@ def _accounted(model: Noisy, claim: Claim, relative: float) -> float:
 
     if _is_exact(model, claim):
         return _smallest(lambda s: _by("exact", model, claim, s), claim, min(relative, 1e-9), 1.0)  # a closed form is fast
-    try:
-        start = _smallest(lambda s: _by("dp_accounting-rdp", model, claim, s), claim, 1e-2, 1.0)
-    except Unsupported:
-        start = 1.0
+    start = 1.0
+    with suppress(Unsupported):
+        start = _smallest(lambda s: _by("dp_accounting-rdp", model, claim, s), claim, 1e-2, start)
     try:
         coarse = _smallest(lambda s: _by_losses(model, claim, s, 10.0), claim, 10 * relative, start)
         return _smallest(lambda s: _by_losses(model, claim, s, 1.0), claim, relative, coarse)

@@ -29,7 +29,7 @@ def doubts(ledger: DpEvent, claim: Claim, units: int | None = None) -> tuple[str
     found.append(_sampled_values(ledger, claim))
     other = proved_for_others(ledger, claim.relation)
     found.append(f"{other[0].upper()}{other[1:]}." if other else "")
-    if claim.relation is Relation.ADD_REMOVE and any(_is_local(e) for e, _ in parts(ledger)):
+    if claim.relation is Relation.ADD_REMOVE and any(isinstance(e, dp.RandomizedResponseDpEvent) for e, _ in parts(ledger)):
         found.append(
             "Randomised response protects the value that a person has, not whether the person is there: claim "
             "relation=replace, not add-remove."
@@ -92,7 +92,3 @@ def _multipliers(event: DpEvent) -> list[float]:
         return [event.noise_multiplier]
     inner = getattr(event, "event", None)
     return [n for e in ([inner] if inner is not None else getattr(event, "events", ())) for n in _multipliers(e)]
-
-
-def _is_local(event: DpEvent) -> bool:
-    return isinstance(event, dp.RandomizedResponseDpEvent)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..claim import Relation
 from ..events.tree import Unsupported, parts
 from ..events.types import PureDpEvent
+from .pld import grid, scale
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -32,8 +33,6 @@ def dp_accounting_pld(ledger: DpEvent, delta: float, relation: Relation = Relati
     """epsilon (nats) from dp_accounting's own PLDAccountant. Raises Unsupported for events that it declines, and under
     replacement.
     """
-    from .pld import grid
-
     if relation is Relation.REPLACE:
         raise Unsupported("dp_accounting doubles every sensitivity under replacement, which sigma already contains.")
     asked = dp.pld.PLDAccountant(value_discretization_interval=grid(ledger, relation))
@@ -56,8 +55,7 @@ def autodp_rdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_
         return math.inf
     if delta == 0:
         raise Unsupported("delta=0: finite Renyi orders give no bound. Use a delta above 0.")
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         from autodp.transformer_zoo import Composition
 
         each = [_autodp(event, relation) for event, _ in found]
@@ -105,8 +103,7 @@ def sampled_gaussian_rdp(rate: float, sigma: float, orders: tuple[float, ...]) -
     fractional orders. -> (orders,) float64.
     """
     analysis = _opacus_accountants().rdp.privacy_analysis
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         return np.asarray(analysis.compute_rdp(q=rate, noise_multiplier=sigma, steps=1, orders=list(orders)), dtype=np.float64)
 
 
@@ -114,8 +111,6 @@ def opacus_prv(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_
     """epsilon (nats) from Opacus' privacy random variables: the upper end of an interval with an error of 0.01 nats. Raises
     Unsupported as `opacus_rdp`, and for losses whose grid would not fit in memory.
     """
-    from .pld import scale
-
     if _opacus_history(ledger, relation) and LARGEST_PRV < (reach := scale(ledger, relation)) < math.inf:
         raise Unsupported(f"losses reach about {reach:.0f} nats: a grid beyond {LARGEST_PRV:g} would not fit in memory.")
     return _opacus("PRVAccountant", ledger, delta, relation)
@@ -171,8 +166,7 @@ def _opacus(accountant: str, ledger: DpEvent, delta: float, relation: Relation) 
         return math.inf if history is None else 0.0
     if delta == 0:
         raise Unsupported("delta=0: a Gaussian mechanism has no finite epsilon there. Use a delta above 0.")
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         asked = getattr(_opacus_accountants(), accountant)()
         asked.history = history
         try:

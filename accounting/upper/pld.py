@@ -15,12 +15,14 @@ from dp_accounting.pld import pld_pmf
 from dp_accounting.pld import privacy_loss_distribution as pld
 from numpy.typing import NDArray
 from scipy import special
+from scipy.signal import lfilter
 
 from ..claim import Relation
 from ..events.pairs import LIBRARY_RELATION, in_either_order, pure_pair, response_pair
 from ..events.tree import Unsupported, parts
 from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
 from ..gaussian import delta_of
+from . import rdp
 
 Profile = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 MOST_LEVELS = 64  # largest number of different moves in a composition; moves are merged until there are no more
@@ -54,9 +56,7 @@ def grid(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE) -> float:
 
 def scale(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE) -> float:
     """The approximate range of the losses of a ledger (nats): a loose epsilon at delta = 1e-6, from a few Renyi orders."""
-    from .rdp import epsilon
-
-    return epsilon(ledger, 1e-6, relation, (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0))
+    return rdp.epsilon(ledger, 1e-6, relation, (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0))
 
 
 def epsilon_at_least(mu: float, steps: NDArray[np.float64], rate: float, delta: float, interval: float = 5e-5) -> float:
@@ -257,8 +257,7 @@ def knots(pmf: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     probs = np.maximum(dense._probs, 0)
     losses = (dense._lower_loss + np.arange(probs.shape[0])) * dense._discretization
     # delta_i - delta_{i+1} = (1 - e^-h) r_{i+1} with r_i = sum over j >= i of probs_j e^-(l_j - l_i), all of one sign.
-    step = math.exp(-dense._discretization)
-    discounted = _discounted(probs, step)
+    discounted = np.asarray(lfilter([1.0], [1.0, -math.exp(-dense._discretization)], probs[::-1])[::-1], dtype=np.float64)
     deltas = dense._infinity_mass + np.cumsum((-math.expm1(-dense._discretization) * discounted)[::-1])[::-1]
     return losses, np.append(deltas[1:], dense._infinity_mass)
 
@@ -266,13 +265,6 @@ def knots(pmf: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def below_zero(pmf: Any) -> float:
     """The sum of the negative probabilities of one direction, as a positive number; they are rounding errors of convolutions."""
     return float(-np.minimum(pmf.to_dense_pmf()._probs, 0).sum())
-
-
-def _discounted(probs: NDArray[np.float64], step: float) -> NDArray[np.float64]:
-    """The solution r of r_i = probs_i + step * r_{i+1}."""
-    from scipy.signal import lfilter
-
-    return np.asarray(lfilter([1.0], [1.0, -step], probs[::-1])[::-1], dtype=np.float64)
 
 
 def between(losses: NDArray[np.float64], deltas: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -84,7 +84,7 @@ def _library(event: DpEvent, relation: Relation, orders: NDArray[np.float64]) ->
         with _quiet(), np.errstate(over="ignore"):
             return np.asarray(accountant.compose(event).rdp, dtype=np.float64)
     except dp.UnsupportedEventError as reason:
-        raise Unsupported(f"dp_accounting's RDP accountant: {_first_line(reason)}") from None
+        raise Unsupported(f"dp_accounting's RDP accountant: {str(reason).splitlines()[0]}") from None
 
 
 @contextmanager
@@ -99,10 +99,6 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(before)
-
-
-def _first_line(reason: Exception) -> str:
-    return str(reason).splitlines()[0]
 
 
 def _finite(event: FiniteDpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:

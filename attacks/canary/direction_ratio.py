@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...accounting.closed_forms import gauss_legendre
+from ..base import Untrained
 from ..signals import rows
 from .gaussian_ratio import arcs_of, ends, known_sums, noise_std
 
@@ -15,14 +16,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...models.base import Release
-    from ..base import Challenge, Pilot
+    from ..base import Challenge
 
 RANGE = (10.0, 25.0)  # the integral extends this many widths of its peak below and above the peak
 POINTS = 64  # of the quadrature
 
 
 @dataclass(frozen=True)
-class DirectionRatio:
+class DirectionRatio(Untrained):
     """The Neyman-Pearson test of one edge on the messages that party B of VESPER receives in variant s1.
 
     Message k + 1 of a node is y / |y| with y = m + noise, where m is the node's own message k plus those of its neighbours. The
@@ -35,9 +36,6 @@ class DirectionRatio:
     name: str = "direction-ratio"
     needs: tuple[str, ...] = ("transcript",)
     kinds: tuple[str, ...] = ("edge",)
-
-    def fit(self, pilot: Pilot | None) -> Self:
-        return self
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
         """(runs, c) float64. Raises ValueError for challenge edges that share an end."""
@@ -69,14 +67,8 @@ def log_moment(t: NDArray[np.float64], power: int) -> NDArray[np.float64]:
     peak = (t + np.sqrt(t * t + 4 * power)) / 2 if power else np.maximum(t, 0.0)
     width = 1 / np.sqrt(1 + power / np.maximum(peak, 1e-12) ** 2) if power else np.ones_like(t)
     low, high = np.maximum(peak - RANGE[0] * width, 0.0), peak + RANGE[1] * width
-    points, weights = legendre()
+    points, weights = gauss_legendre(POINTS)
     r = low[..., None] + (high - low)[..., None] * (points + 1) / 2
     exponent = (power * np.log(r) if power else 0.0) - r * r / 2 + r * t[..., None]
     top = exponent.max(-1, keepdims=True)
     return np.asarray(np.log((np.exp(exponent - top) * weights).sum(-1) * (high - low) / 2) + top[..., 0])
-
-
-@cache
-def legendre() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    points, weights = np.polynomial.legendre.leggauss(POINTS)
-    return points, weights

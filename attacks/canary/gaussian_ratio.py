@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..base import Untrained
 from ..signals import rows
 
 if TYPE_CHECKING:
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...models.base import Release
-    from ..base import Challenge, Pilot
+    from ..base import Challenge
 
 WIDE = 1 << 22  # most numbers in a dense operand of a sparse product: 16 MiB of float32
 
 
 @dataclass(frozen=True)
-class LikelihoodRatio:
+class LikelihoodRatio(Untrained):
     """The Neyman-Pearson test of an edge, as a standardised score.
 
     At hop k the release is y_k = A h_k + noise, where the rows h_k are known. An arc u -> v adds d_k = h_k[u] to row v and
@@ -38,9 +39,6 @@ class LikelihoodRatio:
     name: str = "likelihood-ratio"
     needs: tuple[str, ...] = ("aggregates", "inputs")
     kinds: tuple[str, ...] = ("edge",)
-
-    def fit(self, pilot: Pilot | None) -> Self:
-        return self
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
         """(runs, c) float64. Raises ValueError if the distribution above does not hold: see `ends` and `noise_std`."""

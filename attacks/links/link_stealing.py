@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from ...models.random.streams import stream
+from ..base import OneQuery, learnt
 from ..perceptrons import perceptrons
 from .pair_features import of_model, of_public, reference
 from .similarity import probabilities
@@ -27,7 +28,7 @@ REFERENCE = (2, 5, 6, 7)
 
 
 @dataclass(frozen=True, eq=False)
-class LinkClassifier:
+class LinkClassifier(OneQuery):
     """Attacks 1 and 3 to 7: a perceptron on distances of the two ends' posteriors, and for some attacks of their features.
 
     attack: attacks 1 and 5 train on a pilot, which may be of another graph with other classes; 3 and 6 on the edges in
@@ -51,10 +52,6 @@ class LinkClassifier:
     def name(self) -> str:
         return f"link-stealing-{self.attack}"
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.query,)
-
     def fit(self, pilot: Pilot | None) -> Self:
         """The attack with training pairs from the pilot, if it uses them. Raises ValueError if it does and the pilot is None."""
         if self.attack not in SHADOW:
@@ -69,12 +66,10 @@ class LinkClassifier:
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
         """(runs, c) float64. Raises ValueError without a fit, if the attack needs one, and if `known_pairs` does."""
-        lessons = [self.examples] if self.examples is not None else []
+        lessons = [learnt(self, self.examples)] if self.attack in SHADOW else []
         if self.attack in PARTIAL:
             pairs, bits = known_pairs(challenge, release.watch, self.limit, self.seed)
             lessons.append((np.stack(list(self._features(release, challenge.known, pairs))), bits[None]))
-        if self.attack in SHADOW and self.examples is None:
-            raise ValueError(f"attack '{self.name}' has not been fitted: call fit with a pilot first.")
         runs = max(len(rows) for rows, _ in lessons)
         rows = np.concatenate([np.broadcast_to(r, (runs, *r.shape[1:])) for r, _ in lessons], axis=1)
         bits = np.concatenate([np.broadcast_to(b, (runs, b.shape[1])) for _, b in lessons], axis=1)

@@ -5,16 +5,18 @@ answers a query.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
+
+from ..base import Untrained
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...models.base import Release
-    from ..base import Challenge, Pilot
+    from ..base import Challenge
 
 TINY = 1e-30
 
@@ -28,7 +30,7 @@ class Query(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class LinkTeller:
+class LinkTeller(Untrained):
     """The change of one end's posterior divided by the relative change of the other end's features, for the direction with the
     larger quotient (Wu et al. 2022).
 
@@ -46,9 +48,6 @@ class LinkTeller:
     @property
     def name(self) -> str:
         return "linkteller-normalised" if self.normalised else "linkteller"
-
-    def fit(self, pilot: Pilot | None) -> Self:
-        return self
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
         """The log of the influence, (runs, c) float64. Raises ValueError without a model to query."""

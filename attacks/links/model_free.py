@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..base import Untrained
 from ..distances import distance
 from .pair_features import reference, rows_of
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from ...models.base import Release
     from ...models.graph.graph import Graph
-    from ..base import Challenge, Pilot
+    from ..base import Challenge
 
 
 def own_features(known: Graph, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -28,7 +29,7 @@ def without_edges(known: Graph, nodes: NDArray[np.int64]) -> NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class PublicDistance:
+class PublicDistance(Untrained):
     """A baseline: minus the distance of the two ends in public features. read: (graph, nodes (c,)) -> dense rows (c, dim)."""
 
     name: str
@@ -39,9 +40,6 @@ class PublicDistance:
 
     def __post_init__(self) -> None:
         distance(self.distance)
-
-    def fit(self, pilot: Pilot | None) -> Self:
-        return self
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
         a, b = (self.read(challenge.known, challenge.items[:, side]) for side in (0, 1))

@@ -78,8 +78,7 @@ def _reference(public: Public, seed: int) -> Rows:
         train = stream(seed, "reference").permutation(train)[:LEARNT]
     net = MLPClassifier((16,), alpha=5e-4, learning_rate_init=0.01, max_iter=100, random_state=seed)
     x = sp.csr_matrix(known.x) if sp.issparse(known.x) else known.x
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         net.fit(x[train], known.y[train])
     p = np.full((known.nodes, known.classes), 1e-12)
     p[:, net.classes_] = net.predict_proba(x)
@@ -106,10 +105,7 @@ def of_model(attack: int, posteriors: Rows, guess: Rows | None, pairs: NDArray[n
 def of_public(known: Graph, guess: Rows, pairs: NDArray[np.int64]) -> Rows:
     """The features of each pair that do not depend on the target, in attacks 5 to 7: (c, 20)."""
     u, v = pairs.T
-    near = [distances(rows_of(known.x, u[part]), rows_of(known.x, v[part])) for part in slices_of(len(pairs), WIDE // known.dim)]
+    step = max(1, WIDE // known.dim)
+    blocks = [pairs[first : first + step].T for first in range(0, len(pairs), step)]
+    near = [distances(*(rows_of(known.x, ends) for ends in block)) for block in blocks]
     return np.concatenate([np.concatenate(near), distances(guess[u], guess[v]), entropies(guess[u], guess[v])], axis=-1)
-
-
-def slices_of(count: int, step: int) -> list[slice]:
-    """Consecutive slices of at most `step` items (at least 1), which together cover `count` items."""
-    return [slice(first, first + max(1, step)) for first in range(0, count, max(1, step))]

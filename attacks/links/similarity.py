@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..base import OneQuery, Untrained
 from ..distances import distance
 from ..signals import logs
 from .pair_features import reference
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...models.base import Release
-    from ..base import Challenge, Pilot
+    from ..base import Challenge
 
 
 @dataclass(frozen=True)
-class LinkStealing:
+class LinkStealing(Untrained, OneQuery):
     """Minus the distance of the two ends' posteriors: attack 0 of He et al. 2021, "Stealing Links from GNNs".
 
     Homophily alone gives a high AUC against random pairs, so compare the attack with `model_free.FEATURES`.
@@ -34,13 +35,6 @@ class LinkStealing:
 
     def __post_init__(self) -> None:
         distance(self.distance)
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.query,)
-
-    def fit(self, pilot: Pilot | None) -> Self:
-        return self
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
         u, v = challenge.items.T

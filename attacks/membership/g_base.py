@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, logsumexp
 
 from ...models.random.streams import stream
+from ..base import Untrained
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...models.base import Release
     from ...models.graph.graph import Graph
-    from ..base import Challenge, Pilot
+    from ..base import Challenge
 
 QUERIED = 400  # challenges in one query, so that its graph stays small
 
@@ -29,7 +30,7 @@ class GraphQuery(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class GraphBase:
+class GraphBase(Untrained):
     """Lassila et al. 2025, with "model-independent" sampling: every other node is a member with probability 1/2.
 
     For each sample of the members, the gain is the log-likelihood of the labels of the node and of nearby nodes with the node in
@@ -50,9 +51,6 @@ class GraphBase:
     name: str = "g-base"
     needs: tuple[str, ...] = ("graph queries",)
     kinds: tuple[str, ...] = ("node",)
-
-    def fit(self, pilot: Pilot | None) -> Self:
-        return self
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
         """(runs, c) float64. Raises ValueError without a target and shadows."""

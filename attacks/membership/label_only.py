@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from ..base import learnt, shadows_of
 from ..signals import logs
 
 if TYPE_CHECKING:
@@ -36,16 +37,13 @@ class NeighbourhoodLabels:
 
     def fit(self, pilot: Pilot | None) -> Self:
         """Raises ValueError without shadow models."""
-        if pilot is None:
-            raise ValueError(f"attack '{self.name}' needs shadow models: fit it on a pilot.")
+        pilot = shadows_of(self, pilot)
         pattern = self._patterns(pilot.release, pilot.challenge)
         inside, outside = (np.bincount(pattern[side], minlength=4 ** len(self.queries)) + 1 for side in (pilot.bits, ~pilot.bits))
         return dataclasses.replace(self, odds=np.log(inside / inside.sum()) - np.log(outside / outside.sum()))
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        if self.odds is None:
-            raise ValueError(f"attack '{self.name}' has not been fitted: call fit with a pilot first.")
-        scores: NDArray[np.float64] = self.odds[self._patterns(release, challenge)]
+        scores: NDArray[np.float64] = learnt(self, self.odds)[self._patterns(release, challenge)]
         return scores
 
     def _patterns(self, release: Release, challenge: Challenge) -> NDArray[np.int64]:

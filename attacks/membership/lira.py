@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
+from ..base import OneQuery, learnt, shadows_of
 from ..distances import correlation
 from ..signals import label_logit, logs
 from .shrinkage import TINY, prior_freedom, shrunk
@@ -72,7 +73,7 @@ def moments(
 
 
 @dataclass(frozen=True, eq=False)
-class Lira:
+class Lira(OneQuery):
     """log N(signal; in) - log N(signal; out), with the Gaussians of each challenge fitted on shadow models.
 
     signal: "label" for the logit of the node's own label, or "ends" for minus the log of the correlation distance between the two
@@ -99,24 +100,17 @@ class Lira:
         return ("" if self.signal == "label" else "edge-") + ("lira" if self.online else "lira-offline")
 
     @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.query,)
-
-    @property
     def kinds(self) -> tuple[str, ...]:
         return ("node", "label") if self.signal == "label" else ("edge",)
 
     def fit(self, pilot: Pilot | None) -> Self:
         """Raises ValueError without shadow models."""
-        if pilot is None:
-            raise ValueError(f"attack '{self.name}' needs shadow models: fit it on a pilot.")
+        pilot = shadows_of(self, pilot)
         signal = SIGNALS[self.signal](pilot.release, pilot.challenge, self.query)
         return dataclasses.replace(self, shadows=Moments.of(signal, pilot.bits, self.shrinkage, self.online))
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        if self.shadows is None:
-            raise ValueError(f"attack '{self.name}' has not been fitted: call fit with a pilot first.")
-        signal, m = SIGNALS[self.signal](release, challenge, self.query), self.shadows
+        m, signal = learnt(self, self.shadows), SIGNALS[self.signal](release, challenge, self.query)
         if not self.online:
             return (signal - m.mean_out) / np.sqrt(m.variance_out)
         likelihood_in = -((signal - m.mean_in) ** 2) / m.variance_in - np.log(m.variance_in)

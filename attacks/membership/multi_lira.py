@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
+from scipy.special import gammaln
 
+from ..base import learnt, shadows_of
 from ..signals import label_logit, logs, neighbours_logit
 from .lira import ends_logit
 from .shrinkage import shrunk
@@ -35,8 +37,6 @@ class Student:
 
     def log_density(self, signal: NDArray[np.float64]) -> NDArray[np.float64]:
         """The log-density of each challenge's signals: (runs, c, d) -> (runs, c)."""
-        from scipy.special import gammaln
-
         d, nu = signal.shape[-1], self.freedom
         white = np.linalg.solve(self.factor, (signal - self.mean).transpose(1, 2, 0))
         spread = np.log(np.diagonal(self.factor, axis1=1, axis2=2)).sum(1)
@@ -118,18 +118,15 @@ class MultiLira:
 
     def fit(self, pilot: Pilot | None) -> Self:
         """Raises ValueError without shadow models, or if all or none of them hold a challenge."""
-        if pilot is None:
-            raise ValueError(f"attack '{self.name}' needs shadow models: fit it on a pilot.")
+        pilot = shadows_of(self, pilot)
         challenge = pilot.challenge
         groups = challenge.known.y[challenge.items] if self.kind == "node" else np.zeros(len(challenge), dtype=np.int64)
         laws = laws_of(self._signals(pilot.release, challenge), pilot.bits, self.shrinkage, groups)
         return dataclasses.replace(self, laws=laws)
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        if self.laws is None:
-            raise ValueError(f"attack '{self.name}' has not been fitted: call fit with a pilot first.")
-        signal = self._signals(release, challenge)
-        return self.laws[0].log_density(signal) - self.laws[1].log_density(signal)
+        (inside, outside), signal = learnt(self, self.laws), self._signals(release, challenge)
+        return inside.log_density(signal) - outside.log_density(signal)
 
     def _signals(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
         """All signals of every challenge: (runs, c, d) float64."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from scipy.special import logsumexp
 
+from ..base import OneQuery, learnt, shadows_of
 from ..signals import logs
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Relative:
+class Relative(OneQuery):
     """BASE (Lassila et al. 2025): log p(y | target) - alpha * log of the mean of p(y | shadow).
 
     With `gamma` the attack is RMIA (Zarifzadeh et al. 2024): the log odds of the share of challenges whose ratio, times gamma, is
@@ -40,14 +41,9 @@ class Relative:
     def name(self) -> str:
         return ("base" if self.gamma is None else "rmia") + ("" if self.online else "-offline")
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.query,)
-
     def fit(self, pilot: Pilot | None) -> Self:
         """Raises ValueError without shadow models; offline also if all of them hold a challenge."""
-        if pilot is None:
-            raise ValueError(f"attack '{self.name}' needs shadow models: fit it on a pilot.")
+        pilot = shadows_of(self, pilot)
         log_p = own_label(pilot.release, pilot.challenge, self.query)
         if self.online:
             return dataclasses.replace(self, usual=logsumexp(log_p, axis=0) - np.log(len(log_p)))
@@ -58,9 +54,8 @@ class Relative:
         return dataclasses.replace(self, usual=np.log(((1 + self.guess) * mean_out + 1 - self.guess) / 2))
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        if self.usual is None:
-            raise ValueError(f"attack '{self.name}' has not been fitted: call fit with a pilot first.")
-        ratio = own_label(release, challenge, self.query) - self.alpha * self.usual
+        usual = learnt(self, self.usual)
+        ratio = own_label(release, challenge, self.query) - self.alpha * usual
         if self.gamma is None:
             return ratio
         below = np.stack([np.searchsorted(np.sort(r), r - np.log(self.gamma), side="right") for r in ratio])

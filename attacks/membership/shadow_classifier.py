@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ...models.random.streams import stream
+from ..base import learnt, shadows_of
 from ..signals import logs
 
 if TYPE_CHECKING:
@@ -64,17 +65,15 @@ class ShadowMlp:
 
     def fit(self, pilot: Pilot | None) -> Self:
         """Raises ValueError without shadow models."""
-        if pilot is None:
-            raise ValueError(f"attack '{self.name}' needs shadow models: fit it on a pilot.")
-        rows, bits = self._rows(pilot.release, pilot.challenge).reshape(-1, self._width(pilot)), pilot.bits.ravel()
+        pilot = shadows_of(self, pilot)
+        rows, bits = np.concatenate(self._rows(pilot.release, pilot.challenge)), pilot.bits.ravel()
         chosen = stream(self.seed, "examples").permutation(len(bits))[:EXAMPLES]
         trained = perceptron(rows[chosen], bits[chosen], self.hidden, self.rate, self.epochs, self.batch, self.seed)
         return dataclasses.replace(self, classifier=trained)
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        if self.classifier is None:
-            raise ValueError(f"attack '{self.name}' has not been fitted: call fit with a pilot first.")
-        return np.stack([decision(self.classifier, run) for run in self._rows(release, challenge)])
+        classifier = learnt(self, self.classifier)
+        return np.stack([decision(classifier, run) for run in self._rows(release, challenge)])
 
     def _rows(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
         """The inputs of the perceptron: (runs, c, features)."""
@@ -85,9 +84,6 @@ class ShadowMlp:
             one_hot = np.eye(challenge.known.classes)[challenge.known.y[challenge.items]]
             each.append(np.broadcast_to(one_hot, (len(release), *one_hot.shape)))
         return np.concatenate(each, axis=-1)
-
-    def _width(self, pilot: Pilot) -> int:
-        return pilot.challenge.known.classes * (len(self.queries) + self.labelled)
 
 
 def perceptron(
@@ -102,8 +98,7 @@ def perceptron(
     from sklearn.preprocessing import StandardScaler
 
     net = MLPClassifier(hidden, learning_rate_init=rate, max_iter=epochs, batch_size=min(batch, len(rows)), random_state=seed)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=ConvergenceWarning)  # the papers fix the number of epochs
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # the papers fix the number of epochs
         return make_pipeline(StandardScaler(), net).fit(rows, bits)
 
 

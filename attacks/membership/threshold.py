@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from ..base import OneQuery, Untrained
 from ..signals import label_logit, log_rest, logs
 
 if TYPE_CHECKING:
@@ -18,19 +19,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class OnePrediction:
+class OnePrediction(Untrained, OneQuery):
     """The base class of attacks that compute a score from one prediction for each challenge node, without shadow models."""
 
     query: str = "posteriors"
     name: str = ""
     kinds: tuple[str, ...] = ("node", "label")
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.query,)
-
-    def fit(self, pilot: Pilot | None) -> Self:
-        return self
 
 
 @dataclass(frozen=True)

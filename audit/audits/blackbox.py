@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...accounting.claim import Unit
-from ...accounting.events.tree import Unsupported
-from ...accounting.gaussian import mu_of_claim
+from ...accounting.lower.bounds import Bound, of_share, unknown
 from ...accounting.lower.guessed_coins import guessed, luck
 from ...accounting.lower.one_run import mahloujifar, steinke
 from ...accounting.lower.power import coins_detect
-from ...accounting.upper.tradeoff import approximate, curve, gaussian
+from ...accounting.upper.tradeoff import curve
 from ...attacks.canary.fisher import log_likelihood_ratio
 from ...attacks.links.similarity import LinkStealing
 from ...attacks.membership.threshold import Confidence
@@ -28,14 +27,13 @@ from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..games.crafted_graph import STRONG, Crafted, crafted
 from ..games.game import Game, Seen, sample
 from ..heard.worlds import public_bound
-from ..instruments.reach import unknown
+from ..instruments.reach import promised
 from ..storage.resident import taken
 from ..within.gate import a_strangers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...accounting.lower.bounds import Bound
     from ...accounting.upper.tradeoff import Curve
     from ...models.graph.graph import Graph
     from ..key import Key
@@ -51,7 +49,7 @@ def ledger_curve(case: Case) -> Curve | None:
     """The trade-off curve of the model's ledger, or None if this curve cannot be computed."""
     try:
         return curve(case.model.ledger)
-    except (Unsupported, ValueError):
+    except ValueError:
         return None
 
 
@@ -136,7 +134,7 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
     while True:
         scores, bits = played(rounds)
         share = 1 / (stage * (stage + 1))
-        now = [of_all(b, share, setting.alpha) for b in both_tests(setting, scores, bits, setting.alpha * share)]
+        now = [of_share(b, share, setting.alpha) for b in both_tests(setting, scores, bits, setting.alpha * share)]
         best = [b if b.failed or a.failed or b.epsilon > a.epsilon else a for a, b in zip(best or now, now, strict=True)]
         right = float(((scores > 0) == bits).mean())
         tested = not now[-1].failed  # a withdrawn test detects nothing
@@ -156,19 +154,11 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
     return Outcome("blackbox", tuple(unknown(b) for b in best), {}, told, ("posteriors",))
 
 
-def of_all(bound: Bound, share: float, alpha: float) -> Bound:
-    """The bound of a stage, which spent `share` of alpha, as a bound of the whole audit at level alpha."""
-    return dataclasses.replace(bound, alpha=alpha, p_value=None if bound.p_value is None else min(1.0, bound.p_value / share))
-
-
 def most_right(case: Case) -> float:
     """The largest probability of a correct guess that the claim allows: for a Gaussian mechanism if the ledger is Gaussian, else
     for any mechanism.
     """
-    shaped = ledger_curve(case)
-    if shaped is not None and shaped.mu is not None:
-        return luck(gaussian(mu_of_claim(case.claim)))
-    return luck(approximate(case.claim.epsilon, case.claim.delta))
+    return luck(promised(case.claim, ledger_curve(case)))
 
 
 def canary_game(case: Case, made: Crafted, key: Key) -> Game:

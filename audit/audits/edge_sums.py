@@ -7,19 +7,18 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import gammaincinv
+from scipy.special import gammaincinv, ndtr, ndtri
 
 from ...accounting.claim import Unit
-from ...accounting.gaussian import mu_of_claim
 from ...accounting.lower.bounds import from_rounds
 from ...accounting.lower.one_run import POWER, canaries
 from ...accounting.lower.residuals import ROUNDING, factorised
-from ...accounting.upper.tradeoff import Curve, approximate, curve, gaussian
+from ...accounting.upper.tradeoff import curve
 from ...attacks.canary.gaussian_ratio import LikelihoodRatio, noise_std
 from ...models.capabilities import SUMS, NoisySums, lacks
 from ..case import EDGES, Case, Outcome, Setting, keeping
 from ..games.game import Game, Seen, matching
-from ..instruments.reach import assumed, weaker
+from ..instruments.reach import assumed, promised, weaker
 from . import node_stars
 
 if TYPE_CHECKING:
@@ -155,31 +154,20 @@ def tradeoff(scores: NDArray[np.float64], bits: NDArray[np.bool_], case: Case) -
     false_positive = 1 - np.searchsorted(outs, cuts) / len(outs)
     false_negative = np.searchsorted(ins, cuts) / len(ins)
     grid = np.concatenate([np.geomspace(1e-5, 0.1, 40), np.linspace(0.11, 0.999, 60)])
-    ledger = curve(case.model.ledger).beta(grid)
+    ledger = curve(case.model.ledger)
+    claimed = promised(case.claim, ledger)
     return {
         "observed": [false_positive, false_negative],
-        "ledger": [grid, ledger],
-        "claimed": [grid, promised(case).beta(grid)],
+        "ledger": [grid, ledger.beta(grid)],
+        "claimed": [grid, claimed.beta(grid)],
     }
 
 
 def quantiles(residuals: NDArray[np.float64]) -> dict[str, Any]:
     """For a plot: 161 quantiles of the residuals and of N(0, 1), the distribution of residuals if the noise is as stated."""
-    from scipy.special import ndtr, ndtri
-
     edge = -float(ndtri(0.5 / residuals.size))
     expected = np.linspace(-edge, edge, 161)
     return {"expected": expected, "observed": np.quantile(residuals, ndtr(expected)), "count": residuals.size}
-
-
-def promised(case: Case) -> Curve:
-    """The trade-off curve of the claim: that of a Gaussian mechanism if the ledger is Gaussian, else that of all mechanisms with
-    this epsilon and delta.
-    """
-    claim = case.claim
-    if curve(case.model.ledger).mu is not None:
-        return gaussian(mu_of_claim(claim))
-    return approximate(claim.epsilon, claim.delta)
 
 
 def histograms(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> dict[str, Any]:

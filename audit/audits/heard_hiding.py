@@ -194,10 +194,8 @@ def shown_always(made: Study, first: History, moves: Shifts) -> tuple[tuple[Cell
     free = free_draws(made, first)
     cells = steady_cells(made, first, free, moves, tested)
     if len(cells) < len(first.play.cells) and not any(shown_in(made, first, moves, i, cells) for i in tested):
-        return (
-            (),
-            f"the draws at {lines(first, free)} reorder or choose the released values, as shuffles do; they may hide a secret",
-        )
+        shuffles = f"the draws at {lines(first, free)} reorder or choose the released values, as shuffles do"
+        return (), f"{shuffles}; they may hide a secret"
     return cells, ""
 
 

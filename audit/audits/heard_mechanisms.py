@@ -26,7 +26,7 @@ from ..within.absence import Incomparable, history, without
 from ..within.inside import Inside
 from ..within.lost import lost, mixed
 from ..within.reading import EACH, idle, unread_entries
-from .heard_hiding import apart, every_secret, grown, hidden, not_fresh, same_entries, shown_always
+from .heard_hiding import EQUAL, apart, every_secret, grown, hidden, not_fresh, same_entries, shown_always
 from .heard_noise import MOVES, REPEATED, exact, known_noise, noticed, smallest_factor
 from .heard_release import behind, compared_only, granted, in_any_order, noised_again, not_charged, shown_by, together, unseen
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from ..case import Case
     from ..heard.study import Shifts, Study
 
-EQUAL = 1e-2  # relative tolerance between the sizes of one move in runs with different draws
 MOST = 100_000  # largest number of values of a mechanism in the test of its law
 ROUNDED = 1e-2  # in units of the scale: if noisy values are rounded more coarsely, `distance` tests the drawn numbers instead
 REPORTED = 1e-6  # largest rounding error of a reported value
@@ -52,6 +51,10 @@ EXACT = proved("the move of each clean value is exact", "the run was repeated wi
 FRESH = proved(
     "no noise is used twice",
     "the noise was compared with that of all other mechanisms and seeds; a value that is computed twice counts once",
+)
+
+UNHIDDEN = Condition(
+    "no other draw hides the move", "checked", "other draws replaced them, and each clean value moved by the same distance"
 )
 
 
@@ -70,25 +73,23 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     each = granted(case, made, first, moves)
     if within.entangled or (doubt := not_charged(case, first, each)):
         why = within.entangled or doubt
-        return exact(0.0, why, MOVES, (REPEATED, Condition("each noisy value is a release of data plus noise", "failed", why)))
+        return fails("each noisy value is a release of data plus noise", why)
     if stray := lost(made, first, each):
-        return exact(0.0, stray, MOVES, (REPEATED, unhidden(made, stray)))
+        return fails(UNHIDDEN.what, stray)
     secrets = every_secret(made, first, within, case.claim.unit, each)
     for one, its_moves, its_shifts in secrets:
         if (stale := next(not_fresh(made, first, within, its_moves, its_shifts), None)) is not None:
             if why := shown_always(made, first, its_shifts)[1] or mixed(made, first, its_shifts):
-                return exact(0.0, why, MOVES, (REPEATED, unhidden(made, why)))
+                return fails(UNHIDDEN.what, why)
             return exact(math.inf, f"{one}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
     if within.shared:
-        return exact(0.0, within.shared, MOVES, (REPEATED, Condition(FRESH.what, "failed", within.shared)))
+        return fails(FRESH.what, within.shared)
     shifts = within.counted(each)
     if wide := next((m.line for m, by in zip(first.meetings, each, strict=True) if np.any(np.isinf(by))), None):
-        why = (
-            f"entries of the value at {wide} share a noise number, and the run uses only their sum, whose epsilon is not computed"
-        )
-        return exact(0.0, why, MOVES, (REPEATED, Condition(FRESH.what, "failed", why)))
+        shares = f"entries of the value at {wide} share a noise number"
+        return fails(FRESH.what, f"{shares}, and the run uses only their sum, whose epsilon is not computed")
     if twice := next((why for _, _, by in secrets if (why := apart(first, within, by))), ""):
-        return exact(0.0, twice, MOVES, (REPEATED, Condition(FRESH.what, "failed", twice)))
+        return fails(FRESH.what, twice)
     if strange := {m.law for m in within.meetings} - {*LAWS, REPORT}:
         return exact(0.0, f"the cost of noise of the law '{min(strange)}' is not computed", MOVES, (REPEATED,))
     epsilons, reason = [cost(first.meetings, shifts, case.claim.delta)], None
@@ -124,7 +125,8 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     except Exception as fault:  # a user's model may raise any exception when it gets other numbers
         reason = f"with other draws the training ends ({type(fault).__name__}), so they may hide a secret"
     epsilon = 0.0 if reason else min(epsilons)
-    conditions = (REPEATED, law_of(first), FRESH, EXACT, unhidden(made, reason), GRANTED)
+    unhidden = Condition(UNHIDDEN.what, "failed", reason) if reason else UNHIDDEN
+    conditions = (REPEATED, law_of(first), FRESH, EXACT, unhidden, GRANTED)
     bound = exact(epsilon, reason or told(secret, first, shifts), MOVES, conditions)
     refuted = epsilon > case.claim.epsilon and not bound.failed
     path = not_excluded(within)
@@ -170,12 +172,9 @@ def used(made: Study, first: History, within: Inside) -> Shifts:
     return tuple(np.zeros_like(by) if i in unused else by for i, by in enumerate(within.shifts))
 
 
-def unhidden(made: Study, reason: str | None) -> Condition:
-    if reason:
-        return Condition("no other draw hides the move", "failed", reason)
-    return Condition(
-        "no other draw hides the move", "checked", "other draws replaced them, and each clean value moved by the same distance"
-    )
+def fails(what: str, why: str) -> Bound:
+    """The bound 0, because its condition `what` fails."""
+    return exact(0.0, why, MOVES, (REPEATED, Condition(what, "failed", why)))
 
 
 def law_of(run: History) -> Condition:

@@ -16,7 +16,8 @@ import dp_accounting as dp
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of, mu_of_claim
-from ...accounting.lower.bounds import Bound, resting
+from ...accounting.lower.bounds import Bound, resting, unknown
+from ...accounting.lower.power import smallest
 from ..case import Case, Outcome, Setting, offered
 from ..heard.examination import Examination, Move
 from ..heard.laws import LARGEST, LAWS, SLACK, law_of
@@ -92,14 +93,15 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str 
     if judged and not bounds[0].refuted and (failed := known_noise(case, found.study)):
         doubts[""] = failed.detail
         bounds[0] = dataclasses.replace(bounds[0], epsilon=0.0, conditions=(*bounds[0].conditions, failed))
-    covers = () if "" in doubts else tuple(a for a in offered(case.model) if a not in doubts)
+    kinds = {True: "noise too small anywhere in", False: "a path past the noise to"}
+    covers = {a: kinds[a in found.noisy] for a in offered(case.model) if a not in doubts and "" not in doubts}
     if "" in doubts:
-        bounds = [dataclasses.replace(b, notices=math.inf, reach=math.inf) for b in bounds]
+        bounds = [unknown(b) for b in bounds]
     silent = [
         (f"this audit cannot judge '{array}': " if array else "nothing is stated: ") + text for array, text in doubts.items()
     ]
     told = "; ".join([*silent, found.told])
-    return Outcome(NAME, tuple(bounds), {}, told, offered(case.model), covers=looked_for(found, covers))
+    return Outcome(NAME, tuple(bounds), {}, told, offered(case.model), covers=covers)
 
 
 def known_noise(case: Case, made: Study) -> Condition | None:
@@ -134,12 +136,6 @@ def uncounted(setting: Setting, found: Examination) -> str:
         read = [m.line for i, m in enumerate(within.meetings) if i not in within.idle | within.steady]
     lines = [*read, *(made.base.draws[at].line for at in made.free if made.base.draws[at].law in NOT_FOLLOWED)]
     return f"the noise of {lines[0]} may hide nothing of a secret that happens to change nothing here" if lines else ""
-
-
-def looked_for(found: Examination, arrays: tuple[str, ...]) -> dict[str, str]:
-    """Array -> the kind of violation that the audit would have detected in it."""
-    noisy = found.noisy
-    return {a: "noise too small anywhere in" if a in noisy else "a path past the noise to" for a in arrays}
 
 
 def mismatch(case: Case, found: Examination) -> str | None:
@@ -245,15 +241,7 @@ def smallest_factor(refuted: Callable[[float], bool]) -> float:
     """The smallest factor of at least 1 for which `refuted` returns True, accurate to one part in a thousand. Infinity if there
     is none up to LARGEST. refuted: whether noise that is too small by this factor would refute the claim.
     """
-    low, high = 1.0, 1.0
-    while not refuted(high):
-        low, high = high, 2 * high
-        if high > LARGEST:
-            return math.inf
-    while high > low * (1 + 1e-3):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if refuted(middle) else (middle, high)
-    return high
+    return 1.0 if refuted(1.0) else smallest(refuted, near=1 + 1e-3, most=LARGEST)
 
 
 def law_p_value(found: Examination) -> float | None:

@@ -48,20 +48,13 @@ def play_stars(setting: Setting) -> Outcome:
     standardised score is exactly normal, and contains no more information than the ledger charges for the leaves' rows.
     """
     case = setting.case
-    played = [
-        s
-        for run in range(setting.rounds)
-        if (s := run_stars(case, setting.graph, setting.key.fold("game", run), setting.store.device, STARS))
-    ]
+    keys = [setting.key.fold("game", run) for run in range(setting.rounds)]
+    played = [s for key in keys if (s := run_stars(case, setting.graph, key, setting.store.device, STARS))]
     if not played:
         return Outcome("game", (), {}, NOTHING, SUMS)
     scores, bits = np.stack([p.scores for p in played]), np.stack([p.bits for p in played])
-    common: dict[str, Any] = {
-        "alpha": setting.alpha,
-        "attack": "star-ratio",
-        "audit": "game",
-        "seed": setting.key.fold("coin").seed,
-    }
+    seed = setting.key.fold("coin").seed
+    common: dict[str, Any] = {"alpha": setting.alpha, "attack": "star-ratio", "audit": "game", "seed": seed}
     shaped, apart = canaries(scores, bits, case.claim, gaussian(mu_of_claim(case.claim)), **common)
     strength = float(np.linalg.norm(played[0].moves))
     free = from_rounds(scores, bits, case.claim, shape="any", rounds=apart.condition, **common)

@@ -16,13 +16,12 @@ from ...accounting.lower.error_rates import epsilon_of_rates, rate_at_most
 from ...models.graph.graph import Worlds
 from ..case import EDGES, Outcome, Setting, offered
 from ..heard.worlds import without_one
+from ..instruments.repetition import NO_NODE
 from ..own.programs.program import External
 from ..within.gate import examined, followed
 from . import heard_mechanisms
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ...models.base import Release
 
 NAME = "differential"
@@ -75,7 +74,7 @@ def repeat_seeds(setting: Setting) -> Outcome:
             setting,
             "the release repeats with the same seed and changes with another seed; this does not show what the noise covers",
         )
-    for absent in without_one(Worlds.of(union, np.array([own], dtype=np.uint64)), case.claim.unit, setting.key, NONE):
+    for absent in without_one(Worlds.of(union, np.array([own], dtype=np.uint64)), case.claim.unit, setting.key, NO_NODE):
         if answers(case.model.fit(absent.worlds))[0] == first[0]:
             continue
         seeds = np.array([setting.key.fold("fresh", i).seed for i in range(2 * SEEDS)], dtype=np.uint64)
@@ -84,9 +83,6 @@ def repeat_seeds(setting: Setting) -> Outcome:
         missed, false = SEEDS - there.count(first[0]), gone.count(first[0])
         return said(setting, f"{SHARE}, and in a world that differs by {absent.secret} the release differs", (false, missed))
     return said(setting, f"{SHARE}, and removing a secret did not change it")
-
-
-NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
 def answers(release: Release) -> list[bytes]:

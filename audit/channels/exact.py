@@ -8,18 +8,21 @@ from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from dp_accounting import DpEvent, LaplaceDpEvent
 
 from ...accounting.checks.conditions import assumed, proved
-from ...accounting.closed_forms import channel_epsilon
+from ...accounting.closed_forms import argmax_pair, channel_epsilon
+from ...accounting.events.mechanisms import composed, edge_response, on_sampled_nodes, repeated
+from ...accounting.events.tree import parts
+from ...accounting.events.types import FiniteDpEvent
 from ...accounting.lower.bounds import Bound, resting
+from ...accounting.upper.tradeoff import epsilon_at_least
 from ...models.capabilities import FiniteChannels, NoisyVotes, RandomisedEdges, has, lacks
 from ..case import Case, Outcome, Setting, offered
 from ..own.model_file import is_built_in
 
 if TYPE_CHECKING:
-    from dp_accounting import DpEvent
     from numpy.typing import NDArray
-
 
 GRID = 1e-4  # relative tolerance: for many votes, the rounding of privacy losses to a grid raises epsilon by less than this
 STEP = 1e-4  # nats: step of the grid of privacy losses for a single entry
@@ -86,10 +89,6 @@ def channels_epsilon(channels: Sequence[tuple[NDArray[np.float64], int]], delta:
     At delta = 0 the epsilons of the worst pairs of inputs add up. At delta > 0, two users with one such pair in each channel
     send two product distributions, and epsilon is that of these two.
     """
-    from ...accounting.events.mechanisms import composed, repeated
-    from ...accounting.events.types import FiniteDpEvent
-    from ...accounting.upper.tradeoff import epsilon_at_least
-
     pure = float(sum(copies * channel_epsilon(matrix) for matrix, copies in channels)) * (1 - 1e-9)  # rounding of the matrices
     if delta == 0 or pure == 0:
         return pure
@@ -108,11 +107,6 @@ def votes_epsilon(model: NoisyVotes, classes: int, delta: float, kappa: float = 
     All noise is divided by kappa. One label has three outcomes: the class that the teachers are certain of without the node, the
     one with it, and any other class. Epsilon follows from the privacy-loss distribution of these outcomes.
     """
-    from ...accounting.closed_forms import argmax_pair
-    from ...accounting.events.mechanisms import on_sampled_nodes, repeated
-    from ...accounting.events.types import FiniteDpEvent
-    from ...accounting.upper.tradeoff import epsilon_at_least
-
     one = FiniteDpEvent(*argmax_pair(classes, (model.vote_noise or 0.0) / kappa))
     if model.single:
         return epsilon_at_least(on_sampled_nodes(model.rate, repeated(one, model.queries)), delta)
@@ -125,12 +119,6 @@ def response_epsilon(model: RandomisedEdges, ledger: DpEvent, delta: float) -> t
     The bound uses the probabilities with which the model draws, and the declared noise on the density. The two privacy losses add
     up, because one more edge raises both the entry and the density.
     """
-    from dp_accounting import LaplaceDpEvent
-
-    from ...accounting.events.mechanisms import composed, edge_response
-    from ...accounting.events.tree import parts
-    from ...accounting.upper.tradeoff import epsilon_at_least
-
     noise = [event for event, _ in parts(ledger) if isinstance(event, LaplaceDpEvent)]
     entries = {d: edge_response(*model.entry_chances(d)) for d in DENSITIES}
     # the grid rounds the losses of the entry and of the density up, each by less than one step

@@ -12,7 +12,7 @@ from ...accounting.checks.conditions import proved
 from ...accounting.checks.independence import separate_draws, separate_trials
 from ...accounting.claim import Unit
 from ...accounting.closed_forms import channel_epsilon
-from ...accounting.lower.bounds import Bound, from_rounds, resting
+from ...accounting.lower.bounds import Bound, from_rounds, of_share, resting
 from ...accounting.lower.elementary import SHARE, SIDES, Kind, detectable, guesses, p_value, sum_at_least
 from ...accounting.lower.one_run import COINS
 from ...accounting.lower.power import notices_along
@@ -75,7 +75,7 @@ def play_reports(setting: Setting) -> Outcome:
             why = f"whole reports, because {bound.failed[0]}"
             bound = of_whole_reports(setting, 1 - SHARE)
     reach = f"{setting.rounds} runs of {USERS} planted users; {why}"
-    return Outcome("reports", (dataclasses.replace(bound, alpha=setting.alpha),), {}, reach, READ)
+    return Outcome("reports", (bound,), {}, reach, READ)
 
 
 def sent_by_planted(
@@ -182,8 +182,8 @@ def of_whole_reports(setting: Setting, share: float) -> Bound:
     own = separate_trials(scores > 0, bits, "every user's report in every run is drawn with its own numbers")
     bound = from_rounds(scores, bits, claim, shape="any", alpha=alpha, pilot=pilot, rounds=own, **common)
     kappa = notices_along(claim, lambda kappa: rates(model, graph, kappa), *bound.trials, share * setting.level)
-    p_value = None if bound.p_value is None else min(1.0, bound.p_value / share)
-    return dataclasses.replace(bound, p_value=p_value, notices=kappa, reach=worth(model.ledger, claim, kappa))
+    bound = of_share(bound, share, setting.alpha)
+    return dataclasses.replace(bound, notices=kappa, reach=worth(model.ledger, claim, kappa))
 
 
 def planted(model: RandomisedReports, graph: Graph, ends: Coins, labels: Coins) -> tuple[Graph, NDArray[np.int64]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -13,14 +12,14 @@ from scipy import optimize
 from ...accounting.checks.independence import separate_draws
 from ...accounting.claim import Unit
 from ...accounting.closed_forms import argmax_top_probability, noisy_argmax_epsilon
-from ...accounting.lower.bounds import Bound, resting
+from ...accounting.lower.bounds import Bound, of_share, resting, unknown
 from ...accounting.lower.elementary import SHARE, Kind, detectable, guesses, p_value, sum_at_least
 from ...accounting.lower.one_run import COINS, canaries
 from ...accounting.upper.tradeoff import curve
 from ...models.capabilities import NoisyVotes, lacks
 from ...models.graph.graph import Worlds
 from ..case import Case, Outcome, Setting
-from ..instruments.reach import family, unknown
+from ..instruments.reach import family
 from .exact import GRID, votes_epsilon
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def play_votes(setting: Setting) -> Outcome:
         why = f"whole sets, because {bound.failed[0]}"
         bound = of_whole_sets(setting)
     reach = f"{len(seeds)} sets of {model.queries} votes of teachers that one node changes; {why}"
-    return Outcome("votes", (dataclasses.replace(bound, alpha=setting.alpha),), {}, reach, ("votes",))
+    return Outcome("votes", (bound,), {}, reach, ("votes",))
 
 
 def of_votes(setting: Setting, labels: NDArray[np.int64], turned: NDArray[np.bool_]) -> Bound:
@@ -139,9 +138,8 @@ def of_whole_sets(setting: Setting) -> Bound:
     common: dict[str, Any] = {"attack": "vote-ratio", "audit": "votes", "seed": key.fold("coin").seed}
     alpha = (1 - SHARE) * setting.alpha
     bound, _ = canaries(scores, bits, setting.case.claim, curve(ledger), alpha, family=family(ledger), **common)
-    p_value = None if bound.p_value is None else min(1.0, bound.p_value / (1 - SHARE))
     # without a declared number of classes, the ledger charges for the worst number, so the detectable violation is unknown
-    return dataclasses.replace(bound if model.classes else unknown(bound), p_value=p_value)
+    return of_share(bound if model.classes else unknown(bound), 1 - SHARE, setting.alpha)
 
 
 def votes(model: NoisyVotes, worlds: Worlds, queries: NDArray[np.int64], turned: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -17,19 +17,19 @@ HUGE = 1e6  # a feature far outside of the usual range, whose square still fits 
 
 
 def beside(
-    graph: Graph, x: NDArray[np.float32], y: NDArray[np.int64], edges: NDArray[np.int64], role: str | None = None
+    graph: Graph, x: NDArray[np.float32], y: NDArray[np.int64], edges: NDArray[np.int64], role: str | NDArray[np.str_] = ""
 ) -> tuple[Graph, NDArray[np.int64]]:
     """The graph with new nodes that are joined only to one another, and the ids of these nodes. Existing ids do not change.
 
     x: (new, dim) features. y: (new,) classes. edges: (2, m) between new nodes, numbered from 0; on a directed graph each becomes
-    two arcs. role: "train", "val" or "test", the part of the split that gets all new nodes; None: no part gets them.
+    two arcs. role: "train", "val" or "test", the part of the split that gets all new nodes; (new,) for the part of each; "" for
+    none.
     """
     ids = graph.nodes + np.arange(len(y), dtype=np.int64)
     both = np.concatenate([edges, edges[::-1]], axis=1) if graph.directed else np.sort(edges, axis=0)
     stacked = sp.csr_array(sp.vstack([graph.x, sp.csr_array(x)])) if sp.issparse(graph.x) else np.vstack([graph.x, x])
-    masks: dict[str, Any] = {
-        part: np.concatenate([getattr(graph, part), np.full(len(y), part == role)]) for part in ("train", "val", "test")
-    }
+    roles = np.broadcast_to(role, len(y))
+    masks: dict[str, Any] = {part: np.concatenate([getattr(graph, part), roles == part]) for part in ("train", "val", "test")}
     wider = dataclasses.replace(
         graph,
         x=stacked,
@@ -39,14 +39,6 @@ def beside(
         **masks,
     )
     return wider, ids
-
-
-def with_role(graph: Graph, ids: NDArray[np.int64], role: str) -> Graph:
-    """The same graph with the nodes `ids` in one part of the split ("train", "val" or "test") and in no other."""
-    masks = {part: getattr(graph, part).copy() for part in ("train", "val", "test")}
-    for part, mask in masks.items():
-        mask[ids] = part == role
-    return dataclasses.replace(graph, **masks)
 
 
 def aligned(graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -81,15 +73,12 @@ def stars(graph: Graph, count: int, leaves: int) -> tuple[Graph, NDArray[np.int6
     up in the centre's row. Returns the graph, the centres (count,) and the leaves (count, leaves).
     """
     means, classes = aligned(graph)
-    size = leaves + 1
-    middle = np.arange(count) * size
-    around = (middle[:, None] + 1 + np.arange(leaves)).ravel()
-    y = np.full(count * size, classes[-1])
-    y[middle] = classes[0]
-    x = means[-1:].repeat(count * size, axis=0)
-    x[middle] = means[0]
-    wider, ids = beside(graph, x, y, np.stack([middle.repeat(leaves), around]), "test")
-    return with_role(wider, ids[middle], "train"), ids[middle], ids[around].reshape(count, leaves)
+    stars = np.arange(count * (leaves + 1)).reshape(count, leaves + 1)
+    middle, around = stars[:, 0], stars[:, 1:]
+    leaf = np.isin(stars.ravel(), around).astype(np.int64)
+    edges = np.stack([middle.repeat(leaves), around.ravel()])
+    wider, ids = beside(graph, means[leaf], classes[leaf], edges, np.array(["train", "test"])[leaf])
+    return wider, ids[middle], ids[around]
 
 
 def hub(graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
@@ -147,8 +136,9 @@ def strange_rows(graph: Graph) -> tuple[Graph, dict[str, int]]:
     }
     odd = np.arange(len(rows))
     x = np.concatenate([np.stack(list(rows.values())), means[-1:].repeat(len(rows), axis=0)]).astype(np.float32)
-    wider, ids = beside(graph, x, np.full(len(x), classes[0]), np.stack([odd, odd + len(rows)]), "test")
-    return with_role(wider, ids[odd], "train"), dict(zip(rows, ids[odd].tolist(), strict=True))
+    roles = np.repeat(["train", "test"], len(rows))
+    wider, ids = beside(graph, x, np.full(len(x), classes[0]), np.stack([odd, odd + len(rows)]), roles)
+    return wider, dict(zip(rows, ids[odd].tolist(), strict=True))
 
 
 def own_features(graph: Graph, count: int, size: float) -> tuple[Graph, NDArray[np.int64]]:

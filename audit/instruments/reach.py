@@ -8,9 +8,10 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ...accounting.gaussian import epsilon_of, mu_of_claim
+from ...accounting.lower.bounds import Bound, unknown
 from ...accounting.lower.residuals import assumptions
 from ...accounting.upper.exact import epsilon as exact_epsilon
-from ...accounting.upper.tradeoff import curve, scaled
+from ...accounting.upper.tradeoff import approximate, curve, gaussian, scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,17 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...accounting.claim import Claim
-    from ...accounting.lower.bounds import Bound
     from ...accounting.upper.tradeoff import Curve
 
 NOTHING = "this model reports nothing about its noise"
-
-
-def unknown(bound: Bound) -> Bound:
-    """The bound without a smallest detectable violation: `notices` and `reach` are infinite. For bounds whose attack may not be
-    optimal, so that its power is unknown.
-    """
-    return dataclasses.replace(bound, notices=math.inf, reach=math.inf)
 
 
 def weaker(bound: Bound, claim: Claim, strength: float) -> Bound:
@@ -74,6 +67,15 @@ def worth(ledger: DpEvent, claim: Claim, factor: float) -> float:
 def assumed(residuals: NDArray[np.float64]) -> str:
     """The p-values of `assumptions` for these residuals, as text."""
     return ", ".join(f"{name} p={p:.2g}" for name, p in assumptions(residuals).items())
+
+
+def promised(claim: Claim, ledger: Curve | None) -> Curve:
+    """The trade-off curve of the claim: that of a Gaussian mechanism if the curve of the ledger is Gaussian, else that of all
+    mechanisms with this epsilon and delta. ledger: None if its curve is unknown.
+    """
+    if ledger is not None and ledger.mu is not None:
+        return gaussian(mu_of_claim(claim))
+    return approximate(claim.epsilon, claim.delta)
 
 
 def family(ledger: DpEvent) -> Callable[[float], Curve]:

@@ -60,7 +60,8 @@ class Record:
     """The record of one run. script: the noisy values of another run, which replace those of this run.
 
     join: gives the candidates that are forced into every sample. coins: gives samples that replace those of this run. releases:
-    the noisy values, in order. samples: purpose -> the samples, each (candidates,) bool.
+    the noisy values, in order. samples: purpose -> the samples, each (candidates,) bool. draws: the number of drawn values, and
+    the first eight of them.
     """
 
     script: Sequence[Noisy] | None = None
@@ -68,9 +69,7 @@ class Record:
     coins: Coins | None = None
     releases: list[Noisy] = field(default_factory=list)
     samples: dict[str, list[NDArray[np.bool_]]] = field(default_factory=lambda: defaultdict(list))
-    draws: list[tuple[int, NDArray[np.float64]]] = field(
-        default_factory=list
-    )  # number of drawn values, and the first eight of them
+    draws: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)
     _clean: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def drew(self, seed: int, path: tuple[int | str, ...], numbers: NDArray[Any]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...attacks.base import Challenge
+from ...attacks.links.link_stealing import unordered
 from ...attacks.registry import UNITS
 from ...models.capabilities import AnswersOtherFeatures, AnswersOtherGraphs, has
 from ..games.game import Game, sample
@@ -118,13 +119,10 @@ def two_hop_pairs(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
 
 def without_edges(graph: Graph, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
     """The pairs of different nodes without an edge in either direction, each once, in the given order."""
-    low, high = pairs.min(1), pairs.max(1)
-    code = low * graph.nodes + high
-    edges = graph.edges.min(0) * graph.nodes + graph.edges.max(0)
-    _, once = np.unique(code, return_index=True)
-    once.sort()
-    free = once[(low[once] != high[once]) & ~np.isin(code[once], edges)]
-    return pairs[free]
+    code = unordered(pairs, graph.nodes)
+    once = np.sort(np.unique(code, return_index=True)[1])
+    free = (pairs[once, 0] != pairs[once, 1]) & ~np.isin(code[once], unordered(graph.edges.T, graph.nodes))
+    return pairs[once[free]]
 
 
 NON_EDGES: dict[str, Callable[[Graph, int, Key], NDArray[np.int64]]] = {"random": random_pairs, "2-hop": two_hop_pairs}

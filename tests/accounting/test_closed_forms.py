@@ -7,7 +7,7 @@ import pytest
 
 from gnnaudit.accounting.closed_forms import channel_epsilon
 from gnnaudit.accounting.events.types import FiniteDpEvent
-from gnnaudit.accounting.upper.exact import finite_epsilon
+from gnnaudit.accounting.upper import exact
 
 
 def profile(p, q, epsilon):
@@ -22,18 +22,7 @@ def test_randomised_response_over_many_classes_is_exact():
         assert channel_epsilon(channel) == pytest.approx(1.5, abs=1e-12)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-5, 0.01, 0.1])
-def test_the_epsilon_of_any_channel_solves_its_profile(delta):
-    draw = np.random.default_rng(0)
-    for _ in range(50):
-        channel = draw.dirichlet(np.full(5, 0.4), size=2)
-        e = channel_epsilon(channel, delta)
-        pairs = [(channel[0], channel[1]), (channel[1], channel[0])]
-        assert max(profile(p, q, e) for p, q in pairs) <= delta + 1e-9
-        assert e == 0 or max(profile(p, q, e - 1e-6) for p, q in pairs) > delta - 1e-12
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-3, 0.05, 0.37])
+@pytest.mark.parametrize("delta", [0.0, 1e-5, 1e-3, 0.05, 0.37])
 def test_both_ways_to_an_exact_epsilon_agree_with_bisection_on_the_profile(delta):
     """Pairs with equal ratios, with outcomes that only one input has, and with equal rows."""
     draw = np.random.default_rng(1)
@@ -54,7 +43,7 @@ def test_both_ways_to_an_exact_epsilon_agree_with_bisection_on_the_profile(delta
             middle = (low + high) / 2
             low, high = (middle, high) if leaks(middle) else (low, middle)
         truth = 0.0 if not leaks(0.0) else math.inf if leaks(40.0) else high
-        for found in (channel_epsilon([p, q], delta), finite_epsilon(FiniteDpEvent(tuple(p), tuple(q)), delta)):
+        for found in (channel_epsilon([p, q], delta), exact.epsilon(FiniteDpEvent(tuple(p), tuple(q)), delta)):
             assert found >= 0
             assert found == truth or found == pytest.approx(truth, abs=1e-9) or found > 30 < truth
 

@@ -53,21 +53,6 @@ def test_many_pure_mechanisms_do_not_overflow():
     assert closed_forms.composed_pure_epsilon(500.0, 3, 1e-6) == pytest.approx(1500, abs=1)
 
 
-def test_one_finite_mechanism():
-    rng = np.random.default_rng(2)
-    for _ in range(20):
-        p, q = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4))
-        event = events.FiniteDpEvent(tuple(p), tuple(q))
-        for delta in (0.0, 0.01, 0.2):
-            e = exact.epsilon(event, delta)
-
-            def reached(x, p=p, q=q):
-                return max(np.maximum(0, p - math.exp(x) * q).sum(), np.maximum(0, q - math.exp(x) * p).sum())
-
-            assert reached(e) <= delta + 1e-12
-            assert e == 0 or reached(e - 1e-6) > delta
-
-
 def test_pure_parts_add_up_at_delta_zero():
     ledger = events.composed(
         events.multi_bit(1.0, 2),

@@ -132,12 +132,6 @@ def test_a_wrong_number_or_selection_is_refused(over, selection, message):
         tuned(PureDpEvent(1.0), over, selection)
 
 
-@pytest.mark.parametrize("over", [0, -3, 1.5])
-def test_a_claim_has_a_whole_number_of_trainings(over):
-    with pytest.raises(ValueError, match=f"tuned_over={over}: must be a whole number"):
-        Claim(1.0, 1e-5, tuned_over=over)
-
-
 def test_an_accountant_without_a_theorem_on_selection_declines():
     rows = {row.accountant: row for row in upper(RepeatAndSelectDpEvent(dp.GaussianDpEvent(3.0), 10.0, 1.0), 1e-6)}
     assert rows["dp_accounting-rdp"].epsilon is not None
