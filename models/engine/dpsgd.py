@@ -186,11 +186,8 @@ def gather(inputs: Sequence[Any], index: Tensor) -> list[Any]:
     """The inputs of each run's own batch. index: (runs, batch) row numbers. Returns (runs, units, batch) or `Drawn` for each
     input.
     """
-    return [x.gather(index) if isinstance(x, Shared) else x.gather(2, _wide(index, x)) for x in inputs]
-
-
-def _wide(index: Tensor, x: Tensor) -> Tensor:
-    return index.unsqueeze(1).expand(-1, x.shape[1], -1)
+    wide = index.unsqueeze(1)
+    return [x.gather(index) if isinstance(x, Shared) else x.gather(2, wide.expand(-1, x.shape[1], -1)) for x in inputs]
 
 
 def _padded(drawn: list[NDArray[np.int32]], device: torch.device) -> tuple[Tensor, Tensor]:

@@ -29,11 +29,10 @@ def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate
             some = None if check is None else check.of(run)
             alone.append(_alone(network, own, rows.of(run), epochs, learning_rate, some).parts)
         return Weights(together(alone))
-    weights = Weights(parts)
-    gradients = Weights(parts)
+    weights, gradients = Weights(parts), Weights(parts)
     optimiser = Adam(weights.flat, learning_rate)
     best = weights.copy() if check is not None else weights
-    record: Tensor | None = None
+    record = torch.full((len(parts[0][0][0]),), -1, device=weights.flat.device)
     target = one_hot(rows.labels, network)
     for _ in range(epochs):
         logits, tape = network.forward(weights.numbers, rows.inputs, training=True)
@@ -46,9 +45,8 @@ def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate
         if check is None:
             continue
         hits = hit_count(network, weights, check)
-        better = torch.ones_like(hits, dtype=torch.bool) if record is None else hits > record
-        record = torch.where(better, hits, record if record is not None else hits)
-        best.take(weights, better)
+        best.take(weights, hits > record)
+        record = torch.maximum(record, hits)
     return best
 
 

@@ -15,7 +15,7 @@ from ...accounting.claim import Unit
 from ..base import Release
 from ..engine.dropout import Dropout
 from ..engine.features import clipped
-from ..engine.gnn_layers import KINDS, Values, WithMean, glorot
+from ..engine.gnn_layers import KINDS, Values, WithMean, glorot, stacked
 from ..engine.subnormal import subnormals_are_zero
 from ..random.streams import stream
 from ..sparse.attention import NUMBERS
@@ -293,9 +293,3 @@ class Lpgnn:
             return y
         favoured, reached = drop.targets(y, sent, hop, self.label_steps, classes)
         return favoured if self.mode == "paper" else torch.where(reached, favoured, y)
-
-
-def stacked(runs: list[dict[str, NDArray[np.float64]]], device: str) -> Values:
-    """The parameters of all runs as tensors with gradients, (K, …) float32 each."""
-    together = {n: np.stack([run[n] for run in runs]).astype(np.float32) for n in runs[0]}
-    return {n: torch.from_numpy(v).to(device).requires_grad_() for n, v in together.items()}
