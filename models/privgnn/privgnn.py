@@ -74,6 +74,7 @@ class PrivGnn(TaughtByVotes):
     epochs: int = 50
 
     name: ClassVar[str] = "privgnn"
+    share: ClassVar[float] = 1.0  # a node in a sample may change the whole answer of the teacher that learns from the sample
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -155,11 +156,6 @@ class PrivGnn(TaughtByVotes):
     def vote_noise(self) -> float | None:
         """The scale of the Laplace noise on probabilities; None with as_coded, where the noise is added to logarithms."""
         return None if self.as_coded else self.sigma
-
-    @property
-    def share(self) -> float:
-        """A node in a sample may change the whole answer of the teacher that learns from the sample."""
-        return 1.0
 
     @property
     def declines(self) -> Mapping[str, str]:

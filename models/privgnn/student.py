@@ -18,8 +18,8 @@ from ..random.draws import laplaces
 from ..random.streams import stream
 from .graphsage_recipe import Recipe
 from .public_part import Public
-from .small_graphs import Columns, Graphs, Prepared, arcs_within
-from .teachers import adams_of, ask, start, train
+from .small_graphs import Columns, Graphs, arcs_within
+from .teachers import learned
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -117,26 +117,14 @@ def learn(
     whether the run has the node or not.
     """
     step = max(1, CACHE // (4 * max(recipe.hidden) * public.nodes.size)) if going_on is None else len(queries)
-    parts = [np.arange(first, min(first + step, len(queries))) for first in range(0, len(queries), step)]
-    return np.concatenate([_learn(public, runs, recipe, queries, answers, device, going_on) for runs in parts])
-
-
-def _learn(
-    public: Public,
-    runs: NDArray[np.int64],
-    recipe: Recipe,
-    queries: NDArray[np.int64],
-    answers: NDArray[np.float32],
-    device: str,
-    going_on: list[Adam] | None,
-) -> NDArray[np.float32]:
-    learned, asked = graphs_of(public, runs)
-    columns = Columns.read(learned, asked) if going_on is None else Columns.every(learned)
-    randoms = [stream(public.worlds.seeds[k], "student") for k in runs]
-    values = start(recipe, randoms, learned.inputs.shape[1], columns, device)
-    target = soft_target(public, queries[runs], answers[runs])
-    train(recipe, values, Prepared.of(learned, columns, device), target, randoms, adams_of(recipe, values, going_on))
-    return watched(public, ask(values, Prepared.of(asked, columns, device)))
+    found = []
+    for first in range(0, len(queries), step):
+        runs = np.arange(first, min(first + step, len(queries)))
+        graphs, randoms = graphs_of(public, runs), [stream(public.worlds.seeds[k], "student") for k in runs]
+        columns = Columns.read(*graphs) if going_on is None else Columns.every(graphs[0])
+        target = soft_target(public, queries[runs], answers[runs])
+        found.append(watched(public, learned(recipe, graphs, columns, target, randoms, device, going_on)[0]))
+    return np.concatenate(found)
 
 
 def graphs_of(public: Public, runs: NDArray[np.int64]) -> tuple[Graphs, Graphs]:
