@@ -78,9 +78,9 @@ def confirmed(claim: Claim, libraries: Mapping[str, float], summary: str, figure
     return Certificate(claim, one.bound, summary, figure, libraries)
 
 
-def bars(y: str, values: Mapping[str, float], level: float | None = None, log: str = "") -> Figure:
-    """A figure with one bar for each name. y: the label of the axis. values: name -> height."""
-    return Figure("", y, {"values": (tuple(values), np.array(list(values.values()), float))}, "bars", level, log)
+def bars(y: str, heights: Mapping[str, float], series: str = "values", level: float | None = None, log: str = "") -> Figure:
+    """A figure with one bar for each name of `heights`. y: the label of the axis. series: the name of the bars together."""
+    return Figure("", y, {series: (tuple(heights), np.array(list(heights.values()), float))}, "bars", level, log)
 
 
 def moved(claim: Claim, shift: float, noise_std: float, summary: str, covered: float, y: str, log: str = "") -> Certificate:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ....accounting import gaussian as closed
 from ....accounting.claim import Claim, Unit
+from ....accounting.closed_forms import channel_epsilon
 from ....models.dpar import published as code
 from .. import exact_epsilons as exact
 from ..certificate import Certificate, Figure, confirmed, sampled
@@ -28,8 +29,6 @@ def amplification(linear: bool) -> Certificate:
     linear: the response has epsilon 1 / q, for which the code's linear amplification gives 1. Otherwise the response has the
     epsilon that sampling truly reduces to 1.
     """
-    from ....accounting.closed_forms import channel_epsilon
-
     claim = Claim(1.0, 0.0, Unit.NODE)
     inner = 1 / NODE_RATE if linear else math.log1p(math.expm1(1.0) / NODE_RATE)
     low = 1 / (1 + math.exp(inner))

@@ -10,9 +10,10 @@ import numpy as np
 
 from ....accounting import closed_forms as mechanisms
 from ....accounting.claim import Claim, Unit
+from ....accounting.closed_forms import channel_epsilon
 from ....models.privgnn import published as printed
 from .. import exact_epsilons as exact
-from ..certificate import Certificate, Figure, computed, confirmed
+from ..certificate import Certificate, Figure, bars, computed, confirmed
 from ..finding import with_experiments
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ def argmax_probabilities(answers: NDArray[np.float64], scale: float) -> NDArray[
 
 def argmax(scale: float) -> Certificate:
     """Computes the epsilon of one label of ten classes, from a teacher that is certain of one class or of another."""
-    from ....accounting.closed_forms import channel_epsilon
-
     table = [argmax_probabilities(row, scale) for row in np.eye(10)[:2]]  # all pairs of corners cost the same
     libraries = {
         "closed form": mechanisms.noisy_argmax_epsilon(10, scale),
@@ -175,8 +174,6 @@ def log_probabilities(key: Key, as_coded: bool) -> Certificate:
 
     as_coded: whether noise is added to log-probabilities, as in the code, and not to probabilities.
     """
-    from ....accounting.closed_forms import channel_epsilon
-
     model = recipe(sigma=1.0, as_coded=as_coded)
     both = [model.teachers(worlds(key, world)).answers[0].astype(float) for world in (0, 1)]
     answers = both if as_coded else [np.exp(b) for b in both]
@@ -185,7 +182,7 @@ def log_probabilities(key: Key, as_coded: bool) -> Certificate:
     swing = float(np.abs((answers[1] - answers[0])[worst]).sum())
     what = "log-probabilities" if as_coded else "probabilities"
     summary = f"The node moves the teacher's {what} by {swing:.2f} in L1 at the worst of ten queries; the claim allows 1."
-    figure = Figure("", "epsilon of one label", {"queries": ([str(i) for i in range(10)], np.array(costs))}, "bars", level=1.0)
+    figure = bars("epsilon of one label", {str(i): cost for i, cost in enumerate(costs)}, "queries", level=1.0)
     return computed(Claim(1.0, 0.0, Unit.NODE, exposes=("votes",)), max(costs), summary, figure, "enumeration")
 
 
@@ -199,7 +196,7 @@ def optimiser(key: Key, as_coded: bool) -> Certificate:
     same = bool((releases[0]["votes"] == releases[1]["votes"]).all())
     apart = float(np.abs(releases[0]["posteriors"] - releases[1]["posteriors"]).max())
     summary = f"Labels equal: {'yes' if same else 'no'}. The student's log-probabilities differ by {apart:.2g}."
-    figure = Figure("", "difference of log-probabilities", {"student": (("two private sets",), np.array([apart]))}, "bars")
+    figure = bars("difference of log-probabilities", {"two private sets": apart}, "student")
     epsilon = math.inf if same and apart > 1e-5 else 0.0
     return computed(Claim(1.0, DELTA, Unit.NODE), epsilon, summary, figure, "replay")
 

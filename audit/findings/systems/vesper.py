@@ -11,7 +11,7 @@ from ....accounting import gaussian as closed
 from ....accounting.claim import Claim, Unit
 from ....models.vesper import published as printed
 from .. import exact_epsilons as exact
-from ..certificate import Certificate, Figure, computed, confirmed, sampled
+from ..certificate import Certificate, Figure, bars, computed, confirmed, sampled
 from ..finding import with_experiments
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def corrected_gap(key: Key) -> Certificate:
         f"2,000 training nodes, batches of 64, two hops: noise std {resampled:.1f} if drawn in every batch, "
         f"{once:.1f} if drawn once."
     )
-    figure = Figure("", "noise std", {"epsilon = 1": (("in every batch", "once"), np.array([resampled, once]))}, "bars", log="y")
+    figure = bars("noise std", {"in every batch": resampled, "once": once}, "epsilon = 1", log="y")
     return computed(ONE, 0.0, summary, figure, "arithmetic")
 
 
