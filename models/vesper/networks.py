@@ -41,17 +41,13 @@ def uniform(seeds: Sequence[int], shape: tuple[int, ...], fan_in: int, *path: in
 
 def start(kind: str, seeds: Sequence[int], slots: int, dim: int, hidden: int, classes: int) -> list[Tensor]:
     """The initial parameters of a decoder, run axis first. kind: "concat", "gru" or "linear"."""
-    shapes = {
-        "concat": [(hidden, slots * dim), (hidden, 1), (classes, hidden), (classes, 1)],
-        "gru": [(3 * hidden, dim), (3 * hidden, hidden), (3 * hidden, 1), (hidden, 1), (classes, hidden), (classes, 1)],
-        "linear": [(classes, slots * dim), (classes, 1)],
+    wide, gates = slots * dim, 3 * hidden
+    made = {  # the shape of each parameter, and its fan-in
+        "concat": [((hidden, wide), wide), ((hidden, 1), wide), ((classes, hidden), hidden), ((classes, 1), hidden)],
+        "gru": [(s, hidden) for s in ((gates, dim), (gates, hidden), (gates, 1), (hidden, 1), (classes, hidden), (classes, 1))],
+        "linear": [((classes, wide), wide), ((classes, 1), wide)],
     }[kind]
-    fans = {
-        "concat": [slots * dim, slots * dim, hidden, hidden],
-        "gru": [hidden] * 6,
-        "linear": [slots * dim] * 2,
-    }[kind]
-    return [uniform(seeds, s, f, "weights", kind, i) for i, (s, f) in enumerate(zip(shapes, fans, strict=True))]
+    return [uniform(seeds, shape, fan, "weights", kind, i) for i, (shape, fan) in enumerate(made)]
 
 
 def decode(kind: str, weights: list[Tensor], rows: Tensor) -> Tensor:
