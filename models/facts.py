@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..accounting.claim import Unit
@@ -57,6 +58,20 @@ class System:
     source: str
     node_level: Mapping[str, Any] = field(default_factory=dict)
     baseline: bool = False
+
+
+def factory(entry: str, name: str, fields: Callable[[str, Facts, bool], dict[str, Any]] = lambda *_: {}) -> Factory:
+    """A factory that imports the model only when it makes one, so that listing the systems does not load torch.
+
+    entry: the `__name__` of the entry's file; the package of this file offers the model under `name`. fields: from the arguments
+    of `System.make`, the fields of the recipe that are not the model's defaults, except `mode`.
+    """
+
+    def make(mode: str, facts: Facts, private: bool) -> Model:
+        made: Model = getattr(import_module(entry.rpartition(".")[0]), name)(mode=mode, **fields(mode, facts, private))
+        return made
+
+    return make
 
 
 def default_delta(unit: Unit, mode: str, facts: Facts) -> float:

@@ -32,7 +32,7 @@ RATE, SIZE = Range(0, 100, above=True), Range(0, 10**9)
 RANGES: dict[str, Range] = {
     **dict.fromkeys(("base_layers", "encoder_layers", "layers", "heads", "last_heads"), LAYERS),
     **dict.fromkeys(("depth", "hops", "feature_steps", "label_steps", "smoothing"), NONE_OR_MORE),
-    **dict.fromkeys(("hidden",), WIDTH),
+    "hidden": WIDTH,
     **dict.fromkeys(("epochs", "student_epochs", "refreshes"), STEPS),
     **dict.fromkeys(
         ("batch_size", "cap", "fan_out", "max_degree", "neighbours", "picks", "queries", "sources", "n_train"), COUNT
@@ -41,15 +41,15 @@ RANGES: dict[str, Range] = {
     **dict.fromkeys(("batch", "train_nodes", "nodes", "classes", "floor"), SIZE),
     **dict.fromkeys(("dropout", "input_dropout"), PART),
     **dict.fromkeys(("rate", "node_rate", "edge_sampling", "teleport"), SHARE),
-    **dict.fromkeys(("feature_share",), Range(0, 1)),
-    **dict.fromkeys(("learning_rate",), RATE),
+    "feature_share": Range(0, 1),
+    "learning_rate": RATE,
     **dict.fromkeys(("clip", "source_clip", "source_sigma"), Range(0, 10**9, above=True)),
-    **dict.fromkeys(("sigma",), Range(0, 2.0**60)),
+    "sigma": Range(0, 2.0**60),
     **dict.fromkeys(("feature_budget", "label_budget"), Range(0, math.inf)),
     **dict.fromkeys(("low", "high"), Range(-(10**9), 10**9)),
-    **dict.fromkeys(("threshold",), Range(0, 1)),
-    **dict.fromkeys(("weight_decay",), Range(0, 100)),
-    **dict.fromkeys(("public_seed",), Range(0, 2**64 - 1)),
+    "threshold": Range(0, 1),
+    "weight_decay": Range(0, 100),
+    "public_seed": Range(0, 2**64 - 1),
 }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from rich.console import Console
 
@@ -43,14 +43,11 @@ class Stranger:
     label: str
     unit: Unit  # the unit that the author of the model states
     keep: tuple[str, ...] = ("posteriors",)
+    mode: ClassVar[str] = "sound"
 
     @property
     def name(self) -> str:
         return "own-" + re.sub(r"[^a-z0-9]+", "-", self.label.lower()).strip("-")
-
-    @property
-    def mode(self) -> str:
-        return "sound"
 
     @property
     def offers(self) -> tuple[str, ...]:

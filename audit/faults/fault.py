@@ -51,20 +51,29 @@ class Fault:
     rounds: int = 5
 
 
-def with_noise_of(honest: Recipe, claim: Claim, kind: type[Any], **fields: Any) -> Factory:
-    """A factory of the faulty model `kind`, with the fields of the honest model that is calibrated to the claim."""
+def faulty(
+    honest: Recipe, claim: Claim, name: str, kind: type[Any], audit: str, shortfall: Shortfall | None = None, **fields: Any
+) -> Fault:
+    """A fault of the model `kind`, which has the fields of the honest model that is calibrated to the claim."""
 
     def make(facts: Facts) -> Any:
         model = calibrate(honest(facts), claim)
         same = {f.name: getattr(model, f.name) for f in dataclasses.fields(model)}
         return kind(**{**same, **fields})
 
-    return make
+    return Fault(name, make, claim, audit, shortfall)
 
 
 def calibrated(recipe: Recipe, claim: Claim) -> Factory:
     """A factory of the model with the noise that its own accounting requires, even if this accounting is wrong."""
     return lambda facts: calibrate(recipe(facts), claim)
+
+
+def of_own_noise(
+    recipe: Recipe, claim: Claim, name: str, audit: str, shortfall: Shortfall | None = None, rounds: int = 5
+) -> Fault:
+    """A fault of a model with the noise that its own accounting requires for the claim; or an honest model."""
+    return Fault(name, calibrated(recipe, claim), claim, audit, shortfall, rounds=rounds)
 
 
 def gap(facts: Facts) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,10 +11,11 @@ from ...models.gap import stage
 from .in_training import FaultyTraining
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
 class UnchargedSteps(FaultyTraining):
     """Takes ceil(N / batch) steps in each epoch on N nodes; its ledger charges for floor(N / batch)."""
 
@@ -26,7 +26,6 @@ class UnchargedSteps(FaultyTraining):
         return {"Private": lambda **fields: honest(**{**fields, "steps": steps})}
 
 
-@dataclass(frozen=True)
 class FixedSizeBatches(FaultyTraining):
     """Draws batches of a fixed size; its ledger charges for Poisson batches."""
 
@@ -54,18 +53,22 @@ class ShuffledCoins:
         return coins
 
 
-@dataclass(frozen=True)
+def drawn_by(coins: Callable[[np.random.Generator], Any]) -> dict[str, Any]:
+    """The change that replaces the generators of Poisson batches. coins: makes the replacement from the honest generator."""
+    honest = dpsgd.stream
+
+    def stream(seed: Any, *path: Any) -> Any:
+        drawn = honest(seed, *path)
+        return coins(drawn) if path[0] == "batch" else drawn
+
+    return {"stream": stream}
+
+
 class ShuffledBatches(FaultyTraining):
     """Shuffles the nodes and cuts them into batches; its ledger charges for Poisson batches."""
 
     def change(self) -> dict[str, Any]:
-        honest, rate = dpsgd.stream, self.batch / self.train_nodes
-
-        def stream(seed: Any, *path: Any) -> Any:
-            drawn = honest(seed, *path)
-            return ShuffledCoins(drawn, rate) if path[0] == "batch" else drawn
-
-        return {"stream": stream}
+        return drawn_by(lambda drawn: ShuffledCoins(drawn, self.batch / self.train_nodes))
 
 
 class RepeatedCoins:
@@ -82,15 +85,8 @@ class RepeatedCoins:
         return self.epoch[(self.step - 1) % self.batches]
 
 
-@dataclass(frozen=True)
 class SameBatchesEveryEpoch(FaultyTraining):
     """Restarts the batch sampler from the same seed in every epoch, so every epoch has the same batches."""
 
     def change(self) -> dict[str, Any]:
-        honest, batches = dpsgd.stream, self.train_nodes // self.batch
-
-        def stream(seed: Any, *path: Any) -> Any:
-            drawn = honest(seed, *path)
-            return RepeatedCoins(drawn, batches) if path[0] == "batch" else drawn
-
-        return {"stream": stream}
+        return drawn_by(lambda drawn: RepeatedCoins(drawn, self.train_nodes // self.batch))

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 SMALL = 3e-2  # nats: the faulty accountant counts a smaller Rényi divergence of one step as 0
 
 
-@dataclass(frozen=True)
 class FullBudgetPerFeature(Lpgnn):
     """Spends the whole feature budget on each of two sampled features."""
 
@@ -44,7 +43,6 @@ class FullBudgetPerFeature(Lpgnn):
         return (bit, 2 * copies), labels
 
 
-@dataclass(frozen=True)
 class BinaryLabelProbability(Lpgnn):
     """Keeps a label with the probability that is right for two classes, even if there are more classes."""
 
@@ -56,7 +54,6 @@ class BinaryLabelProbability(Lpgnn):
         return bits, (wrong, copies)
 
 
-@dataclass(frozen=True)
 class FullBudgetForFeaturesAndLabel(Lpgnn):
     """Spends the whole budget on the features and again on the label."""
 
@@ -65,7 +62,6 @@ class FullBudgetForFeaturesAndLabel(Lpgnn):
         return Lpgnn(feature_budget=total, label_budget=total).channels(dim, classes)
 
 
-@dataclass(frozen=True)
 class UndeclaredFullBudgetPerFeature(Lpgnn):
     """Declares that two sampled features share the feature budget, and spends the whole budget on each."""
 
@@ -78,7 +74,6 @@ class UndeclaredFullBudgetPerFeature(Lpgnn):
             return super().fit(worlds, device)
 
 
-@dataclass(frozen=True)
 class EitherOfTwoReports(Lpgnn):
     """Reports every sampled feature twice, and releases a one if either report is one."""
 
@@ -95,7 +90,6 @@ class EitherOfTwoReports(Lpgnn):
             return super().fit(worlds, device)
 
 
-@dataclass(frozen=True)
 class StoredZeros(EdgeRand):
     """Stores a zero in the sparse matrix for each edge that randomised response drops, as LinkTeller's baselines do."""
 
@@ -104,7 +98,6 @@ class StoredZeros(EdgeRand):
         return np.unique(np.concatenate([super().response(worlds, run), true], axis=1), axis=1)
 
 
-@dataclass(frozen=True)
 class PrivateFeatureRange(Lpgnn):
     """Takes the range of the features from the minimum and maximum of the users' private values."""
 
@@ -131,7 +124,6 @@ class TwoClassPate(Pate):
         return ((max(worst, key=lambda pair: float(np.abs(np.diff(np.log(pair), axis=0)).max())), self.queries),)
 
 
-@dataclass(frozen=True)
 class MarginSensitivityOne(TwoClassPate):
     """Charges for sensitivity 1 of the margin, because a node changes one vote. The sensitivity is 2."""
 
@@ -140,7 +132,6 @@ class MarginSensitivityOne(TwoClassPate):
         return events.pate(2 * self.sigma, self.queries)
 
 
-@dataclass(frozen=True)
 class NoiseOnLogProbabilities(PrivGnn):
     """Adds noise to log-probabilities, whose range is unbounded. The noise is calibrated for probabilities."""
 
@@ -150,7 +141,6 @@ class NoiseOnLogProbabilities(PrivGnn):
         return super().votes(worlds, dataclasses.replace(taught, answers=raised))
 
 
-@dataclass(frozen=True)
 class NoSampling(PrivGnn):
     """Trains every teacher on all private nodes; its ledger charges for a fresh sample in each query."""
 
@@ -158,7 +148,6 @@ class NoSampling(PrivGnn):
         return np.flatnonzero(members)
 
 
-@dataclass(frozen=True)
 class HalfTheQueriesCharged(PrivGnn):
     """Charges for only half of its queries."""
 
@@ -167,7 +156,6 @@ class HalfTheQueriesCharged(PrivGnn):
         return PrivGnn(self.sigma, queries=self.queries // 2, rate=self.rate, classes=self.classes).ledger
 
 
-@dataclass(frozen=True)
 class ScreensBeforeNoise(PrivGnn):
     """Trains the student only on queries whose teachers are confident, and measures confidence on answers without noise."""
 
@@ -184,7 +172,6 @@ class ScreensBeforeNoise(PrivGnn):
         return dataclasses.replace(release, arrays={**release.arrays, "posteriors": posteriors}).only(self.keep)
 
 
-@dataclass(frozen=True)
 class EpsilonToBaseTen(Gap):
     """Prints epsilon with logarithms to base ten instead of e."""
 
@@ -192,7 +179,6 @@ class EpsilonToBaseTen(Gap):
         return rdp.epsilon(self.ledger, delta) / math.log(10) if self.sigma else math.inf
 
 
-@dataclass(frozen=True)
 class SmallDivergencesDropped(Mlp):
     """The accountant has the fault: it counts a small divergence of one step as 0 before it adds up the steps."""
 
@@ -204,7 +190,6 @@ class SmallDivergencesDropped(Mlp):
         return rdp.best(steps * np.where(step < SMALL, 0.0, step), delta)
 
 
-@dataclass(frozen=True)
 class LinearAmplification(PrivGnn):
     """Multiplies epsilon by the sampling rate, which is nearly right for a small epsilon only."""
 

@@ -73,7 +73,6 @@ class TooLittleNoise(Gap):
         return dataclasses.replace(release, public={"noise_std": self.noise_std, "sigma": self.sigma})
 
 
-@dataclass(frozen=True)
 class OtherNoise(Gap):
     """GAP with faulty noise on its released sums. `changed` replaces honest noise by faulty noise, (runs, hops, nodes, dim)."""
 
@@ -83,11 +82,9 @@ class OtherNoise(Gap):
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         release = with_all_sums(self, worlds, device)
         clean = sums_of(worlds, release["inputs"])
-        changed = with_sums(release, clean + self.changed(release["aggregates"] - clean, worlds))
-        return dataclasses.replace(changed, arrays={name: changed[name] for name in self.keep})
+        return with_sums(release, clean + self.changed(release["aggregates"] - clean, worlds)).only(self.keep)
 
 
-@dataclass(frozen=True)
 class ReusesFirstHopNoise(OtherNoise):
     """Adds the noise of the first hop to every hop, so differences between hops contain no noise."""
 
@@ -95,7 +92,6 @@ class ReusesFirstHopNoise(OtherNoise):
         return np.repeat(noise[:, :1], self.hops, axis=1)
 
 
-@dataclass(frozen=True)
 class OneNoiseRowForAll(OtherNoise):
     """Draws one row of noise and adds it to every row."""
 
@@ -114,7 +110,6 @@ class NoiseTiledOverBlocks(OtherNoise):
         return noise[:, :, np.arange(rows) % -(-rows // self.blocks)]
 
 
-@dataclass(frozen=True)
 class NoiseOnHalfTheColumns(OtherNoise):
     """Adds noise to every other column only."""
 
@@ -122,7 +117,6 @@ class NoiseOnHalfTheColumns(OtherNoise):
         return noise * (np.arange(noise.shape[3]) % 2)
 
 
-@dataclass(frozen=True)
 class NoNoiseOnceInAMillion(OtherNoise):
     """Adds no noise with probability one in a million, in each run."""
 
@@ -141,11 +135,10 @@ class RowsNotNormalised(Gap):
         release = with_all_sums(self, worlds, device)
         inputs = release["inputs"].copy()
         inputs[:, : self.faulty_hops] *= 2
-        more = with_sums(release, release["aggregates"] + sums_of(worlds, inputs - release["inputs"]), inputs=inputs)
-        return dataclasses.replace(more, arrays={name: more[name] for name in self.keep})
+        more = sums_of(worlds, inputs - release["inputs"])
+        return with_sums(release, release["aggregates"] + more, inputs=inputs).only(self.keep)
 
 
-@dataclass(frozen=True)
 class NormalisesAfterSumming(Gap):
     """Sums the encoder's rows without normalisation, and normalises only the sums."""
 
@@ -158,7 +151,6 @@ class NormalisesAfterSumming(Gap):
             return super()._encoded(company)
 
 
-@dataclass(frozen=True)
 class NoiseSeededByEdges(Gap):
     """Seeds its noise with the number of edges, which is private."""
 
@@ -167,7 +159,6 @@ class NoiseSeededByEdges(Gap):
         return super().fit(dataclasses.replace(worlds, seeds=worlds.seeds + counts), device)
 
 
-@dataclass(frozen=True)
 class FixedNoiseSeed(Gap):
     """Draws the noise of every run from one seed that is written in the code."""
 
@@ -175,7 +166,6 @@ class FixedNoiseSeed(Gap):
         return super().fit(dataclasses.replace(worlds, seeds=np.full_like(worlds.seeds, 2763934991)), device)
 
 
-@dataclass(frozen=True)
 class OneHopNotCharged(Gap):
     """Charges for one hop fewer than it releases."""
 
@@ -184,7 +174,6 @@ class OneHopNotCharged(Gap):
         return Gap(hops=self.hops - 1, sigma=self.sigma).ledger
 
 
-@dataclass(frozen=True)
 class UnchargedSumsForPredictions(Gap):
     """Draws fresh noisy sums for predictions. Its ledger does not charge for them."""
 
@@ -218,7 +207,6 @@ class GreedyDegreeCap(Gap):
         return kept
 
 
-@dataclass(frozen=True)
 class LogsMeanDegree(Gap):
     """Publishes the mean degree of the graph, without noise, in a log."""
 
@@ -229,7 +217,6 @@ class LogsMeanDegree(Gap):
         return dataclasses.replace(release, arrays={**release.arrays, "log": degrees.mean(1, keepdims=True)})
 
 
-@dataclass(frozen=True)
 class ReleasesProtectedRow(Gap):
     """At node level, also releases the protected nodes' own sums, each of which contains the rows of all neighbours."""
 
@@ -238,7 +225,6 @@ class ReleasesProtectedRow(Gap):
             return super().fit(worlds, device)
 
 
-@dataclass(frozen=True)
 class MessagesNotNormalised(Vesper):
     """VESPER without the normalisation of the rows of its messages."""
 

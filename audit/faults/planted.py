@@ -7,28 +7,24 @@ from ...models.gap.progap import ProGap
 from ...models.vesper.vesper import Vesper
 from . import fault as base
 from . import in_reports as reports
-from .fault import DIRECTED_EDGE, EDGE, LOCAL, NODE, VOTES, Fault, calibrated
+from .fault import DIRECTED_EDGE, EDGE, LOCAL, NODE, VOTES, Fault, of_own_noise
 from .planted_reports import IN_REPORTS
 from .planted_sums import IN_SUMS
 from .planted_training import IN_TRAINING
 
 FAULTS: tuple[Fault, ...] = (*IN_SUMS, *IN_TRAINING, *IN_REPORTS)
 HONEST = (
-    Fault("GAP, sound", calibrated(base.gap, EDGE), EDGE, "replay"),
-    Fault("GAP, sound", calibrated(base.gap, EDGE), EDGE, "residual"),
-    Fault("GAP, sound", calibrated(base.gap, EDGE), EDGE, "game"),
-    Fault("GAP, sound", calibrated(base.gap, EDGE), EDGE, "differential"),
-    Fault("GAP, sound", calibrated(base.gap, EDGE), EDGE, "account"),
-    Fault("GAP as published, for a directed edge", calibrated(base.gap_as_published, DIRECTED_EDGE), DIRECTED_EDGE, "game"),
-    Fault("GAP, sound, for a node", calibrated(base.gap_for_nodes, NODE), NODE, "differential"),
-    Fault("ProGAP, sound", calibrated(lambda f: ProGap(depth=2), EDGE), EDGE, "differential"),
-    Fault("VESPER, sound", calibrated(lambda f: Vesper(), EDGE), EDGE, "differential"),
-    Fault("DP-MLP, sound", calibrated(base.mlp, NODE), NODE, "differential"),
-    Fault("DP-MLP, sound", calibrated(base.mlp, NODE), NODE, "gradients"),
-    Fault("DPAR, sound", calibrated(base.dpar, NODE), NODE, "differential"),
-    Fault("PrivGNN, sound", calibrated(base.privgnn(), NODE), NODE, "differential"),
-    Fault("EdgeRand, sound", calibrated(lambda f: EdgeRand(), EDGE), EDGE, "entries"),
-    Fault("PATE, sound", calibrated(lambda f: reports.TwoClassPate(queries=4), VOTES), VOTES, "exact"),
-    Fault("LPGNN, sound", calibrated(base.lpgnn, LOCAL), LOCAL, "exact"),
-    Fault("LPGNN, sound", calibrated(base.lpgnn, LOCAL), LOCAL, "differential"),
+    *(of_own_noise(base.gap, EDGE, "GAP, sound", audit) for audit in ("replay", "residual", "game", "differential", "account")),
+    of_own_noise(base.gap_as_published, DIRECTED_EDGE, "GAP as published, for a directed edge", "game"),
+    of_own_noise(base.gap_for_nodes, NODE, "GAP, sound, for a node", "differential"),
+    of_own_noise(lambda f: ProGap(depth=2), EDGE, "ProGAP, sound", "differential"),
+    of_own_noise(lambda f: Vesper(), EDGE, "VESPER, sound", "differential"),
+    of_own_noise(base.mlp, NODE, "DP-MLP, sound", "differential"),
+    of_own_noise(base.mlp, NODE, "DP-MLP, sound", "gradients"),
+    of_own_noise(base.dpar, NODE, "DPAR, sound", "differential"),
+    of_own_noise(base.privgnn(), NODE, "PrivGNN, sound", "differential"),
+    of_own_noise(lambda f: EdgeRand(), EDGE, "EdgeRand, sound", "entries"),
+    of_own_noise(lambda f: reports.TwoClassPate(queries=4), VOTES, "PATE, sound", "exact"),
+    of_own_noise(base.lpgnn, LOCAL, "LPGNN, sound", "exact"),
+    of_own_noise(base.lpgnn, LOCAL, "LPGNN, sound", "differential"),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from functools import partial
 
 from ...accounting.events.counts import unsampled
 from ...models.baselines.edgerand import EdgeRand
@@ -18,54 +18,34 @@ from .fault import (
     NODE,
     SMALL_EPSILON,
     VOTES,
-    Factory,
     Fault,
     calibrated,
     dpsgd_fields,
+    faulty,
     gap,
     lpgnn,
     mlp,
+    of_own_noise,
     privgnn,
-    with_noise_of,
 )
-from .shortfall import INFINITE, against_true_ledger
+from .shortfall import INFINITE, against_honest_noise, against_true_ledger, by_enumeration
 
-
-def faulty_gap(kind: type[Any], **fields: Any) -> Factory:
-    return with_noise_of(gap, EDGE, kind, **fields)
-
-
-def faulty_lpgnn(kind: type[Any]) -> Factory:
-    return with_noise_of(lpgnn, LOCAL, kind)
-
+in_lpgnn, in_privgnn = partial(faulty, lpgnn, LOCAL), partial(faulty, privgnn(), NODE)
+TEN_TIMES_DELTA = dataclasses.replace(EDGE, delta=10 * EDGE.delta)
+SLIGHTLY_MORE = dataclasses.replace(SMALL_EPSILON, epsilon=SMALL_EPSILON.epsilon + 1e-3)
 
 IN_REPORTS = (
-    Fault(
-        "full budget on each of two features", faulty_lpgnn(reports.FullBudgetPerFeature), LOCAL, "exact", short.by_enumeration
-    ),
-    Fault(
-        "full budget on features and again on the label",
-        faulty_lpgnn(reports.FullBudgetForFeaturesAndLabel),
-        LOCAL,
-        "exact",
-        short.by_enumeration,
-    ),
-    Fault(
-        "label response for two classes used for more",
-        faulty_lpgnn(reports.BinaryLabelProbability),
-        LOCAL,
-        "exact",
-        short.by_enumeration,
-    ),
-    Fault(
+    in_lpgnn("full budget on each of two features", reports.FullBudgetPerFeature, "exact", by_enumeration),
+    in_lpgnn("full budget on features and again on the label", reports.FullBudgetForFeaturesAndLabel, "exact", by_enumeration),
+    in_lpgnn("label response for two classes used for more", reports.BinaryLabelProbability, "exact", by_enumeration),
+    in_lpgnn(
         "full budget on each of two features, undeclared",
-        faulty_lpgnn(reports.UndeclaredFullBudgetPerFeature),
-        LOCAL,
+        reports.UndeclaredFullBudgetPerFeature,
         "reports",
         short.undivided_budget,
     ),
-    Fault("either of two reports", faulty_lpgnn(reports.EitherOfTwoReports), LOCAL, "reports", short.undivided_budget),
-    Fault("feature range taken from private values", faulty_lpgnn(reports.PrivateFeatureRange), LOCAL, "differential", INFINITE),
+    in_lpgnn("either of two reports", reports.EitherOfTwoReports, "reports", short.undivided_budget),
+    in_lpgnn("feature range taken from private values", reports.PrivateFeatureRange, "differential", INFINITE),
     Fault(
         "each direction of an edge randomised, charged once",
         calibrated(lambda f: EdgeRand(mode="paper", nodes=f.nodes), DIRECTED_EDGE),
@@ -73,76 +53,49 @@ IN_REPORTS = (
         "entries",
         short.constant(2.0),
     ),
-    Fault("dropped edges stay as stored zeros", calibrated(lambda f: reports.StoredZeros(), EDGE), EDGE, "entries", INFINITE),
-    Fault(
-        "margin sensitivity 1 in place of 2",
-        calibrated(lambda f: reports.MarginSensitivityOne(queries=4), VOTES),
-        VOTES,
-        "exact",
-        short.by_enumeration,
+    of_own_noise(lambda f: reports.StoredZeros(), EDGE, "dropped edges stay as stored zeros", "entries", INFINITE),
+    of_own_noise(
+        lambda f: reports.MarginSensitivityOne(queries=4), VOTES, "margin sensitivity 1 in place of 2", "exact", by_enumeration
     ),
-    Fault(
-        "noise for probabilities added to their logarithms",
-        with_noise_of(privgnn(), NODE, reports.NoiseOnLogProbabilities),
-        NODE,
-        "differential",
-        INFINITE,
-    ),
-    Fault(
+    in_privgnn("noise for probabilities added to their logarithms", reports.NoiseOnLogProbabilities, "differential", INFINITE),
+    in_privgnn(
         "sampling charged but not done",
-        with_noise_of(privgnn(), NODE, reports.NoSampling),
-        NODE,
+        reports.NoSampling,
         "differential",
         against_true_ledger(lambda m: unsampled(m.ledger)),
     ),
-    Fault(
-        "half of the queries not charged",
-        calibrated(privgnn(reports.HalfTheQueriesCharged), NODE),
+    of_own_noise(
+        privgnn(reports.HalfTheQueriesCharged),
         NODE,
+        "half of the queries not charged",
         "differential",
         against_true_ledger(lambda m: PrivGnn(**vars(m)).ledger),
     ),
-    Fault(
-        "queries selected without noise",
-        with_noise_of(privgnn(), NODE, reports.ScreensBeforeNoise),
-        NODE,
-        "differential",
-        INFINITE,
-    ),
-    Fault(
-        "ten times the delta",
-        calibrated(gap, dataclasses.replace(EDGE, delta=10 * EDGE.delta)),
-        EDGE,
-        "account",
-        short.against_honest_noise(gap, EDGE),
-    ),
-    Fault(
-        "epsilon to base ten",
-        calibrated(lambda f: reports.EpsilonToBaseTen(), EDGE),
-        EDGE,
-        "account",
-        short.against_honest_noise(gap, EDGE),
-    ),
+    in_privgnn("queries selected without noise", reports.ScreensBeforeNoise, "differential", INFINITE),
+    Fault("ten times the delta", calibrated(gap, TEN_TIMES_DELTA), EDGE, "account", against_honest_noise(gap, EDGE)),
+    of_own_noise(lambda f: reports.EpsilonToBaseTen(), EDGE, "epsilon to base ten", "account", against_honest_noise(gap, EDGE)),
     Fault(
         "calibration stops above the claim",
-        calibrated(gap, dataclasses.replace(SMALL_EPSILON, epsilon=SMALL_EPSILON.epsilon + 1e-3)),
+        calibrated(gap, SLIGHTLY_MORE),
         SMALL_EPSILON,
         "account",
-        short.against_honest_noise(gap, SMALL_EPSILON),
+        against_honest_noise(gap, SMALL_EPSILON),
     ),
-    Fault(
+    of_own_noise(
+        lambda f: reports.SmallDivergencesDropped(**dpsgd_fields(f)),
+        NODE,
         "small divergences counted as 0",
-        calibrated(lambda f: reports.SmallDivergencesDropped(**dpsgd_fields(f)), NODE),
-        NODE,
         "account",
-        short.against_honest_noise(mlp, NODE),
+        against_honest_noise(mlp, NODE),
     ),
-    Fault(
+    of_own_noise(
+        privgnn(reports.LinearAmplification, single=True),
+        NODE,
         "sampling multiplies epsilon",
-        calibrated(privgnn(reports.LinearAmplification, single=True), NODE),
-        NODE,
         "account",
-        short.against_honest_noise(privgnn(single=True), NODE),
+        against_honest_noise(privgnn(single=True), NODE),
     ),
-    Fault("no noise in one run of a million", faulty_gap(sums.NoNoiseOnceInAMillion), EDGE, "game", undetectable=True),
+    dataclasses.replace(
+        faulty(gap, EDGE, "no noise in one run of a million", sums.NoNoiseOnceInAMillion, "game"), undetectable=True
+    ),
 )

@@ -38,14 +38,14 @@ def against_honest_noise(honest: Recipe, claim: Claim) -> Shortfall:
     return lambda model, graph: float(calibrate(honest(Facts.of(graph)), claim).sigma / model.sigma)
 
 
-def against_true_ledger(true: Callable[[Any], DpEvent], claim: Claim = NODE) -> Shortfall:
+def against_true_ledger(true: Callable[[Any], DpEvent]) -> Shortfall:
     """The factor by which the declared ledger's noise must be divided until it costs as much as the true ledger, both by RDP."""
 
     def factor(model: Any, graph: Graph) -> float:
-        target, low, high = rdp.epsilon(true(model), claim.delta), 1.0, 64.0
+        target, low, high = rdp.epsilon(true(model), NODE.delta), 1.0, 64.0
         while high / low > 1.001:
             middle = math.sqrt(low * high)
-            low, high = (middle, high) if rdp.epsilon(scaled(model.ledger, middle), claim.delta) < target else (low, middle)
+            low, high = (middle, high) if rdp.epsilon(scaled(model.ledger, middle), NODE.delta) < target else (low, middle)
         return high
 
     return factor
@@ -93,18 +93,21 @@ def undivided_budget(model: Any, graph: Graph) -> float:
     return (2 * model.feature_budget + model.label_budget) / LOCAL.epsilon
 
 
-def ledger_with_all_steps(model: Any) -> DpEvent:
+@against_true_ledger
+def all_steps(model: Any) -> DpEvent:
     steps = model.epochs * -(-model.train_nodes // model.batch)
     return events.dp_sgd(model.sigma, model.batch / model.train_nodes, steps)
 
 
-def ledger_with_replacement(model: Any) -> DpEvent:
+@against_true_ledger
+def with_replacement(model: Any) -> DpEvent:
     """In a batch of fixed size, a node replaces another, whose gradient may be the opposite. So the sum moves by two norms."""
     steps = model.epochs * (model.train_nodes // model.batch)
     return events.dp_sgd(model.sigma / 2, model.batch / model.train_nodes, steps)
 
 
-def ledger_with_one_sample(model: Any) -> DpEvent:
+@against_true_ledger
+def one_sample(model: Any) -> DpEvent:
     """The ledger if each batch is sampled once for all epochs: the steps on a batch are composed first and amplified last."""
     batches, rate = model.train_nodes // model.batch, model.batch / model.train_nodes
     return events.repeated(events.on_sampled_nodes(rate, events.gaussian_hops(model.sigma, model.epochs)), batches)

@@ -4,7 +4,7 @@ value of each independent computation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -78,9 +78,14 @@ def confirmed(claim: Claim, libraries: Mapping[str, float], summary: str, figure
     return Certificate(claim, one.bound, summary, figure, libraries)
 
 
-def bars(y: str, values: Mapping[str, float], level: float | None = None, log: str = "") -> Figure:
-    """A figure with one bar for each name. y: the label of the axis. values: name -> height."""
-    return Figure("", y, {"values": (tuple(values), np.array(list(values.values()), float))}, "bars", level, log)
+def bars(y: str, heights: Mapping[str, float], series: str = "values", level: float | None = None, log: str = "") -> Figure:
+    """A figure with one bar for each name of `heights`. y: the label of the axis. series: the name of the bars together."""
+    return Figure("", y, {series: (tuple(heights), np.array(list(heights.values()), float))}, "bars", level, log)
+
+
+def along(x: NDArray[Any], value: Callable[[Any], float]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """The points of a curve: x, and the value at each number in x."""
+    return x, np.array([value(number) for number in x.tolist()], float)
 
 
 def moved(claim: Claim, shift: float, noise_std: float, summary: str, covered: float, y: str, log: str = "") -> Certificate:

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 
 from ...accounting.claim import Unit
-from ..engine.dpsgd import Private, train_privately
+from ..engine.dpsgd import train_privately
 from ..engine.layers import Linear, Selu
 from ..engine.network import Network, draw
 from ..gap import common
+from ..gap.stage import private
 from ..graph.degree_cap import arc_coins, arc_present
 from ..sparse.neighbour_sums import Aggregation
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class DpGnn(common.NodeRecipe):
+class DpGnn(common.DegreeRecipe):
     """Classifies a node from its own features and the mean of its neighbours' features. In training, only training nodes send.
 
     A training node affects its own loss term and those of at most max_degree others.
@@ -39,7 +40,7 @@ class DpGnn(common.NodeRecipe):
     not charge for predictions that read training nodes. So only validation and test nodes get predictions, which read validation
     and test neighbours alone.
     Both modes clip all tensors together, as GAP and ProGAP do. The authors' code clips each tensor separately but charges for one
-    clipped gradient (finding dpgnn-per-tensor). `NodeRecipe` and its base describe the other fields.
+    clipped gradient (finding dpgnn-per-tensor). `DegreeRecipe` and its bases describe the other fields.
     """
 
     unit: Unit = Unit.NODE
@@ -72,7 +73,7 @@ class DpGnn(common.NodeRecipe):
                 "When a node leaves, the random thinning of other nodes' lists can change; the ledger assumes that it does not.",
                 "Predictions read the features of neighbours, and the ledger does not cover that.",
             )
-        return (*common.assumed_public(self), "No prediction reads the features of a training node.")
+        return (*super().public, "No prediction reads the features of a training node.")
 
     @property
     def steps(self) -> int:
@@ -102,13 +103,6 @@ class DpGnn(common.NodeRecipe):
         """Bytes of three arrays of features, the activations, the arcs and the weights."""
         return 4 * graph.nodes * (3 * graph.dim + 12 * self.hidden) + 16 * graph.arc_count + 50 * graph.dim * self.hidden
 
-    def check(self, graph: Graph) -> None:
-        common.check_graph(self, graph, self.max_degree)
-
-    @property
-    def _known(self) -> dict[str, float]:
-        return {"noise_std": self.noise_std, "sigma": self.sigma}
-
     def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:
         worlds, graph = company.worlds, company.worlds.graph
         sends = worlds.trained()
@@ -116,16 +110,7 @@ class DpGnn(common.NodeRecipe):
         near = self._mean(company, kept)
         branch = (Linear(graph.dim, self.hidden),)
         network = Network((branch, branch), (Selu(), Linear(2 * self.hidden, graph.classes)), graph.classes)
-        how = Private(
-            sigma=self.noise_std / self.clip,
-            rate=self.batch / self.train_nodes,
-            batch=self.batch,
-            epochs=self.epochs,
-            steps=self.train_nodes // self.batch,
-            clip=self.clip,
-            learning_rate=self.learning_rate,
-            fixed=self.mode == "paper",
-        )
+        how = private(self, self.noise_std / self.clip, fixed=self.mode == "paper")
         parts = draw(network.layers, worlds.seeds, "dpgnn", device=company.device)
         rows, nodes = company.rows("train", [None, near]), company.nodes["train"]
         weights = train_privately(network, parts, rows, nodes, graph.nodes, worlds.seeds, "dpgnn", how)

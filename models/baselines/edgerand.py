@@ -95,7 +95,10 @@ class EdgeRand(common.EdgeRecipe):
         graphs = [self.response(worlds, run) for run in range(worlds.runs)]
         there, back = (Aggregation.over(worlds.graph.nodes, ends, company.device) for ends in (graphs, [g[::-1] for g in graphs]))
         base = mlp([worlds.graph.dim, *[self.hidden] * self.base_layers], Unit.DIRECTED_EDGE, plain=False)
-        network = Network((base,), self._trunk(Neighbours(there, back), classes), classes)
+        # a layer has one matrix for the sum over the neighbours and one for the node's own row, and scales rows to length 1
+        linear = Linear(2 * self.hidden, self.hidden)
+        layer: tuple[Layer, ...] = (Neighbours(there, back), linear, UnitLength(), *activated(self.hidden, self.unit))
+        network = Network((base,), (*layer * self.layers, Linear(self.hidden, classes)), classes)
         everyone = company.rows("all", [None])
         labels = torch.from_numpy(worlds.graph.y).to(company.device)
 
@@ -107,15 +110,6 @@ class EdgeRand(common.EdgeRecipe):
         check = counted("check") if company.nodes["check"].size else None
         weights = train(network, parts, counted("train"), self.epochs, self.learning_rate, check)
         return {"posteriors": common.log_probabilities(network, weights, everyone)[:, worlds.watch]}
-
-    def _trunk(self, neighbours: Neighbours, classes: int) -> tuple[Layer, ...]:
-        """The layers after the base. Each has one matrix for the sum over the neighbours and one for the node's own row, and
-        scales its rows to length 1 before the activation.
-        """
-        layers: list[Layer] = []
-        for _ in range(self.layers):
-            layers += [neighbours, Linear(2 * self.hidden, self.hidden), UnitLength(), *activated(self.hidden, self.unit)]
-        return (*layers, Linear(self.hidden, classes))
 
     @property
     def one_density(self) -> bool:

@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ..facts import Facts, System
-
-if TYPE_CHECKING:
-    from .dpgnn import DpGnn
-    from .edgerand import EdgeRand
-    from .gnn import Gnn
-
-
-def _edgerand(mode: str, facts: Facts, private: bool) -> EdgeRand:
-    from .edgerand import EdgeRand
-
-    return EdgeRand(mode=mode, nodes=facts.nodes, layers=1 if private else 2)
-
-
-def _dpgnn(mode: str, facts: Facts, private: bool) -> DpGnn:
-    from .dpgnn import DpGnn
-
-    return DpGnn(mode=mode, train_nodes=facts.train)
+from ..facts import System, factory
 
 
 def _gnn(kind: str, source: str) -> System:
-    def make(mode: str, facts: Facts, private: bool) -> Gnn:
-        from .gnn import Gnn
-
-        return Gnn(kind, mode=mode)
-
+    make = factory(__name__, "Gnn", lambda mode, facts, private: {"kind": kind})
     return System(make, protects="nobody", sees="posteriors", source=source, baseline=True)
 
 
 EDGERAND = System(
-    make=_edgerand,
+    make=factory(__name__, "EdgeRand", lambda mode, facts, private: {"nodes": facts.nodes, "layers": 1 if private else 2}),
     protects="an edge",
     sees="posteriors, or the noisy graph",
     source="randomised response on edges, then GraphSAGE",
     baseline=True,
 )
 DPGNN = System(
-    make=_dpgnn,
+    make=factory(__name__, "DpGnn", lambda mode, facts, private: {"train_nodes": facts.train}),
     protects="a node with its edges",
     sees="posteriors",
     source="Daigavane et al., arXiv 2111.15521",

@@ -13,7 +13,7 @@ from torch import Tensor
 from ...accounting.claim import Unit
 from ..base import Release
 from ..engine.dropout import Dropout
-from ..engine.gnn_layers import HEADS, KINDS, Values
+from ..engine.gnn_layers import HEADS, KINDS, Values, stacked
 from ..random.streams import stream
 from ..sparse.block_diagonal import Blocks, Operator, features
 
@@ -172,12 +172,10 @@ class Gnn:
         randoms = [stream(seed, "start") for seed in worlds.seeds]
         start: Callable[..., dict[str, NDArray[np.float64]]] = KINDS[self.kind].start
         start = partial(start, heads=(self.heads, self.last_heads)) if self.kind == "gat" else start
-        layers = []
-        for i in range(self.layers):
-            runs = [start(random, sizes[i], sizes[i + 1], i + 1 == self.layers) for random in randoms]
-            stacked = {n: np.stack([run[n] for run in runs]).astype(np.float32) for n in runs[0]}
-            layers.append({n: torch.from_numpy(v).to(device).requires_grad_() for n, v in stacked.items()})
-        return layers
+        return [
+            stacked([start(random, sizes[i], sizes[i + 1], i + 1 == self.layers) for random in randoms], device)
+            for i in range(self.layers)
+        ]
 
     def _release(self, worlds: Worlds, values: list[Values], device: str) -> Release:
         graph, present = worlds.graph, worlds.edge_present()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..graph.graph import Features
 
-    Masks = tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]
+    Masks = tuple[NDArray[np.bool_], ...]  # train, val, test
 
 BLOCK = 1 << 20  # how many arcs are read at a time
 SPARSE_BELOW = 0.1  # features with a smaller share of non-zeros are stored as csr_array, which is then smaller and faster
@@ -49,13 +49,8 @@ class Raw:
         """The subgraph of the nodes in `keep`, (nodes,) bool. Nodes are numbered again, in the same order."""
         number = np.cumsum(keep) - 1
         inside = keep[self.edges[0]] & keep[self.edges[1]]
-        masks = None if self.masks is None else _rows(self.masks, keep)
+        masks = None if self.masks is None else tuple(mask[keep] for mask in self.masks)
         return dataclasses.replace(self, x=self.x[keep], y=self.y[keep], edges=number[self.edges[:, inside]], masks=masks)
-
-
-def _rows(masks: Masks, keep: NDArray[np.bool_]) -> Masks:
-    train, val, test = masks
-    return train[keep], val[keep], test[keep]
 
 
 def check(raw: Raw) -> Raw:

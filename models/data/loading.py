@@ -159,7 +159,7 @@ def divided(raw: Raw, shares: str, order: NDArray[np.int64]) -> Masks:
     masks = np.zeros((3, raw.nodes), dtype=bool)
     for mask, members in zip(masks, (order[val + test :], order[:val], order[val : val + test]), strict=True):
         mask[members] = True
-    return masks[0], masks[1], masks[2]
+    return tuple(masks)
 
 
 def describe(graph: Graph, facts: Provenance | None = None) -> dict[str, Any]:

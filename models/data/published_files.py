@@ -166,7 +166,7 @@ def _joined(trained: int, tx: Any, allx: Any, ty: Any, ally: Any, graph: Any, te
     ends = np.array([(u, v) for u, cited in graph.items() for v in cited]).reshape(-1, 2)
     alone = nodes - known - test.size
     notes = (f"{alone} nodes have neither features nor a label in the files; they are kept, with class 0.",) if alone else ()
-    return Raw(features, onehot.argmax(axis=1), whole(ends.T, "graph"), (masks[0], masks[1], masks[2]), notes=notes)
+    return Raw(features, onehot.argmax(axis=1), whole(ends.T, "graph"), tuple(masks), notes=notes)
 
 
 def _lines(path: Path) -> NDArray[np.int64]:

@@ -153,7 +153,7 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], path: Any) -> Raw:
             found = [m[:, 0] if m.ndim == 2 else m for m in found]
         if any(m.dtype != bool and not np.isin(m, (0, 1)).all() for m in found):
             raise ValueError(f"{path}: the masks must hold nothing but true and false.")
-        masks = (found[0].astype(bool), found[1].astype(bool), found[2].astype(bool))
+        masks = tuple(mask.astype(bool) for mask in found)
     return Raw(x=arrays["x"], y=y, edges=arrays["edge_index"], masks=masks, notes=notes)
 
 
@@ -227,8 +227,7 @@ def named_split(split: pd.Series, path: Path) -> Masks:
     strange = split[~(split.isin(["train", "val", "test"]) | split.isna())]
     if len(strange):
         raise ValueError(f"{path}: split {strange.iloc[0]!r}: must be train, val, test, or empty.")
-    train, val, test = ((split == s).to_numpy(dtype=bool) for s in ("train", "val", "test"))
-    return train, val, test
+    return tuple((split == s).to_numpy(dtype=bool) for s in ("train", "val", "test"))
 
 
 def read_table(path: Path, columns: tuple[str, ...] = ()) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import log_softmax
 
 from ..base import Release
 from ..engine.features import limited
@@ -88,5 +89,4 @@ class Dpar(DparRecipe):
         """
         walk = among(edges, graph.val | graph.test, self.symmetric(graph))
         scores = smoothed(np.maximum(limited(graph.x) @ first, 0) @ second, walk, self.teleport, self.smoothing)
-        shifted = scores - scores.max(axis=1, keepdims=True)
-        return (shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))).astype(np.float32)
+        return log_softmax(scores, axis=1).astype(np.float32)

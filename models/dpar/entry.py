@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from ..facts import Facts, System
-
-if TYPE_CHECKING:
-    from .dpar import Dpar
+from ..facts import Facts, System, factory
 
 
-def _dpar(mode: str, facts: Facts, private: bool) -> Dpar:
-    from .dpar import Dpar
-
-    if mode == "sound":
-        return Dpar(mode=mode, train_nodes=facts.train)
-    return Dpar(mode=mode, train_nodes=facts.train, batch=60, node_rate=0.09, epochs=200)
+def _fields(mode: str, facts: Facts, private: bool) -> dict[str, Any]:
+    return {"train_nodes": facts.train} | ({"batch": 60, "node_rate": 0.09, "epochs": 200} if mode == "paper" else {})
 
 
 DPAR = System(
-    make=_dpar,
+    make=factory(__name__, "Dpar", _fields),
     protects="a node with its edges",
     sees="posteriors, or noisy PageRank rows and gradients",
     source="Zhang et al., WWW 2024",

@@ -14,10 +14,10 @@ from torch import Tensor
 from ..engine.adam import Adam
 from ..engine.dropout import Dropout
 from ..engine.features import limited
+from ..kernels import compiled
 from ..random import witness
 from ..random.streams import stream
 from ..sparse.block_diagonal import Operator, features, multiply
-from . import compiled_rows
 from .row_products import Lists, Products, dense_gram
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Trainer:
     def _clipped(self, before: Tensor, batch: Tensor, dropped: Tensor | None, gram: Tensor) -> tuple[Tensor, Tensor]:
         """The clipped gradients of the first layer's output `before`, (K, rows, hidden), and of the second layer's weights."""
         lists = (self.index, self.y, self.weights, gram, self.second)
-        found = compiled_rows.clipped(self.how.clip, before, dropped, self.alive[..., 0], batch, *lists)
+        found = clipped_in_kernel(self.how.clip, before, dropped, self.alive[..., 0], batch, *lists)
         if found is not None:
             return found
         passes = (before > 0) * self.alive
@@ -144,6 +144,23 @@ class Trainer:
 
     def _tensor(self, array: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(array.astype(np.float32)).to(self.device)
+
+
+def clipped_in_kernel(clip: float, before: Tensor, kept: Tensor | None, *others: Tensor) -> tuple[Tensor, Tensor] | None:
+    """For each run, the clipped gradient with respect to `before`, (K, rows, hidden), and with respect to the second layer's
+    weights, (K, hidden, classes), both float32. None if the compiled kernel cannot be used.
+
+    kept: the factors of dropout, or None without dropout. others: the arguments alive, counted, index, labels, weights, gram and
+    second of `list_gradients.clipped_rows`, which gives their shapes. index and labels are int64, all others float32.
+    """
+    if before.device.type != "cpu" or not compiled.used():
+        return None
+    from ..kernels import list_gradients
+
+    into, slope = torch.empty(before.shape), torch.empty(others[-1].shape)
+    factors = before.new_empty((*before.shape[:2], 0)) if kept is None else kept
+    list_gradients.clipped_rows(np.float32(clip), *(a.contiguous().numpy() for a in (before, factors, *others, into, slope)))
+    return into, slope
 
 
 def start(seeds: NDArray[np.uint64], dim: int, hidden: int, classes: int, device: str) -> tuple[Tensor, Tensor]:

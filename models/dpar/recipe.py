@@ -105,11 +105,6 @@ class DparRecipe:
             raise ValueError("fixed_noise=True: only mode 'paper' adds noise from a public seed, which anyone can subtract.")
 
     @property
-    def inclusion_chance(self) -> float | None:
-        """The probability that a row joins a batch, in mode "sound"."""
-        return self.rate
-
-    @property
     def gaussian_rows(self) -> int:
         """The number of PageRank rows that are released with Gaussian noise."""
         return self.sources if self.mechanism == "gaussian" else 0
@@ -145,6 +140,8 @@ class DparRecipe:
     def rate(self) -> float:
         """The probability that a row joins a batch, in mode "sound"."""
         return self.batch / self.train_nodes if self.batch else 1.0
+
+    inclusion_chance = rate
 
     @property
     def steps(self) -> int:
@@ -210,9 +207,7 @@ class DparRecipe:
             return None
         return sum(epsilon for epsilon, _ in self.printed_parts(delta))
 
-    def coded_epsilon(self, delta: float) -> float | None:
-        """The same as `printed`, because the paper prints the epsilon that its code computes."""
-        return self.printed(delta)
+    coded_epsilon = printed  # the paper prints the epsilon that its code computes
 
     def printed_parts(self, delta: float) -> tuple[tuple[float, float], tuple[float, float]]:
         """(epsilon, delta) of the lists and of DP-SGD as the code prints them in mode "paper"."""

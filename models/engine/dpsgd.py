@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,8 +15,8 @@ from ..random.streams import stream
 from . import compiled_mlp
 from .adam import Adam
 from .features import Shared
-from .network import Network, Parts, Rows, Weights, apart, together
-from .training import hit_count, one_hot
+from .network import Network, Parts, Rows, Weights
+from .training import hit_count, one_by_one, one_hot
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,12 +67,14 @@ def train_privately(
     places = np.full(population, -1, dtype=np.int32)
     places[nodes] = np.arange(nodes.size)
     if compiled_mlp.expressible(network, rows, check):
-        alone = []
-        for run, (own, draw, noise) in enumerate(zip(apart(parts), draws, noises, strict=True)):
-            batches = (sampled([draw], places, purpose, how)[0] for _ in range(how.epochs * how.steps))
-            some = None if check is None else check.of(run)
-            alone.append(_alone(network, own, rows.of(run), batches, noise, purpose, how, some).parts)
-        return Weights(together(alone))
+
+        def epoch(run: int, on_rows: compiled_mlp.Pass, gradients: Weights, optimiser: Adam) -> None:
+            for _ in range(how.steps):
+                on_rows.clipped_gradient(sampled([draws[run]], places, purpose, how)[0], how.clip)
+                make_noisy(gradients, [noises[run]], purpose, how)
+                optimiser.step(gradients.flat, 1 / how.batch)
+
+        return one_by_one(network, parts, rows, check, how.epochs, how.learning_rate, epoch, drawn=True)
     weights, gradients = Weights(parts), Weights(parts)
     optimiser = Adam(weights.flat, how.learning_rate)
     best, record = weights.copy(), torch.full((len(seeds),), -1, device=weights.flat.device)
@@ -89,31 +91,6 @@ def train_privately(
             hits = hit_count(network, weights, check)
             best.take(weights, hits > record)
             record = torch.maximum(record, hits)
-    return weights if check is None else best
-
-
-def _alone(
-    network: Network,
-    parts: Parts,
-    rows: Rows,
-    batches: Iterator[NDArray[np.int32]],
-    noise: np.random.Generator,
-    purpose: str,
-    how: Private,
-    check: Rows | None,
-) -> Weights:
-    """Trains one run as `train_privately` does, with the compiled kernel. batches: the row numbers of each batch."""
-    weights, gradients = Weights(parts), Weights(parts)
-    on_rows = compiled_mlp.Pass(network, weights, gradients, rows, drawn=True)
-    on_check = compiled_mlp.Pass(network, weights, gradients, check) if check is not None else None
-    optimiser, best, record = Adam(weights.flat, how.learning_rate), weights.copy(), -1
-    for step, drawn in enumerate(batches, 1):
-        on_rows.clipped_gradient(drawn, how.clip)
-        make_noisy(gradients, [noise], purpose, how)
-        optimiser.step(gradients.flat, 1 / how.batch)
-        if on_check is not None and step % how.steps == 0 and (hits := on_check.hits()) > record:
-            record = hits
-            best.overwrite(weights)
     return weights if check is None else best
 
 
@@ -186,11 +163,8 @@ def gather(inputs: Sequence[Any], index: Tensor) -> list[Any]:
     """The inputs of each run's own batch. index: (runs, batch) row numbers. Returns (runs, units, batch) or `Drawn` for each
     input.
     """
-    return [x.gather(index) if isinstance(x, Shared) else x.gather(2, _wide(index, x)) for x in inputs]
-
-
-def _wide(index: Tensor, x: Tensor) -> Tensor:
-    return index.unsqueeze(1).expand(-1, x.shape[1], -1)
+    wide = index.unsqueeze(1)
+    return [x.gather(index) if isinstance(x, Shared) else x.gather(2, wide.expand(-1, x.shape[1], -1)) for x in inputs]
 
 
 def _padded(drawn: list[NDArray[np.int32]], device: torch.device) -> tuple[Tensor, Tensor]:

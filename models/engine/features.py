@@ -10,6 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from ..sparse.block_diagonal import csr
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -65,7 +67,9 @@ class Shared:
     @cached_property
     def bags(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """The columns of every row, (stored,), where each row begins, (nodes + 1,), and the entries, or None if all are one."""
-        return _bags(sp.csr_array(self.x), self.device)
+        x = sp.csr_array(self.x)
+        index, offsets = (torch.from_numpy(a.astype(np.int64)).to(self.device) for a in (x.indices, x.indptr))
+        return index, offsets, None if np.all(x.data == 1) else torch.from_numpy(x.data.astype(np.float32)).to(self.device)
 
     @cached_property
     def rows32(self) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -81,7 +85,7 @@ class Shared:
     @cached_property
     def columns(self) -> Tensor:
         """The transpose of sparse features, (dim, nodes) CSR."""
-        return _matrix(sp.csr_array(self.x.T), self.device)
+        return csr(sp.csr_array(self.x.T)).to(self.device)
 
     def product(self, weight: Tensor, bias: Tensor) -> Tensor:
         """W X^T + b of every run. weight: (runs, units, dim), bias: (runs, units, 1) -> (runs, units, nodes)."""
@@ -172,17 +176,6 @@ class Drawn:
     def square_lengths(self) -> Tensor:
         """(runs, batch): the squared L2 norm of each row."""
         return self.entries.square().sum(2)
-
-
-def _bags(x: Any, device: str) -> tuple[Tensor, Tensor, Tensor | None]:
-    index, offsets = (torch.from_numpy(a.astype(np.int64)).to(device) for a in (x.indices, x.indptr))
-    return index, offsets, None if np.all(x.data == 1) else torch.from_numpy(x.data.astype(np.float32)).to(device)
-
-
-def _matrix(x: Any, device: str) -> Tensor:
-    index, offsets = (torch.from_numpy(a.astype(np.int32)) for a in (x.indices, x.indptr))
-    values = torch.from_numpy(x.data.astype(np.float32))
-    return torch.sparse_csr_tensor(offsets, index, values, x.shape, device=device, check_invariants=False)
 
 
 def clipped(x: Features, low: float, high: float) -> Features:

@@ -46,6 +46,12 @@ def as_torch(random: np.random.Generator, inputs: int, outputs: int) -> NDArray[
     return random.uniform(-bound, bound, (inputs, outputs))
 
 
+def stacked(runs: list[dict[str, NDArray[np.float64]]], device: str) -> Values:
+    """The parameters of all runs as tensors with gradients, (K, …) float32 each."""
+    together = {n: np.stack([run[n] for run in runs]).astype(np.float32) for n in runs[0]}
+    return {n: torch.from_numpy(v).to(device).requires_grad_() for n, v in together.items()}
+
+
 def gcn_start(random: np.random.Generator, inputs: int, outputs: int, last: bool) -> dict[str, NDArray[np.float64]]:
     return {"weight": glorot(random, inputs, outputs), "bias": np.zeros((1, outputs))}
 

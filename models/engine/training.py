@@ -15,6 +15,8 @@ from .adam import Adam
 from .network import Network, Parts, Rows, Weights, apart, together
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
 
@@ -24,16 +26,16 @@ def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate
     With `check`, returns the weights of the first epoch with the highest accuracy on the rows `check`.
     """
     if compiled_mlp.expressible(network, rows, check):
-        alone = []
-        for run, own in enumerate(apart(parts)):
-            some = None if check is None else check.of(run)
-            alone.append(_alone(network, own, rows.of(run), epochs, learning_rate, some).parts)
-        return Weights(together(alone))
-    weights = Weights(parts)
-    gradients = Weights(parts)
+
+        def epoch(run: int, on_rows: compiled_mlp.Pass, gradients: Weights, optimiser: Adam) -> None:
+            on_rows.gradient()
+            optimiser.step(gradients.flat)
+
+        return one_by_one(network, parts, rows, check, epochs, learning_rate, epoch)
+    weights, gradients = Weights(parts), Weights(parts)
     optimiser = Adam(weights.flat, learning_rate)
     best = weights.copy() if check is not None else weights
-    record: Tensor | None = None
+    record = torch.full((len(parts[0][0][0]),), -1, device=weights.flat.device)
     target = one_hot(rows.labels, network)
     for _ in range(epochs):
         logits, tape = network.forward(weights.numbers, rows.inputs, training=True)
@@ -46,25 +48,38 @@ def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate
         if check is None:
             continue
         hits = hit_count(network, weights, check)
-        better = torch.ones_like(hits, dtype=torch.bool) if record is None else hits > record
-        record = torch.where(better, hits, record if record is not None else hits)
-        best.take(weights, better)
+        best.take(weights, hits > record)
+        record = torch.maximum(record, hits)
     return best
 
 
-def _alone(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate: float, check: Rows | None) -> Weights:
-    """Trains one run as `train` does, with the compiled kernel."""
-    weights, gradients = Weights(parts), Weights(parts)
-    on_rows = compiled_mlp.Pass(network, weights, gradients, rows)
-    on_check = compiled_mlp.Pass(network, weights, gradients, check) if check is not None else None
-    optimiser, best, record = Adam(weights.flat, learning_rate), weights.copy(), -1
-    for _ in range(epochs):
-        on_rows.gradient()
-        optimiser.step(gradients.flat)
-        if on_check is not None and (hits := on_check.hits()) > record:
-            record = hits
-            best.overwrite(weights)
-    return weights if check is None else best
+def one_by_one(
+    network: Network,
+    parts: Parts,
+    rows: Rows,
+    check: Rows | None,
+    epochs: int,
+    learning_rate: float,
+    epoch: Callable[[int, compiled_mlp.Pass, Weights, Adam], None],
+    drawn: bool = False,
+) -> Weights:
+    """Trains one run after the other with the compiled kernel. epoch: trains the run with this number for one epoch; its other
+    arguments are the pass over the run's rows, the gradients that the pass writes, and the run's optimiser. drawn: as in
+    `compiled_mlp.Pass`. Returns the same weights as `train`.
+    """
+    trained = []
+    for run, own in enumerate(apart(parts)):
+        weights, gradients = Weights(own), Weights(own)
+        on_rows = compiled_mlp.Pass(network, weights, gradients, rows.of(run), drawn)
+        on_check = compiled_mlp.Pass(network, weights, gradients, check.of(run)) if check is not None else None
+        optimiser, best, record = Adam(weights.flat, learning_rate), weights.copy(), -1
+        for _ in range(epochs):
+            epoch(run, on_rows, gradients, optimiser)
+            if on_check is not None and (hits := on_check.hits()) > record:
+                record = hits
+                best.overwrite(weights)
+        trained.append((weights if check is None else best).parts)
+    return Weights(together(trained))
 
 
 def hit_count(network: Network, weights: Weights, rows: Rows) -> Tensor:

@@ -45,7 +45,16 @@ class EdgeRecipe:
     name: ClassVar[str]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "unit", checked_unit(self.name, self.mode, self.unit))
+        if self.mode not in MODES:
+            raise ValueError(f"mode={self.mode!r}: must be 'paper' (as published) or 'sound' (as proved).")
+        usual = Unit.DIRECTED_EDGE if self.mode == "paper" else Unit.UNDIRECTED_EDGE
+        object.__setattr__(self, "unit", Unit(self.unit) if self.unit else usual)
+        if self.unit is Unit.FEATURES:
+            way = "Use unit = 'undirected-edge' or 'node'."
+            raise ValueError(f"{self.name} protects edges or nodes, not a node's own features. {way}")
+        if self.mode == "paper" and self.unit is Unit.UNDIRECTED_EDGE:
+            way = "Use unit = 'directed-edge', or mode = 'sound'."
+            raise ValueError(f"{self.name} as published counts directed edges. {way}")
 
     @property
     def releases(self) -> tuple[str, ...]:
@@ -56,7 +65,8 @@ class EdgeRecipe:
 
     def check(self, graph: Graph) -> None:
         """Raises ValueError for a graph that the ledger does not cover."""
-        check_direction(self.name, self.unit, graph)
+        if self.unit is Unit.UNDIRECTED_EDGE and graph.directed:
+            raise ValueError(f"{self.name} counts undirected edges, and {graph.name} is directed. Use unit = 'directed-edge'.")
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         """Trains all runs, in groups that fit the processor's caches. Raises ValueError for a graph that the ledger does not
@@ -110,7 +120,30 @@ class NodeRecipe(EdgeRecipe):
 
     @property
     def public(self) -> tuple[str, ...]:
-        return assumed_public(self)
+        """What the ledger assumes to be public or does not charge for, one sentence each."""
+        common = ("The set of nodes, the split and the number of classes are public.",)
+        if self.unit is not Unit.NODE:
+            return (
+                *common,
+                "Features and labels are public: a computation that reads no edge costs no privacy.",
+                "The best epoch is chosen by public labels, on noisy sums that the ledger charges for.",
+            )
+        if self.mode == "paper":
+            return (
+                *common,
+                "The number of training nodes is public.",
+                "The best epoch is chosen by the labels of the validation nodes, and the ledger does not charge for that.",
+                "Degrees are cut at random; when a node leaves, other lists can change, and the ledger assumes that they do not.",
+                "A node's own prediction is released, and the ledger does not cover it.",
+            )
+        return (
+            *common,
+            "The number of training nodes is public.",
+            "The public promise is that no node has more than max_degree neighbours; the model refuses other graphs.",
+            "A training node comes or goes with all its edges. The model releases no prediction for it. It releases predictions "
+            "for validation and test nodes only, which are not protected.",
+            "The last epoch is kept: nothing is chosen by private labels.",
+        )
 
     @property
     def _batch(self) -> int | None:
@@ -118,7 +151,35 @@ class NodeRecipe(EdgeRecipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisySums(NodeRecipe):
+class DegreeRecipe(NodeRecipe):
+    """A recipe whose noise at node level depends on `max_degree`, the bound on out-degrees. Mode "paper" removes random arcs of
+    larger out-degrees, as the published code does; in mode "sound" the bound is a public promise.
+    """
+
+    max_degree: int = 100
+
+    @property
+    def noise_std(self) -> float:
+        """The std of the noise on every entry of a noisy sum."""
+        raise NotImplementedError
+
+    def check(self, graph: Graph) -> None:
+        super().check(graph)
+        if self.unit is Unit.NODE and self.mode == "sound":
+            sent = int(degrees(graph.edges[::-1], graph.nodes, graph.directed).max())
+            if sent > self.max_degree:
+                raise ValueError(
+                    f"max_degree={self.max_degree}: a node of {graph.name} has degree {sent}. In mode 'sound' the bound is a "
+                    f"public promise, as no way to cut degrees is stable when a node leaves. Use max_degree = {sent} or more."
+                )
+
+    @property
+    def _known(self) -> dict[str, float]:
+        return {"noise_std": self.noise_std, "sigma": self.sigma}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisySums(DegreeRecipe):
     """A recipe that sums rows of length 1 over neighbours, adds noise to the sums and learns from them.
 
     base_layers: the number of linear layers of the network that reads one hop's rows.
@@ -127,14 +188,11 @@ class NoisySums(NodeRecipe):
     public_seed: if set, at edge level, all runs with the same training nodes share the network that reads no edges, which is
     trained once from this seed. An adversary may know this network, because it reads public data only. The results of an audit
     then hold for this one network only.
-    max_degree: at node level, the bound on out-degrees. Mode "paper" removes random arcs of larger out-degrees, as the published
-    code does; in mode "sound" the bound is a public promise.
     """
 
     base_layers: int = 1
     keep: tuple[str, ...] = ("posteriors",)
     public_seed: int | None = None
-    max_degree: int = 100
     offers: ClassVar[tuple[str, ...]] = ARRAYS
 
     @property
@@ -153,12 +211,13 @@ class NoisySums(NodeRecipe):
         """The same as `printed`, because the papers print the epsilon that their code computes."""
         return self.printed(delta)
 
-    def check(self, graph: Graph) -> None:
-        check_graph(self, graph, self.max_degree)
-
-    @property
-    def _known(self) -> dict[str, float]:
-        return {"noise_std": self.noise_std, "sigma": self.sigma}
+    def _watched(self, worlds: Worlds, **sums: list[Tensor]) -> dict[str, NDArray[np.float32]]:
+        """The watched rows of those arrays that a release holds: for each, the rows of every hop, (runs, nodes, dim) -> (runs,
+        hops, w, dim) float32.
+        """
+        rows = torch.from_numpy(worlds.watch)
+        kept = {name: hops for name, hops in sums.items() if name in self.keep}
+        return {n: torch.stack([h.index_select(1, rows.to(h.device)) for h in hops], 1).cpu().numpy() for n, hops in kept.items()}
 
     @property
     def _cut(self) -> int | None:
@@ -169,41 +228,6 @@ class NoisySums(NodeRecipe):
     def _shares_first(self) -> bool:
         """Whether all runs share the network that reads no edges."""
         return self.public_seed is not None and self.unit is not Unit.NODE
-
-
-def checked_unit(name: str, mode: str, unit: Unit | str | None) -> Unit:
-    """The unit that a recipe protects. None means the directed edge in mode "paper", and the undirected edge in mode "sound".
-
-    Raises ValueError for an unknown mode, and for a unit that the mode does not protect.
-    """
-    if mode not in MODES:
-        raise ValueError(f"mode={mode!r}: must be 'paper' (as published) or 'sound' (as proved).")
-    unit = Unit(unit) if unit else Unit.DIRECTED_EDGE if mode == "paper" else Unit.UNDIRECTED_EDGE
-    if unit is Unit.FEATURES:
-        raise ValueError(f"{name} protects edges or nodes, not a node's own features. Use unit = 'undirected-edge' or 'node'.")
-    if mode == "paper" and unit is Unit.UNDIRECTED_EDGE:
-        raise ValueError(f"{name} as published counts directed edges. Use unit = 'directed-edge', or mode = 'sound'.")
-    return unit
-
-
-def check_direction(name: str, unit: Unit, graph: Graph) -> None:
-    """Raises ValueError if the recipe protects undirected edges and the graph is directed."""
-    if unit is Unit.UNDIRECTED_EDGE and graph.directed:
-        raise ValueError(f"{name} counts undirected edges, and {graph.name} is directed. Use unit = 'directed-edge'.")
-
-
-def check_graph(model: NodeRecipe, graph: Graph, max_degree: int) -> None:
-    """Raises ValueError for a graph that the recipe's ledger does not cover: one that `check_direction` refuses, or, in mode
-    "sound" at node level, one with an out-degree above max_degree.
-    """
-    check_direction(model.name, model.unit, graph)
-    if model.unit is Unit.NODE and model.mode == "sound":
-        sent = int(degrees(graph.edges[::-1], graph.nodes, graph.directed).max())
-        if sent > max_degree:
-            raise ValueError(
-                f"max_degree={max_degree}: a node of {graph.name} has degree {sent}. In mode 'sound' the bound is a public "
-                f"promise, as no way to cut degrees is stable when a node leaves. Use max_degree = {sent} or more."
-            )
 
 
 def sensitivity(unit: Unit, max_degree: int) -> float:
@@ -227,44 +251,6 @@ def perturb(sums: Tensor, seeds: NDArray[np.uint64], std: float, hop: int) -> Te
     return sums
 
 
-def released_rows(model: NodeRecipe, worlds: Worlds) -> NDArray[np.bool_]:
-    """(w,) bool: which of the watched rows are released.
-
-    A node's own prediction depends on its own data. So at node level, in mode "sound", only nodes of the public validation and
-    test sets get a prediction, and the claim protects only training nodes.
-    """
-    if model.unit is not Unit.NODE or model.mode == "paper":
-        return np.ones(worlds.watch.size, dtype=bool)
-    return (worlds.graph.val | worlds.graph.test)[worlds.watch]
-
-
-def assumed_public(model: NodeRecipe) -> tuple[str, ...]:
-    """What the ledger assumes to be public or does not charge for, one sentence each."""
-    common = ("The set of nodes, the split and the number of classes are public.",)
-    if model.unit is not Unit.NODE:
-        return (
-            *common,
-            "Features and labels are public: a computation that reads no edge costs no privacy.",
-            "The best epoch is chosen by public labels, on noisy sums that the ledger charges for.",
-        )
-    if model.mode == "paper":
-        return (
-            *common,
-            "The number of training nodes is public.",
-            "The best epoch is chosen by the labels of the validation nodes, and the ledger does not charge for that.",
-            "Degrees are cut at random; when a node leaves, other lists can change, and the ledger assumes that they do not.",
-            "A node's own prediction is released, and the ledger does not cover it.",
-        )
-    return (
-        *common,
-        "The number of training nodes is public.",
-        "The public promise is that no node has more than max_degree neighbours; the model refuses other graphs.",
-        "A training node comes or goes with all its edges. The model releases no prediction for it. It releases predictions "
-        "for validation and test nodes only, which are not protected.",
-        "The last epoch is kept: nothing is chosen by private labels.",
-    )
-
-
 def check_kept(name: str, keep: tuple[str, ...], hops: int) -> None:
     """Raises ValueError unless the model can release the arrays `keep`. hops: its number of noisy sums."""
     if not hops and set(keep) != {"posteriors"}:
@@ -279,15 +265,14 @@ def log_probabilities(network: Network, weights: Weights, rows: Rows) -> NDArray
     return torch.log_softmax(logits, 1).transpose(1, 2).contiguous().cpu().numpy()
 
 
-def watched_hops(hops: list[Tensor], watch: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The watched rows of all hops: (runs, nodes, dim) each -> (runs, hops, w, dim) float32."""
-    rows = torch.from_numpy(watch).to(hops[0].device)
-    return torch.stack([hop.index_select(1, rows) for hop in hops], 1).cpu().numpy()
-
-
 def withhold(model: NodeRecipe, worlds: Worlds, arrays: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
-    """Replaces the rows that are not released by constants, in place: uniform posteriors, zeros in other arrays."""
-    hidden = ~released_rows(model, worlds)
-    for name, array in arrays.items():
-        array[..., hidden, :] = -math.log(worlds.graph.classes) if name == "posteriors" else 0.0
+    """Replaces the rows that are not released by constants, in place: uniform posteriors, zeros in other arrays.
+
+    A node's own prediction depends on its own data. So at node level, in mode "sound", only nodes of the public validation and
+    test sets get a prediction, and the claim protects only training nodes.
+    """
+    if model.unit is Unit.NODE and model.mode == "sound":
+        hidden = ~(worlds.graph.val | worlds.graph.test)[worlds.watch]
+        for name, array in arrays.items():
+            array[..., hidden, :] = -math.log(worlds.graph.classes) if name == "posteriors" else 0.0
     return arrays

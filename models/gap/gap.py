@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -69,12 +69,9 @@ class Gap(common.NoisySums):
         for hop in range(1, self.hops + 1):
             sums.append(common.perturb(aggregation(steps[-1]), worlds.seeds, self.noise_std, hop))
             steps.append(torch.nn.functional.normalize(sums[-1], dim=2))
-        released: dict[str, Any] = {}
+        released = self._watched(worlds, aggregates=sums, inputs=steps[: self.hops])
         if "posteriors" in self.keep:
             released["posteriors"] = self._classified(company, steps)
-        for name, hops in (("aggregates", sums), ("inputs", steps[: self.hops])):
-            if name in self.keep:
-                released[name] = common.watched_hops(hops, worlds.watch)
         return common.withhold(self, worlds, released)
 
     def _encoded(self, company: Company) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -94,12 +94,9 @@ class ProGap(common.NoisySums):
             x = sums[-1].transpose(1, 2).contiguous() if sums else company.features("all")
             rows.append(through((*branches[-1], UnitLength()), [*own, ()], x).transpose(1, 2))
             sums.append(common.perturb(aggregation(rows[-1]), worlds.seeds, self.noise_std, stage + 1))
-        released: dict[str, Any] = {}
+        released = self._watched(worlds, aggregates=sums, inputs=rows)
         if "posteriors" in self.keep:
             released["posteriors"] = common.log_probabilities(network, weights, company.rows("watch", inputs))
-        for name, hops in (("aggregates", sums), ("inputs", rows)):
-            if name in self.keep:
-                released[name] = common.watched_hops(hops, worlds.watch)
         return common.withhold(self, worlds, released)
 
     def _base(self, inputs: int) -> tuple[Layer, ...]:

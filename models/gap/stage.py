@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...accounting.claim import Unit
 from ..engine.dpsgd import Private, train_privately
@@ -32,17 +32,22 @@ def train_stage(
     rows = company.rows("train", inputs)
     if recipe.unit is not Unit.NODE:
         return train(network, parts, rows, recipe.epochs, recipe.learning_rate, check)
-    how = Private(
-        sigma=recipe.sigma,
+    worlds, how = company.worlds, private(recipe, recipe.sigma)
+    return train_privately(network, parts, rows, company.nodes["train"], worlds.graph.nodes, worlds.seeds, purpose, how, check)
+
+
+def private(recipe: NodeRecipe, sigma: float, **more: Any) -> Private:
+    """How DP-SGD trains a network of the recipe. sigma, more: as in `Private`."""
+    return Private(
+        sigma=sigma,
         rate=recipe.batch / recipe.train_nodes,
         batch=recipe.batch,
         epochs=recipe.epochs,
         steps=recipe.train_nodes // recipe.batch,
         clip=recipe.clip,
         learning_rate=recipe.learning_rate,
+        **more,
     )
-    worlds = company.worlds
-    return train_privately(network, parts, rows, company.nodes["train"], worlds.graph.nodes, worlds.seeds, purpose, how, check)
 
 
 def ledger(recipe: NodeRecipe, hops: int, stages: int) -> DpEvent:

@@ -40,19 +40,13 @@ def bounded(worlds: Worlds, max_degree: int) -> NDArray[np.bool_]:
         crowded = np.bincount(graph.arcs[0][present[run]], minlength=graph.nodes) > max_degree
         arcs = np.flatnonzero(present[run] & crowded[graph.arcs[0]])
         keys = arc_coins(graph.nodes, graph.arcs[0][arcs], graph.arcs[1][arcs], seed, "bound")
-        starts, order = by_sender(graph.arcs[0][arcs], graph.nodes)
-        arcs, keys = arcs[order], keys[order]
+        places = (graph.arcs[0][arcs], np.arange(len(arcs)))  # a sparse matrix sorts the arcs by sender in linear time
+        by_sender = sp.csr_array((np.ones(len(arcs), dtype=bool), places), shape=(graph.nodes, len(arcs)))
+        starts, arcs, keys = by_sender.indptr, arcs[by_sender.indices], keys[by_sender.indices]
         for sender in np.flatnonzero(crowded):
             own = slice(starts[sender], starts[sender + 1])
             present[run, arcs[own][np.argpartition(keys[own], max_degree)[max_degree:]]] = False
     return present
-
-
-def by_sender(senders: NDArray[np.int64], nodes: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-    """Sorts arcs by sender, in linear time. Returns where the arcs of each sender begin, (nodes + 1,), and the order, (arcs,)."""
-    arcs = np.arange(len(senders))
-    grouped = sp.csr_array((np.ones(len(senders), dtype=bool), (senders, arcs)), shape=(nodes, len(senders)))
-    return grouped.indptr, grouped.indices
 
 
 def arc_coins(

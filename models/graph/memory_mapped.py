@@ -22,17 +22,8 @@ if TYPE_CHECKING:
 
     from .graph import Features
 
-TYPES = {
-    "x": "float32",
-    "x.data": "float32",
-    "y": "int64",
-    "edges": "int64",
-    "train": "bool",
-    "val": "bool",
-    "test": "bool",
-    "starts": "int64",
-    "senders": "int32",
-}
+TYPES = {"x": "float32", "x.data": "float32", "y": "int64", "edges": "int64", "starts": "int64", "senders": "int32"}
+TYPES |= dict.fromkeys(("train", "val", "test"), "bool")
 ABOUT = "graph.json"
 
 

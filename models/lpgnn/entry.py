@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from ..facts import System, factory
 
-from ..facts import Facts, System
-
-if TYPE_CHECKING:
-    from .lpgnn import Lpgnn
-
-
-def _lpgnn(mode: str, facts: Facts, private: bool) -> Lpgnn:
-    from .lpgnn import Lpgnn
-
-    # feature_steps is the authors' choice for low budgets on most graphs. Labels are not propagated, because propagation presumes
-    # strong homophily.
-    return Lpgnn(mode=mode, feature_steps=2, label_steps=0)
-
-
+# feature_steps is the authors' choice for low budgets on most graphs. Labels are not propagated, because propagation presumes
+# strong homophily.
 LPGNN = System(
-    make=_lpgnn,
+    make=factory(__name__, "Lpgnn", lambda mode, facts, private: {"feature_steps": 2, "label_steps": 0}),
     protects="one node's features and label",
     sees="the users' reports",
     source="Sajadmanesh & Gatica-Perez, CCS 2021",

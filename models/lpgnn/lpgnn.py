@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +15,7 @@ from ...accounting.claim import Unit
 from ..base import Release
 from ..engine.dropout import Dropout
 from ..engine.features import clipped
-from ..engine.gnn_layers import KINDS, Values, WithMean, glorot
+from ..engine.gnn_layers import KINDS, Values, WithMean, glorot, stacked
 from ..engine.subnormal import subnormals_are_zero
 from ..random.streams import stream
 from ..sparse.attention import NUMBERS
@@ -79,6 +79,10 @@ class Lpgnn:
     high: float = 1.0
     mode: str = "sound"
 
+    name: ClassVar[str] = "lpgnn"
+    unit: ClassVar[Unit] = Unit.FEATURES
+    releases: ClassVar[tuple[str, ...]] = ("posteriors", "reports", "label_reports")
+
     def __post_init__(self) -> None:
         for name, allowed in (("encoder", ENCODERS), ("backbone", BACKBONES), ("mode", ("paper", "sound"))):
             if getattr(self, name) not in allowed:
@@ -95,18 +99,6 @@ class Lpgnn:
             raise ValueError(f"epochs={self.epochs}: must be at least 1.")
         if not self.low < self.high:
             raise ValueError(f"low={self.low}: must be below high={self.high}. Give the public range of the features.")
-
-    @property
-    def name(self) -> str:
-        return "lpgnn"
-
-    @property
-    def unit(self) -> Unit:
-        return Unit.FEATURES
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        return ("posteriors", "reports", "label_reports")
 
     @property
     def public(self) -> tuple[str, ...]:
@@ -141,13 +133,7 @@ class Lpgnn:
         """The paper's theorem: the sum of the two budgets, for every delta."""
         return lpgnn_epsilon(self.feature_budget, self.label_budget) if self.mode == "paper" else None
 
-    def theorem_epsilon(self, delta: float) -> float | None:
-        """The same sum as `printed`."""
-        return self.printed(delta)
-
-    def coded_epsilon(self, delta: float) -> float | None:
-        """The same sum as `printed`."""
-        return self.printed(delta)
+    theorem_epsilon = coded_epsilon = printed
 
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
         """The finite channels of one report of the multi-bit encoder, computed with the functions that draw the report.
@@ -293,9 +279,3 @@ class Lpgnn:
             return y
         favoured, reached = drop.targets(y, sent, hop, self.label_steps, classes)
         return favoured if self.mode == "paper" else torch.where(reached, favoured, y)
-
-
-def stacked(runs: list[dict[str, NDArray[np.float64]]], device: str) -> Values:
-    """The parameters of all runs as tensors with gradients, (K, …) float32 each."""
-    together = {n: np.stack([run[n] for run in runs]).astype(np.float32) for n in runs[0]}
-    return {n: torch.from_numpy(v).to(device).requires_grad_() for n, v in together.items()}

@@ -25,8 +25,4 @@ def bits_best(epsilon: float, dim: int) -> int:
     number.
     """
     near = range(max(1, math.floor(epsilon / OPTIMUM) - 1), min(dim, math.ceil(epsilon / OPTIMUM) + 1) + 1)
-    return min(near, key=lambda m: _spread(epsilon, m) / m, default=dim)
-
-
-def _spread(epsilon: float, bits: int) -> float:
-    return 1 / math.tanh(epsilon / (2 * bits)) ** 2
+    return min(near, key=lambda m: 1 / math.tanh(epsilon / (2 * m)) ** 2 / m, default=dim)

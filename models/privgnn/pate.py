@@ -6,30 +6,28 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
-from ...accounting.claim import Unit
-from ..base import Release
 from ..random.streams import stream
-from .graphsage_recipe import Recipe
 from .public_part import Public, between
-from .student import ARRAYS, PUBLIC, check_fields, learn
+from .student import TaughtByVotes
 from .teachers import Lesson, taught
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
     from numpy.typing import NDArray
 
+    from ..base import Release
     from ..graph.graph import Graph, Worlds
 
 TEACHERS = ("gnn", "mlp")
 
 
 @dataclass(frozen=True)
-class Pate:
+class Pate(TaughtByVotes):
     """Papernot et al. 2017 on graphs, as in Olatunji, Funke & Khosla 2023: PATE-G with teacher="gnn", PATE-M with teacher="mlp".
 
     Every private node joins one of `parts` parts at random. The teacher of a part learns on the subgraph of its nodes, or on
@@ -45,25 +43,11 @@ class Pate:
     ValueError for fields out of range.
     """
 
-    sigma: float = 0.0
-    mode: str = "sound"
     teacher: str = "gnn"
     parts: int = 20
-    queries: int = 100
-    hidden: int = 64
-    layers: int = 2
-    epochs: int = 100
-    student_epochs: int = 100
-    learning_rate: float = 0.01
-    dropout: float = 0.5
-    selection: str = "random"
-    keep: tuple[str, ...] = ARRAYS
-
-    unit: ClassVar[Unit] = Unit.NODE
-    public: ClassVar[tuple[str, ...]] = PUBLIC
 
     def __post_init__(self) -> None:
-        check_fields(self.name, self.mode, self.keep, self.selection)
+        super().__post_init__()
         if self.teacher not in TEACHERS:
             raise ValueError(f"teacher={self.teacher!r}: must be one of {', '.join(TEACHERS)}.")
         if self.parts < 1 or self.queries < 1 or self.layers < 2:
@@ -71,21 +55,14 @@ class Pate:
             raise ValueError(f"{numbers}: parts and queries must be at least 1, layers at least 2.")
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         return "pate-" + self.teacher
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        return self.keep
 
     @property
     def ledger(self) -> DpEvent:
         from ...accounting import events
 
         return events.pate(self.sigma, self.queries)
-
-    def with_noise(self, sigma: float) -> Self:
-        return dataclasses.replace(self, sigma=float(sigma))
 
     def printed(self, delta: float) -> float | None:
         from .published import pate_printed
@@ -94,9 +71,7 @@ class Pate:
 
     def footprint(self, graph: Graph) -> int:
         """Bytes of the training of the student and of the teachers' answers."""
-        stored = int(graph.x.nnz if hasattr(graph.x, "nnz") else graph.x.size)
-        answers = 8 * self.parts * self.queries * graph.classes
-        return answers + 40 * self.hidden * (graph.nodes + 2 * graph.dim) + 60 * stored
+        return self._footprint(graph, self.parts * graph.classes)
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         public = Public.of(worlds)
@@ -107,25 +82,17 @@ class Pate:
         """The release for these counts of votes: the noisy labels, and the posteriors of the student that learns them. `counts`
         do not depend on sigma.
         """
-        public, shape = Public.of(worlds), counts.shape[2]
-        noise = [
-            [stream(s, "label", int(q)).laplace(size=shape) for q in row] for s, row in zip(worlds.seeds, queries, strict=True)
-        ]
-        votes = (counts + self.sigma * np.array(noise)).argmax(2)
-        arrays: dict[str, NDArray[Any]] = {"votes": votes}
-        if "posteriors" in self.keep:
-            recipe = Recipe((self.hidden,) * (self.layers - 1), shape, self.student_epochs, self.learning_rate, self.dropout)
-            arrays["posteriors"] = learn(public, recipe, queries, np.eye(shape, dtype=np.float32)[votes], device)
-        return Release({n: arrays[n] for n in self.keep}, worlds.watch, {"noise_scale": self.sigma})
+        votes = (counts + self._noise(worlds, queries, counts.shape[2])).argmax(2)
+        return self._release(worlds, queries, votes, device)
 
     def counts(self, public: Public, queries: NDArray[np.int64], device: str = "cpu") -> NDArray[np.int64]:
         """(K, q, classes) int64: how many teachers vote for each class, before noise. queries: (K, q) ids."""
         worlds, graph = public.worlds, public.worlds.graph
-        arcs, hidden = between(graph, graph.train), (self.hidden,) * (self.layers - 1)
+        arcs, recipe = between(graph, graph.train), self._recipe(graph, self.epochs)
         if self.teacher == "mlp":
             nothing = sp.csr_array((graph.nodes, graph.nodes), dtype=np.int64)
-            public, arcs, hidden = dataclasses.replace(public, arcs=nothing), nothing, (100, 50)
-        recipe = Recipe(hidden, graph.classes, self.epochs, self.learning_rate, self.dropout)
+            public, arcs = dataclasses.replace(public, arcs=nothing), nothing
+            recipe = dataclasses.replace(recipe, hidden=(100, 50))
         lessons = []
         for k, (seed, present) in enumerate(zip(worlds.seeds, worlds.trained(), strict=True)):
             part = stream(seed, "parts").integers(self.parts, size=graph.nodes)

@@ -7,25 +7,22 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from ...accounting.claim import Unit
-from ..base import Release
 from ..random import witness
-from ..random.draws import laplaces
 from ..random.streams import stream
-from .graphsage_recipe import Recipe
 from .public_part import Public, between
-from .student import ARRAYS, PUBLIC, check_fields, learn
+from .student import TaughtByVotes
 from .teachers import Lesson, taught, taught_in_turn
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
     from numpy.typing import NDArray
 
+    from ..base import Release
     from ..engine.adam import Adam
     from ..graph.graph import Graph, Worlds
 
@@ -44,7 +41,7 @@ class Taught:
 
 
 @dataclass(frozen=True)
-class PrivGnn:
+class PrivGnn(TaughtByVotes):
     """Olatunji, Funke & Khosla, Releasing Graph Neural Networks with Differential Privacy Guarantees, TMLR 2023, algorithm 1.
 
     Training nodes are private. The queries are validation nodes. For each query, a secret sample takes every private node with
@@ -69,29 +66,18 @@ class PrivGnn:
     not. Raises ValueError for fields out of range.
     """
 
-    sigma: float = 0.0
-    mode: str = "sound"
     as_coded: bool = False
-    queries: int = 100
     rate: float = 0.3
     neighbours: int = 50
     single: bool = False
     classes: int = 0
-    hidden: int = 64
-    layers: int = 2
     epochs: int = 50
-    student_epochs: int = 100
-    learning_rate: float = 0.01
-    dropout: float = 0.5
-    selection: str = "random"
-    keep: tuple[str, ...] = ARRAYS
 
     name: ClassVar[str] = "privgnn"
-    unit: ClassVar[Unit] = Unit.NODE
-    public: ClassVar[tuple[str, ...]] = PUBLIC
+    share: ClassVar[float] = 1.0  # a node in a sample may change the whole answer of the teacher that learns from the sample
 
     def __post_init__(self) -> None:
-        check_fields(self.name, self.mode, self.keep, self.selection)
+        super().__post_init__()
         if self.as_coded and (self.mode != "paper" or self.single):
             raise ValueError("as_coded=True: needs mode='paper' and single=False, as in the released code.")
         if not 0 < self.rate <= 1:
@@ -99,10 +85,6 @@ class PrivGnn:
         for name, least in (("queries", 1), ("layers", 2), ("neighbours", 0), ("hidden", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)}: must be at least {least}.")
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        return self.keep
 
     @property
     def ledger(self) -> DpEvent:
@@ -115,9 +97,6 @@ class PrivGnn:
         if not self.single:
             return events.noisy_argmax(self.classes, self.sigma, self.rate, self.queries)
         return events.on_sampled_nodes(self.rate, events.noisy_argmax(self.classes, self.sigma, 1.0, self.queries))
-
-    def with_noise(self, sigma: float) -> Self:
-        return dataclasses.replace(self, sigma=float(sigma))
 
     def printed(self, delta: float) -> float | None:
         """The epsilon of theorem 8, also for `single`. With as_coded, that of the formula that produced the paper's tables, at
@@ -141,8 +120,7 @@ class PrivGnn:
 
     def footprint(self, graph: Graph) -> int:
         """Bytes of the order of the nodes around each query, and of the training of the student."""
-        stored = int(graph.x.nnz if hasattr(graph.x, "nnz") else graph.x.size)
-        return 8 * self.queries * graph.nodes + 40 * self.hidden * (graph.nodes + 2 * graph.dim) + 60 * stored
+        return self._footprint(graph, graph.nodes)
 
     def asked(self, worlds: Worlds) -> NDArray[np.int64]:
         """(K, queries) int64: the ids of the nodes that the votes of each run label."""
@@ -180,11 +158,6 @@ class PrivGnn:
         return None if self.as_coded else self.sigma
 
     @property
-    def share(self) -> float:
-        """A node in a sample may change the whole answer of the teacher that learns from the sample."""
-        return 1.0
-
-    @property
     def declines(self) -> Mapping[str, str]:
         """The capabilities that the recipe's attributes suggest but that the recipe lacks, each with the reason."""
         reason = (
@@ -200,27 +173,16 @@ class PrivGnn:
     def votes(self, worlds: Worlds, taught: Taught) -> NDArray[np.int64]:
         """(K, q) int64: the labels with the largest answers after noise."""
         answers = taught.answers if self.as_coded else np.exp(taught.answers)
-        queries = zip(worlds.seeds, taught.queries.tolist(), strict=True)
-        noise = [laplaces(s, ("label",), row, answers.shape[2]) for s, row in queries]
+        noise = self._noise(worlds, taught.queries, answers.shape[2])
         witness.clean("queries", answers)
-        noisy = answers + self.sigma * np.array(noise)
+        noisy = answers + noise
         witness.released("queries", noisy, scale=self.sigma, events=answers.shape[1], order=1)
         labels: NDArray[np.int64] = noisy.argmax(2)
         return labels
 
     def answered(self, worlds: Worlds, taught: Taught, device: str = "cpu") -> Release:
         """The release for these teachers: their noisy labels, and the posteriors of the student that learns them."""
-        votes = self.votes(worlds, taught)
-        arrays: dict[str, NDArray[Any]] = {"votes": votes}
-        if "posteriors" in self.keep:
-            recipe = self._recipe(worlds.graph, self.student_epochs)
-            answers = np.eye(worlds.graph.classes, dtype=np.float32)[votes]
-            public = Public.of(worlds)
-            arrays["posteriors"] = learn(public, recipe, taught.queries, answers, device, taught.moments)
-        return Release({n: arrays[n] for n in self.keep}, worlds.watch, {"noise_scale": self.sigma})
-
-    def _recipe(self, graph: Graph, epochs: int) -> Recipe:
-        return Recipe((self.hidden,) * (self.layers - 1), graph.classes, epochs, self.learning_rate, self.dropout)
+        return self._release(worlds, taught.queries, self.votes(worlds, taught), device, taught.moments)
 
     def _lesson(self, worlds: Worlds, run: int, query: int, members: NDArray[np.bool_], order: Order | None) -> Lesson:
         random = stream(worlds.seeds[run], "teacher", int(query))

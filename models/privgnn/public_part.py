@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
     from ..graph.graph import Graph, Worlds
 
-
-CLUSTERS = 10
-
-
-DAMPING, SWEEPS = 0.9, 100
+CLUSTERS, DAMPING, SWEEPS = 10, 0.9, 100
 
 
 def between(graph: Graph, nodes: NDArray[np.bool_]) -> sp.csr_array:

@@ -6,40 +6,99 @@ teachers are validation nodes. No training reads an edge between a private and a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from ...accounting.claim import Unit
+from ..base import Release
+from ..random.draws import laplaces
 from ..random.streams import stream
 from .graphsage_recipe import Recipe
 from .public_part import Public
-from .small_graphs import Columns, Graphs, Prepared, arcs_within
-from .teachers import adams_of, ask, start, train
+from .small_graphs import Columns, Graphs, arcs_within
+from .teachers import learned
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..engine.adam import Adam
+    from ..graph.graph import Graph, Worlds
 
 CACHE = 6 << 20  # most bytes of one hidden layer's activations in all students that train together
 ARRAYS = ("posteriors", "votes")
 MODES = ("paper", "sound")
 SELECTIONS = ("random", "pagerank", "clusters")
-PUBLIC = (
-    "The validation and test nodes, their features and the edges between them are public; only training nodes are protected.",
-    "The choice of validation nodes for the queries is public.",
-)
 
 
-def check_fields(name: str, mode: str, keep: tuple[str, ...], selection: str) -> None:
-    """Raises ValueError for an unknown mode, array or selection."""
-    if mode not in MODES:
-        raise ValueError(f"mode={mode!r}: must be 'paper' (as published) or 'sound' (as proved).")
-    unknown = [k for k in keep if k not in ARRAYS]
-    if unknown or not keep:
-        raise ValueError(f"keep={keep}: {name} can release {', '.join(ARRAYS)}.")
-    if selection not in SELECTIONS:
-        raise ValueError(f"selection={selection!r}: must be one of {', '.join(SELECTIONS)}.")
+@dataclass(frozen=True)
+class TaughtByVotes:
+    """What the recipes of PrivGNN and PATE share: the noise on the votes, and the student.
+
+    hidden, layers, learning_rate, dropout: of the teachers and of the student. epochs: of the teachers. Raises ValueError for an
+    unknown mode, array or selection.
+    """
+
+    sigma: float = 0.0
+    mode: str = "sound"
+    queries: int = 100
+    hidden: int = 64
+    layers: int = 2
+    epochs: int = 100
+    student_epochs: int = 100
+    learning_rate: float = 0.01
+    dropout: float = 0.5
+    selection: str = "random"
+    keep: tuple[str, ...] = ARRAYS
+
+    name: ClassVar[str]
+    unit: ClassVar[Unit] = Unit.NODE
+    public: ClassVar[tuple[str, ...]] = (
+        "The validation and test nodes, their features and the edges between them are public; only training nodes are protected.",
+        "The choice of validation nodes for the queries is public.",
+    )
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ValueError(f"mode={self.mode!r}: must be 'paper' (as published) or 'sound' (as proved).")
+        if not self.keep or set(self.keep) - set(ARRAYS):
+            raise ValueError(f"keep={self.keep}: {self.name} can release {', '.join(ARRAYS)}.")
+        if self.selection not in SELECTIONS:
+            raise ValueError(f"selection={self.selection!r}: must be one of {', '.join(SELECTIONS)}.")
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        return self.keep
+
+    def with_noise(self, sigma: float) -> Self:
+        return dataclasses.replace(self, sigma=float(sigma))
+
+    def _footprint(self, graph: Graph, answers: int) -> int:
+        """Bytes of the training of the student, and of `answers` numbers for each query."""
+        stored = int(graph.x.nnz if hasattr(graph.x, "nnz") else graph.x.size)
+        return 8 * self.queries * answers + 40 * self.hidden * (graph.nodes + 2 * graph.dim) + 60 * stored
+
+    def _noise(self, worlds: Worlds, queries: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
+        """(K, q, classes): the Laplace noise on the votes."""
+        each = zip(worlds.seeds, queries.tolist(), strict=True)
+        return self.sigma * np.array([laplaces(seed, ("label",), row, classes) for seed, row in each])
+
+    def _recipe(self, graph: Graph, epochs: int) -> Recipe:
+        return Recipe((self.hidden,) * (self.layers - 1), graph.classes, epochs, self.learning_rate, self.dropout)
+
+    def _release(
+        self, worlds: Worlds, queries: NDArray[np.int64], votes: NDArray[np.int64], device: str, moments: list[Adam] | None = None
+    ) -> Release:
+        """The release for these labels, (K, q): the labels, and the posteriors of the student that learns them. moments: the
+        optimisers of the teachers, if the student continues with their moments.
+        """
+        arrays: dict[str, NDArray[Any]] = {"votes": votes}
+        if "posteriors" in self.keep:
+            recipe, answers = self._recipe(worlds.graph, self.student_epochs), np.eye(worlds.graph.classes, dtype=np.float32)
+            arrays["posteriors"] = learn(Public.of(worlds), recipe, queries, answers[votes], device, moments)
+        return Release({n: arrays[n] for n in self.keep}, worlds.watch, {"noise_scale": self.sigma})
 
 
 def learn(
@@ -58,26 +117,14 @@ def learn(
     whether the run has the node or not.
     """
     step = max(1, CACHE // (4 * max(recipe.hidden) * public.nodes.size)) if going_on is None else len(queries)
-    parts = [np.arange(first, min(first + step, len(queries))) for first in range(0, len(queries), step)]
-    return np.concatenate([_learn(public, runs, recipe, queries, answers, device, going_on) for runs in parts])
-
-
-def _learn(
-    public: Public,
-    runs: NDArray[np.int64],
-    recipe: Recipe,
-    queries: NDArray[np.int64],
-    answers: NDArray[np.float32],
-    device: str,
-    going_on: list[Adam] | None,
-) -> NDArray[np.float32]:
-    learned, asked = graphs_of(public, runs)
-    columns = Columns.read(learned, asked) if going_on is None else Columns.every(learned)
-    randoms = [stream(public.worlds.seeds[k], "student") for k in runs]
-    values = start(recipe, randoms, learned.inputs.shape[1], columns, device)
-    target = soft_target(public, queries[runs], answers[runs])
-    train(recipe, values, Prepared.of(learned, columns, device), target, randoms, adams_of(recipe, values, going_on))
-    return watched(public, ask(values, Prepared.of(asked, columns, device)))
+    found = []
+    for first in range(0, len(queries), step):
+        runs = np.arange(first, min(first + step, len(queries)))
+        graphs, randoms = graphs_of(public, runs), [stream(public.worlds.seeds[k], "student") for k in runs]
+        columns = Columns.read(*graphs) if going_on is None else Columns.every(graphs[0])
+        target = soft_target(public, queries[runs], answers[runs])
+        found.append(watched(public, learned(recipe, graphs, columns, target, randoms, device, going_on)[0]))
+    return np.concatenate(found)
 
 
 def graphs_of(public: Public, runs: NDArray[np.int64]) -> tuple[Graphs, Graphs]:

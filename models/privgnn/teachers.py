@@ -120,6 +120,25 @@ def forward(values: list[Values], graphs: Prepared, dropouts: list[Dropout] | No
     return sage(values[-1], x, blocks)
 
 
+def learned(
+    recipe: Recipe,
+    graphs: tuple[Graphs, Graphs],
+    columns: Columns | None,
+    target: NDArray[np.float32],
+    randoms: list[np.random.Generator],
+    device: str,
+    before: list[Adam] | None = None,
+) -> tuple[NDArray[np.float32], list[Adam]]:
+    """Trains fresh networks on the first of `graphs`. Returns their answers in the second, see `ask`, and their optimisers.
+    target: as in `train`. before: as in `adams_of`.
+    """
+    learnt, asked = graphs
+    values = start(recipe, randoms, learnt.inputs.shape[1], columns, device)
+    adams = adams_of(recipe, values, before)
+    train(recipe, values, Prepared.of(learnt, columns, device), target, randoms, adams)
+    return ask(values, Prepared.of(asked, columns, device)), adams
+
+
 class Activated(torch.autograd.Function):
     """Batch norm of each graph separately, over its real rows, then ReLU and dropout. The backward pass is written by hand,
     because autograd is slower.
@@ -181,22 +200,18 @@ def taught(public: Public, arcs: sp.csr_array, recipe: Recipe, lessons: list[Les
     arcs: the arcs between private nodes, see `between`; a teacher sees those between its members. Teachers do not depend on one
     another or on noise, so the answers are the same at all noise levels.
     """
-    inputs = public.inputs()
+    inputs, answers = public.inputs(), []
     width = inputs[0].shape[1]
     if hasattr(inputs[0], "nnz"):  # there are at most as many columns as stored values
         width = min(width, 2 * int(inputs[0].nnz / inputs[0].shape[0] * max(len(s.members) + len(s.asked) for s in lessons)))
     rows = max(1, *(len(s.members) for s in lessons))
     step = max(1, min(HIDDEN // (4 * rows * max(recipe.hidden)), CACHE // (4 * width * recipe.hidden[0])))
-    present, answers = public.private_present(), []
+    present = public.private_present()
     for first in range(0, len(lessons), step):
         part = lessons[first : first + step]
-        graphs, asked = drawn(public, arcs, inputs, present, len(recipe.hidden), part)
-        columns = Columns.read(graphs, asked)
-        randoms = [s.random for s in part]
-        values = start(recipe, randoms, graphs.inputs.shape[1], columns, device)
-        target = labels_as_target(public.worlds.graph.y, [s.members for s in part], recipe.classes, graphs.size)
-        train(recipe, values, Prepared.of(graphs, columns, device), target, randoms, adams_of(recipe, values))
-        answers.append(ask(values, Prepared.of(asked, columns, device))[:, : part[0].asked.size])
+        graphs, target, randoms = drawn(public, arcs, inputs, present, recipe, part)
+        found, _ = learned(recipe, graphs, Columns.read(*graphs), target, randoms, device)
+        answers.append(found[:, : part[0].asked.size])
     return np.concatenate(answers)
 
 
@@ -212,28 +227,23 @@ def taught_in_turn(
     inputs, present, answers = public.inputs(), public.private_present(), []
     adams: list[Adam] | None = None
     for turn in turns:
-        graphs, asked = drawn(public, arcs, inputs, present, len(recipe.hidden), turn)
-        columns = Columns.every(graphs)
-        randoms = [s.random for s in turn]
-        values = start(recipe, randoms, graphs.inputs.shape[1], columns, device)
-        adams = adams_of(recipe, values, adams)
-        target = labels_as_target(public.worlds.graph.y, [s.members for s in turn], recipe.classes, graphs.size)
-        train(recipe, values, Prepared.of(graphs, columns, device), target, randoms, adams)
-        answers.append(ask(values, Prepared.of(asked, columns, device))[:, 0])
+        graphs, target, randoms = drawn(public, arcs, inputs, present, recipe, turn)
+        found, adams = learned(recipe, graphs, Columns.every(graphs[0]), target, randoms, device, adams)
+        answers.append(found[:, 0])
     assert adams is not None
     return np.stack(answers, axis=1), adams
 
 
 def drawn(
-    public: Public, arcs: sp.csr_array, inputs: Any, present: NDArray[np.bool_] | None, hops: int, lessons: list[Lesson]
-) -> tuple[Graphs, Graphs]:
-    """The graphs on which some teachers learn, and those in which they are queried. hops: the number of hidden layers."""
+    public: Public, arcs: sp.csr_array, inputs: Any, present: NDArray[np.bool_] | None, recipe: Recipe, lessons: list[Lesson]
+) -> tuple[tuple[Graphs, Graphs], NDArray[np.float32], list[np.random.Generator]]:
+    """The graphs on which some teachers learn and those in which they are queried; their targets; and their generators."""
     rows, begins = inputs
     runs = np.array([s.run for s in lessons])
     members = [s.members for s in lessons]
-    balls = [public.ball(s.run, s.asked, hops) for s in lessons]
+    balls = [public.ball(s.run, s.asked, len(recipe.hidden)) for s in lessons]
     asked = [ball + begins[s.run] for ball, s in zip(balls, lessons, strict=True)]
-    return (
-        Graphs.induced(public.x, members, arcs_within(arcs, members, None if present is None else present[runs])),
-        Graphs.cut_out(rows, asked, arcs_within(public.arcs, balls, public.usable(runs))),
-    )
+    own = Graphs.induced(public.x, members, arcs_within(arcs, members, None if present is None else present[runs]))
+    whole = Graphs.cut_out(rows, asked, arcs_within(public.arcs, balls, public.usable(runs)))
+    target = labels_as_target(public.worlds.graph.y, members, recipe.classes, own.size)
+    return (own, whole), target, [s.random for s in lessons]

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ..facts import Facts, System
-
-if TYPE_CHECKING:
-    from .vesper import Vesper
-
-
-def _vesper(mode: str, facts: Facts, private: bool) -> Vesper:
-    from .vesper import Vesper
-
-    return Vesper(mode=mode, n_train=facts.train)
-
+from ..facts import System, factory
 
 VESPER = System(
-    make=_vesper,
+    make=factory(__name__, "Vesper", lambda mode, facts, private: {"n_train": facts.train}),
     protects="an edge",
     sees="posteriors, or all messages that party B receives",
     source="Wu et al., arXiv 2310.20552",

@@ -7,7 +7,7 @@ Tensors have the nodes last: a decoder takes rows (runs, slots, dim, nodes), wit
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,17 +41,13 @@ def uniform(seeds: Sequence[int], shape: tuple[int, ...], fan_in: int, *path: in
 
 def start(kind: str, seeds: Sequence[int], slots: int, dim: int, hidden: int, classes: int) -> list[Tensor]:
     """The initial parameters of a decoder, run axis first. kind: "concat", "gru" or "linear"."""
-    shapes = {
-        "concat": [(hidden, slots * dim), (hidden, 1), (classes, hidden), (classes, 1)],
-        "gru": [(3 * hidden, dim), (3 * hidden, hidden), (3 * hidden, 1), (hidden, 1), (classes, hidden), (classes, 1)],
-        "linear": [(classes, slots * dim), (classes, 1)],
+    wide, gates = slots * dim, 3 * hidden
+    made = {  # the shape of each parameter, and its fan-in
+        "concat": [((hidden, wide), wide), ((hidden, 1), wide), ((classes, hidden), hidden), ((classes, 1), hidden)],
+        "gru": [(s, hidden) for s in ((gates, dim), (gates, hidden), (gates, 1), (hidden, 1), (classes, hidden), (classes, 1))],
+        "linear": [((classes, wide), wide), ((classes, 1), wide)],
     }[kind]
-    fans = {
-        "concat": [slots * dim, slots * dim, hidden, hidden],
-        "gru": [hidden] * 6,
-        "linear": [slots * dim] * 2,
-    }[kind]
-    return [uniform(seeds, s, f, "weights", kind, i) for i, (s, f) in enumerate(zip(shapes, fans, strict=True))]
+    return [uniform(seeds, shape, fan, "weights", kind, i) for i, (shape, fan) in enumerate(made)]
 
 
 def decode(kind: str, weights: list[Tensor], rows: Tensor) -> Tensor:
@@ -197,3 +193,40 @@ class Encoder:
         if self._kept is None or not np.array_equal(nodes, self._nodes if self._nodes is not None else ()):
             self._kept, self._nodes = Shared(self.x, nodes, self.device), nodes.copy()
         return self._kept
+
+
+@dataclass(eq=False)
+class Sender:
+    """Party A's network. It computes rows from the graph, and learns from B's gradients.
+
+    encode: (weight and bias, node ids or None for all) -> (runs, width, rows). learner: the encoder's weight and bias, then the
+    weights of a subclass.
+    """
+
+    encode: Encoder
+    learner: Learner
+    _pull: Pull | None = field(default=None, init=False)
+
+    def layer0(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(runs, 1, width, rows) float32: the encoded features of these nodes, rows of length 1."""
+        rows, self._pull = self.encode.sent(self.learner.weights, nodes)
+        return rows.cpu().numpy()
+
+    def refresh(self) -> None:
+        """Makes a new noisy pass over the whole graph, and keeps the result for later requests."""
+        raise NotImplementedError
+
+    def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
+        """(runs, layers, width, rows) float32: the rows of these nodes in all layers. learn: whether a gradient for them will
+        follow.
+        """
+        raise NotImplementedError
+
+    def learn(self, gradient: NDArray[np.float32]) -> None:
+        """Takes one step from the gradient with respect to the rows that were sent last. Raises ValueError if B did not ask to
+        learn from them.
+        """
+        if self._pull is None:
+            raise ValueError("party B sent a gradient for rows that it did not ask to learn from.")
+        pull, self._pull = self._pull, None
+        self.learner.follow(gradient, pull)

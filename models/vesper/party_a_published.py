@@ -17,17 +17,16 @@ from torch import Tensor
 from ..random.hashed_sampling import few
 from .aggregators import normalise, spectral_scale
 from .learner import pull_through
+from .networks import Sender
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .learner import Learner, Pull
-    from .networks import Encoder
     from .party_a_sound import Perturb
 
 
 @dataclass(eq=False)
-class Perturbed:
+class Perturbed(Sender):
     """A's network for one run.
 
     rule: what a layer does after the sum. "pmp" (Algorithm 1, and Algorithm 2 for gcn-truncated): it multiplies by the weight,
@@ -40,9 +39,7 @@ class Perturbed:
     """
 
     rule: str
-    encode: Encoder
     adjacency: Any
-    learner: Learner
     layers: int
     vectors: list[Tensor]
     aggregator: str
@@ -51,7 +48,6 @@ class Perturbed:
     key: int
     perturb: Perturb
     passes: int = 0
-    _pull: Pull | None = None
     degree: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,11 +55,6 @@ class Perturbed:
 
     def refresh(self) -> None:
         raise ValueError("this party draws new noise for every batch and has nothing to refresh; ask for a BATCH.")
-
-    def layer0(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
-        """(1, 1, width, rows) float32: the encoded features, rows of length 1."""
-        rows, self._pull = self.encode.sent(self.learner.weights, nodes)
-        return rows.cpu().numpy()
 
     def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
         """(1, layers, width, rows) float32: every layer's rows of these nodes, from one noisy pass over their subgraphs."""
@@ -136,10 +127,3 @@ class Perturbed:
         if learn:  # torch's spectral_norm, too, updates its vector only in training
             self.vectors[at] = vector
         return scaled
-
-    def learn(self, gradient: NDArray[np.float32]) -> None:
-        """One step from B's gradient, through the private adjacency, as published."""
-        if self._pull is None:
-            raise ValueError("party B sent a gradient for rows that it did not ask to learn from.")
-        pull, self._pull = self._pull, None
-        self.learner.follow(gradient, pull)

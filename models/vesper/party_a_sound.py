@@ -17,12 +17,11 @@ from torch import Tensor
 
 from .aggregators import Neighbours, aggregate, normalise, own_term
 from .learner import pull_through
+from .networks import Sender
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .learner import Learner, Pull
-    from .networks import Encoder
 
 # (path of the draw, clean rows) -> noisy rows. The path is ("forward" or "backward", refresh, layer).
 Perturb = Callable[[tuple[str, int, int], Tensor], Tensor]
@@ -44,17 +43,15 @@ class _NoisyBackward(torch.autograd.Function):
 
 
 @dataclass(eq=False)
-class Refresh:
+class Refresh(Sender):
     """A's network for K runs.
 
-    encode: (weight and bias, node ids or None for all) -> (K, width, rows). learner: the encoder's weight and bias, then in s2
-    and s3 a (K, width, width) weight after each of the `layers` sums. neighbours: number of the pass -> the adjacency of that
-    pass; if A samples edges in secret, each pass draws a new one. watch: nodes whose inputs and noisy sums are stored in
-    `watched`. clip: in s3, the norm to which rows of the gradient are clipped; else None.
+    learner: the encoder's weight and bias, then in s2 and s3 a (K, width, width) weight after each of the `layers` sums.
+    neighbours: number of the pass -> the adjacency of that pass; if A samples edges in secret, each pass draws a new one. watch:
+    nodes whose inputs and noisy sums are stored in `watched`. clip: in s3, the norm to which rows of the gradient are clipped;
+    else None.
     """
 
-    encode: Encoder
-    learner: Learner
     layers: int
     neighbours: Callable[[int], Neighbours]
     aggregator: str
@@ -68,7 +65,6 @@ class Refresh:
     # the inputs and sums of the watched nodes, for every layer of every pass
     watched: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     _graph: list[Tensor] = field(default_factory=list)  # in s3, every layer's rows with their autograd history
-    _pull: Pull | None = None
 
     def refresh(self) -> None:
         """Makes a pass: computes the noisy sums of every layer over the whole graph, with the current weights."""
@@ -103,11 +99,6 @@ class Refresh:
 
         return back
 
-    def layer0(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
-        """(K, 1, width, rows) float32: the encoded features, rows of length 1."""
-        rows, self._pull = self.encode.sent(self.learner.weights, nodes)
-        return rows.cpu().numpy()
-
     def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
         """(K, 1 + layers, width, rows) float32: layer 0, which reads no edges, then every layer of the last pass. learn: whether
         a gradient for these rows will follow.
@@ -126,10 +117,6 @@ class Refresh:
         return sent.detach().cpu().numpy()
 
     def learn(self, gradient: NDArray[np.float32]) -> None:
-        """One step of the optimiser from B's gradient with respect to the rows that were sent last. Raises ValueError if B did
-        not ask to learn from them.
-        """
-        if self._pull is None:
-            raise ValueError("party B sent a gradient for rows that it did not ask to learn from.")
-        pull, self._pull, self._graph = self._pull, None, []
-        self.learner.follow(gradient, pull)
+        if self._pull is not None:
+            self._graph = []
+        super().learn(gradient)

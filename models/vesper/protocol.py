@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from .channel import NOTHING, BudgetSpent, Channel, ask
 from .learner import Learner
-from .networks import decode, step
+from .networks import Sender, decode, step
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -46,26 +46,6 @@ class Odometer:
         from ...accounting.events.mechanisms import composed, repeated
 
         return composed(*(repeated(event, self.taken[kind]) for kind, (event, _) in self.prices.items()))
-
-
-class Sender(Protocol):
-    """A's network. It computes rows from the graph, and learns from B's gradients."""
-
-    def layer0(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
-        """(runs, 1, dim, rows): the rows of these nodes that are computed from features alone."""
-        ...
-
-    def refresh(self) -> None:
-        """Makes a new noisy pass over the whole graph, and keeps the result for later requests."""
-        ...
-
-    def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
-        """(runs, layers, dim, rows): the rows of these nodes in all layers. learn: whether a gradient for them will follow."""
-        ...
-
-    def learn(self, gradient: NDArray[np.float32]) -> None:
-        """Takes one step from the gradient with respect to the rows that were sent last."""
-        ...
 
 
 @dataclass(eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from ...accounting import events
 from ...accounting.claim import Unit
@@ -59,6 +59,8 @@ class VesperRecipe:
     learning_rate: float = 0.01
     keep: tuple[str, ...] = ("posteriors",)
 
+    unit: ClassVar[Unit] = Unit.UNDIRECTED_EDGE
+
     def __post_init__(self) -> None:
         from .aggregators import PROVED, PUBLISHED
         from .networks import DECODERS
@@ -96,10 +98,6 @@ class VesperRecipe:
     @property
     def name(self) -> str:
         return self.variant if self.variant == "gap-resampled" else "vesper"
-
-    @property
-    def unit(self) -> Unit:
-        return Unit.UNDIRECTED_EDGE
 
     @property
     def batched(self) -> bool:

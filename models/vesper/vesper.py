@@ -63,8 +63,7 @@ def play(recipe: VesperRecipe, worlds: Worlds, device: str = "cpu") -> Release:
     else:
         train(recipe, b, channel, seeds_b, worlds.watch, decode=False)
     if recorded:
-        collect = _batches if recipe.batched else _passes
-        arrays["transcript"] = collect(recipe, channel, worlds.watch)
+        arrays["transcript"] = _batches(recipe, channel, worlds.watch) if recipe.batched else _passes(recipe, channel)
     if isinstance(a.sender, Refresh) and a.sender.watched:
         for name, rows in zip(("inputs", "aggregates"), zip(*a.sender.watched, strict=True), strict=True):
             stacked = np.stack([r.cpu().numpy() for r in rows], axis=1)  # runs, messages, dim, watched
@@ -72,7 +71,7 @@ def play(recipe: VesperRecipe, worlds: Worlds, device: str = "cpu") -> Release:
     return Release({n: arrays[n] for n in recipe.releases}, worlds.watch, {"noise_std": recipe.noise_std})
 
 
-def _passes(recipe: VesperRecipe, channel: Recorder, watch: NDArray[np.int64]) -> NDArray[np.float32]:
+def _passes(recipe: VesperRecipe, channel: Recorder) -> NDArray[np.float32]:
     """The watched rows of every pass, with the axis of nodes before that of dimensions. For s1, the first message is left out,
     because it holds the training rows.
     """

@@ -10,9 +10,10 @@ import numpy as np
 
 from ....accounting import gaussian as closed
 from ....accounting.claim import Claim, Unit
+from ....accounting.closed_forms import channel_epsilon
 from ....models.dpar import published as code
 from .. import exact_epsilons as exact
-from ..certificate import Certificate, Figure, confirmed, sampled
+from ..certificate import Certificate, Figure, along, confirmed, sampled
 from ..finding import with_experiments
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ def amplification(linear: bool) -> Certificate:
     linear: the response has epsilon 1 / q, for which the code's linear amplification gives 1. Otherwise the response has the
     epsilon that sampling truly reduces to 1.
     """
-    from ....accounting.closed_forms import channel_epsilon
-
     claim = Claim(1.0, 0.0, Unit.NODE)
     inner = 1 / NODE_RATE if linear else math.log1p(math.expm1(1.0) / NODE_RATE)
     low = 1 / (1 + math.exp(inner))
@@ -49,10 +48,7 @@ def cached_batches(sigma: float) -> Certificate:
         f"If the node was sampled (probability {NODE_RATE}), {EPOCHS} noisy sums at sigma = {sigma:.3g} hold it: one Gaussian."
     )
     epochs = np.array([1, 10, 50, EPOCHS])
-    series = {
-        "printed": (epochs, np.array([printed(int(e)) for e in epochs])),
-        "as run": (epochs, np.array([as_run(sigma, int(e)) for e in epochs])),
-    }
+    series = {"printed": along(epochs, printed), "as run": along(epochs, lambda count: as_run(sigma, count))}
     return confirmed(claim, libraries, summary, Figure("epochs", "epsilon", series, log="xy"))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ....accounting.claim import Claim, Unit
+from ....accounting.closed_forms import channel_epsilon
 from .. import exact_epsilons as exact
 from ..certificate import Certificate, Figure, bars, computed, confirmed, sampled, seen
 from ..finding import with_experiments
@@ -169,7 +170,7 @@ def density(rows: int) -> Certificate:
     table = tables["Gauss-Legendre"]
     ones = table[:, :MOST].copy()  # probabilities of the number of ones in the row, which includes the edge's own bit
     ones[:, 1:] += table[:, MOST:-1]
-    libraries = {name: seen(claim, t, "", ()).bound.epsilon for name, t in tables.items()}
+    libraries = {name: channel_epsilon(t, claim.delta) for name, t in tables.items()}
     summary = (
         f"One edge moves the density of the row by 1/{SIZE}, {1 / SIZE / scale:.3g} noise scales; the budget covers 0.1. "
         f"The row comes out empty with probability {ones[0, 0]:.3f} without the edge and {ones[1, 0]:.3f} with it."
@@ -217,7 +218,7 @@ def two_lists(key: Key) -> Certificate:
     flip = 1 / (1 + math.e)
     one = np.array([[1 - flip, flip], [flip, 1 - flip]])
     table = np.stack([np.kron(row, row) for row in one])
-    epsilon = seen(EDGE, table, "", ()).bound.epsilon
+    epsilon = channel_epsilon(table)
     summary = f"Enumeration of both reports: a friendship costs {epsilon:.2f}, one list 1."
     return computed(EDGE, 0.0, summary, bars("epsilon", {"one list": 1.0, "a friendship": epsilon}), "enumeration")
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....accounting.claim import Claim, Unit
+from ....accounting.closed_forms import channel_epsilon
+from ....accounting.gaussian import epsilon_of, mu_of_claim
 from .. import exact_epsilons as exact
-from ..certificate import Certificate, Figure, computed, confirmed, sampled
+from ..certificate import Certificate, Figure, bars, computed, confirmed, sampled
 from ..finding import with_experiments
 
 if TYPE_CHECKING:
@@ -35,13 +37,15 @@ def paired_graph(key: Key, nodes: int = 400) -> Graph:
     return Graph(x, rng.integers(2, size=nodes), edges.T.copy(), part < 0.7, (part >= 0.7) & (part < 0.8), part >= 0.8)
 
 
-def edge_game(model: Model, key: Key) -> Certificate:
-    """Plays 400 runs of the likelihood-ratio game on released sums. In each, a fair coin keeps or drops each of 200 edges."""
+def edge_game(key: Key, name: str, mode: str) -> Certificate:
+    """Plays 400 runs of the likelihood-ratio game on the released sums of GAP or ProGAP. In each, a fair coin keeps or drops each
+    of 200 edges.
+    """
     from ....accounting.upper.tradeoff import curve
     from ....attacks.canary.gaussian_ratio import LikelihoodRatio
     from ...games.game import Game
 
-    graph = paired_graph(key)
+    graph, model = paired_graph(key), calibrated(name, mode)
     pairs = np.flatnonzero((graph.edges[0] % 2 == 0) & (graph.edges[1] == graph.edges[0] + 1))
     rounds = Game(graph, "edge", pairs, key).rounds(400)
     release, attack = model.fit(rounds.worlds), LikelihoodRatio()
@@ -54,12 +58,6 @@ def edge_game(model: Model, key: Key) -> Certificate:
     how: dict[str, Any] = {"shape": "ledger", "ledger_curve": curve(model.ledger), "likelihood_ratio": True}
     score = "log-likelihood ratio, in standard deviations"
     return sampled(EDGE, scores[~rounds.bits], scores[rounds.bits], key, summary, score, **how)
-
-
-def mu_of_claim(claim: Claim) -> float:
-    from ....accounting import gaussian
-
-    return gaussian.mu_of_claim(claim)
 
 
 def calibrated(name: str, mode: str) -> Model:
@@ -120,7 +118,6 @@ def bipartite(key: Key, rounds: int) -> Worlds:
 
 def isolated(key: Key, dropped: bool) -> Certificate:
     """Trains GAP on the path 0 - 1 - 2 with and without the edge 0 - 1. dropped: nodes without an edge are removed first."""
-    from ....accounting.closed_forms import channel_epsilon
     from ....models.graph.graph import Graph, Worlds
 
     model = calibrated("gap", "paper")
@@ -135,7 +132,7 @@ def isolated(key: Key, dropped: bool) -> Certificate:
     table = np.zeros((2, 4))
     table[[0, 1], counts] = 1.0  # the release contains the number of predictions
     summary = f"The release holds {counts[0]} predictions with the edge and {counts[1]} without it."
-    figure = Figure("", "predictions released", {"rows": (("with the edge", "without"), np.array(counts, float))}, "bars")
+    figure = bars("predictions released", {"with the edge": counts[0], "without": counts[1]}, "rows")
     return computed(EDGE, channel_epsilon(table, EDGE.delta), summary, figure, "enumeration")
 
 
@@ -187,7 +184,6 @@ def delta_rule(delta: float) -> Certificate:
     """Calibrates noise to epsilon = 1 at `delta`, and computes its epsilon at delta = 1e-7. The paper's rule gives 1e-7 for
     Facebook's 2,117,924 directed edges.
     """
-    from ....accounting.gaussian import epsilon_of
     from ....models.gap.published import progap_edge_coded
 
     claim = Claim(1.0, 1e-7, Unit.DIRECTED_EDGE)
@@ -201,8 +197,8 @@ def delta_rule(delta: float) -> Certificate:
 
 def node_delta(key: Key) -> Certificate:
     """Compares the delta of the paper's rule with 1 / nodes, for the paper's two large social graphs."""
-    names, rule, bound = ("Reddit", "FB-100"), np.array([1e-5, 1e-6]), np.array([1 / 116_713, 1 / 1_120_280])
-    figure = Figure("", "delta x nodes", {"delta / (1 / nodes)": (names, rule / bound)}, "bars", level=1.0)
+    ratios = {"Reddit": 1e-5 / (1 / 116_713), "FB-100": 1e-6 / (1 / 1_120_280)}
+    figure = bars("delta x nodes", ratios, "delta / (1 / nodes)", level=1.0)
     summary = (
         "Reddit: 1e-5 against 1 / 116,713 = 8.57e-6. FB-100: 1e-6 against 1 / 1,120,280 = 8.93e-7. "
         "This is arithmetic; no attack ran."
@@ -213,14 +209,8 @@ def node_delta(key: Key) -> Certificate:
 GAP = with_experiments(
     "gap.toml",
     {
-        "gap-undirected-edge": (
-            lambda key: edge_game(calibrated("gap", "paper"), key),
-            lambda key: edge_game(calibrated("gap", "sound"), key),
-        ),
-        "progap-undirected-edge": (
-            lambda key: edge_game(calibrated("progap", "paper"), key),
-            lambda key: edge_game(calibrated("progap", "sound"), key),
-        ),
+        "gap-undirected-edge": (lambda key: edge_game(key, "gap", "paper"), lambda key: edge_game(key, "gap", "sound")),
+        "progap-undirected-edge": (lambda key: edge_game(key, "progap", "paper"), lambda key: edge_game(key, "progap", "sound")),
         "gap-degree-cap": (lambda key: degree_cap(key, bounded_degree=False), lambda key: degree_cap(key, bounded_degree=True)),
         "gap-isolated-nodes": (lambda key: isolated(key, dropped=True), lambda key: isolated(key, dropped=False)),
         "gap-best-epoch": (lambda key: best_epoch(key, "paper"), lambda key: best_epoch(key, "sound")),

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....accounting.claim import Claim, Relation, Unit
 from .. import exact_epsilons as exact
-from ..certificate import Certificate, Figure, computed, confirmed
+from ..certificate import Certificate, Figure, bars, computed, confirmed
 from ..finding import with_experiments
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def fair_coins(key: Key) -> Certificate:
         f"(standard errors {spreads[0]:.3f} and {spreads[1]:.3f}), and {means[2]:.3f} at epsilon = 1. "
         "The graph is synthetic, of 600 nodes."
     )
-    figure = Figure("", "test accuracy", {"accuracy": (("epsilon 0.01", "fair coins", "epsilon 1"), np.array(means))}, "bars")
+    figure = bars("test accuracy", dict(zip(("epsilon 0.01", "fair coins", "epsilon 1"), means, strict=True)), "accuracy")
     return computed(Claim(0.01, 0.0, Unit.FEATURES, Relation.REPLACE), 0.0, summary, figure, "accuracy")
 
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from ....accounting import closed_forms as mechanisms
 from ....accounting.claim import Claim, Unit
+from ....accounting.closed_forms import channel_epsilon
 from ....models.privgnn import published as printed
 from .. import exact_epsilons as exact
-from ..certificate import Certificate, Figure, computed, confirmed
+from ..certificate import Certificate, Figure, along, bars, computed, confirmed
 from ..finding import with_experiments
 
 if TYPE_CHECKING:
@@ -47,17 +48,15 @@ def argmax_probabilities(answers: NDArray[np.float64], scale: float) -> NDArray[
 
 def argmax(scale: float) -> Certificate:
     """Computes the epsilon of one label of ten classes, from a teacher that is certain of one class or of another."""
-    from ....accounting.closed_forms import channel_epsilon
-
     table = [argmax_probabilities(row, scale) for row in np.eye(10)[:2]]  # all pairs of corners cost the same
     libraries = {
         "closed form": mechanisms.noisy_argmax_epsilon(10, scale),
         "scipy quadrature, enumerated": channel_epsilon(table),
     }
     classes = np.array([2, 3, 4, 5, 7, 10, 15, 20, 30, 41])
-    cost = np.array([mechanisms.noisy_argmax_epsilon(int(c), scale) for c in classes])
+    cost = along(classes, lambda c: mechanisms.noisy_argmax_epsilon(c, scale))
     summary = f"Ten classes, Laplace noise of scale {scale:.4g}: the worst two posteriors are two corners of the simplex."
-    figure = Figure("classes", "epsilon of one label", {"exact": (classes, cost)}, level=1.0)
+    figure = Figure("classes", "epsilon of one label", {"exact": cost}, level=1.0)
     return confirmed(Claim(1.0, 0.0, Unit.NODE, exposes=("votes",)), libraries, summary, figure)
 
 
@@ -73,8 +72,8 @@ def table_delta(delta: float) -> Certificate:
     libraries = exact.coin_flips(*two_classes(1 / 0.4), QUERIES, delta)
     summary = f"1,000 labels of two classes, each from a fresh sample; exact at delta = {delta:g}."
     deltas = np.geomspace(1e-5, 1e-2, 13)
-    costs = np.array([exact.coin_flips_closed(*two_classes(1 / 0.4), QUERIES, float(d)) for d in deltas])
-    figure = Figure("delta", "epsilon", {"1,000 labels": (deltas, costs)}, level=claim.epsilon, log="x")
+    costs = along(deltas, lambda d: exact.coin_flips_closed(*two_classes(1 / 0.4), QUERIES, d))
+    figure = Figure("delta", "epsilon", {"1,000 labels": costs}, level=claim.epsilon, log="x")
     return confirmed(claim, libraries, summary, figure)
 
 
@@ -100,12 +99,9 @@ def theorem_7(repaired: bool) -> Certificate:
     }
     summary = "1,000 sampled Laplace queries, lambda = 0.4, sampling rate 0.3, delta = 1e-4: composed by two libraries."
     strengths = np.array([0.1, 0.2, 0.4, 0.8, 1.0])
-    series: dict[str, Any] = {
-        "theorem 7": (strengths, np.array([printed.privgnn_theorem_7(float(s), RATE, QUERIES, DELTA) for s in strengths])),
-        "theorem 8, exact orders": (
-            strengths,
-            np.array([printed.privgnn_epsilon(float(s), RATE, QUERIES, DELTA) for s in strengths]),
-        ),
+    series = {
+        "theorem 7": along(strengths, lambda s: printed.privgnn_theorem_7(s, RATE, QUERIES, DELTA)),
+        "theorem 8, exact orders": along(strengths, lambda s: printed.privgnn_epsilon(s, RATE, QUERIES, DELTA)),
     }
     return confirmed(claim, libraries, summary, Figure("lambda", "epsilon", series, log="y"))
 
@@ -130,9 +126,8 @@ def single_sample(accounted: bool) -> Certificate:
     }
     summary = "1,000 labels from one teacher: if the node was sampled, it influences all of them."
     counts = np.array([10, 30, 100, 300, 1000])
-    printed_costs = np.array([printed.privgnn_epsilon(1.0, RATE, int(n), DELTA) for n in counts])
-    costs = np.array([one_sample(each, int(n)) for n in counts])
-    series = {"printed": (counts, printed_costs), "exact": (counts, costs)}
+    stated = along(counts, lambda n: printed.privgnn_epsilon(1.0, RATE, n, DELTA))
+    series = {"printed": stated, "exact": along(counts, lambda n: one_sample(each, n))}
     return confirmed(claim, libraries, summary, Figure("labels", "epsilon", series, log="xy"))
 
 
@@ -175,8 +170,6 @@ def log_probabilities(key: Key, as_coded: bool) -> Certificate:
 
     as_coded: whether noise is added to log-probabilities, as in the code, and not to probabilities.
     """
-    from ....accounting.closed_forms import channel_epsilon
-
     model = recipe(sigma=1.0, as_coded=as_coded)
     both = [model.teachers(worlds(key, world)).answers[0].astype(float) for world in (0, 1)]
     answers = both if as_coded else [np.exp(b) for b in both]
@@ -185,7 +178,7 @@ def log_probabilities(key: Key, as_coded: bool) -> Certificate:
     swing = float(np.abs((answers[1] - answers[0])[worst]).sum())
     what = "log-probabilities" if as_coded else "probabilities"
     summary = f"The node moves the teacher's {what} by {swing:.2f} in L1 at the worst of ten queries; the claim allows 1."
-    figure = Figure("", "epsilon of one label", {"queries": ([str(i) for i in range(10)], np.array(costs))}, "bars", level=1.0)
+    figure = bars("epsilon of one label", {str(i): cost for i, cost in enumerate(costs)}, "queries", level=1.0)
     return computed(Claim(1.0, 0.0, Unit.NODE, exposes=("votes",)), max(costs), summary, figure, "enumeration")
 
 
@@ -199,7 +192,7 @@ def optimiser(key: Key, as_coded: bool) -> Certificate:
     same = bool((releases[0]["votes"] == releases[1]["votes"]).all())
     apart = float(np.abs(releases[0]["posteriors"] - releases[1]["posteriors"]).max())
     summary = f"Labels equal: {'yes' if same else 'no'}. The student's log-probabilities differ by {apart:.2g}."
-    figure = Figure("", "difference of log-probabilities", {"student": (("two private sets",), np.array([apart]))}, "bars")
+    figure = bars("difference of log-probabilities", {"two private sets": apart}, "student")
     epsilon = math.inf if same and apart > 1e-5 else 0.0
     return computed(Claim(1.0, DELTA, Unit.NODE), epsilon, summary, figure, "replay")
 
@@ -207,12 +200,11 @@ def optimiser(key: Key, as_coded: bool) -> Certificate:
 def fixed_size(key: Key) -> Certificate:
     """Compares the upper bounds on epsilon for samples of fixed size and for Poisson samples."""
     strengths = np.array([0.1, 0.2, 0.4, 0.8, 1.0])
-    poisson = np.array([printed.privgnn_epsilon(float(s), RATE, QUERIES, DELTA) for s in strengths])
-    fixed = np.array([printed.fixed_size_epsilon(float(s), RATE, QUERIES, DELTA) for s in strengths])
-    summary = (
-        f"At lambda = 1 the bound for samples of fixed size is {fixed[-1]:.0f}, and that for Poisson samples {poisson[-1]:.0f}."
-    )
-    series = {"Poisson samples": (strengths, poisson), "fixed size, replaced node": (strengths, fixed)}
+    poisson = along(strengths, lambda s: printed.privgnn_epsilon(s, RATE, QUERIES, DELTA))
+    fixed = along(strengths, lambda s: printed.fixed_size_epsilon(s, RATE, QUERIES, DELTA))
+    bounds = f"{fixed[1][-1]:.0f}, and that for Poisson samples {poisson[1][-1]:.0f}"
+    summary = f"At lambda = 1 the bound for samples of fixed size is {bounds}."
+    series = {"Poisson samples": poisson, "fixed size, replaced node": fixed}
     return computed(Claim(81.23, DELTA, Unit.NODE), 0.0, summary, Figure("lambda", "bound on epsilon", series, log="y"), "bounds")
 
 

@@ -11,7 +11,7 @@ from ....accounting import gaussian as closed
 from ....accounting.claim import Claim, Unit
 from ....models.vesper import published as printed
 from .. import exact_epsilons as exact
-from ..certificate import Certificate, Figure, computed, confirmed, sampled
+from ..certificate import Certificate, Figure, along, bars, computed, confirmed, sampled
 from ..finding import with_experiments
 
 if TYPE_CHECKING:
@@ -147,10 +147,7 @@ def one_layer(aggregator: str, flips: bool) -> Certificate:
     libraries = exact.gaussian(mu * moved / claimed(FLOOR), ONE.delta)
     summary = f"D_min = {FLOOR}: the edge moves the layer by {moved:.3f}; the claimed sensitivity is {claimed(FLOOR):.3f}."
     floors = np.array([2, 3, 5, 10, 20, 50])
-    series = {
-        "claimed": (floors, np.array([claimed(int(m)) for m in floors])),
-        "moved": (floors, np.array([shift(aggregator, int(m), flips) for m in floors])),
-    }
+    series = {"claimed": along(floors, claimed), "moved": along(floors, lambda floor: shift(aggregator, floor, flips))}
     return confirmed(ONE, libraries, summary, Figure("D_min", "sensitivity of one layer", series, log="xy"))
 
 
@@ -252,7 +249,7 @@ def corrected_gap(key: Key) -> Certificate:
         f"2,000 training nodes, batches of 64, two hops: noise std {resampled:.1f} if drawn in every batch, "
         f"{once:.1f} if drawn once."
     )
-    figure = Figure("", "noise std", {"epsilon = 1": (("in every batch", "once"), np.array([resampled, once]))}, "bars", log="y")
+    figure = bars("noise std", {"in every batch": resampled, "once": once}, "epsilon = 1", log="y")
     return computed(ONE, 0.0, summary, figure, "arithmetic")
 
 

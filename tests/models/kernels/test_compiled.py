@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from gnnaudit.models.data.loading import load
-from gnnaudit.models.dpar import compiled_rows
+from gnnaudit.models.dpar import list_dpsgd
 from gnnaudit.models.gap.gap import Gap
 from gnnaudit.models.graph.graph import Worlds
 from gnnaudit.models.kernels import compiled, kept
@@ -302,7 +302,7 @@ def test_clipped_rows_are_those_of_autograd(hidden: int, entries: int, classes: 
     gram = x[index] @ x[index].transpose(1, 2)
     floats = [a[None].float() for a in (x @ first, kept, torch.ones(rows), counted)]
     floats[1:2] = [floats[1] if dropped else None]
-    found = compiled_rows.clipped(
+    found = list_dpsgd.clipped_in_kernel(
         1.0, *floats, index[None], labels[None], weights[None].float(), gram[None].float(), second[None].float()
     )
     assert found is not None
