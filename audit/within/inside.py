@@ -175,9 +175,9 @@ def repetitions(made: Study, first: History, unit: Unit, key: Key) -> tuple[list
     return [], doubts[:1]
 
 
-def moving(first: History, shifts: Shifts) -> set[int]:
-    """The mechanisms that these moves move by more than rounding."""
-    return {i for i, (m, by) in enumerate(zip(first.meetings, shifts, strict=True)) if m.size(by) > NOTHING}
+def moving(first: History, shifts: Shifts, secrets: int = 1) -> set[int]:
+    """The mechanisms that these moves move by more than rounding, on average over so many secrets."""
+    return {i for i, (m, by) in enumerate(zip(first.meetings, shifts, strict=True)) if m.size(by) > NOTHING * secrets}
 
 
 def only_together(
@@ -193,12 +193,12 @@ def only_together(
     for absent, repetition in many:
         if absent.fewer is None:
             continue
-        for i in sorted(moving(first, _moved(made, first, absent, repetition))):
+        for i in sorted(moving(first, _moved(made, first, absent, repetition), absent.among.size)):
             names = [(m.line, m.clean.shape) for m in first.meetings]
             if names[i] in {names[j] for j in seen} | tried:
                 continue
             tried.add(names[i])
-            one = absent.single(lambda part, i=i: i in moving(first, _moved(made, first, part)))  # type: ignore[misc]
+            one = absent.single(lambda part, i=i: i in moving(first, _moved(made, first, part), part.among.size))  # type: ignore[misc]
             if one is not None:
                 yield one
             else:
