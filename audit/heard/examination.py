@@ -17,14 +17,16 @@ from scipy import stats
 
 from ...accounting.claim import Unit
 from ...models.errors import one_line
+from ..case import EDGES
 from ..own.programs.program import External
 from .forcing import Forced, forced
+from .matchings import loudest
 from .own_rows import Place, private
 from .paths import certificate, changed
 from .playing import Diverged, play, rounding, same_numbers, same_rows
 from .sources import in_line, laid_out, moved_by, nudge
 from .study import Study, study
-from .worlds import Without, small, without_many, without_one
+from .worlds import UNUSUAL, Without, small, without_edges, without_many, without_one
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -131,7 +133,8 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
     rows = np.array(list(dict.fromkeys(rows.tolist())), dtype=np.int64)
     moves: list[tuple[Move, Without, Forced]] = []
     attempts, seen = 0, set[int]()
-    for absent in chain(without_one(made.whole, unit, key, rows, limit), only_together(made, many, seen, doubts)):
+    loud = louder(made) if unit in EDGES and graph.name != UNUSUAL else []
+    for absent in chain(without_one(made.whole, unit, key, rows, limit, loud), only_together(made, many, seen, doubts)):
         try:
             differ, other, stray = _without(made, absent)
         except Exception as fault:  # a user's model may refuse the graph without the secret, with any exception
@@ -153,6 +156,22 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
         if text := resized(made, absent, other):  # the mechanisms within the run may still be known
             doubts |= {cell.array: text for cell in made.base.cells if cell.array not in doubts}
     return Examination(made, (), doubts, tuple(move for move, _, _ in moves), told)
+
+
+def louder(made: Study) -> list[int]:
+    """Edges that move rows of noisy cells of the release much farther than most edges do."""
+    nodes = made.whole.graph.nodes
+    rows = [i for i, s in enumerate(made.sources) if s.factor.shape[:1] == (nodes,)]
+
+    def moved(edges: NDArray[np.int64]) -> list[NDArray[np.float64]] | None:
+        try:
+            other = forced(made.model, without_edges(made.whole, edges).worlds, made.base, made.sources, made.copies)
+        except Exception:  # a user's model may refuse the graph without the edges, with any exception
+            return None
+        gaps = [laid_out(by, s.factor.shape, s.across) for s, by in zip(made.sources, other.shifts, strict=True)]
+        return [np.linalg.norm(gaps[i].reshape(nodes, -1), axis=1) for i in rows]
+
+    return loudest(made.whole.graph, np.random.default_rng(0), moved) if rows else []
 
 
 def moving(move: Move) -> set[int]:

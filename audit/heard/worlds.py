@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph, Worlds
     from ..key import Key
 
+UNUSUAL = "small graph of unusual nodes"
 LEAVES, ALONE, CLIQUE = 130, 5, 12  # in the small graph: leaves of the hub, nodes without edges, nodes of the clique
 NEAR = 6  # largest number of secrets that `without_one` chooses at the nodes `rows`
 
@@ -195,7 +196,7 @@ def small(graph: Graph, model: Any) -> Graph:
     train = np.arange(nodes) % 3 != 2
     train[-1] = False
     part = {"train": train, "val": np.zeros(nodes, dtype=bool), "test": ~train}
-    return dataclasses.replace(graph, x=graph.x[rows], y=y, edges=edges, name="small graph of unusual nodes", **part)
+    return dataclasses.replace(graph, x=graph.x[rows], y=y, edges=edges, name=UNUSUAL, **part)
 
 
 def public_bound(model: Any, graph: Graph) -> int | None:

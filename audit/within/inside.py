@@ -19,9 +19,10 @@ from ...models.hearing.mechanisms.sharing import again
 from ...models.hearing.returns import digest, parting, returned
 from ..case import EDGES
 from ..heard.laws import NOTHING, cost
+from ..heard.matchings import LOUD, loudest
 from ..heard.playing import play
 from ..heard.study import History, Shifts
-from ..heard.worlds import without_edges, without_many, without_one
+from ..heard.worlds import UNUSUAL, without_edges, without_many, without_one
 from ..own.programs.program import External
 from .absence import Incomparable, OtherNoise, history, kept, moved, without
 from .reading import EACH, Entry, idle, unread
@@ -39,8 +40,7 @@ if TYPE_CHECKING:
 # largest number of secrets that are removed one by one, each in a separate training; fewer for a program, which starts anew for
 # each training
 SECRETS, OF_PROGRAM = 12, 4
-LOUD = 3  # largest number of edges that `loudest` finds
-APART = 2.0  # `loudest` searches a row that moves more than so many times as far as the median row, for each absent edge
+APART = 2.0  # `standing_out` searches a row that moves more than so many times as far as the median row, for each absent edge
 QUIET = 3  # number of nodes with the least noise that are among the secrets, for each mechanism
 
 
@@ -127,7 +127,7 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
     many, strange = repetitions(made, first, unit, key.fold("many"))
     doubts += strange
     program = isinstance(made.model, External)
-    loud = loudest(made, first, [run for _, run in many]) if unit in EDGES and not program else ()
+    loud = [] if unit not in EDGES or program else louder(made, first, [run for _, run in many])
     listed = without_one(made.whole, unit, key, quietest(first), OF_PROGRAM if program else SECRETS, loud)
     seen = set(unused)
     for absent in chain(listed, () if program else only_together(made, first, many, seen, doubts)):
@@ -179,9 +179,9 @@ def repetitions(made: Study, first: History, unit: Unit, key: Key) -> tuple[list
     return [], doubts[:1]
 
 
-def moving(first: History, shifts: Shifts) -> set[int]:
-    """The mechanisms that these moves move by more than rounding."""
-    return {i for i, (m, by) in enumerate(zip(first.meetings, shifts, strict=True)) if m.size(by) > NOTHING}
+def moving(first: History, shifts: Shifts, secrets: int = 1) -> set[int]:
+    """The mechanisms that these moves move by more than rounding, on average over so many secrets."""
+    return {i for i, (m, by) in enumerate(zip(first.meetings, shifts, strict=True)) if m.size(by) > NOTHING * secrets}
 
 
 def only_together(
@@ -197,12 +197,12 @@ def only_together(
     for absent, repetition in many:
         if absent.fewer is None:
             continue
-        for i in sorted(moving(first, _moved(made, first, absent, repetition))):
+        for i in sorted(moving(first, _moved(made, first, absent, repetition), absent.among.size)):
             names = [(m.line, m.clean.shape) for m in first.meetings]
             if names[i] in {names[j] for j in seen} | tried:
                 continue
             tried.add(names[i])
-            one = absent.single(lambda part, i=i: i in moving(first, _moved(made, first, part)))  # type: ignore[misc]
+            one = absent.single(lambda part, i=i: i in moving(first, _moved(made, first, part), part.among.size))  # type: ignore[misc]
             if one is not None:
                 yield one
             else:
@@ -217,7 +217,25 @@ def _moved(made: Study, first: History, absent: Without, repetition: History | N
         return tuple(np.zeros_like(m.clean) for m in first.meetings)
 
 
-def loudest(made: Study, first: History, repetitions: Sequence[History]) -> list[int]:
+def louder(made: Study, first: History, repetitions: Sequence[History]) -> list[int]:
+    """Edges that move rows of clean values much farther than most edges do. On a graph of unusual nodes, only rows that stand out
+    are searched.
+    """
+    graph = first.worlds.graph
+    rows = [i for i, m in enumerate(first.meetings) if m.law != REPORT and m.clean.shape[:1] == (graph.nodes,)]
+
+    def moved(edges: NDArray[np.int64]) -> list[NDArray[np.float64]] | None:
+        try:
+            repetition = kept(made, first, without_edges(first.worlds, edges))
+        except Incomparable:
+            return None
+        return [_by_row(first, repetition, i) for i in rows]
+
+    known = [] if not rows or graph.name == UNUSUAL else loudest(graph, np.random.default_rng(0), moved)
+    return list(dict.fromkeys([*known, *standing_out(made, first, repetitions)]))
+
+
+def standing_out(made: Study, first: History, repetitions: Sequence[History]) -> list[int]:
     """Edges that move a row of a clean value much farther than most edges do: at most LOUD, each of another row.
 
     The rows are those that move farthest for each of their absent edges, and much farther than the median row. In each row the

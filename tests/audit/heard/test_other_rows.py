@@ -12,6 +12,7 @@ from gnnaudit import Claim, Looped, PureDpEvent, Unit, load
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.heard.matchings import groups
 from gnnaudit.audit.heard.worlds import LEAVES
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
@@ -20,7 +21,7 @@ from gnnaudit.reports.evidence import judge
 from .votes import counts, released
 
 GRAPH = load("campus:n=120:degree=6")
-NOISE, HEAVY, LONE = 6.0, 10.0, 37  # node LONE has edges of weight HEAVY
+NOISE, HEAVY, HIDDEN, LONE = 6.0, 10.0, 5.0, 37  # node LONE has edges of weight HEAVY or HIDDEN
 DELTA = 1e-5
 
 
@@ -146,10 +147,12 @@ def test_an_absent_node_with_another_label_is_two_steps_away(tmp_path):
     assert not any(b.refuted for b in found.bounds)
 
 
-def weighted(graph, seed, weight):
+def weighted(graph, seed, weight, blocks=1):
     weights = np.where(np.arange(graph.nodes) == LONE, weight, 1.0)
     sums = graph.adjacency() @ (np.eye(graph.classes)[graph.y] * weights[:, None])
-    sums = sums + NOISE * np.random.default_rng(seed).standard_normal(sums.shape)
+    random = np.random.default_rng(seed)
+    drawn = [random.standard_normal((rows.size, graph.classes)) for rows in np.array_split(np.arange(graph.nodes), blocks)]
+    sums = sums + NOISE * (np.concatenate(drawn) if blocks > 1 else drawn[0])
     return released(sums) | {"told": sums}
 
 
@@ -168,6 +171,39 @@ def test_an_edge_that_moves_a_sum_much_farther_than_all_others_is_among_those_th
     truth = float(epsilon_of((HEAVY**2 + 1) ** 0.5 / NOISE, DELTA))
     assert max(b.epsilon for b in found.bounds if b.refuted) == pytest.approx(truth, rel=1e-3)
     assert code(none_heavy, Unit.UNDIRECTED_EDGE, ledger, claim, DELTA, tmp_path) == 0
+
+
+def hidden_among_others(graph, seed):
+    """A weight of 5 in rows of 6 edges: no row stands out by its mean."""
+    return weighted(graph, seed, HIDDEN)
+
+
+def in_blocks(graph, seed):
+    """The recorder does not follow joined noise, but finds it in the release."""
+    return weighted(graph, seed, HIDDEN, blocks=4)
+
+
+def ordinary_blocks(graph, seed):
+    return weighted(graph, seed, 1.0, blocks=4)
+
+
+@pytest.mark.parametrize(("train", "loud"), [(hidden_among_others, True), (in_blocks, True), (ordinary_blocks, False)])
+def test_a_loud_edge_among_ordinary_ones_is_found_by_matchings(train, loud, tmp_path):
+    ledger, claim = dp.GaussianDpEvent(NOISE / 2**0.5), float(epsilon_of(2**0.5 / NOISE, DELTA))
+    found = outcome(train, Unit.UNDIRECTED_EDGE, ledger, claim, DELTA, tmp_path)
+    truth = float(epsilon_of((HIDDEN**2 + 1) ** 0.5 / NOISE, DELTA))
+    refuted = [b.epsilon for b in found.bounds if b.refuted]
+    assert refuted == ([pytest.approx(truth, rel=1e-3)] if loud else [])
+    assert loud or code(train, Unit.UNDIRECTED_EDGE, ledger, claim, DELTA, tmp_path) == 0
+
+
+@pytest.mark.parametrize("most", [24, 3])
+def test_each_edge_is_in_one_group_and_the_groups_are_matchings_where_degrees_are_small(most):
+    few = GRAPH.edges[:, np.random.default_rng(0).permutation(GRAPH.edges.shape[1])[:200]]
+    found = groups(dataclasses.replace(GRAPH, edges=few), np.random.default_rng(0), most)
+    assert sorted(np.concatenate(found)) == list(range(200))
+    assert len(found) <= most
+    assert all(np.unique(few[:, some]).size == 2 * some.size for some in found) is (most == 24)
 
 
 def of_the_connected(graph, seed):
