@@ -18,7 +18,7 @@ from scipy import stats
 from ...accounting.checks.conditions import Condition, checked, proved
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...models.hearing.mechanisms.meetings import REPORT, OtherMechanisms
-from ..heard.laws import NOTHING, cost
+from ..heard.laws import NOTHING, cost, left_out
 from ..heard.playing import Diverged
 from ..heard.study import History
 from ..instruments.reach import worth
@@ -48,6 +48,7 @@ GRANTED = Condition(
     "granted",
     "proofs by composition assume this adversary; one who sees less may learn less",
 )
+COUNTED = "all moves together are little more than those that count"
 NO_PATH = "no path leads past the noise"
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
 FRESH = proved(
@@ -140,9 +141,10 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     elif not reason and not path and len(laws) == 1:
         notices = smallest_factor(lambda factor: cost(first.meetings, shifts, case.claim.delta, factor) > case.claim.epsilon)
         reach = worth(case.model.ledger, case.claim, notices)
-    if not refuted and math.isfinite(reach) and (why := switched(made, case.claim)):
-        notices = reach = math.inf
-        bound = replace(bound, epsilon=0.0, conditions=(*conditions, Condition(STEADY, "failed", why)))
+    for what, test in ((COUNTED, lambda: left_out(first.meetings, shifts)), (STEADY, lambda: switched(made, case.claim))):
+        if not refuted and math.isfinite(reach) and (why := test()):
+            notices = reach = math.inf
+            bound = replace(bound, epsilon=0.0, conditions=(*conditions, Condition(what, "failed", why)))
     return replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
 
 
