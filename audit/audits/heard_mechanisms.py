@@ -18,7 +18,7 @@ from scipy import stats
 from ...accounting.checks.conditions import Condition, checked, proved
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...models.hearing.mechanisms.meetings import REPORT, OtherMechanisms
-from ..heard.laws import NOTHING, cost
+from ..heard.laws import NOTHING, cost, left_out
 from ..heard.playing import Diverged
 from ..heard.study import History
 from ..instruments.reach import worth
@@ -46,6 +46,7 @@ GRANTED = Condition(
     "granted",
     "proofs by composition assume this adversary; one who sees less may learn less",
 )
+COUNTED = "all moves together are little more than those that count"
 NO_PATH = "no path leads past the noise"
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
 FRESH = proved(
@@ -141,9 +142,11 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     elif not reason and not path and len(laws) == 1:
         notices = smallest_factor(lambda factor: cost(first.meetings, shifts, case.claim.delta, factor) > case.claim.epsilon)
         reach = worth(case.model.ledger, case.claim, notices)
-    if not refuted and math.isfinite(reach) and (failed := known_noise(case, made)):
-        notices = reach = math.inf
-        bound = replace(bound, epsilon=0.0, conditions=(*conditions, failed))
+    if not refuted and math.isfinite(reach):
+        why = left_out(first.meetings, shifts)
+        if failed := Condition(COUNTED, "failed", why) if why else known_noise(case, made):
+            notices = reach = math.inf
+            bound = replace(bound, epsilon=0.0, conditions=(*conditions, failed))
     return replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
 
 

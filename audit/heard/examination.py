@@ -20,11 +20,12 @@ from ...models.errors import one_line
 from ..case import EDGES
 from ..own.programs.program import External
 from .forcing import Forced, forced
+from .laws import small_moves
 from .matchings import loudest
 from .own_rows import Place, private
 from .paths import certificate, changed
 from .playing import Diverged, play, rounding, same_numbers, same_rows
-from .sources import in_line, laid_out, moved_by, nudge
+from .sources import Source, in_line, laid_out, moved_by, nudge
 from .study import Study, study
 from .worlds import UNUSUAL, Without, small, without_edges, without_many, without_one
 
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 NEAR = 50  # number of neighbours, in sorted order, over which the density of numbers is estimated
 RARE = 1e-6  # equal numbers are not attributed to rounding if the chance of so many is below this
 SHARED = 3  # number of equal values that `reused` tolerates; also the number of rows that `weakest` lists for each source
-NOTHING = 1e-4  # in units of the noise at scale 1; a smaller move counts as rounding error
+NOTHING = 1e-4  # in units of the noise at scale 1; a smaller move may be rounding, so no lower bound counts it
+ULPS = 2  # units in the last place of a released value: a smaller move of it is rounding in any case
 SIZES = (1.0, 64.0)  # in units of the noise at scale 1: changes of the noise on an absent node's own row
 ATTEMPTS = 4  # largest number of secrets for which a `Certificate` is searched
 SECRETS = ((5_000, 24), (20_000, 6))  # (most nodes, secrets that are removed one by one); three for larger graphs
@@ -53,13 +55,15 @@ class Move:
     """How far one secret moves the means along the released history, in units of the noise at scale 1.
 
     euclidean: the norm over all cells with Gaussian noise. entries: the absolute moves of single entries with other noise. each:
-    the move of each source of noise alone, the Euclidean norm for Gaussian noise and else the sum of absolute values.
+    the move of each source of noise alone, the Euclidean norm for Gaussian noise and else the sum of absolute values. left_out:
+    why smaller moves, which `entries` leaves out as rounding, may matter together; "" if they do not.
     """
 
     secret: str
     euclidean: float = 0.0
     entries: tuple[float, ...] = ()
     each: tuple[float, ...] = ()
+    left_out: str = ""
 
     @property
     def size(self) -> tuple[float, float]:
@@ -152,7 +156,8 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
     count = len(made.sources)
     told = f"{count} draws of noise were found in the release; {len(moves)} secrets were removed one by one"
     if moves:
-        _, absent, other = max(moves, key=lambda m: m[0].size)
+        largest, absent, other = max(moves, key=lambda m: m[0].size)
+        told += f"; {largest.left_out}" if largest.left_out else ""
         if text := resized(made, absent, other):  # the mechanisms within the run may still be known
             doubts |= {cell.array: text for cell in made.base.cells if cell.array not in doubts}
     return Examination(made, (), doubts, tuple(move for move, _, _ in moves), told)
@@ -241,7 +246,7 @@ def _without(made: Study, absent: Without) -> tuple[dict, Forced | None, dict[st
 
 
 def _move(made: Study, other: Forced, absent: Without) -> Move:
-    squares, entries, each = 0.0, [], []
+    squares, entries, each, small = 0.0, [], [], list[float]()
     gaps = [laid_out(shift, s.factor.shape, s.across) for s, shift in zip(made.sources, other.shifts, strict=True)]
     for i, place in _own_rows(made, other, absent):
         gaps[i] = place.left_out(gaps[i])
@@ -255,7 +260,19 @@ def _move(made: Study, other: Forced, absent: Without) -> Move:
             moved = [float(v) for v in np.abs(by[np.abs(by) > NOTHING])]
             each.append(sum(moved))
             entries += moved
-    return Move(absent.secret, math.sqrt(squares), tuple(entries), tuple(each))
+            small += _small(made, source, by)
+    counted = math.fsum(entries)
+    told = small_moves(counted, counted + math.fsum(small), len(small), NOTHING)
+    return Move(absent.secret, math.sqrt(squares), tuple(entries), tuple(each), told)
+
+
+def _small(made: Study, source: Source, by: NDArray[np.float64]) -> list[float]:
+    """The absolute moves that may be rounding by their size, but are larger than the rounding of the released values."""
+    numbers = made.base.cells[source.cell]
+    kind = made.base.kinds.get(source.cell, numbers.dtype)
+    error = ULPS * np.spacing(np.abs(numbers).astype(kind if kind.kind == "f" else numbers.dtype)).astype(np.float64)
+    sizes = np.abs(by)
+    return [float(v) for v in sizes[(sizes <= NOTHING) & (sizes * np.abs(source.factor) > error)]]
 
 
 def _own_rows(made: Study, other: Forced, absent: Without) -> list[Located]:

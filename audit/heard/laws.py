@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-NOTHING = 1e-5  # in units of the scale: a smaller move of an entry is rounding
+NOTHING = 1e-5  # in units of the scale: a smaller move of an entry may be rounding, so no lower bound counts it
+TOGETHER = 1e-2  # relative: moves that are not counted matter if all of them add more to the counted ones
+ULPS = 16  # units in the last place: a smaller move of an entry is rounding in any case
 FRACTION = 1e-3  # of a step of a lattice: a smaller difference is rounding
 SLACK = 2e-4  # relative: rounding error of a move in float32
 GRID = 1e-2  # relative: grid error of the accountant for noise other than Gaussian
@@ -81,6 +83,9 @@ def _gaussian_cost(found: Examination, move: Move, factor: float, delta: float) 
 
 
 def _laplace_cost(found: Examination, move: Move, factor: float, delta: float) -> float:
+    """At a factor other than 1 it is 0 if moves are left out that matter, so that no smallest detectable factor is stated."""
+    if factor != 1 and move.left_out:
+        return 0.0
     return laplace_epsilon(move.entries, delta, factor)
 
 
@@ -189,6 +194,33 @@ def cost(meetings: Sequence[Meeting], moves: Sequence[Floats], delta: float, fac
         reports_epsilon(reports, delta, factor),
     )
     return max(each)
+
+
+def left_out(meetings: Sequence[Meeting], moves: Sequence[Floats]) -> str:
+    """Why the many small moves that `cost` does not count may matter together, so that no reach follows from it; "" if they do
+    not. moves: as for `cost`.
+    """
+    counted, total, entries = 0.0, 0.0, 0
+    for m, by in zip(meetings, moves, strict=True):
+        if m.law == REPORT:
+            counted, total = counted + m.size(by), total + m.size(by)
+            continue
+        error = ULPS * np.spacing(np.abs(m.clean).astype(m.noisy.dtype)).astype(np.float64)
+        small = (np.abs(by) * m.scale > error) & (np.abs(by) <= NOTHING)
+        large = np.abs(by) > NOTHING
+        counted, total = counted + m.size(np.where(large, by, 0.0)), total + m.size(np.where(small | large, by, 0.0))
+        entries += int(small.sum())
+    return small_moves(counted, total, entries, NOTHING)
+
+
+def small_moves(counted: float, total: float, entries: int, most: float) -> str:
+    """A sentence if the small moves of some entries matter. counted, total: the size of the counted moves, and of all. most: the
+    small moves are up to `most` times the noise each.
+    """
+    if not entries or total <= (1 + TOGETHER) * counted:
+        return ""
+    told = f"{entries} entries move by at most {most:g} times the noise each, too little to be told from rounding"
+    return f"{told}; together they raise the move from {counted:.4g} to {total:.4g}"
 
 
 def composed(events: Mapping[Any, int], delta: float) -> float:
