@@ -106,10 +106,13 @@ def finite(law: str, given: dict[str, Any]) -> tuple[tuple[float, ...], Any]:
     if law == "integers":
         low, high = (0, given["low"]) if given.get("high") is None else (given["low"], given["high"])
         return evenly(int(low), int(high)) if np.ndim(low) == np.ndim(high) == 0 else ((), None)
-    if law == "choice" and given.get("replace", True) and (given.get("p") is not None):
-        among = np.arange(len(given["p"])) if np.ndim(given["a"]) == 0 else np.asarray(given["a"])
-        if among.dtype.kind in "iufb" and among.ndim == 1 and len(among) <= FEW:
-            return tuple(map(float, among)), rows_of(given["p"])
+    if law == "choice" and given.get("replace", True) and np.ndim(given["a"]) < 2:
+        among: Any = np.asarray(given["a"])
+        count = int(among) if among.dtype.kind in "iu" and among.ndim == 0 else among.size
+        if among.dtype.kind in "iufb" and 0 < count <= FEW:
+            among = among if among.ndim else np.arange(count)
+            chances = np.full(count, 1 / count) if given.get("p") is None else rows_of(given["p"])
+            return (tuple(map(float, among)), chances) if len(set(among.tolist())) == count else ((), None)
     return (), None
 
 

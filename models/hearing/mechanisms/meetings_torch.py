@@ -71,8 +71,8 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callab
     meetings = hearing.follow if hearing is not None else None
     if not isinstance(meetings, Meetings) or not args:
         return call()
-    if meetings.coins and any(hasattr(a, "detach") and a in meetings.coins for a in args[:2]):
-        return reports_torch.run(meetings, name, args, call)
+    if meetings.coins and any(hasattr(a, "detach") and a in meetings.coins for a in args[:3]):
+        return reports_torch.run(meetings, name, args, options, call)
     if meetings.scores and any(hasattr(a, "detach") and a in meetings.scores for a in args[:2]):
         return _maximum(meetings, name, args, call)
     if not meetings.tensors:

@@ -2,8 +2,9 @@
 
 A draw in which each number has its own probabilities is itself a report. Coins are random 0/1 numbers that have not been
 combined with data yet, such as uniform numbers after a comparison with a threshold. Coins become a report when they flip bits of
-data, or choose between two arrays so that every entry can get every value. Coins that only keep or drop data, as samples and
-dropout do, are no reports.
+data, or choose between two arrays so that every entry can get every value, or when data choose between two arrays of coins.
+Drawn whole numbers become a report when they shift data modulo a number to every value. Coins that only keep or drop data, as
+samples and dropout do, are no reports.
 """
 
 from __future__ import annotations
@@ -17,16 +18,19 @@ import numpy as np
 
 from ..draw import FEW, guarded, of_two, without
 from ..returns import digest
+from .laws import apart, exact, modulus_of, product, residues
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..draw import Draw
+    from .laws import Law
     from .origin import Recorder
 
 BELOW, ABOVE = (np.less, np.less_equal), (np.greater, np.greater_equal)
 FLIPS, KEEPS = (np.bitwise_xor, np.logical_xor, np.not_equal), (np.equal,)
 NOT = (np.logical_not, np.invert)
+ROUNDED = 1e-6  # a change of the type that changes a drawn number by more than this share of it makes another number
 JOINS = (np.bitwise_or, np.logical_or, np.add, np.bitwise_xor, np.logical_xor, np.maximum)
 
 
@@ -36,7 +40,9 @@ class Coins:
     None for other numbers, which are uniform or from finitely many values.
 
     turned: whether the coins are transposed. mirrored: whether the entries (i, j) and (j, i) are the same coin. shape: of the
-    array. seen: a digest of the array, which shows whether the program has written into the array.
+    array. seen: a digest of the array, which shows whether the program has written into the array. own: the law of the entries,
+    if it is not that of `draw` alone. beside: other draws on which they depend. data, sign: the array holds data + sign * numbers
+    of this law. spread: whether `own` was computed from data.
     """
 
     meetings: Recorder
@@ -46,13 +52,35 @@ class Coins:
     mirrored: bool = False
     shape: tuple[int, ...] = ()
     seen: int | None = None
+    own: Law | None = None
+    beside: tuple[Draw, ...] = ()
+    data: NDArray[np.float64] | None = None
+    sign: int = 1
+    spread: bool = False
 
     @property
-    def law(self) -> tuple[tuple[float, ...], NDArray[np.float64]] | None:
-        """The values of an entry and their probabilities, shape (..., values); None for uniform numbers."""
+    def law(self) -> Law | None:
+        """The values of an entry and their probabilities, shape (..., values); None for uniform numbers, and sums with data."""
+        if self.data is not None or self.own is not None:
+            return self.own if self.data is None else None
         if self.chance is not None:
             return (0.0, 1.0), of_two(self.chance)
         return None if self.draw.chances is None else (self.draw.among, self.draw.chances)
+
+    @property
+    def uniform(self) -> bool:
+        """Whether these are uniform numbers."""
+        return self.chance is None and self.own is None and self.draw.law == "uniform"
+
+    @property
+    def plain(self) -> Law | None:
+        """The law, if it is the same for all entries and depends on no data."""
+        law = None if self.mirrored or self.turned or self.spread else self.law
+        return law if law is not None and law[1].ndim == 1 else None
+
+    @property
+    def draws(self) -> tuple[Draw, ...]:
+        return (self.draw, *self.beside)
 
     def with_chance(self, chance: Any) -> Coins:
         return dataclasses.replace(self, chance=chance)
@@ -83,7 +111,38 @@ class Coins:
             return told
         if self.mirrored and not np.array_equal(chances, np.swapaxes(chances, 0, 1)):
             return told
-        return self.meetings.report(self.draw, values, chances, told, beside, self.mirrored)
+        return self.meetings.report(self.draw, values, chances, told, (*self.beside, *beside), self.mirrored)
+
+    def times(self, other: Coins) -> Coins | None:
+        """Drawn numbers multiplied by independent drawn numbers, as in `lie * shift`; None if their law is not known."""
+        one, two = self.plain, other.plain
+        if one is None or two is None or self.shape != other.shape or not apart((*self.draws, *other.draws)):
+            return None
+        own = product(one, two)
+        return (
+            dataclasses.replace(self, chance=None, own=own, beside=(*self.beside, *other.draws)) if len(own[0]) <= FEW else None
+        )
+
+    def shifting(self, data: Any, sign: int, result: NDArray[Any]) -> Any:
+        """`result`, which is data + sign * the drawn numbers, as an array that stores the data; `result` unchanged if these are
+        no whole numbers.
+        """
+        given, law = np.asarray(data), self.plain
+        if law is None or not exact(given, law, result):
+            return result
+        wide = np.broadcast_to(given, result.shape).astype(np.float64)
+        return drawn(result, dataclasses.replace(self, chance=None, own=law, data=wide, sign=sign))
+
+    def wrapped(self, modulus: Any, result: NDArray[Any]) -> Any:
+        """`result`, which is the sum with data modulo a number: a report if each entry can get every value, else an array that
+        stores its law.
+        """
+        count = modulus_of(modulus)
+        if count is None or self.own is None or self.data is None:
+            return result
+        values, chances = residues(self.own, self.data, self.sign, count)
+        told = dataclasses.replace(self, own=(values, chances), data=None, spread=True)
+        return told.report(values, chances, result) if np.all(chances > 0) else drawn(result, told)
 
 
 class Drawn(np.ndarray):
@@ -118,13 +177,15 @@ class Drawn(np.ndarray):
             self.coins = guarded(lambda: _written(self, coins, key, value))
 
     def astype(self, *args: Any, **options: Any) -> Any:
-        return self._with(super().astype(*args, **options), self.coins)
+        result = super().astype(*args, **options)
+        same = guarded(lambda: np.allclose(_plain(result), _plain(self), rtol=ROUNDED, atol=0))
+        return self._with(result, self.coins if same else None)
 
     def copy(self, *args: Any, **options: Any) -> Any:
         return self._with(super().copy(*args, **options), self.coins)
 
     def reshape(self, *args: Any, **options: Any) -> Any:
-        simple = self.coins is not None and np.ndim(self.coins.chance) == 0
+        simple = self.coins is not None and np.ndim(self.coins.chance) == 0 and self.coins.own is None and not options
         return self._with(super().reshape(*args, **options), self.coins if simple else None)
 
     def transpose(self, *axes: Any) -> Any:
@@ -150,7 +211,8 @@ def _combined(ufunc: Any, inputs: Sequence[Any], given: Sequence[Any], known: Se
     if result.shape != np.shape(inputs[known[0][0]]):
         return result
     if len(known) == 2:
-        both = known[0][1].joined(known[1][1]) if ufunc in JOINS else None
+        one, other = known[0][1], known[1][1]
+        both = one.joined(other) if ufunc in JOINS else one.times(other) if ufunc is np.multiply else None
         return result if both is None else drawn(result, both)
     at, coins = known[0]
     return _followed(coins, ufunc, at == 0, [g for k, g in enumerate(given) if k != at], result)
@@ -163,6 +225,8 @@ def _changed(func: Any, args: Any, options: Any, coins: Coins | None, result: An
         first.coins = None
         if func is np.fill_diagonal and coins is not None and np.ndim(args[1]) == 0 and not args[1]:
             first.coins = coins.without(np.eye(*first.shape, dtype=np.bool_), _plain(first))
+    if func is np.where and len(args) == 3 and not isinstance(first, Drawn) and isinstance(result, np.ndarray):
+        return told_apart(first, args[1], args[2], _plain(result))
     if coins is None or coins.chance is None or not isinstance(result, np.ndarray):
         return result
     if func in (np.triu, np.tril):
@@ -218,13 +282,27 @@ def _followed(coins: Coins, ufunc: Any, first: bool, other: Sequence[Any], resul
     bits of data, else the plain result. first: whether the drawn numbers are the first input. other: the other inputs.
     """
     chance = coins.chance
-    if chance is None and coins.draw.law == "uniform" and ufunc in (*BELOW, *ABOVE) and np.size(other[0]) in (1, result.size):
+    if coins.uniform and ufunc in (*BELOW, *ABOVE) and np.size(other[0]) in (1, result.size):
         return compared(coins, other[0], (ufunc in BELOW) == first, result)
     if chance is not None and ufunc in NOT and result.dtype == bool:
         return drawn(result, coins.with_chance(1 - chance))
     if chance is not None and ufunc in (*FLIPS, *KEEPS):
         return flipped(coins, chance if ufunc in FLIPS else 1 - chance, other[0], result)
+    if ufunc in (np.add, np.subtract) and other:
+        return shifted(coins, other[0], ufunc is np.subtract, first, result)
+    if ufunc is np.remainder and first:
+        return coins.wrapped(other[0], result)
     return result
+
+
+def shifted(coins: Coins, data: Any, minus: bool, first: bool, result: NDArray[Any]) -> Any:
+    """The result of a sum or difference of drawn numbers and data, see `Coins.shifting`. minus: whether it is a difference.
+    first: whether the drawn numbers are its first term.
+    """
+    given = np.asarray(data)
+    if minus and first and given.dtype.kind in "biuf":
+        given = -given.astype(np.float64)
+    return coins.shifting(given, -1 if minus and not first else 1, result)
 
 
 def compared(coins: Coins, threshold: Any, below: bool, result: Any) -> Any:
@@ -260,6 +338,8 @@ def chosen(coins: Coins, one: Any, other: Any, result: Any) -> Any:
     tosses = [side for side in sides if side is not None]
     if any(side.law is None or side.shape != result.shape for side in tosses):
         return result
+    if tosses and (any(each.mirrored for each in (coins, *tosses)) or not apart([d for c in (coins, *tosses) for d in c.draws])):
+        return result
     values = _values(one, sides[0]) | _values(other, sides[1])
     if not values or len(values) > FEW:
         return result
@@ -269,7 +349,27 @@ def chosen(coins: Coins, one: Any, other: Any, result: Any) -> Any:
     tossed = (share[..., 0] > 0) & (share[..., 0] < 1)
     if not np.any(tossed) or not np.all(chances[tossed] > 0):
         return result
-    return coins.report(among, chances, result, tuple(side.draw for side in tosses))
+    return coins.report(among, chances, result, tuple(draw for side in tosses for draw in side.draws))
+
+
+def told_apart(data: Any, one: Any, other: Any, result: Any) -> Any:
+    """The value of where(data, one, other), recorded as a report if both sides are coins; else `result`. Each entry takes one of
+    two coins, which may be the same coin with two thresholds.
+    """
+    first, second = (coins_of(side, _plain(side)) for side in (one, other))
+    if (
+        first is None
+        or second is None
+        or any(c.shape != result.shape or c.mirrored or c.turned or c.spread for c in (first, second))
+    ):
+        return result
+    if first.law is None or second.law is None or first.law[0] != second.law[0] or len(first.law[0]) > FEW:
+        return result
+    among, chosen_one = first.law[0], np.broadcast_to(np.asarray(data).astype(bool), result.shape)[..., None]
+    chances = np.where(chosen_one, *(_chances(None, side, among, result.shape) for side in (first, second)))
+    if first.draw is second.draw and not first.beside and not second.beside:
+        return first.report(among, chances, result)
+    return first.report(among, chances, result, second.draws) if apart((*first.draws, *second.draws)) else result
 
 
 def _values(side: Any, coins: Coins | None) -> set[float]:

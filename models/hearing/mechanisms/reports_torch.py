@@ -9,7 +9,7 @@ import numpy as np
 
 from ..draw import Draw, guarded, numbers_of
 from .meetings import Meetings
-from .reports import Coins, Drawn, chosen, compared, drawn, flipped, reported
+from .reports import ROUNDED, Coins, Drawn, chosen, compared, drawn, flipped, reported, shifted, told_apart
 
 BELOW, ABOVE = ("lt", "le"), ("gt", "ge")
 FLIPS, KEEPS = ("bitwise_xor", "logical_xor", "ne"), ("eq",)
@@ -35,13 +35,16 @@ def as_drawn(meetings: Meetings, tensor: Any, array: Any) -> Any:
     return array if coins is None or array.ndim == 0 else drawn(array, coins)
 
 
-def run(meetings: Meetings, name: str, args: Sequence[Any], call: Callable[[], Any]) -> Any:
-    """Runs an operator on drawn numbers and returns its result. Follows the result, or records it if it is a report."""
-    known = [_coins(meetings, a) for a in args[:2]]
+def run(meetings: Meetings, name: str, args: Sequence[Any], options: Any, call: Callable[[], Any]) -> Any:
+    """Runs an operator on drawn numbers and returns its result. Follows the result, or records it if it is a report. A sum with
+    a factor for its second term is not followed.
+    """
+    known = [_coins(meetings, a) for a in args[: 3 if name == "where" else 2]]
     result = call()
     if name.endswith("_") and hasattr(args[0], "detach"):
         meetings.coins.pop(args[0], None)
     elif any(known) and all(_readable(value) for value in (*args[:3], result) if hasattr(value, "detach")):
+        name = f"{name}, scaled" if options and name in ("add", "sub") else name
         guarded(lambda: _keep(meetings, result, _followed(meetings, name, args, known, result)))
     return result
 
@@ -82,18 +85,29 @@ def _followed(meetings: Meetings, name: str, args: Sequence[Any], known: Sequenc
     followed beyond this operator. A replaced report is written into the memory of `result`.
     """
     numbers = _array(result)
+    if name == "where":
+        one, other = (_side(meetings, side) for side in args[1:3])
+        if known[0] is None:
+            return told_apart(_array(args[0]), one, other, numbers)
+        return chosen(known[0], one, other, numbers) if known[0].chance is not None else None
     if known[0] is not None and known[-1] is not None and len(known) == 2:
-        both = known[0].joined(known[1]) if name in JOINS else None
+        both = known[0].joined(known[1]) if name in JOINS else known[0].times(known[1]) if name == "mul" else None
         return None if both is None else drawn(numbers, both)
     first = 0 if known[0] is not None else 1
     coins, other = known[first], _array(args[1 - first]) if len(args) > 1 else 0
     chance = coins.chance
-    if name in SAME or (name in MOVED and np.ndim(chance) == 0):
-        return drawn(numbers, coins)
+    if name in SAME or (name in MOVED and np.ndim(chance) == 0 and coins.own is None):
+        return (
+            drawn(numbers, coins) if name != "_to_copy" or np.allclose(numbers, _array(args[0]), rtol=ROUNDED, atol=0) else None
+        )
+    if name in ("add", "sub"):
+        return shifted(coins, other, name == "sub", first == 0, numbers)
+    if name == "remainder" and first == 0:
+        return coins.wrapped(other, numbers)
     if name in TURNED and np.ndim(chance) == 2:
         return drawn(numbers, coins.transposed())
     if chance is None:
-        uniform = coins.draw.law == "uniform" and name in (*BELOW, *ABOVE) and np.size(other) in (1, numbers.size)
+        uniform = coins.uniform and name in (*BELOW, *ABOVE) and np.size(other) in (1, numbers.size)
         return compared(coins, other, (name in BELOW) == (first == 0), numbers) if uniform else None
     if name in ("triu", "tril"):
         return drawn(numbers, coins.with_chance(getattr(np, name)(np.broadcast_to(chance, numbers.shape), *args[1:])))
@@ -101,6 +115,4 @@ def _followed(meetings: Meetings, name: str, args: Sequence[Any], known: Sequenc
         return drawn(numbers, coins.with_chance(1 - chance))
     if name in (*FLIPS, *KEEPS):
         return flipped(coins, chance if name in FLIPS else 1 - chance, other, numbers)
-    if name == "where" and first == 0:
-        return chosen(coins, _side(meetings, args[1]), _side(meetings, args[2]), numbers)
     return None

@@ -45,6 +45,7 @@ def again(meetings: Sequence[Meeting], draws: Sequence[Draw], copies: Mapping[in
     partly = ""
     for group in groups.values():
         firsts = _firsts(meetings, group, same)
+        partly = partly or _twice([meetings[i] for i in firsts], place)
         if len(firsts) > 1 and not partly and _shared([meetings[i] for i in firsts]):
             one, two = (meetings[i] for i in firsts[:2])
             lines = f"{len(firsts)} mechanisms ({one.line}, {two.line})"
@@ -62,7 +63,8 @@ def _firsts(meetings: Sequence[Meeting], group: Sequence[int], same: dict[int, i
         shape = units.shape, meetings[i].clean.shape
         cells = [(shape, tuple((begins + step).tolist())) for step in (0, -1, 1)]
         near = [j for cell in cells for j in known.get(cell, ())]
-        near = [j for j in near if not meetings[i].values or np.array_equal(meetings[j].clean, meetings[i].clean)]
+        if meetings[i].values:  # further draws may decide these reports
+            near = [j for j in near if all(np.array_equal(*two) for two in _told(meetings[i], meetings[j]))]
         first = next((j for j in near if np.allclose(meetings[j].units, units, rtol=0, atol=ALIKE)), None)
         if first is not None:
             same[i] = first
@@ -70,6 +72,18 @@ def _firsts(meetings: Sequence[Meeting], group: Sequence[int], same: dict[int, i
         known.setdefault(cells[0], []).append(i)
         firsts.append(i)
     return firsts
+
+
+def _twice(meetings: Sequence[Meeting], place: Mapping[int, int]) -> str:
+    """A sentence about a report of two draws with the same numbers; "" if there is none."""
+    both = [(m, (m.draw, *m.beside)) for m in meetings if m.values]
+    m = next((m for m, draws in both if len({place[id(draw)] for draw in draws}) < len(draws)), None)
+    return f"the report at {m.line} uses noise of {m.draw.where} twice, for which no cost is computed" if m else ""
+
+
+def _told(one: Meeting, other: Meeting) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], ...]:
+    """The probabilities and the values of two reports."""
+    return (one.clean, other.clean), (one.noisy, other.noisy)
 
 
 def _shared(meetings: Sequence[Meeting]) -> bool:

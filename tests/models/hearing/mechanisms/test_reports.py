@@ -66,6 +66,41 @@ OF_FIVE = [
 ]
 
 
+SHIFTS = np.array([0.6, 0.1, 0.1, 0.15, 0.05])  # the probability that a label is shifted by 0, 1, 2, 3, 4 modulo 5
+OF_SHIFTS = np.stack([np.take(SHIFTS, (k - LABELS) % 5) for k in range(5)], axis=-1)
+LYING = np.where(LABELS[..., None] == np.arange(5), 0.7, 0.075)  # a label, or with probability 0.3 one of the other four
+LIES = [
+    lambda rng: np.where(rng.random((3, 4)) > 0.7, (LABELS + rng.integers(1, 5, (3, 4))) % 5, LABELS),
+    lambda rng: np.where(rng.random((3, 4)) < 0.7, LABELS, np.mod(rng.integers(4, size=(3, 4)) + (LABELS + 1), 5)),
+    lambda rng: np.where(rng.random((3, 4)) < 0.7, LABELS, (LABELS - rng.choice([1, 2, 3, 4], (3, 4))) % 5),
+    lambda rng: (LABELS + (rng.random((3, 4)) < 0.3) * rng.integers(1, 5, (3, 4))) % 5,
+    of_torch(
+        lambda torch: torch.where(
+            torch.rand(3, 4) < 0.3, (torch.tensor(LABELS) + torch.randint(1, 5, (3, 4))) % 5, torch.tensor(LABELS)
+        )
+    ),
+    of_torch(lambda torch: (torch.tensor(LABELS) + (torch.rand(3, 4) < 0.3) * torch.randint(1, 5, (3, 4))) % 5),
+    of_torch(lambda torch: (torch.tensor(LABELS) - (torch.rand(3, 4) < 0.3).long() * torch.randint(1, 5, (3, 4))) % 5),
+]
+SHIFTED = [
+    lambda rng: (LABELS + rng.choice(5, (3, 4), p=SHIFTS)) % 5,
+    lambda rng: (LABELS - rng.choice([0, 4, 3, 2, 1], (3, 4), p=SHIFTS)) % 5,
+    of_torch(
+        lambda torch: (torch.tensor(LABELS) + torch.multinomial(torch.tensor(SHIFTS), 12, replacement=True).reshape(3, 4)) % 5
+    ),
+]
+UNARY = np.where(BITS, 0.5, 0.1)  # the probability of a 1 in an optimised unary encoding
+OF_UNARY = [
+    lambda rng: np.where(BITS, rng.random((3, 4)) < 0.5, rng.random((3, 4)) < 0.1),
+    lambda rng: np.where(BITS, rng.integers(0, 2, (3, 4)), rng.binomial(1, 0.1, (3, 4))),
+    lambda rng: np.where(BITS, *((u := rng.random((3, 4))) < 0.5, u < 0.1)),
+    of_torch(lambda torch: torch.where(torch.tensor(BITS), torch.rand(3, 4) < 0.5, torch.rand(3, 4) < 0.1)),
+    of_torch(
+        lambda torch: torch.where(
+            torch.tensor(BITS), torch.bernoulli(torch.full((3, 4), 0.5)), torch.bernoulli(torch.full((3, 4), 0.1))
+        )
+    ),
+]
 SCORES = np.arange(15.0).reshape(3, 5) % 4
 POWERS = np.exp(SCORES / 2)
 OF_SCORES = [
@@ -97,6 +132,9 @@ def followed(way, seed=1, script=None):
         *((w, with_two(CERTAIN)) for w in OF_CERTAIN),
         *((w, with_two(NEGATED)) for w in WITH_COINS),
         *((w, CHANGED) for w in OF_FIVE),
+        *((w, LYING) for w in LIES),
+        *((w, OF_SHIFTS) for w in SHIFTED),
+        *((w, with_two(UNARY)) for w in OF_UNARY),
         *((w, POWERS / POWERS.sum(1, keepdims=True)) for w in OF_SCORES),
     ],
 )
@@ -110,7 +148,7 @@ def test_each_way_of_reporting_has_the_probabilities_of_its_closed_form(way, cha
     assert report.line.startswith("test_reports.py, line ")
 
 
-@pytest.mark.parametrize("way", [*FLIPS, *OWN, *OF_FIVE, *OF_SCORES])
+@pytest.mark.parametrize("way", [*FLIPS, *OWN, *OF_FIVE, *LIES, *SHIFTED, *OF_UNARY, *OF_SCORES])
 def test_the_report_of_another_run_takes_its_place(way):
     first, found = followed(way)
     second, (again,) = followed(way, seed=2, script=found)
@@ -187,6 +225,18 @@ def lopsided(rng):
     return np.triu(EDGES) ^ (flips | flips.T)
 
 
+def same_numbers_twice(rng):
+    """The second coin is true for half of the numbers above 0.7, not for 85 % of them."""
+    numbers = rng.random((3, 4))
+    return np.where(numbers < 0.7, BITS, numbers < 0.85)
+
+
+def one_seed_twice(rng):
+    seed = int(rng.integers(2**31))
+    one, other = (np.random.default_rng(seed).random((3, 4)) for _ in range(2))
+    return np.where(one < 0.7, BITS, other < 0.85)
+
+
 @pytest.mark.parametrize(
     "way",
     [
@@ -199,6 +249,18 @@ def lopsided(rng):
         of_torch(lambda torch: torch.tensor(BITS) ^ (torch.rand(3, 1) < 0.3).expand(3, 4)),
         of_torch(lambda torch: torch.rand(3, 1, dtype=torch.float64) < torch.tensor(SHARES)),
         sorted_in_place,
+        same_numbers_twice,
+        one_seed_twice,
+        lambda rng: (LABELS + rng.integers(1, 5, (3, 4))) % 5,  # never the truth
+        lambda rng: (LABELS + rng.integers(0, 5, (3, 1))) % 5,
+        lambda rng: (LABELS.astype(np.uint8) + rng.integers(0, 5, (3, 4), dtype=np.uint8)) % 5,  # a sum that may overflow
+        lambda rng: (SHARES + rng.integers(0, 5, (3, 4))) % 5,
+        lambda rng: np.where(rng.random((3, 4)) < 0.3, (LABELS + np.sort(rng.integers(1, 5, (3, 4)))) % 5, LABELS),
+        lambda rng: np.where(BITS, rng.random((3, 4)) < 0.5, rng.random((3, 1)) < 0.1),
+        lambda rng: np.where(BITS, np.triu(rng.random((3, 4)) < 0.5), SHARES > 0.5),
+        lambda rng: rng.uniform(0, 5, (3, 4)).astype(int) < SHARES * 5,  # whole numbers, not uniform ones
+        of_torch(lambda torch: torch.add(torch.tensor(LABELS), torch.randint(0, 5, (3, 4)), alpha=2) % 5),
+        of_torch(lambda torch: (torch.rand(3, 4) * 5).long() < torch.tensor(SHARES * 5)),
         lopsided,  # one coin on two different bits tells whether they are equal
         lambda rng: np.where(rng.random((3, 4)) < 0.7, LABELS, 0),  # drops data
         lambda rng: BITS & (rng.random((3, 4)) < 0.7),
@@ -273,3 +335,16 @@ def test_a_report_that_is_computed_twice_is_one_report():
     with hearing(follow=heard) as recorded:
         way(np.random.default_rng(1))
     assert again(heard.found, recorded.draws, {}) == ({1: 0}, "")
+
+
+def test_two_reports_with_the_same_first_coin_and_different_second_ones_are_two():
+    def way(rng):
+        lie = rng.random((3, 4)) < 0.3
+        return [np.where(lie, rng.integers(0, 5, (3, 4)), LABELS) for _ in range(2)]
+
+    heard = Meetings()
+    with hearing(follow=heard) as recorded:
+        way(np.random.default_rng(1))
+    same, shared = again(heard.found, recorded.draws, {})
+    assert not same
+    assert "share noise" in shared
