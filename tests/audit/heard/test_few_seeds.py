@@ -7,9 +7,11 @@ import dp_accounting as dp
 import numpy as np
 import pytest
 
-from gnnaudit import Claim, Looped, audit, load
+from gnnaudit import Claim, Looped, Unit, audit, load
+from gnnaudit.audit.heard.paths import seeded
 from gnnaudit.audit.heard.seeds import few_values
-from gnnaudit.audit.heard.study import sure
+from gnnaudit.audit.heard.study import study, sure
+from gnnaudit.audit.heard.worlds import without_one
 from gnnaudit.audit.key import Key
 from gnnaudit.models.hearing import hearing
 
@@ -17,6 +19,7 @@ from .votes import counts, released
 
 CLAIM = Claim(1.6, 1e-6)
 GRAPH = load("campus:n=240")
+NODE = Claim(2.0, 1e-5, Unit.NODE)
 
 
 def votes(reduced):
@@ -105,6 +108,40 @@ def test_only_the_draws_with_few_values_are_named_and_31_bits_are_many():
     with hearing() as heard:
         model.fit(type("One", (), {"seeds": [1]}), "cpu")
     assert few_values(model, GRAPH, Key("few"), heard.draws, sure).keys() == {1}
+
+
+def sampled(seeds, of_sample=7, rare=None):
+    """Gradient descent on samples, with noise: without a node, the sampler draws fewer numbers. seeds: of the noise."""
+
+    def train(graph, seed):
+        x, y = np.asarray(graph.x.todense() if hasattr(graph.x, "todense") else graph.x), np.eye(graph.classes)[graph.y]
+        sampler = np.random.default_rng(seed if of_sample is None else of_sample)
+        noise, weights = np.random.default_rng(seeds(seed)), np.zeros((graph.dim, graph.classes))
+        for _ in range(3):
+            drawn = graph.train & (sampler.random(graph.nodes) < 0.5)
+            weights -= (x[drawn].T @ (0.1 - y[drawn]) + 9.0 * noise.standard_normal(weights.shape)) / graph.nodes
+        if rare is not None:
+            weights += rare * np.random.default_rng(seed).geometric(1 - 1e-9)
+        return released(x @ weights)
+
+    return Looped(train, unit=Unit.NODE)
+
+
+def test_noise_of_one_seed_hides_nothing_though_the_sampler_draws_fewer_numbers_without_a_node():
+    assert verdict(sampled(lambda s: 42), NODE) == "refuted"
+
+
+@pytest.mark.parametrize(
+    "model", [sampled(lambda s: s), sampled(lambda s: 42, None), sampled(lambda s: 42, rare=1.0)], ids=["noise", "sample", "rare"]
+)
+def test_a_release_that_another_seed_may_change_is_no_function_of_the_graph_alone(model):
+    """The last one has further noise that is the same for almost all seeds."""
+    assert seeded_at_all(model) is None
+
+
+def seeded_at_all(model):
+    made = study(model, GRAPH, Key("seeded"))
+    return seeded(made, next(iter(without_one(made.whole, Unit.NODE, Key("one"), np.zeros(0, dtype=np.int64), 1))))
 
 
 def gated(threshold, margin):
