@@ -136,7 +136,7 @@ def not_followed(made: Study) -> str:
     (line, law), count = Counter(told).most_common(1)[0]
     alone = "; draw noise as arrays" if all(d.values.size == 1 for d in draws if (d.line, d.law) == (line, law)) else ""
     drawn = f"{count} draw{'s' * (count > 1)} of the law '{law}' at {line}"
-    return f"{drawn} may be noise, and the recorder did not follow them to the value that they are added to{alone}"
+    return f"{drawn} may be noise, whose numbers the recorder did not follow to the value that they are added to{alone}"
 
 
 def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str]:

@@ -65,6 +65,8 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     if within.worst is None:
         path = not_excluded(within)
         known = (REPEATED, Condition(NO_PATH, "failed", path)) if path else (REPEATED,)
+        if stale := constant_noise(made, within):
+            known = (*known, Condition(FRESH.what, "failed", stale))
         return exact(0.0, next(iter(within.doubts), "no secret that was tried moves a mechanism"), MOVES, known)
     secret, first = within.worst.secret, history(made, 0)
     moves = used(made, first, within)
@@ -78,7 +80,8 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     for one, its_moves, its_shifts in secrets:
         if (stale := next(not_fresh(made, first, within, its_moves, its_shifts), None)) is not None:
             if why := shown_always(made, first, its_shifts)[1] or mixed(made, first, its_shifts):
-                return exact(0.0, why, MOVES, (REPEATED, unhidden(made, why)))
+                told_both = Condition(FRESH.what, "failed", f"{stale}; but {why}")
+                return exact(0.0, why, MOVES, (REPEATED, told_both, unhidden(made, why)))
             return exact(math.inf, f"{one}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
     if within.shared:
         return exact(0.0, within.shared, MOVES, (REPEATED, Condition(FRESH.what, "failed", within.shared)))
@@ -144,6 +147,13 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         notices = reach = math.inf
         bound = replace(bound, epsilon=0.0, conditions=(*conditions, Condition(STEADY, "failed", why)))
     return replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
+
+
+def constant_noise(made: Study, within: Inside) -> str:
+    """A sentence about the first mechanism whose noise is the same for two seeds; "" if there is none."""
+    constant = [made.base.draws[at] for at in sorted(made.constant)]
+    drawn = ((m, draw) for m in within.meetings for draw in constant if np.array_equal(m.draw.values, draw.values))
+    return next((f"the noise of {draw.where}, added at {m.line}, is the same for two seeds" for m, draw in drawn), "")
 
 
 def not_excluded(within: Inside) -> str:

@@ -8,17 +8,21 @@ import numpy as np
 import pytest
 
 from gnnaudit import Claim, Looped, Unit, audit, load
+from gnnaudit.audit.audits.differential import differential
+from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.heard.paths import seeded
 from gnnaudit.audit.heard.seeds import few_values
 from gnnaudit.audit.heard.study import study, sure
 from gnnaudit.audit.heard.worlds import without_one
 from gnnaudit.audit.key import Key
 from gnnaudit.models.hearing import hearing
+from gnnaudit.reports.evidence import judge
 
 from .votes import counts, released
 
 CLAIM = Claim(1.6, 1e-6)
 GRAPH = load("campus:n=240")
+SMALL = load("campus:n=120:degree=6")
 NODE = Claim(2.0, 1e-5, Unit.NODE)
 
 
@@ -129,6 +133,33 @@ def sampled(seeds, of_sample=7, rare=None):
 
 def test_noise_of_one_seed_hides_nothing_though_the_sampler_draws_fewer_numbers_without_a_node():
     assert verdict(sampled(lambda s: 42), NODE) == "refuted"
+
+
+def test_noise_of_one_seed_is_the_reason_shown_if_a_fresh_sampler_leaves_the_claim_open():
+    outcome = differential(Setting(Case(sampled(lambda s: 42, None), NODE), GRAPH, None, Key("seeded")))
+    verdict = judge(NODE, [], outcome.bounds)
+    assert verdict.kind == "inconclusive"
+    assert "is the same for two seeds" in verdict.sentence
+
+
+def told(train):
+    claim = Claim(2.0, 1e-5)
+    return judge(claim, [], differential(Setting(Case(Looped(train), claim), SMALL, None, Key("lost"))).bounds).sentence
+
+
+def test_draws_that_were_not_followed_are_the_reason_shown():
+    def one_by_one(graph, seed):
+        gauss = random.Random(seed).gauss
+        return released(np.array([[v + gauss(0, 4.0) for v in row] for row in counts(graph)]))
+
+    def symmetric(graph, seed):
+        noise = np.random.default_rng(seed).normal(0, 4.0, (graph.nodes, graph.nodes))
+        return released((graph.adjacency() + (noise + noise.T) / 2) @ np.eye(graph.classes)[graph.y])
+
+    assert "720 draws of the law 'normal' at test_few_seeds.py" in (sentence := told(one_by_one))
+    assert sentence.endswith("draw noise as arrays)")
+    assert "1 draw of the law 'normal'" in (sentence := told(symmetric))
+    assert "as arrays" not in sentence
 
 
 @pytest.mark.parametrize(
