@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..accounting.arguments import check_items, is_number, shown
+from ..accounting.checks.conditions import most_telling
 from ..accounting.claim import Claim, Relation, Unit, check_claim
 from .files import lists, plain, tuples, write_text
 from .rounding import at_least, up
@@ -178,15 +179,17 @@ def judge(
     if unsure:
         most = max(unsure, key=lambda b: b.epsilon)
         return Verdict("inconclusive", f"inconclusive: {_worded(most)}; no check supports this assumption", 3)
+    reason = most_telling(text for b in bounds for text in b.failed)
+    why = f"a bound was withdrawn, because a condition failed: {reason}" if reason else ""
     if any(b.refuted for b in bounds):
-        return Verdict("inconclusive", "inconclusive: a test refuted the claim, but its repetition did not", 3)
+        told = "a test refuted the claim, but its repetition did not"
+        return Verdict("inconclusive", f"inconclusive: {f'{why}; ' if why else ''}{told}", 3)
     by_array = tests_of(claim, bounds)
     unseen = [array for array, tests in by_array.items() if all(math.isinf(b.notices) for b in tests)]
     if unseen:
         where = "" if len(unseen) == len(by_array) else f" in {' and '.join(unseen)}"
         untested = "; 'replay' tests moves of means, not the size of the noise: add 'residual' or 'differential'"
-        why = next((f"; a bound was withdrawn, because a condition failed: {b.failed[0]}" for b in bounds if b.failed), "")
-        why = why or untested * all(b.method.startswith("replay") for b in bounds)
+        why = f"; {why}" if why else untested * all(b.method.startswith("replay") for b in bounds)
         sentence = f"inconclusive: not refuted, and the smallest detectable violation{where} is unknown{why}"
         return Verdict("inconclusive", sentence, 3)
     best_of = {array: min(tests, key=lambda b: b.notices) for array, tests in by_array.items()}

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 HOW = ("proved", "checked", "granted", "assumed", "failed")
+# words of the reasons that tell a user most, those that tell most first
+TELLING = (
+    "path past the noise begins",
+    "every noisy value is the same",
+    "same for two seeds",
+    "noise of another value",
+    "not follow",
+)
 LEVEL = 1e-4  # level of a check: the probability that it withdraws a bound although its condition holds
 
 
@@ -30,6 +39,17 @@ class Condition:
 
     def __str__(self) -> str:
         return f"{self.what}: {self.how}{f' ({self.detail})' if self.detail else ''}"
+
+
+def most_telling(reasons: Iterable[str]) -> str:
+    """The reason that tells a user most; "" if there is none. First comes a path past the noise with its line, then noise that is
+    not fresh, then draws that were not followed to the data. Of reasons of one kind, the first.
+    """
+
+    def place(reason: str) -> int:
+        return next((i for i, words in enumerate(TELLING) if words in reason), len(TELLING))
+
+    return min(reasons, key=place, default="")
 
 
 def proved(what: str, detail: str) -> Condition:

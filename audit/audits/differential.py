@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammainc, gammaincinv
 
-from ...accounting.checks.conditions import proved
+from ...accounting.checks.conditions import most_telling, proved
 from ...accounting.claim import Unit
 from ...accounting.events.counts import Charged, charged, coin_p_values, recounted, unsampled
 from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.accountants import tightest, upper
+from ...models.hearing.draw import SHIFTED
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..instruments.reach import worth
 from ..instruments.recorder import Record, recorded
@@ -27,6 +29,7 @@ from . import heard_mechanisms, heard_noise, program_seeds
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..heard.study import Study
 
 NAME = "differential"
 COUNTS = "a ledger bounds epsilon only if it lists every mechanism, and all else is computed from their values"
@@ -101,7 +104,8 @@ def of_own_model(setting: Setting) -> Outcome:
     case, union = setting.case, setting.case.counted(setting.graph)
     within = followed(case, union, setting.key)
     if not isinstance(within, Inside):
-        return heard_noise.listen(setting, dict.fromkeys(offered(case.model), within) if within else None)
+        why = within or not_followed(examined(case, union, setting.key).study)
+        return heard_noise.listen(setting, dict.fromkeys(offered(case.model), why) if why else None)
     past = heard_mechanisms.paths_to(within, offered(case.model))
     unused = next((within.meetings[i].line for i in sorted(within.idle)), "")
     found = heard_noise.listen(setting, past, unused)
@@ -114,13 +118,25 @@ def of_own_model(setting: Setting) -> Outcome:
     covers = found.covers or {}
     silent = [array for array in offered(case.model) if array not in covers]
     if silent and "" not in heard.doubts and bound.failed:
-        reason = next(c.detail for c in bound.conditions if c.how == "failed")
+        reason = most_telling(c.detail for c in bound.conditions if c.how == "failed")
         return heard_noise.listen(setting, {**dict.fromkeys(silent, reason), **past})
     if not silent or "" in heard.doubts or math.isinf(bound.reach):
         return found
     bounds = (*(b for b in found.bounds if not b.failed), bound)
     covers = {**covers, **dict.fromkeys(silent, "noise too small at a mechanism, or a path past the noise to")}
     return dataclasses.replace(found, bounds=bounds, reach=bound.method, covers=covers)
+
+
+def not_followed(made: Study) -> str:
+    """Which draws may be noise that the recorder did not follow to the data; "" if there are none."""
+    draws = [made.base.draws[at] for at in made.free]
+    told = [(d.line, d.law) for d in draws if d.law in (*SHIFTED, "geometric", "poisson") and not d.weights]
+    if not told:
+        return ""
+    (line, law), count = Counter(told).most_common(1)[0]
+    alone = "; draw noise as arrays" if all(d.values.size == 1 for d in draws if (d.line, d.law) == (line, law)) else ""
+    drawn = f"{count} draw{'s' * (count > 1)} of the law '{law}' at {line}"
+    return f"{drawn} may be noise, whose numbers the recorder did not follow to the value that they are added to{alone}"
 
 
 def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str]:

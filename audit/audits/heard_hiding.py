@@ -20,7 +20,7 @@ from ..within.absence import Incomparable, without
 from ..within.inside import OF_PROGRAM, SECRETS, Inside, quietest
 from ..within.lost import lost_noise
 from ..within.reading import EACH, alike, farthest, redrawn, repeated, rerun, same_means, visible, with_other_values
-from ..within.relations import added_only, averaged, proportional
+from ..within.relations import added_only, averaged, in_full, proportional
 from ..within.steady import other_scripts, shown_in, steady_cells
 
 if TYPE_CHECKING:
@@ -90,9 +90,10 @@ def not_fresh(made: Study, run: History, within: Inside, moves: Shifts, shifts: 
         j = i if meeting.law == REPORT else within.again.get(i, i)
         unseen = any(k in within.idle or (np.any(moves[k]) and not np.any(shifts[k])) for k in (i, j))
         gap = np.abs(by - shifts[j]) if j != i else np.zeros(1)
-        if unseen or gap.max(initial=0) <= 10 * NOTHING or linear_term(made, run, j, i):
+        if unseen or gap.max(initial=0) <= 10 * NOTHING:
             continue
-        if added_only(made, run, i, j, released=True) or proportional(made, run, i, j):
+        may_hide = linear_term(made, run, j, i) or added_only(made, run, i, j, released=True) or proportional(made, run, i, j)
+        if may_hide and not in_full(made, run, (i, j)):
             continue
         farthest = [np.unravel_index(int(at), gap.shape) for at in np.argsort(-gap, axis=None)[:TRIED]]
         entries = [tuple(map(int, entry)) for entry in farthest if gap[entry] > 10 * NOTHING]

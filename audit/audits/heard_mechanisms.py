@@ -68,6 +68,8 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     if within.worst is None:
         path = not_excluded(within)
         known = (REPEATED, Condition(NO_PATH, "failed", path)) if path else (REPEATED,)
+        if stale := constant_noise(made, within):
+            known = (*known, Condition(FRESH.what, "failed", stale))
         return exact(0.0, next(iter(within.doubts), "no secret that was tried moves a mechanism"), MOVES, known)
     secret, first = within.worst.secret, history(made, 0)
     moves = used(made, first, within)
@@ -79,9 +81,10 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         return fails(UNHIDDEN.what, stray)
     secrets = every_secret(made, first, within, case.claim.unit, each)
     for one, its_moves, its_shifts in secrets:
-        if (stale := next(not_fresh(made, first, within, its_moves, its_shifts), None)) is not None:
+        if stale := next(not_fresh(made, first, within, its_moves, its_shifts), ""):
             if why := shown_always(made, first, its_shifts)[1] or mixed(made, first, its_shifts):
-                return fails(UNHIDDEN.what, why)
+                told_both = Condition(FRESH.what, "failed", f"{stale}; but {why}")
+                return exact(0.0, why, MOVES, (REPEATED, told_both, Condition(UNHIDDEN.what, "failed", why)))
             return exact(math.inf, f"{one}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
     if within.shared:
         return fails(FRESH.what, within.shared)
@@ -148,6 +151,13 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
             notices = reach = math.inf
             bound = replace(bound, epsilon=0.0, conditions=(*conditions, failed))
     return replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
+
+
+def constant_noise(made: Study, within: Inside) -> str:
+    """A sentence about the first mechanism whose noise is the same for two seeds; "" if there is none."""
+    constant = [made.base.draws[at] for at in sorted(made.constant)]
+    drawn = ((m, draw) for m in within.meetings for draw in constant if np.array_equal(m.draw.values, draw.values))
+    return next((f"the noise of {draw.where}, added at {m.line}, is the same for two seeds" for m, draw in drawn), "")
 
 
 def not_excluded(within: Inside) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 import dp_accounting as dp
 
-from ...accounting.checks.conditions import Condition, proved
+from ...accounting.checks.conditions import Condition, most_telling, proved
 from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.bounds import Bound, resting, unknown
@@ -21,6 +21,7 @@ from ...accounting.lower.power import smallest
 from ..case import Case, Outcome, Setting, offered
 from ..heard.examination import Examination, Move
 from ..heard.laws import LARGEST, LAWS, SLACK, law_of
+from ..heard.paths import NO_SEED
 from ..heard.study import Study, withstands
 from ..instruments.reach import worth
 from ..within.absence import history
@@ -43,6 +44,10 @@ UNCOVERED = (
         "all other draws were replaced by new draws, by the ends of their range, and by numbers far outside of it",
     ),
     proved("all other noisy values are the same", "the recorded noise was changed so that they are the same"),
+)
+SEEDED = (
+    REPEATED,
+    Condition("no seed changes the release", "checked", "three seeds with the secret, and two without it, gave the same numbers"),
 )
 NOT_FOLLOWED = ("choice", "geometric", "poisson")  # laws of noise that the recorder does not follow to the data
 RECORDED = "all randomness was recorded, and the noise is what the ledger charges"
@@ -71,7 +76,7 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str 
     if not found.faults and "" not in doubts:
         doubts = {**shown_past(setting, found.study), **doubts}
     if found.faults:
-        certain = exact(math.inf, found.faults[0], PATHS, UNCOVERED)
+        certain = exact(math.inf, found.faults[0], PATHS, SEEDED if NO_SEED in found.faults[0] else UNCOVERED)
         return Outcome(NAME, (certain,), {}, found.faults[0], offered(case.model))
     if unused:
         why = f"this run does not use the noisy value of {unused}; whether a run uses it may depend on the data"
@@ -199,7 +204,7 @@ def conditions(found: Examination, doubts: Mapping[str, str], alone: bool) -> tu
         return (Condition(RECORDED, "failed", doubts[""]),)
     known = [array for array in dict.fromkeys(c.array for c in found.study.base.cells) if array not in doubts]
     if not known:
-        return REPEATED, Condition(COVERED, "failed", next(iter(doubts.values())))
+        return REPEATED, Condition(COVERED, "failed", most_telling(doubts.values()))
     noisy = [array for array in known if array in found.noisy]
     stand = [
         REPEATED,

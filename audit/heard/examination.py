@@ -23,7 +23,7 @@ from .forcing import Forced, forced
 from .laws import small_moves
 from .matchings import loudest
 from .own_rows import Place, private
-from .paths import certificate, changed
+from .paths import certificate, changed, seeded
 from .playing import Diverged, play, rounding, same_numbers, same_rows
 from .sources import Source, in_line, laid_out, moved_by, nudge
 from .study import Study, study
@@ -141,14 +141,15 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
     for absent in chain(without_one(made.whole, unit, key, rows, limit, loud), only_together(made, many, seen, doubts)):
         try:
             differ, other, stray = _without(made, absent)
+            found = seeded(made, absent) if other is None else None
         except Exception as fault:  # a user's model may refuse the graph without the secret, with any exception
             doubts.setdefault("", f"{absent.secret} ends the training ({type(fault).__name__}: {one_line(fault)})")
             continue
         if other is not None and differ and attempts < ATTEMPTS:
             attempts += 1
             found = certificate(made, absent.worlds, other, differ, absent.secret)
-            if found is not None:
-                return Examination(made, (str(found),), doubts)
+        if found is not None:
+            return Examination(made, (str(found),), doubts)
         doubts |= {array: text for array, text in stray.items() if array not in doubts}
         if other is not None and not any((differ[s.cell] & s.noised).any() for s in made.sources if s.cell in differ):
             moves.append((_move(made, other, absent), absent, other))

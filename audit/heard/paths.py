@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...models.graph.graph import Worlds
+    from ...models.hearing import Draw
+    from .worlds import Without
 
+NO_SEED = "no seed changes these entries"
 Masks = Mapping[Cell, "NDArray[np.bool_]"]
 
 
@@ -25,7 +29,8 @@ Masks = Mapping[Cell, "NDArray[np.bool_]"]
 class Certificate:
     """A proof that epsilon is infinite: one secret changes entries of a cell that no draw changes.
 
-    rows, entries: how many rows and entries of the cell change. size: the largest change.
+    rows, entries: how many rows and entries of the cell change. size: the largest change. seeded: the line of draws that are the
+    same for all seeds, if this is the reason why no draw changes the entries.
     """
 
     secret: str
@@ -33,10 +38,13 @@ class Certificate:
     rows: int
     entries: int
     size: float
+    seeded: str = ""
 
     def __str__(self) -> str:
         where = f"{self.entries} entries in {self.rows} rows of {self.cell}"
         changes = f"{self.secret} changes {where} by up to {self.size:.3g}"
+        if self.seeded:
+            return f"{changes}, and {NO_SEED}: the random numbers of {self.seeded} are the same for all seeds"
         return f"{changes} although every noisy value is the same, so no noise covers these entries"
 
 
@@ -91,6 +99,42 @@ def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secre
     gap = np.abs(other.play.cells[cell] - made.base.cells[cell])[entries]
     rows = int(entries.reshape(len(entries), -1).any(1).sum()) if entries.ndim else 1
     return Certificate(secret, cell, rows, int(entries.sum()), float(gap.max()))
+
+
+def seeded(made: Study, absent: Without) -> Certificate | None:
+    """A certificate for a run without a secret that draws more or fewer numbers, if no seed changes the release.
+
+    Such a release is a function of the graph alone: its draws are the same for all tried seeds, although equal numbers are
+    practically impossible, and the draws of which this is not known change nothing. The same must hold without the secret.
+    Returns None if a draw of the first run is new for some seed, or if no release changes.
+    """
+    draws = made.base.draws
+    known = {at for at in made.constant if made.few.get(at, 1) == 1}
+    same = all(np.array_equal(d.values, other[at].values) for other in made.others for at, d in enumerate(draws))
+    free = [draws[at] for at in made.free]
+    tried = all(np.isfinite([d.lowest, d.highest]).all() or (d.law == "random" and _of_64_bits(d)) for d in free)
+    if made.sources or not known or not same or not tried:
+        return None
+    seeds = [dataclasses.replace(absent.worlds, seeds=absent.worlds.seeds ^ np.uint64(change)) for change in (0, 1 << 40)]
+    one, other = (play(made.model, world) for world in seeds)
+    differ = changed(made, one, absent.hidden)
+    for cell, mask in sorted(differ.items(), key=lambda item: int(item[1].sum())):
+        before, after = made.base.cells[cell], one.cells.get(cell)
+        if after is None or after.shape != before.shape or not np.array_equal(after, other.cells[cell]):
+            continue
+        if fixed(made, made.whole, None, cell).all():
+            gap = np.abs(after - before)[mask]
+            rows = int(mask.reshape(len(mask), -1).any(1).sum()) if mask.ndim else 1
+            line = draws[min(known, key=lambda at: (draws[at].weights or not draws[at].spread, at))].where
+            return Certificate(absent.secret, cell, rows, int(mask.sum()), float(gap.max()), line)
+    return None
+
+
+def _of_64_bits(draw: Draw) -> bool:
+    """Whether each number is an integer of all 63 positive bits, as data loaders of PyTorch draw for their workers. Two seeds
+    practically never draw the same one.
+    """
+    return draw.values.dtype == np.int64 and draw.values.size > 0 and not draw.parameters
 
 
 def exchanged(made: Study, cell: Cell) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ import numpy as np
 from ...models.hearing.mechanisms.meetings import REPORT, Meeting
 from ..heard.playing import rounding
 from ..heard.study import History, Shifts
-from .reading import alike, redrawn, repeated, same_means
+from .reading import alike, elsewhere, redrawn, repeated, same_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +24,7 @@ SMALL = 1e-3  # in units of the scale: a change whose effect is nearly linear
 ALIKE = 1e-2  # relative tolerance of `proportional`
 REPEATED = 1e-4  # in units of the scale: tolerance between two moves that count as equal
 SAME = 1e-6  # relative tolerance between the sizes of the noise with and without the secret
+NEXT = range(-3, 3)  # released numbers, in sorted order, among which `in_full` searches for a noisy number
 LINES = 8  # largest number of lines that `_shows` tests one by one
 
 
@@ -133,6 +134,39 @@ def proportional(made: Study, first: History, i: int, j: int, alone: bool = Fals
         gaps.append(np.concatenate([(run.play.cells[c] - a).ravel() for c, a in first.play.cells.items()]))
     share = float(gaps[0] @ gaps[1]) / max(float(gaps[0] @ gaps[0]), 1e-300)
     return float(np.linalg.norm(gaps[1] - share * gaps[0])) <= ALIKE * float(np.linalg.norm(gaps[1]))
+
+
+def in_full(made: Study, first: History, some: Sequence[int]) -> bool:
+    """Whether the release contains each noisy number of the mechanisms `some`, and no other random number changes their data.
+
+    Then everybody knows these noisy values, even if a proof expects a release of their sum or of the last one alone. The test
+    takes the places where the first run releases equal numbers. With other numbers for all that is random but these noisy values,
+    nothing may change there. With other noisy values, the same places must show them.
+    """
+    noise = _drawn(first, first.meetings)
+    draws = redrawn(made, [at for at in range(len(first.play.draws)) if at not in noise])
+    terms = [first.meetings[k] for k in some]
+    kept = repeated(made, first, {k: elsewhere(m, k) for k, m in enumerate(first.meetings) if k not in some}, draws)
+    moved = repeated(made, first, {k: elsewhere(m, k) for k, m in zip(some, terms, strict=True)})
+    if kept is None or moved is None or any(not np.array_equal(kept.meetings[k].clean, first.meetings[k].clean) for k in some):
+        return False
+    numbers, same, other = (np.concatenate([a.ravel() for a in run.play.cells.values()]) for run in (first, kept, moved))
+    if not numbers.shape == same.shape == other.shape:
+        return False
+    both = np.sort(numbers + other)  # the sum of both runs tells entries apart that are equal in one of them
+    order = np.argsort(numbers + other)
+    for k, m in zip(some, terms, strict=True):
+        before, after = m.noisy.ravel(), elsewhere(m, k).noisy.ravel()
+        right = np.searchsorted(both, before + after)
+        slack = REPEATED * np.broadcast_to(m.scale, m.noisy.shape).ravel()
+        shown = np.zeros(before.shape, dtype=bool)
+        for step in NEXT:
+            at = order[np.clip(right + step, 0, numbers.size - 1)]
+            equal = (np.abs(numbers[at] - before) <= slack) & (np.abs(other[at] - after) <= slack)
+            shown |= equal & (same[at] == numbers[at])
+        if m.law == REPORT or not shown.all():
+            return False
+    return True
 
 
 def averaged(made: Study, first: History, i: int) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnaudit.accounting.checks.conditions import assumed, checked
+from gnnaudit.accounting.checks.conditions import Condition, assumed, checked
 from gnnaudit.accounting.claim import Claim, Relation, Unit
 from gnnaudit.accounting.lower.bounds import Bound, resting
 from gnnaudit.accounting.upper.accountants import Upper
@@ -208,6 +208,21 @@ def test_a_failed_check_takes_back_the_bound_and_its_reach_and_says_why():
     kept = resting(look(0.5), "a theorem", checked("rows are alike", "chi-squared", 0.3))
     assert kept.withdrawn is None
     assert kept.conditions[0].how == "checked"
+
+
+def test_the_verdict_shows_the_most_telling_reason_even_beside_a_failed_repetition():
+    details = (
+        "the recorder did not follow 2 draws",
+        "it is the same for two seeds",
+        "the path past the noise begins at a.py, line 3",
+        "x",
+    )
+    broken = [resting(look(0.0), "a theorem", Condition("c", "failed", text)) for text in details]
+    for left, text in ((4, details[2]), (2, details[1]), (1, details[0])):
+        assert f"a condition failed: c ({text})" in judge(CLAIM, [], broken[:left]).sentence
+    lone = dataclasses.replace(look(1.5, refuted=True), confirmed=False)
+    sentence = judge(CLAIM, [], [*broken, lone]).sentence
+    assert sentence.index("line 3") < sentence.index("a test refuted the claim, but its repetition did not")
 
 
 def test_rows_of_results_tell_the_same_verdict_as_the_bounds_they_come_from():

@@ -7,16 +7,23 @@ import dp_accounting as dp
 import numpy as np
 import pytest
 
-from gnnaudit import Claim, Looped, audit, load
+from gnnaudit import Claim, Looped, Unit, audit, load
+from gnnaudit.audit.audits.differential import differential
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.heard.paths import seeded
 from gnnaudit.audit.heard.seeds import few_values
 from gnnaudit.audit.heard.study import study, sure, switches_by_seed
+from gnnaudit.audit.heard.worlds import without_one
 from gnnaudit.audit.key import Key
 from gnnaudit.models.hearing import hearing
+from gnnaudit.reports.evidence import judge
 
 from .votes import counts, released
 
 CLAIM = Claim(1.6, 1e-6)
 GRAPH = load("campus:n=240")
+SMALL = load("campus:n=120:degree=6")
+NODE = Claim(2.0, 1e-5, Unit.NODE)
 
 
 def votes(reduced):
@@ -105,6 +112,67 @@ def test_only_the_draws_with_few_values_are_named_and_31_bits_are_many():
     with hearing() as heard:
         model.fit(type("One", (), {"seeds": [1]}), "cpu")
     assert few_values(model, GRAPH, Key("few"), heard.draws, sure).keys() == {1}
+
+
+def sampled(seeds, of_sample=7, rare=None):
+    """Gradient descent on samples, with noise: without a node, the sampler draws fewer numbers. seeds: of the noise."""
+
+    def train(graph, seed):
+        x, y = np.asarray(graph.x.todense() if hasattr(graph.x, "todense") else graph.x), np.eye(graph.classes)[graph.y]
+        sampler = np.random.default_rng(seed if of_sample is None else of_sample)
+        noise, weights = np.random.default_rng(seeds(seed)), np.zeros((graph.dim, graph.classes))
+        for _ in range(3):
+            drawn = graph.train & (sampler.random(graph.nodes) < 0.5)
+            weights -= (x[drawn].T @ (0.1 - y[drawn]) + 9.0 * noise.standard_normal(weights.shape)) / graph.nodes
+        if rare is not None:
+            weights += rare * np.random.default_rng(seed).geometric(1 - 1e-9)
+        return released(x @ weights)
+
+    return Looped(train, unit=Unit.NODE)
+
+
+def test_noise_of_one_seed_hides_nothing_though_the_sampler_draws_fewer_numbers_without_a_node():
+    assert verdict(sampled(lambda s: 42), NODE) == "refuted"
+
+
+def test_noise_of_one_seed_is_the_reason_shown_if_a_fresh_sampler_leaves_the_claim_open():
+    outcome = differential(Setting(Case(sampled(lambda s: 42, None), NODE), GRAPH, None, Key("seeded")))
+    verdict = judge(NODE, [], outcome.bounds)
+    assert verdict.kind == "inconclusive"
+    assert "is the same for two seeds" in verdict.sentence
+
+
+def told(train):
+    claim = Claim(2.0, 1e-5)
+    return judge(claim, [], differential(Setting(Case(Looped(train), claim), SMALL, None, Key("lost"))).bounds).sentence
+
+
+def test_draws_that_were_not_followed_are_the_reason_shown():
+    def one_by_one(graph, seed):
+        gauss = random.Random(seed).gauss
+        return released(np.array([[v + gauss(0, 4.0) for v in row] for row in counts(graph)]))
+
+    def symmetric(graph, seed):
+        noise = np.random.default_rng(seed).normal(0, 4.0, (graph.nodes, graph.nodes))
+        return released((graph.adjacency() + (noise + noise.T) / 2) @ np.eye(graph.classes)[graph.y])
+
+    assert "720 draws of the law 'normal' at test_few_seeds.py" in (sentence := told(one_by_one))
+    assert sentence.endswith("draw noise as arrays)")
+    assert "1 draw of the law 'normal'" in (sentence := told(symmetric))
+    assert "as arrays" not in sentence
+
+
+@pytest.mark.parametrize(
+    "model", [sampled(lambda s: s), sampled(lambda s: 42, None), sampled(lambda s: 42, rare=1.0)], ids=["noise", "sample", "rare"]
+)
+def test_a_release_that_another_seed_may_change_is_no_function_of_the_graph_alone(model):
+    """The last one has further noise that is the same for almost all seeds."""
+    assert seeded_at_all(model) is None
+
+
+def seeded_at_all(model):
+    made = study(model, GRAPH, Key("seeded"))
+    return seeded(made, next(iter(without_one(made.whole, Unit.NODE, Key("one"), np.zeros(0, dtype=np.int64), 1))))
 
 
 def gated(threshold, margin):
