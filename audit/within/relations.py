@@ -69,7 +69,7 @@ def added_only(made: Study, first: History, i: int, j: int, released: bool = Fal
 def exchanged(made: Study, first: History, i: int, j: int) -> bool:
     """Whether the run does the same if two mechanisms exchange their noisy values, as with a median or a maximum of both."""
     one, other = first.meetings[i], first.meetings[j]
-    if one.noisy.shape != other.noisy.shape or REPORT in (one.law, other.law):
+    if one.noisy.shape != other.noisy.shape or REPORT in (one.law, other.law) or np.array_equal(one.noisy, other.noisy):
         return False
     run = repeated(made, first, {i: dataclasses.replace(one, noisy=other.noisy), j: dataclasses.replace(other, noisy=one.noisy)})
     return run is not None and same_means(first.meetings, run.meetings) and same_release(first, run)
