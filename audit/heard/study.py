@@ -152,7 +152,9 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True) -> Study:
         return _doubted(made, text)
     tried = blocks(base.draws, {a.size for cell, a in base.cells.items() if not cell.public}, constant | set(copies))
     if len(tried) > MOST:
-        told = f"{len(tried)} draws may be noise on the release; the tool searches the release for at most {MOST}"
+        lines = ", ".join(dict.fromkeys(block.line for block in tried))
+        told = f"the numbers drawn at {lines} are {len(tried)} times as many as those of a released array, or fill it in parts"
+        told += f"; the tool tries at most {MOST} such parts as noise on the release, and did not follow them to a sum with data"
         made = dataclasses.replace(made, others=tuple(o.draws for o in others), constant=constant, few=few)
         return dataclasses.replace(made, copies=copies, unplaced=told)
     sources = tuple(located(model, worlds[0], base, tried, copies))

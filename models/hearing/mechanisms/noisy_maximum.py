@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .origin import Origin
 
-FEW = 64  # a report has at most this many scores
+FEW = 1024  # a report has at most this many scores
 
 
 @dataclass(frozen=True, eq=False)
