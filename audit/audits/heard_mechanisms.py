@@ -68,8 +68,8 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     if within.worst is None:
         path = not_excluded(within)
         known = (REPEATED, Condition(NO_PATH, "failed", path)) if path else (REPEATED,)
-        if stale := constant_noise(made, within):
-            known = (*known, Condition(FRESH.what, "failed", stale))
+        if fixed := constant_noise(made, within):
+            known = (*known, Condition(FRESH.what, "failed", fixed))
         return exact(0.0, next(iter(within.doubts), "no secret that was tried moves a mechanism"), MOVES, known)
     secret, first = within.worst.secret, history(made, 0)
     moves = used(made, first, within)
