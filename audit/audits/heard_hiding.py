@@ -17,11 +17,11 @@ from ..heard.worlds import without_one
 from ..key import Key
 from ..own.programs.program import External
 from ..within.absence import Incomparable, without
+from ..within.draws.lost import lost_noise
+from ..within.draws.steady import other_scripts, shown_in, steady_cells
 from ..within.inside import OF_PROGRAM, SECRETS, Inside, quietest
-from ..within.lost import lost_noise
 from ..within.reading import EACH, alike, farthest, redrawn, repeated, rerun, same_means, visible, with_other_values
 from ..within.relations import added_only, averaged, in_full, proportional
-from ..within.steady import other_scripts, shown_in, steady_cells
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

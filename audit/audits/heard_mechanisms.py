@@ -23,8 +23,8 @@ from ..heard.playing import Diverged
 from ..heard.study import History
 from ..instruments.reach import worth
 from ..within.absence import Incomparable, history, without
+from ..within.draws.lost import lost, mixed
 from ..within.inside import Inside
-from ..within.lost import lost, mixed
 from ..within.reading import EACH, idle, unread_entries
 from .heard_hiding import EQUAL, apart, every_secret, grown, hidden, not_fresh, same_entries, shown_always
 from .heard_noise import MOVES, REPEATED, exact, known_noise, noticed, smallest_factor

@@ -25,11 +25,11 @@ from ..heard.paths import NO_SEED
 from ..heard.study import Study, withstands
 from ..instruments.reach import worth
 from ..within.absence import history
+from ..within.draws.parents import seeded
+from ..within.draws.switches import switched
 from ..within.gate import examined, followed
 from ..within.inside import Inside
-from ..within.parents import seeded
 from ..within.reading import also_noised
-from ..within.switches import switched
 
 NAME = "differential"
 PATHS = "one release distinguishes two neighbouring graphs that have no release in common"

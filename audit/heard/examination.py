@@ -11,10 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
 from ...accounting.claim import Unit
 from ...models.errors import one_line
@@ -22,11 +21,11 @@ from ...models.hearing.draw import SHIFTED
 from ..case import EDGES
 from ..own.programs.program import External
 from .forcing import Forced, forced
-from .laws import small_moves
 from .matchings import loudest
 from .own_rows import Place, private
 from .paths import certificate, changed, seeded
-from .playing import Diverged, play, rounding, same_numbers, same_rows
+from .playing import Diverged, play, rounding, same_numbers, same_rows, small_moves
+from .reuse import used_twice
 from .sources import Source, in_line, laid_out, moved_by, nudge
 from .study import Study, study
 from .worlds import UNUSUAL, Without, small, without_edges, without_many, without_one
@@ -39,9 +38,7 @@ if TYPE_CHECKING:
     from ..key import Key
     from .own_rows import Located
 
-NEAR = 50  # number of neighbours, in sorted order, over which the density of numbers is estimated
-RARE = 1e-6  # equal numbers are not attributed to rounding if the chance of so many is below this
-SHARED = 3  # number of equal values that `reused` tolerates; also the number of rows that `weakest` lists for each source
+WEAKEST = 3  # number of rows that `weakest` lists for each source
 NOTHING = 1e-4  # in units of the noise at scale 1; a smaller move may be rounding, so no lower bound counts it
 ULPS = 2  # units in the last place of a released value: a smaller move of it is rounding in any case
 SIZES = (1.0, 64.0)  # in units of the noise at scale 1: changes of the noise on an absent node's own row
@@ -338,9 +335,9 @@ def resized(made: Study, absent: Without, other: Forced) -> str | None:
 
 
 def weakest(made: Study) -> NDArray[np.int64]:
-    """The SHARED rows with the least noise of each source whose noise differs between entries. -> (rows,)."""
+    """The WEAKEST rows with the least noise of each source whose noise differs between entries. -> (rows,)."""
     uneven = [s.factor for s in made.sources if s.factor.ndim and np.ptp(np.abs(s.factor)) > NOTHING * np.abs(s.factor).max()]
-    rows = [np.argsort(np.abs(f.reshape(len(f), -1)).min(1), kind="stable")[:SHARED] for f in uneven]
+    rows = [np.argsort(np.abs(f.reshape(len(f), -1)).min(1), kind="stable")[:WEAKEST] for f in uneven]
     return np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
 
 
@@ -354,46 +351,3 @@ def reseeded(made: Study, absent: Without) -> dict[str, str]:
             if at >= len(draws) or not same_numbers(draws[at], made.base.draws[at]):
                 return {"": f"{absent.secret} changes the noise that the same seed draws ({made.base.draws[at].where})"}
     return {}
-
-
-def used_twice(made: Study) -> str | None:
-    """A sentence if the same numbers serve as noise at two places, with two seeds, or twice in one source; else None."""
-    seen: dict[str, NDArray[np.float64]] = {}
-    for number, draws in enumerate((made.base.draws, made.others[0])):
-        for source in made.sources:
-            first = draws[source.block.parts[0][0]]
-            if not first.spread:
-                continue
-            numbers = np.abs(np.concatenate([draws[a].units.ravel()[p] for a, p in source.block.parts]))
-            name = f"{source.cell} with seed {number + 1}"
-            order = np.argsort(numbers, kind="stable")
-            again = np.flatnonzero(np.diff(numbers[order]) == 0)
-            chance = by_chance(numbers, first.values.dtype)
-            for other, known in seen.items():
-                _, here, there = np.intersect1d(numbers, known, return_indices=True)
-                if reused(here - there, numbers.size * known.size * chance):
-                    return f"{here.size} numbers are noise on {name} and on {other}"
-            if reused(order[again + 1] - order[again], numbers.size**2 / 2 * chance):
-                return f"{again.size} numbers of the noise on {name} repeat"
-            seen[name] = numbers
-    return None
-
-
-def by_chance(numbers: NDArray[np.float64], kind: np.dtype[Any]) -> float:
-    """About twice the chance that rounding to the floating-point type `kind` makes two of these numbers equal, as a safe
-    estimate. 0 for other types and for fewer than two distinct numbers.
-    """
-    known = np.unique(numbers)
-    near = min(NEAR, known.size - 1)
-    if near < 1 or kind.kind != "f":
-        return 0.0
-    density = near / known.size / (known[near:] - known[:-near])
-    return float(np.mean(density * 2 * np.spacing(known.astype(kind)).astype(np.float64)[:-near]))
-
-
-def reused(offsets: NDArray[np.int64], expected: float) -> bool:
-    """Whether numbers were used again. offsets: for each pair of equal numbers, the distance between their places. expected: the
-    number of pairs that rounding makes equal. More than SHARED pairs at one distance come from a block that was used again.
-    """
-    _, counts = np.unique(offsets, return_counts=True)
-    return offsets.size > SHARED + stats.poisson.isf(RARE, expected) or counts.max(initial=0) > SHARED

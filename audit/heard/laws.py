@@ -25,6 +25,7 @@ from ...accounting.gaussian import epsilon_of
 from ...accounting.upper.exact import finite_epsilon, pure_epsilon
 from ...accounting.upper.tradeoff import epsilon_at_least
 from ...models.hearing.mechanisms.meetings import REPORT
+from .playing import small_moves
 from .sources import Source
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 NOTHING = 1e-5  # in units of the scale: a smaller move of an entry may be rounding, so no lower bound counts it
-TOGETHER = 1e-2  # relative: moves that are not counted matter if all of them add more to the counted ones
 ULPS = 16  # units in the last place: a smaller move of an entry is rounding in any case
 FRACTION = 1e-3  # of a step of a lattice: a smaller difference is rounding
 SLACK = 2e-4  # relative: rounding error of a move in float32
@@ -211,16 +211,6 @@ def left_out(meetings: Sequence[Meeting], moves: Sequence[Floats]) -> str:
         counted, total = counted + m.size(np.where(large, by, 0.0)), total + m.size(np.where(small | large, by, 0.0))
         entries += int(small.sum())
     return small_moves(counted, total, entries, NOTHING)
-
-
-def small_moves(counted: float, total: float, entries: int, most: float) -> str:
-    """A sentence if the small moves of some entries matter. counted, total: the size of the counted moves, and of all. most: the
-    small moves are up to `most` times the noise each.
-    """
-    if not entries or total <= (1 + TOGETHER) * counted:
-        return ""
-    told = f"{entries} entries move by at most {most:g} times the noise each, too little to be told from rounding"
-    return f"{told}; together they raise the move from {counted:.4g} to {total:.4g}"
 
 
 def composed(events: Mapping[Any, int], delta: float) -> float:

@@ -25,6 +25,7 @@ Array = "NDArray[np.float64]"
 Numbers = Mapping[int, "NDArray[Any]"]  # position in the order of draws -> the numbers that replace them
 __all__ = ["Cell", "Diverged", "Play", "alike", "cells", "play", "rounding", "same_numbers", "same_rows"]
 ROUNDING = 4e-7  # relative tolerance, because arrays are float32 and their sums may be added in another order
+TOGETHER = 1e-2  # relative: moves that are not counted matter if all of them add more to the counted ones
 ULPS = 16  # rounding errors between two runs with the same noisy values, in units in the last place
 WHOLE = 2**53  # largest whole number up to which float64 holds all whole numbers
 
@@ -182,3 +183,13 @@ def left_in(cell: NDArray[np.float64], nodes: int, hidden: NDArray[np.int64] | N
 def rounding(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
     """The largest difference that rounding causes between two computations of the same numbers, if their noise was recomputed."""
     return ROUNDING * (1 + np.abs(numbers))
+
+
+def small_moves(counted: float, total: float, entries: int, most: float) -> str:
+    """A sentence if the small moves of some entries matter. counted, total: the size of the counted moves, and of all. most: the
+    small moves are up to `most` times the noise each.
+    """
+    if not entries or total <= (1 + TOGETHER) * counted:
+        return ""
+    told = f"{entries} entries move by at most {most:g} times the noise each, too little to be told from rounding"
+    return f"{told}; together they raise the move from {counted:.4g} to {total:.4g}"

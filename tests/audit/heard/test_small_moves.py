@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from gnnaudit import Claim, Looped, audit, load
-from gnnaudit.audit.heard.laws import cost, left_out, small_moves
+from gnnaudit.audit.heard.laws import cost, left_out
+from gnnaudit.audit.heard.playing import small_moves
 from gnnaudit.models.hearing.draw import Draw
 from gnnaudit.models.hearing.mechanisms.meetings import Meeting
 

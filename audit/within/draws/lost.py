@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...models.hearing.draw import SHIFTED
-from ...models.hearing.mechanisms.meetings import REPORT
-from ..heard.laws import NOTHING
-from ..heard.study import History, Shifts
-from .reading import alike, redrawn, repeated
+from ....models.hearing.draw import SHIFTED
+from ....models.hearing.mechanisms.meetings import REPORT
+from ...heard.laws import NOTHING
+from ...heard.study import History, Shifts
+from ..reading import alike, redrawn, repeated
 from .steady import MOVED, changed_by, entries_of
 
 if TYPE_CHECKING:
-    from ..heard.study import Study
+    from ...heard.study import Study
     from .steady import Masks
 
 

@@ -8,7 +8,7 @@ import torch
 from gnnaudit import Claim, Looped, audit, load
 from gnnaudit.models.hearing.mechanisms import noise
 
-from ..heard.votes import counts, released
+from ...heard.votes import counts, released
 
 GRAPH = load("campus:n=240")
 CLAIM = Claim(2.0, 1e-6)  # noise of std 3.2 on sums that an edge moves by sqrt(2) costs 1.97

@@ -9,7 +9,7 @@ import torch
 
 from gnnaudit import Claim, Looped, audit, load
 
-from ..heard.votes import counts, released
+from ...heard.votes import counts, released
 
 GRAPH, CLAIM, STD = load("campus:n=120:degree=6"), Claim(2.0, 1e-6), 3.2  # noise of std 3.2 costs 1.97
 

@@ -13,7 +13,7 @@ from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.within.gate import examined, followed
 
-from ..heard.votes import counts, released
+from ...heard.votes import counts, released
 
 GRAPH, DELTA = load("campus:n=120:degree=6"), 1e-6
 KEPT = 0.8

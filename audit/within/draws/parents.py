@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.hearing import hearing
-from ...models.random.streams import fold
-from ..heard.playing import same_numbers
-from ..heard.seeds import Enough
-from ..heard.study import related, sure
-from ..own.programs.program import External
-from .absence import history
-from .reading import alike, repeated
+from ....models.hearing import hearing
+from ....models.random.streams import fold
+from ...heard.playing import same_numbers
+from ...heard.seeds import Enough
+from ...heard.study import related, sure
+from ...own.programs.program import External
+from ..absence import history
+from ..reading import alike, repeated
 from .switches import values_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...models.graph.graph import Worlds
-    from ...models.hearing import Draw
-    from ..heard.study import History, Study
+    from ....models.graph.graph import Worlds
+    from ....models.hearing import Draw
+    from ...heard.study import History, Study
 
     Numbers = Mapping[int, NDArray[Any]]
 

@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from ...models.hearing.mechanisms.meetings import REPORT
-from ..heard.forcing import forced
-from ..heard.playing import left_in, play, rounding
-from ..heard.worlds import without_many
-from ..key import Key
-from ..own.programs.program import External
-from .absence import history
-from .reading import alike, repeated
-from .relations import SAME
+from ....models.hearing.mechanisms.meetings import REPORT
+from ...heard.forcing import forced
+from ...heard.playing import left_in, play, rounding
+from ...heard.worlds import without_many
+from ...key import Key
+from ...own.programs.program import External
+from ..absence import history
+from ..reading import alike, repeated
+from ..relations import SAME
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...accounting.claim import Claim
-    from ...models.hearing import Draw
-    from ..heard.playing import Cell, Play
-    from ..heard.study import History, Study
-    from ..heard.worlds import Without
+    from ....accounting.claim import Claim
+    from ....models.hearing import Draw
+    from ...heard.playing import Cell, Play
+    from ...heard.study import History, Study
+    from ...heard.worlds import Without
 
     Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ import torch
 
 from gnnaudit import Claim, Looped, audit, load
 
-from ..heard.votes import counts, released
+from ...heard.votes import counts, released
 
 GRAPH, CLAIM, STD = load("campus:n=120:degree=6"), Claim(1.0, 1e-5), 5.4  # noise of std 5.4 costs 0.98
 FAR = 5 * STD  # no number of the recorded runs is beyond; 720 numbers of a run are with a probability of 4e-4, above delta

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..heard.laws import NOTHING
-from ..heard.playing import rounding
-from ..own.programs.program import External
-from .reading import FAR, Entry, moved_entries, repeated, with_entries
+from ...heard.laws import NOTHING
+from ...heard.playing import rounding
+from ...own.programs.program import External
+from ..reading import FAR, Entry, moved_entries, repeated, with_entries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...models.hearing import Draw
-    from ..heard.playing import Cell
-    from ..heard.study import History, Shifts, Study
+    from ....models.hearing import Draw
+    from ...heard.playing import Cell
+    from ...heard.study import History, Shifts, Study
 
     Masks = dict[Cell, NDArray[np.bool_]]
 

@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.hearing.draw import SHIFTED
-from ...models.hearing.mechanisms.meetings import REPORT
-from ..heard.playing import left_in, play, rounding
-from ..heard.sources import laid_out, moved_by, nudge
-from ..heard.worlds import without_many
-from ..key import Key
-from ..own.programs.program import External
-from .absence import Incomparable, history, kept
+from ....models.hearing.draw import SHIFTED
+from ....models.hearing.mechanisms.meetings import REPORT
+from ...heard.playing import left_in, play, rounding
+from ...heard.sources import laid_out, moved_by, nudge
+from ...heard.worlds import without_many
+from ...key import Key
+from ...own.programs.program import External
+from ..absence import Incomparable, history, kept
+from ..reading import alike, repeated, same_means
+from ..relations import SAME
 from .cut_off import cut_off
 from .lost import by_line
-from .reading import alike, repeated, same_means
-from .relations import SAME
 from .steady import FEW
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...accounting.claim import Claim, Unit
-    from ...models.hearing import Draw
-    from ..heard.playing import Cell, Play
-    from ..heard.study import History, Study
-    from ..heard.worlds import Without
+    from ....accounting.claim import Claim, Unit
+    from ....models.hearing import Draw
+    from ...heard.playing import Cell, Play
+    from ...heard.study import History, Study
+    from ...heard.worlds import Without
 
 SEEDS = 2**16  # whole numbers from at least so many values may be seeds, which change nothing if all later draws are replaced
 VALUES = 14  # number of values of a draw that are tried between its ends

@@ -1,0 +1,60 @@
+"""Tests whether numbers serve as noise more than once in the release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import stats
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .study import Study
+
+NEAR = 50  # number of neighbours, in sorted order, over which the density of numbers is estimated
+RARE = 1e-6  # equal numbers are not attributed to rounding if the chance of so many is below this
+SHARED = 3  # number of equal values that `reused` tolerates
+
+
+def used_twice(made: Study) -> str | None:
+    """A sentence if the same numbers serve as noise at two places, with two seeds, or twice in one source; else None."""
+    seen: dict[str, NDArray[np.float64]] = {}
+    for number, draws in enumerate((made.base.draws, made.others[0])):
+        for source in made.sources:
+            first = draws[source.block.parts[0][0]]
+            if not first.spread:
+                continue
+            numbers = np.abs(np.concatenate([draws[a].units.ravel()[p] for a, p in source.block.parts]))
+            name = f"{source.cell} with seed {number + 1}"
+            order = np.argsort(numbers, kind="stable")
+            again = np.flatnonzero(np.diff(numbers[order]) == 0)
+            chance = by_chance(numbers, first.values.dtype)
+            for other, known in seen.items():
+                _, here, there = np.intersect1d(numbers, known, return_indices=True)
+                if reused(here - there, numbers.size * known.size * chance):
+                    return f"{here.size} numbers are noise on {name} and on {other}"
+            if reused(order[again + 1] - order[again], numbers.size**2 / 2 * chance):
+                return f"{again.size} numbers of the noise on {name} repeat"
+            seen[name] = numbers
+    return None
+
+
+def by_chance(numbers: NDArray[np.float64], kind: np.dtype[Any]) -> float:
+    """About twice the chance that rounding to the floating-point type `kind` makes two of these numbers equal, as a safe
+    estimate. 0 for other types and for fewer than two distinct numbers.
+    """
+    known = np.unique(numbers)
+    near = min(NEAR, known.size - 1)
+    if near < 1 or kind.kind != "f":
+        return 0.0
+    density = near / known.size / (known[near:] - known[:-near])
+    return float(np.mean(density * 2 * np.spacing(known.astype(kind)).astype(np.float64)[:-near]))
+
+
+def reused(offsets: NDArray[np.int64], expected: float) -> bool:
+    """Whether numbers were used again. offsets: for each pair of equal numbers, the distance between their places. expected: the
+    number of pairs that rounding makes equal. More than SHARED pairs at one distance come from a block that was used again.
+    """
+    _, counts = np.unique(offsets, return_counts=True)
+    return offsets.size > SHARED + stats.poisson.isf(RARE, expected) or counts.max(initial=0) > SHARED

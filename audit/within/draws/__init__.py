@@ -1,0 +1,1 @@
+"""What the other draws of a run do: noise that the recorder lost, switches, noise that is cut off, and seeds of noise."""
