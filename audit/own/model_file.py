@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import pickle
 import sys
 import traceback
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from dp_accounting import DpEvent
@@ -22,6 +24,13 @@ from .programs.program import External
 PROTOCOL = ("name", "mode", "unit", "releases", "public", "ledger", "with_noise", "printed", "footprint", "fit")
 
 
+class AsItStands(importlib.machinery.SourceFileLoader):
+    """Compiles a file as it stands. Python's cache takes a file for unchanged if its size and the second of its change are."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def load_model(address: str) -> Any:
     """The object at FILE.py:Name. Raises ValueError if there is none or the file raises, and Stopped if it is interrupted."""
     file, _, name = address.rpartition(":")
@@ -30,15 +39,14 @@ def load_model(address: str) -> Any:
         raise ValueError(f"model={address}: must be FILE.py:Name. For the systems of this package see `audit models`.")
     if not path.is_file():
         raise ValueError(f"model={address}: the {'path is a folder' if path.is_dir() else 'file does not exist'}.")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    loader = AsItStands(path.stem, str(path))
+    module = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(path.stem, loader, origin=str(path)))
+    module.__file__ = str(path)
     sys.modules[path.stem] = module  # dataclasses look up their module here, and worker processes import it by this name
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         with hearable():  # so that draws of generators that the module creates can be recorded later
-            spec.loader.exec_module(module)
+            loader.exec_module(module)
     except KeyboardInterrupt:
         raise Stopped(f"The import of {path} was interrupted.") from None
     except BaseException as fault:

@@ -1,4 +1,4 @@
-"""The loop over honest recipes, which two suites use, and the contract without its new process."""
+"""The loop over honest recipes, which two suites use, the contract without its new process, and fewer probing seeds."""
 
 import importlib.util
 import io
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gnnaudit.audit.heard import seeds, study
 from gnnaudit.audit.own import contract
 
 PATH = Path(__file__).parents[2] / "benchmarks" / "honest.py"
@@ -36,3 +37,11 @@ def one_process(request, monkeypatch):
 
     if "test_new_process" not in request.node.nodeid:
         monkeypatch.setattr(contract, "trained", trained)
+
+
+@pytest.fixture(autouse=True)
+def few_probes(request, monkeypatch):
+    """Tries a tenth of the seeds, each of which is a training. Only the tests of the planted faults and of seeds try all."""
+    if "seed" not in request.node.nodeid and "/faults/" not in request.node.nodeid:
+        monkeypatch.setattr(seeds, "PROBES", ((5_000, 40),))
+        monkeypatch.setattr(study, "SEEDS", 40)

@@ -1,5 +1,6 @@
 """Ways to load a user's own model: programs, and classes in a file."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -237,3 +238,13 @@ def test_the_page_says_which_audits_each_door_gets_for_each_unit(row, unit):
         case = Case(model, Claim(1.0, 1e-5, unit, exposes=model.releases))
         runs = {name for name, audit in AUDITS.items() if audit.refuses(case) is None}
         assert runs == {name.strip() for name in cell.split(",")}
+
+
+def test_a_file_that_changes_within_one_second_is_read_anew(tmp_path, monkeypatch):
+    """Python's own cache would return the first version: the size and the second of the change are the same."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    file = tmp_path / "changes.py"
+    for value in (1, 2):
+        file.write_text(f"value = {value}\n")
+        os.utime(file, (10**9, 10**9))
+        assert load_model(f"{file}:value") == value
