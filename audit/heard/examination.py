@@ -7,7 +7,6 @@ about some arrays.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -17,7 +16,6 @@ import numpy as np
 
 from ...accounting.claim import Unit
 from ...models.errors import one_line
-from ...models.hearing.draw import SHIFTED
 from ..case import EDGES
 from ..own.programs.program import External
 from .forcing import Forced, forced
@@ -241,17 +239,8 @@ def _without(made: Study, absent: Without) -> tuple[dict, Forced | None, dict[st
     except Diverged as line:
         return {}, None, {cell.array: f"{absent.secret} changes what is drawn ({line})" for cell in made.base.cells}
     differ = changed(made, other.play, absent.hidden)
-    remark = one_by_one(made) if differ else ""
-    texts = {cell.array: f"{absent.secret} changes {cell} and no recorded noise covers this change{remark}" for cell in differ}
+    texts = {cell.array: f"{absent.secret} changes {cell} and no recorded noise covers this change" for cell in differ}
     return differ, other, texts
-
-
-def one_by_one(made: Study) -> str:
-    """A remark on the line that draws most numbers one by one, none of which was found in the release; "" if no line does so."""
-    singles = Counter(d.line for at in made.free if (d := made.base.draws[at]).law in SHIFTED and d.values.ndim == 0)
-    line, count = max(singles.items(), key=lambda each: each[1], default=("", 0))
-    told = f"; {count} numbers were drawn one by one at {line} and were not followed; if they are noise, draw them as one array"
-    return told if count > 1 else ""
 
 
 def _move(made: Study, other: Forced, absent: Without) -> Move:
