@@ -138,8 +138,8 @@ def noised_again(made: Study, first: History, shifts: Shifts) -> str | None:
 
 def together(made: Study, first: History, shifts: Shifts) -> str:
     """Why the release may show a noisy value that the secret moves only in a function of it and another noisy value: their sum, a
-    weighted sum as in a moving average, or a function that does not depend on their order. "" if it does not. Tests the EACH
-    mechanisms that move farthest, each with TRIED others.
+    weighted sum as in a moving average, or a function that does not depend on their order. (Values that move alike show as much
+    without their order.) "" if it does not. Tests the EACH mechanisms that move farthest, each with TRIED others.
     """
     sums = [i for i, m in enumerate(first.meetings) if m.law != REPORT]
     for i, j in [(i, j) for i in farthest(first, shifts)[:EACH] for j in [j for j in sums if j != i][:TRIED]]:
@@ -148,7 +148,8 @@ def together(made: Study, first: History, shifts: Shifts) -> str:
             return f"{lines} only in their sum, whose epsilon is not computed"
         if first.meetings[i].noisy.shape == first.meetings[j].noisy.shape and proportional(made, first, i, j, alone=True):
             return f"{lines} only in a weighted sum, whose epsilon is not computed"
-        if exchanged(made, first, i, j):
+        alike = shifts[i].shape == shifts[j].shape and np.allclose(shifts[i], shifts[j], rtol=0, atol=10 * NOTHING)
+        if not alike and exchanged(made, first, i, j):
             return f"{lines} only in a function that does not depend on their order, whose epsilon is not computed"
     return ""
 
