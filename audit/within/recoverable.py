@@ -159,7 +159,9 @@ def _hides(look: Look, by: Floats) -> bool:
             return False
         effects.append(effect)
         effects[0] *= float(np.median(np.linalg.norm(effect, axis=0))) if len(effects) == 2 else 1.0
-        _, sizes, directions = np.linalg.svd(np.concatenate(effects), full_matrices=True)
+        every = np.concatenate(effects)
+        # all directions of the entries; a full matrix for the released numbers as well may take many GiB
+        _, sizes, directions = np.linalg.svd(every, full_matrices=len(every) < len(entries))
         rank = int((sizes > SMALL * sizes.max(initial=0)).sum())
         undone = directions[rank:].T @ (directions[rank:] @ move)
         if float(undone @ undone) < LOST * float(move @ move):

@@ -118,3 +118,17 @@ def test_too_little_noise_on_what_the_release_shows_is_refuted(train, truth):
     """Sums over classes are costed with an upper limit on their noise, so less of the truth is claimed."""
     share = 0.3 if truth > 1 else 0.97
     assert refuted(train, share * float(epsilon_of(truth, DELTA)))
+
+
+def test_a_release_of_many_numbers_is_judged_in_little_memory():
+    """Beside the counts, 48,000 released numbers: a square matrix of so many would take 18 GB. mu = sqrt(2) / 5.4."""
+
+    def train(graph, seed):
+        noisy = counts(graph) + 5.4 * standard(seed, graph.nodes, graph.classes)
+        return released(noisy) | {"wide": np.tanh(noisy @ standard(0, graph.classes, 400))}
+
+    truth = float(epsilon_of(2**0.5 / 5.4, DELTA))
+    for claimed in (0.95 * truth, 1.05 * truth):
+        case = Case(Looped(train, releases=("posteriors", "wide")), Claim(claimed, DELTA))
+        made, within = examined(case, GRAPH, Key("wide")).study, followed(case, GRAPH, Key("wide"))
+        assert from_mechanisms(case, made, within).refuted == (claimed < truth)
