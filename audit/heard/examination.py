@@ -26,7 +26,7 @@ from .playing import Diverged, play, rounding, same_numbers, same_rows, small_mo
 from .reuse import used_twice
 from .sources import Source, in_line, laid_out, moved_by, nudge
 from .study import Study, study
-from .worlds import UNUSUAL, Without, small, without_edges, without_many, without_one
+from .worlds import UNUSUAL, Without, single_secrets, small, without_edges, without_many, without_one
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -189,8 +189,6 @@ def only_together(made: Study, many: Sequence[ManyAbsent], seen: set[int], doubt
     Sources of one line on cells of one shape resemble one another. seen: the caller adds the sources that move in the worlds that
     it was given.
     """
-    names = [(s.block.line, s.factor.shape) for s in made.sources]
-    tried: set[object] = set()
 
     def moved(absent: Without, other: Forced | None = None) -> set[int]:
         try:
@@ -199,17 +197,14 @@ def only_together(made: Study, many: Sequence[ManyAbsent], seen: set[int], doubt
             return set()
         return moving(_move(made, other, absent))
 
-    for absent, run, _, _ in many:
-        for i in sorted(moved(absent, run)) if absent.fewer is not None and run is not None else ():
-            if names[i] in {names[j] for j in seen} | tried:
-                continue
-            tried.add(names[i])
-            one = absent.single(lambda part, i=i: i in moved(part))  # type: ignore[misc]
-            if one is not None:
-                yield one
-            else:
-                told = f"{absent.secret} moves {made.sources[i].cell}, and no single secret that was tried moves it"
-                doubts.setdefault(made.sources[i].cell.array, told)
+    together = ((absent, moved(absent, run)) for absent, run, _, _ in many if absent.fewer is not None and run is not None)
+    names = [(s.block.line, s.factor.shape) for s in made.sources]
+    for i, absent, one in single_secrets(together, names, seen, moved):
+        if one is not None:
+            yield one
+        else:
+            told = f"{absent.secret} moves {made.sources[i].cell}, and no single secret that was tried moves it"
+            doubts.setdefault(made.sources[i].cell.array, told)
 
 
 def _without_many(made: Study, unit: Unit, key: Key) -> list[ManyAbsent]:

@@ -7,7 +7,7 @@ it. Nothing is masked, so results in these worlds do not depend on how the model
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +59,27 @@ class Without:
             parts = map(absent.fewer, np.array_split(absent.among, 2))
             absent = next((part for part in parts if moves(part)), None)
         return absent
+
+
+def single_secrets(
+    many: Iterable[tuple[Without, set[int]]], names: Sequence[object], seen: set[int], moved: Callable[[Without], set[int]]
+) -> Iterator[tuple[int, Without, Without | None]]:
+    """Yields, for each value that many secrets together move and no value `seen` resembles, its number, the world without the
+    many, and a world without one secret that moves it; None if the search by halving finds none.
+
+    many: worlds, each with the numbers of the values that move in it. names: for each value; values of one name resemble one
+    another. seen: the caller adds the values that move in the worlds that it was given. moved: a world -> the values that move.
+    """
+    tried: set[object] = set()
+    for absent, values in many:
+        for i in sorted(values) if absent.fewer is not None else ():
+            if names[i] not in {names[j] for j in seen} | tried:
+                tried.add(names[i])
+
+                def moves(part: Without, i: int = i) -> bool:
+                    return i in moved(part)
+
+                yield i, absent, absent.single(moves)
 
 
 def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:

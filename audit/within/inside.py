@@ -22,7 +22,7 @@ from ..heard.laws import NOTHING, cost
 from ..heard.matchings import LOUD, loudest
 from ..heard.playing import play
 from ..heard.study import History, Shifts
-from ..heard.worlds import UNUSUAL, without_edges, without_many, without_one
+from ..heard.worlds import UNUSUAL, single_secrets, without_edges, without_many, without_one
 from ..own.programs.program import External
 from .absence import Incomparable, OtherNoise, history, kept, moved, without
 from .reading import EACH, Entry, idle, unread
@@ -193,20 +193,17 @@ def only_together(
     Mechanisms of one line with clean values of one shape resemble one another. seen: the caller adds the mechanisms that move in
     the worlds that it was given.
     """
-    tried: set[object] = set()
-    for absent, repetition in many:
-        if absent.fewer is None:
-            continue
-        for i in sorted(moving(first, _moved(made, first, absent, repetition), absent.among.size)):
-            names = [(m.line, m.clean.shape) for m in first.meetings]
-            if names[i] in {names[j] for j in seen} | tried:
-                continue
-            tried.add(names[i])
-            one = absent.single(lambda part, i=i: i in moving(first, _moved(made, first, part), part.among.size))  # type: ignore[misc]
-            if one is not None:
-                yield one
-            else:
-                doubts.append(f"{absent.secret} moves the value at {names[i][0]}, and no single secret that was tried moves it")
+
+    def those(absent: Without, repetition: History | None = None) -> set[int]:
+        return moving(first, _moved(made, first, absent, repetition), absent.among.size)
+
+    together = ((absent, those(absent, run)) for absent, run in many if absent.fewer is not None)
+    names = [(m.line, m.clean.shape) for m in first.meetings]
+    for i, absent, one in single_secrets(together, names, seen, those):
+        if one is not None:
+            yield one
+        else:
+            doubts.append(f"{absent.secret} moves the value at {names[i][0]}, and no single secret that was tried moves it")
 
 
 def _moved(made: Study, first: History, absent: Without, repetition: History | None = None) -> Shifts:
