@@ -37,8 +37,8 @@ class Without:
     """One run in a world without some secrets. secret: their description. hidden: absent nodes, whose own released rows are not
     compared. None if the world lacks no node. If only the features of a node are secret, its rows are compared as all others.
 
-    half: whether a value's move counts by half. A world in which an absent node also has other features and another label lies
-    two steps away: one node goes, and another one comes. One of the two steps moves the value by half of the whole, or more.
+    half: whether a value's move counts by half. A world in which a node also has other features or another label lies two steps
+    away: one node goes, and another one comes. One of the two steps moves the value by half of the whole, or more.
 
     among: the ids of the secrets. fewer: ids -> the world without these of the secrets only; None if there is no such world.
     """
@@ -128,8 +128,9 @@ def without_one(
 ) -> Iterator[Without]:
     """Yields worlds without one edge or node, or with the features and the label of one node replaced.
 
-    Of each node there are two worlds. One lacks the node, and the other lacks it too and gives it other features and another
-    label; or one reflects the features, and the other draws them from other rows.
+    For a node claim there are three worlds of each node. One lacks the node. One lacks it too and gives it other features and
+    another label. One gives it another label only, see `_relabelled`. For a claim about features there are two: one reflects the
+    features of the node, and one draws them from other rows.
 
     rows: nodes of special interest, such as those with the least noise. Up to NEAR of them, or one edge of each, are among the
     secrets. limit: largest number of secrets. loud: further edges, which are among the secrets beyond this limit.
@@ -146,6 +147,20 @@ def without_one(
     for node in list(dict.fromkeys(int(v) for v in (busiest, loneliest, *rows[:NEAR], trained[-1])))[:limit]:
         yield _without_nodes(whole, unit, np.array([node]))
         yield _redrawn(whole, unit, np.array([node]), key.fold("other", node).generator())
+        if unit is Unit.NODE:
+            yield _relabelled(whole, node)
+
+
+def _relabelled(whole: Worlds, node: int) -> Without:
+    """A world in which a node has another label and is no training node, but keeps its features and its edges.
+
+    Whoever asks about the node gives its features. The label, and whether the model was trained on it, are secret, so the node's
+    own rows are compared. The world lies two steps away: the node goes, and one with another label comes.
+    """
+    graph, here = whole.graph, np.arange(whole.graph.nodes) == node
+    other = dataclasses.replace(graph, y=np.where(here, (graph.y + 1) % graph.classes, graph.y), train=graph.train & ~here)
+    secret = f"a change of the label of node {node} and its exclusion from training"
+    return Without(secret, dataclasses.replace(whole, graph=other), half=True)
 
 
 def _redrawn(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], random: np.random.Generator) -> Without:

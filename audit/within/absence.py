@@ -19,6 +19,8 @@ from .reading import FAR, alike, others, repeated
 from .relations import SAME
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ..heard.own_rows import Located
     from ..heard.playing import Play
     from ..heard.study import Study
@@ -96,8 +98,18 @@ def moved(made: Study, first: History, absent: Without, after: History) -> Shift
     Incomparable if it is not known which entries are rows of an absent node.
     """
     gaps = [other.clean - one.clean for one, other in zip(first.meetings, after.meetings, strict=True)]
-    if absent.hidden is None:
-        return tuple(m.over(by) for m, by in zip(first.meetings, gaps, strict=True))
+    if absent.hidden is not None:
+        _leave_out_own(made, first, absent, after, gaps)
+    if absent.half:
+        gaps = [by if m.law == REPORT else by / 2 for m, by in zip(first.meetings, gaps, strict=True)]
+    return tuple(m.over(by) for m, by in zip(first.meetings, gaps, strict=True))
+
+
+def _leave_out_own(made: Study, first: History, absent: Without, after: History, gaps: list[NDArray[np.float64]]) -> None:
+    """Leaves the rows of absent nodes that are read for their own released rows alone out of the moves `gaps`, in place. Raises
+    Incomparable as `moved`.
+    """
+    assert absent.hidden is not None
     nodes = absent.worlds.graph.nodes
     tried = [
         (i, place)
@@ -112,9 +124,6 @@ def moved(made: Study, first: History, absent: Without, after: History) -> Shift
     if lost := next((i for i, place in tried if not place.exact and (i, place.axis) not in known), None):
         line = first.meetings[lost].line
         raise Incomparable(f"it is not known which entries of the value at {line} are rows of {absent.secret}")
-    if absent.half:
-        gaps = [by if m.law == REPORT else by / 2 for m, by in zip(first.meetings, gaps, strict=True)]
-    return tuple(m.over(by) for m, by in zip(first.meetings, gaps, strict=True))
 
 
 def _read_alone(

@@ -1,5 +1,6 @@
-"""Claims about nodes do not count the absent node's own rows, unless others are served from them. Truths are closed forms of the
-Gaussian mechanism: a node with d neighbours moves d rows of a sum of unit rows by 1 each.
+"""Claims about nodes do not count the absent node's own rows, unless others are served from them, or they tell the node's label
+or whether it was trained on. Truths are closed forms of the Gaussian mechanism: a node with d neighbours moves d rows of a sum of
+unit rows by 1 each.
 """
 
 import numpy as np
@@ -62,8 +63,19 @@ def two_hops(graph, seed):
 
 
 def own_key(graph, seed):
-    """Each node is served from its own noisy row alone: others learn nothing."""
-    return read_out(np.tanh(rows(graph) + noise(seed, graph.nodes, graph.classes, std=0.5)), graph)
+    """Each node is served from its own noisy features alone, which whoever asks about the node gives: nobody learns anything."""
+    own = unit(np.asarray(graph.x, dtype=float)[:, : graph.classes] + 0.1)
+    return read_out(np.tanh(own + noise(seed, graph.nodes, graph.classes, std=0.5)), graph)
+
+
+def own_label(graph, seed):
+    """Each node is served from its own noisy label."""
+    return read_out(np.tanh(np.eye(graph.classes)[graph.y] + noise(seed, graph.nodes, graph.classes, std=0.5)), graph)
+
+
+def own_training(graph, seed):
+    """Each node is served from a noisy bit that says whether it was trained on."""
+    return read_out(np.tanh(graph.train[:, None] + noise(seed, graph.nodes, graph.classes, std=0.5)), graph)
 
 
 def key_of_the_next(graph, seed):
@@ -108,6 +120,16 @@ def test_what_a_node_is_told_about_itself_is_not_counted(tmp_path):
     outcome = audited(own_key, 0.1, tmp_path)
     assert max(b.epsilon for b in outcome.bounds) == 0
     assert not any(b.refuted for b in outcome.bounds)
+
+
+@pytest.mark.parametrize(("train", "distance"), [(own_label, 2**0.5), (own_training, GRAPH.classes**0.5)])
+def test_what_a_node_is_told_about_its_label_and_its_training_counts_by_half(train, distance, tmp_path):
+    """The label changes in two steps, of which one moves the value by half of the distance or more."""
+    truth = float(epsilon_of(distance / 2 / 0.5, DELTA))
+    outcome = audited(train, 0.9 * truth, tmp_path)
+    assert max(b.epsilon for b in outcome.bounds) == pytest.approx(truth, rel=1e-3)
+    assert any(b.refuted for b in outcome.bounds)
+    assert not any(b.refuted for b in audited(train, 1.1 * truth, tmp_path).bounds)
 
 
 def test_rows_of_a_node_are_found_along_each_axis_and_in_both_layouts():
