@@ -142,7 +142,7 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         total = math.sqrt(sum(m.size(by) ** 2 for m, by in zip(first.meetings, shifts, strict=True)))
         notices = noticed(mu_of_claim(case.claim), total)
         reach = float(epsilon_of(notices * mu_of_claim(case.claim), case.claim.delta)) if math.isfinite(notices) else math.inf
-    elif not reason and not path and len(laws) == 1:
+    elif not reason and not path and laws:
         notices = smallest_factor(lambda factor: cost(first.meetings, shifts, case.claim.delta, factor) > case.claim.epsilon)
         reach = worth(case.model.ledger, case.claim, notices)
     if not refuted and math.isfinite(reach):

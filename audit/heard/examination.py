@@ -186,8 +186,8 @@ def only_together(made: Study, many: Sequence[ManyAbsent], seen: set[int], doubt
     """Yields, for sources that many secrets together move and none of the sources `seen` resembles, a world without one secret
     that moves them. Adds a doubt for each such source for which the search by halving finds none.
 
-    Sources of one line on cells of one shape resemble one another. seen: the caller adds the sources that move in the worlds that
-    it was given.
+    Sources of one line on cells of one shape with the same noise resemble one another. seen: the caller adds the sources that
+    move in the worlds that it was given.
     """
 
     def moved(absent: Without, other: Forced | None = None) -> set[int]:
@@ -198,7 +198,7 @@ def only_together(made: Study, many: Sequence[ManyAbsent], seen: set[int], doubt
         return moving(_move(made, other, absent))
 
     together = ((absent, moved(absent, run)) for absent, run, _, _ in many if absent.fewer is not None and run is not None)
-    names = [(s.block.line, s.factor.shape) for s in made.sources]
+    names = [(s.block.line, s.factor.shape, f"{np.abs(s.factor).max(initial=0):.3g}") for s in made.sources]
     for i, absent, one in single_secrets(together, names, seen, moved):
         if one is not None:
             yield one

@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import dp_accounting as dp
@@ -43,6 +43,7 @@ SLACK = 2e-4  # relative: rounding error of a move in float32
 GRID = 1e-2  # relative: grid error of the accountant for noise other than Gaussian
 MOST = 64  # largest number of different moves whose curves are composed; equal moves are one curve, composed with itself
 NEARBY = (1e-3, 2e-3, 4e-3, 8e-3)  # relative: moves that differ by less count as equal, the first with at most MOST groups
+DIGITS_OF_MOVE = 6  # so rounding changes a move by less than 1e-5 of it, and SLACK is larger
 DIGITS = 12  # reports whose probabilities agree to so many digits count as equal
 LARGEST = 64.0  # largest factor of the noise in the search for the smallest detectable one
 LONGEST = 1000  # geometric numbers from here on share one bin of a chi-squared test
@@ -134,8 +135,13 @@ def laplace_epsilon(entries: Sequence[float], delta: float, factor: float = 1.0)
     """
     if not delta:
         return factor * math.fsum(entries) * (1 - SLACK)
-    some = grouped(entries)
-    return _composed_if_all({dp.LaplaceDpEvent(1 / (factor * move)): count for move, count in some.items()}, factor, delta)
+    return _composed_if_all(_laplace_events(entries, factor), factor, delta)
+
+
+def _laplace_events(entries: Sequence[float], factor: float) -> dict[Any, int]:
+    """Mechanism -> how often it occurs. Moves that agree to DIGITS_OF_MOVE digits count as equal."""
+    some = ((factor * float(f"{move:.{DIGITS_OF_MOVE}g}"), count) for move, count in grouped(entries).items())
+    return {dp.LaplaceDpEvent(1 / move): count for move, count in some}
 
 
 def grouped(entries: Sequence[float]) -> dict[float, int]:
@@ -158,13 +164,19 @@ def reports_epsilon(pairs: Sequence[tuple[Floats, Floats]], delta: float, factor
 
     factor: all probabilities are raised to this power, which multiplies the epsilon of a symmetric report by `factor`.
     """
+    events = _report_events(pairs, factor)
+    if len(pairs) == 1:
+        return float(finite_epsilon(next(iter(events)), delta)) * (1 - SLACK)
+    return _composed_if_all(events, factor, delta)
+
+
+def _report_events(pairs: Sequence[tuple[Floats, Floats]], factor: float) -> dict[Any, int]:
+    """Mechanism -> how often it occurs, the costliest first."""
     tilted = [tuple(p**factor / (p**factor).sum() for p in pair) for pair in pairs]
     names = [np.round(pair, DIGITS).tobytes() for pair in tilted]
-    if len(pairs) == 1:
-        return float(finite_epsilon(FiniteDpEvent(*map(tuple, tilted[0])), delta)) * (1 - SLACK)
     often, first = Counter(names), dict(zip(names, tilted, strict=True))
     events = {FiniteDpEvent(*(tuple(p.tolist()) for p in pair)): often[name] for name, pair in first.items()}
-    return _composed_if_all({e: events[e] for e in sorted(events, key=pure_epsilon, reverse=True)}, factor, delta)
+    return {e: events[e] for e in sorted(events, key=pure_epsilon, reverse=True)}
 
 
 def _composed_if_all(events: Mapping[Any, int], factor: float, delta: float) -> float:
@@ -177,23 +189,22 @@ def _composed_if_all(events: Mapping[Any, int], factor: float, delta: float) -> 
 
 
 def cost(meetings: Sequence[Meeting], moves: Sequence[Floats], delta: float, factor: float = 1.0) -> float:
-    """A lower bound on the epsilon (nats) of the moves of some mechanisms. If several laws occur, the largest epsilon of one law
-    counts.
+    """A lower bound on the epsilon (nats) of the moves of some mechanisms, composed.
 
     moves: as `Meeting.over` gives them. factor: divides all noise; the probabilities of a report are raised to this power.
     """
     both = list(zip(meetings, moves, strict=True))
     kept = [(m, np.where(np.abs(by) > NOTHING, by, 0.0)) for m, by in both if m.law != REPORT]
     entries = [by[by != 0] for m, by in kept if m.law == "laplace"]
-    mu = factor * math.sqrt(sum(float(np.square(by).sum()) for m, by in kept if m.law == "normal"))
+    mu = factor * math.sqrt(sum(float(np.square(by).sum()) for m, by in kept if m.law == "normal")) * (1 - SLACK)
     moved = tuple(float(v) for v in np.abs(np.concatenate(entries))) if entries else ()
     reports = [pair for m, by in both if m.law == REPORT for pair in m.pairs(by)]
-    each = (
-        float(epsilon_of(mu * (1 - SLACK), delta)),
-        laplace_epsilon(moved, delta, factor),
-        reports_epsilon(reports, delta, factor),
-    )
-    return max(each)
+    each = (float(epsilon_of(mu, delta)), laplace_epsilon(moved, delta, factor), reports_epsilon(reports, delta, factor))
+    if sum(epsilon > 0 for epsilon in each) < 2 or math.isinf(max(each)):
+        return max(each)
+    normal = {dp.GaussianDpEvent(1 / mu): 1} if mu else {}
+    events = normal | _laplace_events(moved, factor) | _report_events(reports, factor)
+    return max(*each, _composed_if_all(events, factor, delta))
 
 
 def left_out(meetings: Sequence[Meeting], moves: Sequence[Floats]) -> str:
@@ -223,8 +234,12 @@ def composed(events: Mapping[Any, int], delta: float) -> float:
         return 0.0
     if any(isinstance(e, FiniteDpEvent) and not shares_an_outcome(e) for e in events):
         return math.inf
-    ledger = dp.ComposedDpEvent([dp.SelfComposedDpEvent(event, count) for event, count in events.items()])
-    return epsilon_at_least(ledger, delta) * (1 - (GRID if delta else SLACK))
+    return _accounted(tuple(events.items()), delta) * (1 - (GRID if delta else SLACK))
+
+
+@lru_cache(maxsize=256)
+def _accounted(events: tuple[tuple[Any, int], ...], delta: float) -> float:
+    return epsilon_at_least(dp.ComposedDpEvent([dp.SelfComposedDpEvent(event, count) for event, count in events]), delta)
 
 
 def shares_an_outcome(event: FiniteDpEvent) -> bool:

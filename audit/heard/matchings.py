@@ -38,8 +38,9 @@ def groups(graph: Graph, random: np.random.Generator, most: int = RUNS[0][1]) ->
 
 
 def loudest(graph: Graph, random: np.random.Generator, moved: Callable[[NDArray[np.int64]], Rows | None]) -> list[int]:
-    """The edges that move the two rows of their ends much farther than the median edge does, in one of several values: at most
-    LOUD, the loudest first, each with the edges of its group that share its louder row. None in graphs that RUNS does not list.
+    """The edges that move the two rows of their ends much farther than the median edge does: at most LOUD in all values together,
+    and at most LOUD in one of the values, the loudest first, each with the edges of its group that share its louder row. None in
+    graphs that RUNS does not list.
 
     moved: edges -> how far their absence moves each row of the values; None if the run cannot be repeated without them.
     """
@@ -59,6 +60,7 @@ def loudest(graph: Graph, random: np.random.Generator, moved: Callable[[NDArray[
         return []
     size = np.concatenate(sizes, axis=1)
     middle = np.array([np.median(by[by > 0]) if np.any(by > 0) else 1.0 for by in size])
-    ratio = (size / middle[:, None]).max(0)
-    top = [i for i in np.argsort(-ratio, kind="stable")[:LOUD] if ratio[i] > APART]
+    in_all = np.linalg.norm(size, axis=0)
+    ratios = (in_all / np.median(in_all[in_all > 0]) if np.any(in_all > 0) else in_all, (size / middle[:, None]).max(0))
+    top = [i for ratio in ratios for i in np.argsort(-ratio, kind="stable")[:LOUD] if ratio[i] > APART]
     return list(dict.fromkeys(int(edge) for i in top for edge in mates[i]))

@@ -133,7 +133,8 @@ def without_one(
     features of the node, and one draws them from other rows.
 
     rows: nodes of special interest, such as those with the least noise. Up to NEAR of them, or one edge of each, are among the
-    secrets. limit: largest number of secrets. loud: further edges, which are among the secrets beyond this limit.
+    secrets. So is one training node of each class, because a model may weigh classes. limit: largest number of secrets. loud:
+    further edges, which are among the secrets beyond this limit.
     """
     graph = whole.graph
     if unit in EDGES:
@@ -144,7 +145,8 @@ def without_one(
         return
     trained = np.flatnonzero(graph.train)
     busiest, loneliest = trained[graph.degree[trained].argmax()], trained[graph.degree[trained].argmin()]
-    for node in list(dict.fromkeys(int(v) for v in (busiest, loneliest, *rows[:NEAR], trained[-1])))[:limit]:
+    of_classes = trained[np.unique(graph.y[trained], return_index=True)[1]]
+    for node in list(dict.fromkeys(int(v) for v in (busiest, loneliest, *rows[:NEAR], trained[-1], *of_classes)))[:limit]:
         yield _without_nodes(whole, unit, np.array([node]))
         yield _redrawn(whole, unit, np.array([node]), key.fold("other", node).generator())
         if unit is Unit.NODE:

@@ -119,7 +119,7 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
     worst: Without | None = None
     most = (0.0, 0.0)
     largest: Shifts = ()
-    places, several = range(len(first.meetings)), len({m.law for m in first.meetings}) > 1
+    places, normal = range(len(first.meetings)), all(m.law == "normal" for m in first.meetings)
     unused = idle(made, first, [[i] for i in reversed(places)]) if len(places) <= EACH else frozenset[int]()
     repeats = without_idle(repeats, unused)
     added = tuple(sums(made, first, repeats))
@@ -142,8 +142,8 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
         counted = found.counted(shifts)
         each = tuple(m.size(by) for m, by in zip(first.meetings, counted, strict=True))
         moves.append((absent.secret, each))
-        # moves under different laws have different units, so only their costs can be compared
-        size = (cost(first.meetings, counted, claim.delta) if several else 0.0, float(np.linalg.norm(each)))
+        # the Euclidean norm orders moves under normal noise as their costs do, but not other moves
+        size = (0.0 if normal else cost(first.meetings, counted, claim.delta), float(np.linalg.norm(each)))
         if size[0] > most[0] or (size[0] == most[0] and size[1] > most[1] * (1 + SAME)):
             worst, most, largest = absent, size, shifts
         past = changed(made, first, absent, after, past)
@@ -190,15 +190,15 @@ def only_together(
     """Yields, for mechanisms that many secrets together move and none of the mechanisms `seen` resembles, a world without one
     secret that moves them. Adds a doubt for each such mechanism for which the search by halving finds none.
 
-    Mechanisms of one line with clean values of one shape resemble one another. seen: the caller adds the mechanisms that move in
-    the worlds that it was given.
+    Mechanisms of one line with clean values of one shape and the same noise resemble one another. seen: the caller adds the
+    mechanisms that move in the worlds that it was given.
     """
 
     def those(absent: Without, repetition: History | None = None) -> set[int]:
         return moving(first, _moved(made, first, absent, repetition), absent.among.size)
 
     together = ((absent, those(absent, run)) for absent, run in many if absent.fewer is not None)
-    names = [(m.line, m.clean.shape) for m in first.meetings]
+    names = [(m.line, m.clean.shape, f"{np.min(m.scale, initial=np.inf):.3g}") for m in first.meetings]
     for i, absent, one in single_secrets(together, names, seen, those):
         if one is not None:
             yield one
