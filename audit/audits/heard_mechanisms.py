@@ -141,10 +141,11 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     if not reason and not path and laws == {"normal"}:
         total = math.sqrt(sum(m.size(by) ** 2 for m, by in zip(first.meetings, shifts, strict=True)))
         notices = noticed(mu_of_claim(case.claim), total)
-        reach = float(epsilon_of(notices * mu_of_claim(case.claim), case.claim.delta)) if math.isfinite(notices) else math.inf
+        most = notices * (1 + within.worst.half)  # one of two steps may make the whole move
+        reach = float(epsilon_of(most * mu_of_claim(case.claim), case.claim.delta)) if math.isfinite(notices) else math.inf
     elif not reason and not path and laws:
         notices = smallest_factor(lambda factor: cost(first.meetings, shifts, case.claim.delta, factor) > case.claim.epsilon)
-        reach = worth(case.model.ledger, case.claim, notices)
+        reach = worth(case.model.ledger, case.claim, notices * (1 + within.worst.half))
     if not refuted and math.isfinite(reach):
         why = left_out(first.meetings, shifts)
         if failed := Condition(COUNTED, "failed", why) if why else known_noise(case, made):

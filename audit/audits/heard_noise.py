@@ -171,17 +171,23 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
     The move proves an epsilon only if no other draw adds to that noise. If another draw may add to it and the bound would refute
     the claim, the function enters a doubt about all arrays into `doubts`.
     """
-    claim, worst = case.claim, max(found.moves, key=lambda m: m.size, default=Move("no secret"))
+    claim, law = case.claim, law_of(found)
+
+    def size(move: Move) -> tuple[float, bool]:
+        by = move.euclidean if law is None or found.laws == {"normal"} else law.costs(found, move, 1.0, claim.delta)
+        return float(f"{by:.6g}"), not move.half
+
+    worst = max(found.moves, key=size, default=Move("no secret"))
     epsilon, notices, reach = 0.0, math.inf, math.inf
-    law = law_of(found)
     if law is not None:
         epsilon = law.costs(found, worst, 1.0, claim.delta)
         if found.laws == {"normal"}:
             notices = noticed(gaussian_mu(case.model.ledger) or mu_of_claim(claim), worst.euclidean)
-            reach = float(epsilon_of(notices * mu_of_claim(claim), claim.delta)) if math.isfinite(notices) else math.inf
+            most = notices * (1 + worst.half)  # one of two steps may make the whole move
+            reach = float(epsilon_of(most * mu_of_claim(claim), claim.delta)) if math.isfinite(notices) else math.inf
         else:
             notices = smallest_factor(lambda factor: law.costs(found, worst, factor, claim.delta) > claim.epsilon)
-            reach = worth(case.model.ledger, claim, notices)
+            reach = worth(case.model.ledger, claim, notices * (1 + worst.half))
     elif not found.laws and not doubts:
         notices, reach = 1.0, claim.epsilon
     refuted = epsilon > claim.epsilon

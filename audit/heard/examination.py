@@ -53,7 +53,8 @@ class Move:
 
     euclidean: the norm over all cells with Gaussian noise. entries: the absolute moves of single entries with other noise. each:
     the move of each source of noise alone, the Euclidean norm for Gaussian noise and else the sum of absolute values. left_out:
-    why smaller moves, which `entries` leaves out as rounding, may matter together; "" if they do not.
+    why smaller moves, which `entries` leaves out as rounding, may matter together; "" if they do not. half: whether these are
+    half of the moves in a world two steps away, see `Without`.
     """
 
     secret: str
@@ -61,6 +62,7 @@ class Move:
     entries: tuple[float, ...] = ()
     each: tuple[float, ...] = ()
     left_out: str = ""
+    half: bool = False
 
     @property
     def size(self) -> tuple[float, float]:
@@ -256,7 +258,7 @@ def _move(made: Study, other: Forced, absent: Without) -> Move:
             small += _small(made, source, by)
     counted = math.fsum(entries)
     told = small_moves(counted, counted + math.fsum(small), len(small), NOTHING)
-    return Move(absent.secret, math.sqrt(squares), tuple(entries), tuple(each), told)
+    return Move(absent.secret, math.sqrt(squares), tuple(entries), tuple(each), told, absent.half)
 
 
 def _small(made: Study, source: Source, by: NDArray[np.float64]) -> list[float]:

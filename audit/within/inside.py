@@ -144,7 +144,7 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
         moves.append((absent.secret, each))
         # the Euclidean norm orders moves under normal noise as their costs do, but not other moves
         size = (0.0 if normal else cost(first.meetings, counted, claim.delta), float(np.linalg.norm(each)))
-        if size[0] > most[0] or (size[0] == most[0] and size[1] > most[1] * (1 + SAME)):
+        if size[0] > most[0] * (1 + SAME) or (size[0] >= most[0] * (1 - SAME) and size[1] > most[1] * (1 + SAME)):
             worst, most, largest = absent, size, shifts
         past = changed(made, first, absent, after, past)
     steady = {i for i in places if not any(each[i] for _, each in moves)}
@@ -198,7 +198,7 @@ def only_together(
         return moving(first, _moved(made, first, absent, repetition), absent.among.size)
 
     together = ((absent, those(absent, run)) for absent, run in many if absent.fewer is not None)
-    names = [(m.line, m.clean.shape, f"{np.min(m.scale, initial=np.inf):.3g}") for m in first.meetings]
+    names = [(m.line, m.clean.shape, f"{np.asarray(m.scale, dtype=np.float64).min(initial=np.inf):.3g}") for m in first.meetings]
     for i, absent, one in single_secrets(together, names, seen, those):
         if one is not None:
             yield one

@@ -115,8 +115,11 @@ class PrivGnn(TaughtByVotes):
         return None if self.as_coded else self.printed(delta)
 
     def coded_epsilon(self, delta: float) -> float | None:
-        """The epsilon that the released code computes for the same noise; None with `single`, which the code does not offer."""
-        return None if self.single else dataclasses.replace(self, as_coded=True).printed(delta)
+        """The epsilon that the released code computes for the same noise; None in mode "sound", and with `single`, which the code
+        does not offer.
+        """
+        none = self.single or self.mode == "sound"
+        return None if none else dataclasses.replace(self, as_coded=True).printed(delta)
 
     def footprint(self, graph: Graph) -> int:
         """Bytes of the order of the nodes around each query, and of the training of the student."""

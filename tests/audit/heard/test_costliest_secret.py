@@ -59,9 +59,9 @@ def many_small_moves(scale):
 
 
 @pytest.mark.parametrize("delta", [0.0, DELTA])
-@pytest.mark.parametrize(("scale", "expected"), [(10 / 0.97, NOT_REFUTED), (10**0.5 / 0.97, REFUTED)])
+@pytest.mark.parametrize(("scale", "expected"), [(10 / 0.97, NOT_REFUTED), (10**0.5 / 0.9, REFUTED)])
 def test_many_small_moves_of_one_edge_cost_more_than_a_large_one_of_another(scale, expected, delta, tmp_path):
-    """Noise that grows with the root of the number of answers is right for the normal law only: 10^(1/2) times .97 nats."""
+    """Noise that grows with the root of the number of answers is right for the normal law only: 10^(1/2) times .9 nats."""
     ledger = dp.ComposedDpEvent([dp.LaplaceDpEvent(1 / 0.1)] * 10)
     assert code(many_small_moves(scale), Claim(1.0, delta, Unit.UNDIRECTED_EDGE), ledger, tmp_path) == expected
 

@@ -245,3 +245,7 @@ def test_graphs_that_do_not_fit_are_refused():
         PrivGnn(classes=2).fit(Worlds.of(graph, [1]))
     with pytest.raises(ValueError, match="no validation nodes"):
         PrivGnn().fit(Worlds.of(dataclasses.replace(graph, val=np.zeros_like(graph.val)), [1]))
+
+
+def test_mode_sound_has_no_epsilon_of_the_released_code():
+    assert PrivGnn(sigma=2.0, **QUICK, mode="sound").coded_epsilon(1e-4) is None
