@@ -126,9 +126,10 @@ def shown_together(look: Look, by: Shifts, known: bool) -> tuple[list[Floats] | 
     row = look.row([np.where(np.isfinite(each), each, 0.0) for each in by])
     if not row.any() or any(m.shared for m in look.meetings) or look.released(look.elsewhere(1)) is None:
         return None, ""
-    if not known and not _hides(look, row):
+    normal = all(m.law == "normal" for m in look.meetings)
+    if not (known and normal) and not _hides(look, row):
         return None, ""
-    share = _pushed(look, row) if all(m.law == "normal" for m in look.meetings) else 0.0
+    share = _pushed(look, row) if normal else 0.0
     lines = " and ".join(list(dict.fromkeys(m.line for m in look.meetings))[:LINES])
     return look.split(row * share), f"the release shows only part of the noisy values at {lines} together"
 
