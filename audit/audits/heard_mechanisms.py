@@ -120,7 +120,7 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
             if min(epsilons) > case.claim.epsilon and not reason:
                 cells, reason = shown_always(made, first, shifts)
             if min(epsilons) > case.claim.epsilon and not reason:
-                least, doubt = shown_by(made, first, shifts, cells, within.worst.hidden)
+                least, doubt = shown_by(made, first, within, shifts, cells)
                 epsilons.append(cost(first.meetings, least, case.claim.delta))
                 reason = doubt if epsilons[-1] <= case.claim.epsilon else ""
                 shifts = shifts if doubt else least

@@ -18,12 +18,10 @@ from ..heard.study import History
 from ..within.extremes import shown_at_an_end
 from ..within.inside import Inside
 from ..within.reading import EACH, alike, farthest, moved_by, repeated, shown, with_other_values
-from ..within.recoverable import Look, shown_part
+from ..within.recoverable import Look, shown_part, shown_together
 from ..within.relations import added_only, exchanged, proportional, same_release
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ...models.hearing.mechanisms.meetings import Meeting
     from ..case import Case
     from ..heard.playing import Cell
@@ -170,17 +168,34 @@ def in_any_order(made: Study, first: History, shifts: Shifts) -> str:
     return ""
 
 
-def shown_by(
-    made: Study, first: History, shifts: Shifts, cells: Sequence[Cell], hidden: NDArray[np.int64] | None
-) -> tuple[Shifts, str]:
+def shown_by(made: Study, first: History, within: Inside, shifts: Shifts, cells: Sequence[Cell]) -> tuple[Shifts, str]:
     """The moves, as far as the released arrays `cells` show them, and why one of them is not known, or "". An unknown move is set
-    to 0. Tests the EACH mechanisms that move farthest. hidden: the nodes whose own released rows do not count.
+    to 0. Tests the EACH mechanisms that move farthest, one by one, and then all sums of data and noise together.
     """
     kept, why = list(shifts), ""
+    hidden = None if within.worst is None else within.worst.hidden
     for i in farthest(first, shifts)[:EACH]:
-        kept[i], told = shown_part(Look(made, first, i, tuple(cells), hidden), shifts[i])
+        kept[i], told = shown_part(Look(made, first, (i,), tuple(cells), hidden), shifts[i])
         why = why or told
+    terms = {k for group in within.sums for k in group[:-1]}
+    some = tuple(i for i, m in enumerate(first.meetings) if m.law != REPORT and i not in terms)
+    if len(some) > 1 and not within.again:
+        look = Look(made, with_sums(first, within), some, tuple(cells), hidden)
+        each, told = shown_together(look, tuple(shifts[i] for i in some), bool(why))
+        if each is not None:
+            moved = dict(zip(some, each, strict=True))
+            return tuple(moved.get(i, np.zeros_like(by)) for i, by in enumerate(shifts)), told
     return tuple(kept), why
+
+
+def with_sums(first: History, within: Inside) -> History:
+    """The run, in which the last term of each group of `sums` has the noise of the sum."""
+    meetings = list(first.meetings)
+    for group in within.sums:
+        last = meetings[group[-1]]
+        squares = [np.broadcast_to(np.square(meetings[k].scale), last.clean.shape) for k in group]
+        meetings[group[-1]] = replace(last, scale=np.sqrt(np.sum(squares, axis=0)))
+    return replace(first, meetings=tuple(meetings))
 
 
 def behind(made: Study, first: History, within: Inside, shifts: Shifts) -> str:
