@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import copy
 import dataclasses
 import inspect
 import itertools
@@ -55,6 +56,7 @@ def case(model: Any) -> Case:
 
 def refuted(of: Case, number: int, every: bool) -> bool:
     """Whether audit number `number`, with its own seed, refutes the claim or the ledger. every: whether all audits run."""
+    of = dataclasses.replace(of, model=copy.copy(of.model))  # the examination of the same object is cached, whatever the seed
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         setting = Setting(of, tiny(NODES), Store(Path(folder)), Key("false alarms", number), ROUNDS, LEVEL)
         for name in AUDITS if every else ("differential",):

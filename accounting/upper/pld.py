@@ -13,6 +13,7 @@ from dp_accounting import DpEvent
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent, MixtureOfGaussiansDpEvent, TruncatedSubsampledGaussianDpEvent
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld import privacy_loss_distribution as pld
+from dp_accounting.pld.privacy_loss_mechanism import LaplacePrivacyLoss
 from numpy.typing import NDArray
 from scipy import special
 from scipy.signal import lfilter
@@ -102,7 +103,7 @@ def _one(event: DpEvent, relation: Relation, interval: float) -> Any:
         case dp.GaussianDpEvent():
             return _gaussian(1 / event.noise_multiplier, interval)
         case dp.LaplaceDpEvent():
-            return pld.from_laplace_mechanism(event.noise_multiplier, value_discretization_interval=interval)
+            return _laplace(event.noise_multiplier, interval)
         case DiscreteLaplaceDpEvent():
             return pld.from_discrete_laplace_mechanism(
                 event.noise_parameter, event.sensitivity, value_discretization_interval=interval
@@ -167,6 +168,19 @@ def _gaussian(mu: float, interval: float) -> Any:
     """The loss distribution of N(mu, 1) against N(0, 1): N(mu^2 / 2, mu^2), in both directions."""
     at = _range(mu * mu / 2 - TAIL * mu, mu * mu / 2 + TAIL * mu, interval)
     return pld.PrivacyLossDistribution(_connect(at, delta_of(mu, at * interval), interval))
+
+
+def _laplace(scale: float, interval: float) -> Any:
+    """What `pld.from_laplace_mechanism` returns, bit for bit, in less than half the time: the library inverts the loss in a
+    Python loop.
+    """
+    loss = LaplacePrivacyLoss(scale)
+    at = _range(-1 / scale, 1 / scale, interval)
+    moved = at * interval * scale
+    where = np.where(moved > 1, -math.inf, np.where(moved <= -1, math.inf, 0.5 * (-1.0 - moved)))
+    deltas = np.clip(loss.mu_upper_cdf(where) - np.exp(at * interval + loss.mu_lower_log_cdf(where)), 0, 1)
+    one = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, int(at[0]), int(at[-1]), deltas)
+    return pld.PrivacyLossDistribution(one)
 
 
 def _range(low: float, high: float, interval: float) -> NDArray[Any]:

@@ -20,10 +20,12 @@ __all__ = ["Change", "Draw", "Hearing", "hearable", "hearing"]
 # packages whose imported names `_imported` leaves alone, because the files in libraries/ replace their random functions
 LIBRARIES = ("numpy", "random", "secrets", "os", "torch")
 OURS = __name__
+PACKAGE = __name__.partition(".")[0] + "."  # its modules do not change either, also in a checkout
 # cache: name of a module that imports no random function -> the identity and the size of its dictionary
 NONE_IN: dict[str, tuple[int, int]] = {}
 INSTALLED = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")})
 SETTLED: set[str] = set()  # cache: modules that are not searched again, because installed modules do not change
+LOADED: list[tuple[str, ...]] = [(), ()]  # cache: the names of all loaded modules, and of those that are not in SETTLED
 
 
 @contextmanager
@@ -59,7 +61,11 @@ def _imported(new: dict[int, Any]) -> Iterator[tuple[dict[str, Any], str, Any]]:
     """Replaces names that modules have imported, as by `from numpy.random import default_rng`. new: id of an original -> its
     replacement. Yields the dictionary, the name and the original of each replaced name.
     """
-    for module_name in sys.modules.keys() - SETTLED:
+    loaded = tuple(sys.modules)
+    if loaded != LOADED[0]:
+        LOADED[:] = loaded, loaded
+    LOADED[1] = tuple(name for name in LOADED[1] if name not in SETTLED)
+    for module_name in LOADED[1]:
         module = sys.modules.get(module_name)
         names = getattr(module, "__dict__", None)
         if not isinstance(names, dict) or NONE_IN.get(module_name) == (id(names), len(names)):
@@ -73,5 +79,5 @@ def _imported(new: dict[int, Any]) -> Iterator[tuple[dict[str, Any], str, Any]]:
             yield names, name, before
         if not found:
             NONE_IN[module_name] = id(names), len(names)
-            if str(names.get("__file__")).startswith(INSTALLED):
+            if module_name.startswith(PACKAGE) or str(names.get("__file__")).startswith(INSTALLED):
                 SETTLED.add(module_name)

@@ -144,12 +144,23 @@ OTHERS = (
 )
 
 
+@cache
+def _quiet(file: str) -> bool:
+    """Whether a source file is part of the recorder or of a library of random numbers."""
+    return any(word in file for word in QUIET)
+
+
+@cache
+def _name(file: str) -> str:
+    return Path(file).name
+
+
 def calling_line() -> str:
     """File and line of the innermost caller outside the libraries of random numbers; "" if the training did not make the draw.
     For example, Python's standard library draws names of temporary files, and some libraries draw while they are imported.
     """
     frame = sys._getframe(2)
-    while frame.f_back is not None and any(word in frame.f_code.co_filename for word in QUIET):
+    while frame.f_back is not None and _quiet(frame.f_code.co_filename):
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return ""
         frame = frame.f_back
@@ -162,7 +173,7 @@ def calling_line() -> str:
         if outer.f_code.co_filename.startswith("<frozen importlib"):
             return ""
         outer = outer.f_back
-    return f"{Path(file).name}, line {frame.f_lineno}"
+    return f"{_name(file)}, line {frame.f_lineno}"
 
 
 @cache
@@ -182,7 +193,7 @@ def outer_lines() -> tuple[str, ...]:
     while frame is not None and len(found) < CALLS:
         file = frame.f_code.co_filename
         if not of_others(file):
-            found.append(f"{Path(file).name}, line {frame.f_lineno}")
+            found.append(f"{_name(file)}, line {frame.f_lineno}")
         frame = frame.f_back
     return tuple(found)
 

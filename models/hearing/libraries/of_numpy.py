@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -199,9 +200,10 @@ def default_rng(seed: Any = None) -> Any:
 PLAIN: dict[str, Any] = {name: getattr(np.random, name) for name in ("default_rng", "Generator", "RandomState", *FUNCTIONS)}
 
 
-def _shared(plain: Any) -> Any:
+@cache
+def _shared(plain: Any, bits: Any) -> Any:
     """Replaces the global generator behind the functions of `numpy.random` by an object that draws from it and records the
-    draws.
+    draws. bits: its bit generator, which a program may exchange.
     """
 
     def method(name: str) -> Callable[..., Any]:
@@ -209,7 +211,7 @@ def _shared(plain: Any) -> Any:
 
     methods: dict[str, Any] = {name: method(name) for name in METHODS if hasattr(plain, name)}
     methods |= {name: staticmethod(getattr(plain, name)) for name in ("seed", "get_state", "set_state")}
-    return _AlsoPlain("RandomState", (BASES[1],), {**methods, "__module__": __name__})(plain._bit_generator)
+    return _AlsoPlain("RandomState", (BASES[1],), {**methods, "__module__": __name__})(bits)
 
 
 @contextmanager
@@ -217,7 +219,7 @@ def replaced() -> Iterator[dict[int, Any]]:
     """Within this context, NumPy's names are recorded versions. Yields a dict: id of an original -> its replacement."""
     mtrand: Any = np.random.mtrand
     plain = mtrand._rand
-    shared = _shared(plain)
+    shared = _shared(plain, plain._bit_generator)
     new = {"default_rng": default_rng, "Generator": Generator, "RandomState": RandomState}
     new |= {name: getattr(shared, name) for name in FUNCTIONS}
     old = {name: getattr(np.random, name) for name in new}

@@ -7,6 +7,7 @@ import random
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,7 @@ def picked(name: str, call: Callable[..., Any], args: Sequence[Any], options: di
     return population[places] if name == "choice" else [population[i] for i in places]
 
 
+@cache
 def _method(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **options: Any) -> Any:
         def call(*a: Any, **o: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,39 @@ def put_into(tensor: Any, instead: Any) -> None:
         tensor.detach().copy_(torch.from_numpy(np.ascontiguousarray(numbers).reshape(tensor.shape)))
 
 
+@cache
+def _mode() -> Any:
+    """The class of the context in which every operator is observed. It is made once, because that takes long."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            name, random = _operator(func)
+            options, hearing = kwargs or {}, Listening.hearing
+            follows = hearing is not None and isinstance(hearing.follow, Meetings)
+            result = meetings_torch.run(name, args, options, func) if follows else func(*args, **options)
+            if random:
+                told(name, args, options, result)
+            return result
+
+    @cache
+    def _operator(func: Any) -> tuple[str, bool]:
+        return func._schema.name.split("::")[1], torch.Tag.nondeterministic_seeded in func.tags
+
+    return Mode
+
+
+@cache
+def _absent() -> tuple[Any, ...]:
+    """The modules of accelerators that this build of PyTorch lacks. `torch.manual_seed` seeds them too: each time, it stores a
+    call that never runs with the text of the whole stack, which takes longer than a small training.
+    """
+    import torch
+
+    return tuple(device for device in (torch.cuda, torch.xpu, torch.mtia) if not device._is_compiled())
+
+
 @contextmanager
 def replaced() -> Iterator[dict[int, Any]]:
     """Within this context, every random operator of this thread is recorded. A normal, Laplace or Gumbel sample of
@@ -106,15 +140,6 @@ def replaced() -> Iterator[dict[int, Any]]:
     """
     import torch
     from torch.distributions import Gumbel, Laplace, Normal
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Mode(TorchDispatchMode):
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            name, options = func._schema.name.split("::")[1], kwargs or {}
-            result = meetings_torch.run(name, args, options, func)
-            if torch.Tag.nondeterministic_seeded in func.tags:
-                told(name, args, options, result)
-            return result
 
     def numpy(self: Any, *args: Any, **options: Any) -> Any:
         array = to_numpy(self, *args, **options)
@@ -126,12 +151,15 @@ def replaced() -> Iterator[dict[int, Any]]:
     to_numpy = torch.Tensor.numpy
     methods: list[tuple[Any, str, str]] = [(Laplace, "rsample", "laplace"), (Normal, "rsample", "normal")]
     methods += [(Gumbel, name, "gumbel") for name in ("rsample", "sample")]  # Gumbel.sample does not call rsample
-    undo = [(family, name, family.__dict__.get(name)) for family, name, _ in methods]
+    undo: list[tuple[Any, str, Any]] = [(family, name, family.__dict__.get(name)) for family, name, _ in methods]
     for family, name, law in methods:
         setattr(family, name, _sample(getattr(family, name), law))
+    for device in _absent():
+        undo.append((device, "manual_seed_all", device.manual_seed_all))
+        device.manual_seed_all = int
     torch.Tensor.numpy = numpy  # type: ignore[method-assign]
     try:
-        with Mode():
+        with _mode()():
             yield {}
     finally:
         del torch.Tensor.numpy

@@ -75,3 +75,15 @@ def test_gaussians_of_any_noise_are_merged(sigma):
     mu = tree.gaussian_mu(both)
     assert mu is None if 1 / sigma == math.inf else mu == pytest.approx(max(1.0, 1 / sigma))
     assert tree.gaussian_mu(dp.SelfComposedDpEvent(dp.GaussianDpEvent(2.0), 9)) == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 2.7, 40.0])
+def test_the_losses_of_laplace_noise_are_those_of_the_library_bit_for_bit(scale):
+    ours = pld.distribution(dp.LaplaceDpEvent(scale), interval=1e-3)
+    theirs = pld.pld.identity(value_discretization_interval=1e-3).compose(
+        pld.pld.from_laplace_mechanism(scale, value_discretization_interval=1e-3)
+    )
+    for one, other in ((ours._pmf_remove, theirs._pmf_remove), (ours._pmf_add, theirs._pmf_add)):
+        dense, expected = one.to_dense_pmf(), other.to_dense_pmf()
+        assert (dense._lower_loss, dense._infinity_mass) == (expected._lower_loss, expected._infinity_mass)
+        np.testing.assert_array_equal(dense._probs, expected._probs)
