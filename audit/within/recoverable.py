@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,7 +64,7 @@ class Look:
         centred: subtract its mean from each row of an array, which undoes the normalisation of log-probabilities.
         """
         met = self.first.meetings[self.at]
-        other = repeated(self.made, self.first, {self.at: replace(met, noisy=noisy.astype(met.noisy.dtype))})
+        other = repeated(self.made, self.first, {self.at: met.with_noisy(noisy)})
         return None if other is None else self.numbers(other, centred)
 
     def numbers(self, run: History, centred: bool = False) -> Floats:
@@ -216,8 +216,8 @@ def _candidates(look: Look, by: Floats, most: int) -> Iterator[Entry]:
         near = [at for step in (1, -1, 2, -2) if 0 <= (at := top[axis] + step) < shape[axis]]
         line = range(shape[axis]) if shape[axis] <= LINE else [*near, *random.permutation(shape[axis])[: most // 3]]
         others = [(*top[:axis], int(at), *top[axis + 1 :]) for at in line]
-        yield from (entry for entry in others if met.covered[entry])
-    some = np.argwhere(met.covered)
+        yield from (entry for entry in others if met.own[entry])
+    some = np.argwhere(met.own)
     yield from (tuple(map(int, e)) for e in some[random.permutation(len(some))[: 2 * most]])
 
 
