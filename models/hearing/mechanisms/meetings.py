@@ -15,6 +15,7 @@ import numpy as np
 
 from ..draw import SHIFTED, Departed, Draw, calling_line, note
 from .noise import followed
+from .one_by_one import single
 from .origin import Origin
 from .reports import reported
 from .same_numbers import coarse, of_mirrored, repeated
@@ -155,6 +156,8 @@ class Meetings:
         """
         if (report := reported(self, value, draw)) is not None:
             return report
+        if isinstance(value, float) and draw.law in FOLLOWED and draw.values.ndim == 0 and draw.scale > 0:
+            return single(value, Origin(self, draw, float(draw.scale), shift=float(draw.loc)))
         if type(value) is not np.ndarray or value.ndim == 0 or value.dtype.kind != "f" or draw.law not in FOLLOWED:
             return value
         if located_at_data(draw):

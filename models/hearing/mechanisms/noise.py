@@ -117,8 +117,11 @@ def _after(inputs: Sequence[Any], out: Sequence[Any], before: Before, result: ND
         return given
     noise = out[0] if out and isinstance(out[0], Noise) else result
     beside = tuple(dict.fromkeys(draw for other in before.known for draw in other.draws))[1:]
-    bits = max(o.bits for o in before.known)
-    return followed(noise, Origin(origin.meetings, origin.draw, before.scaled[0], beside, bits=bits, shift=before.scaled[1]))
+    bits, gathered = max(o.bits for o in before.known), len(before.known) == 1 and origin.gathered
+    return followed(
+        noise,
+        Origin(origin.meetings, origin.draw, before.scaled[0], beside, bits=bits, shift=before.scaled[1], gathered=gathered),
+    )
 
 
 def followed(numbers: Any, origin: Origin) -> Any:

@@ -49,7 +49,7 @@ def repeated(origin: Origin, noise: NDArray[Any], shape: tuple[int, ...]) -> tup
     numbers = np.broadcast_to(noise, shape).astype(np.float64)
     scale = np.broadcast_to(origin.scale, shape)
     units = np.divide(numbers, scale, out=np.zeros(shape), where=scale > 0)
-    near, more = 2.0 ** (LOST - origin.bits), units.size > origin.draw.values.size
+    near, more = 2.0 ** (LOST - origin.bits), units.size > origin.count
     axes = tuple(axis for axis in range(units.ndim) if _constant(units, axis, near, more))
     mirrored = not axes and units.ndim == 2 and _symmetric(units, near)
     first = (
@@ -59,7 +59,7 @@ def repeated(origin: Origin, noise: NDArray[Any], shape: tuple[int, ...]) -> tup
     pairs = int((np.searchsorted(sizes, sizes * (1 + near), "right") - np.arange(1, sizes.size + 1)).sum())
     by_chance = 0.5 * sizes.size**2 * near  # at least the expected number of pairs, for each law that is followed
     chance = by_chance - pairs * (1 + math.log(by_chance / pairs)) if pairs > by_chance > 0 else 0.0
-    return axes, mirrored, sizes.size > origin.draw.values.size or chance > SURE * math.log(2)
+    return axes, mirrored, sizes.size > origin.count or chance > SURE * math.log(2)
 
 
 def _symmetric(units: NDArray[np.float64], near: float) -> bool:
