@@ -108,10 +108,11 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         moved = within.counted(same_entries(first, each, moved))
         epsilons.append(cost(other.meetings, moved, case.claim.delta))
         reason = hidden(made, first, within, grown(first, secret, shifts, moved) is not None)
-        reason = reason or unseen(made, first, moves, each) or compared_only(made, case, first, shifts)
+        reason = reason or unseen(made, first, moves, each)
         if min(epsilons) > case.claim.epsilon and not reason:
             reason = (
-                mixed(made, first, shifts)
+                compared_only(made, case, first, shifts)
+                or mixed(made, first, shifts)
                 or noised_again(made, first, shifts)
                 or together(made, first, shifts)
                 or in_any_order(made, first, shifts)
