@@ -21,7 +21,7 @@ from ..within.draws.lost import lost_noise
 from ..within.draws.steady import other_scripts, shown_in, steady_cells
 from ..within.inside import OF_PROGRAM, SECRETS, Inside, quietest
 from ..within.reading import EACH, alike, farthest, redrawn, repeated, rerun, same_means, visible, with_other_values
-from ..within.relations import added_only, averaged, in_full, proportional
+from ..within.relations import added_only, averaged, in_full, parted, proportional
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,7 +47,7 @@ def every_secret(made: Study, first: History, within: Inside, unit: Unit, worst:
     found = [(within.worst.secret, within.shifts, worst)]
     places = {id(draw): at for at, draw in enumerate(first.play.draws)}
     constant = any(places.get(id(draw)) in made.constant for m in first.meetings for draw in (m.draw, *m.beside))
-    if not (within.again or constant or any(m.shared for m in first.meetings)):
+    if not (within.again or constant or any(m.shared or m.mirrored for m in first.meetings)):
         return found
     limit = OF_PROGRAM if isinstance(made.model, External) else SECRETS
     for absent in without_one(made.whole, unit, Key("every secret"), quietest(first), limit):
@@ -78,7 +78,9 @@ def not_fresh(made: Study, run: History, within: Inside, moves: Shifts, shifts: 
     """
     places = {id(draw): at for at, draw in enumerate(run.play.draws)}
     for i, (meeting, by) in enumerate(zip(run.meetings, shifts, strict=True)):
-        if np.any(np.isinf(by)) and not averaged(made, run, i) and visible(made, run, i, alike_entries(meeting, by)):
+        single = parted(run, i)
+        seen = np.any(np.isinf(by)) and not averaged(made, run, i) and (not meeting.mirrored or in_full(made, single, (i,)))
+        if seen and visible(made, single, i, alike_entries(meeting, by)):
             one = f"one number of the noise of {meeting.draw.where} serves several entries of the value at {meeting.line}"
             yield f"{one}, which move by different amounts; their difference has no noise"
             continue
@@ -108,6 +110,7 @@ def alike_entries(meeting: Meeting, by: NDArray[np.float64]) -> list[tuple[int, 
     first = np.argwhere(np.isinf(by))[0]
     group = np.zeros(by.shape, dtype=bool)
     group[tuple(slice(None) if axis in meeting.shared else at for axis, at in enumerate(first))] = True
+    group |= group.T if meeting.mirrored else False
     return [tuple(entry) for entry in np.random.default_rng(0).permutation(np.argwhere(group))[:TRIED].tolist()]
 
 

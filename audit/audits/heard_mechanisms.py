@@ -90,8 +90,11 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         return fails(FRESH.what, within.shared)
     shifts = within.counted(each)
     if wide := next((m.line for m, by in zip(first.meetings, each, strict=True) if np.any(np.isinf(by))), None):
-        shares = f"entries of the value at {wide} share a noise number"
-        return fails(FRESH.what, f"{shares}, and the run uses only their sum, whose epsilon is not computed")
+        shares = f"entries of the value at {wide} share a noise number and move by different amounts"
+        return fails(
+            FRESH.what,
+            f"{shares}; the release may show only a function of both, such as their sum, whose epsilon is not computed",
+        )
     if twice := next((why for _, _, by in secrets if (why := apart(first, within, by))), ""):
         return fails(FRESH.what, twice)
     if strange := {m.law for m in within.meetings} - {*LAWS, REPORT}:
@@ -105,10 +108,11 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         moved = within.counted(same_entries(first, each, moved))
         epsilons.append(cost(other.meetings, moved, case.claim.delta))
         reason = hidden(made, first, within, grown(first, secret, shifts, moved) is not None)
-        reason = reason or unseen(made, first, moves, each) or compared_only(made, case, first, shifts)
+        reason = reason or unseen(made, first, moves, each)
         if min(epsilons) > case.claim.epsilon and not reason:
             reason = (
-                mixed(made, first, shifts)
+                compared_only(made, case, first, shifts)
+                or mixed(made, first, shifts)
                 or noised_again(made, first, shifts)
                 or together(made, first, shifts)
                 or in_any_order(made, first, shifts)

@@ -244,7 +244,7 @@ def _move(made: Study, other: Forced, absent: Without) -> Move:
     squares, entries, each, small = 0.0, [], [], list[float]()
     gaps = [laid_out(shift, s.factor.shape, s.across) for s, shift in zip(made.sources, other.shifts, strict=True)]
     for i, place in _own_rows(made, other, absent):
-        gaps[i] = place.left_out(gaps[i])
+        gaps[i] = np.nan_to_num(place.left_out(gaps[i]))
     if absent.half:
         gaps = [by / 2 for by in gaps]
     for source, by in zip(made.sources, gaps, strict=True):

@@ -39,13 +39,13 @@ class Place:
         return found
 
     def left_out(self, by: Floats, shared: Sequence[int] = ()) -> Floats:
-        """A move without the rows at this place. shared: axes along which all entries have one noise number. Along them, the rows
-        move as the other rows do, because a smaller move would look like a difference without noise.
+        """A move without the rows at this place, which become NaN. shared: axes along which all entries have one noise number.
+        Along them, the rows move as the other rows do, because a smaller move would look like a difference without noise.
         """
         kept = by.copy()
         rows = np.moveaxis(kept, self.axis, 0)
         others = np.delete(rows, self.at, axis=0)
-        rows[self.at] = others[0] if self.axis in shared and len(others) else 0.0
+        rows[self.at] = others[0] if self.axis in shared and len(others) else np.nan
         return kept
 
 

@@ -172,7 +172,7 @@ def _unplaced(found: Examination, within: Inside | None) -> tuple[Heard, ...]:
     """Recorded draws that are not the noise of a mechanism: weights, samples, or noise that the recorder could not follow."""
     made = found.study
     placed = {at for source in made.sources for at, _ in source.block.parts}
-    followed = {m.draw.values.tobytes() for m in within.meetings} if within is not None else set()
+    followed = {d.values.tobytes() for m in within.meetings for d in (m.draw, *m.beside)} if within is not None else set()
     groups: Counter[tuple[str, str, str]] = Counter()
     numbers: Counter[tuple[str, str, str]] = Counter()
     for at, draw in enumerate(made.base.draws):

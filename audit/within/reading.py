@@ -139,7 +139,7 @@ def moved_by(meeting: Meeting, size: float, seed: int) -> Meeting:
     """
     step = np.maximum(size * np.asarray(meeting.scale, dtype=np.float64), 8.0 * np.spacing(np.abs(meeting.noisy)))
     other = np.random.default_rng(seed).standard_normal(meeting.noisy.shape)
-    return replace(meeting, noisy=(meeting.noisy + step * other).astype(meeting.noisy.dtype))
+    return meeting.with_noisy(meeting.noisy + step * other)
 
 
 def others(report: Meeting, size: float = 1.0) -> NDArray[np.float64]:
@@ -282,7 +282,7 @@ def with_entries(report: Meeting, entries: Sequence[Entry], size: float = 1.0) -
     noisy, other = report.noisy.copy(), others(report, size)
     for entry in entries:
         noisy[entry] = other[entry]
-    return replace(report, noisy=noisy)
+    return report.with_noisy(noisy)
 
 
 def _redrawn(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +80,7 @@ class Look:
         centred: subtract its mean from each row of an array, which undoes the normalisation of log-probabilities.
         """
         pairs = zip(self.at, self.meetings, self.split(units), strict=True)
-        noisy = {i: replace(m, noisy=(m.noisy + m.scale * by).astype(m.noisy.dtype)) for i, m, by in pairs}
+        noisy = {i: m.with_noisy(m.noisy + m.scale * by) for i, m, by in pairs}
         other = repeated(self.made, self.first, noisy)
         if other is None or (len(self.at) > 1 and not same_means(self.first.meetings, other.meetings)):
             return None
@@ -248,12 +248,12 @@ def _in_order(look: Look, by: Floats, most: int) -> Iterator[Entry]:
     """Entries with noise: a third that move; then, for one mechanism, entries on a line with the farthest one, and for several
     the rows that move farthest; then any.
     """
-    random, covered = np.random.default_rng(look.at[0]), look.row([m.covered for m in look.meetings])
+    random, own = np.random.default_rng(look.at[0]), look.row([m.own for m in look.meetings])
     moved = sorted(moved_entries(by), key=lambda e: -abs(by[e]))
     yield from moved[: max(2, most // 3)]
     near = _on_lines(look.meetings[0].clean.shape, moved[0][0], most, random) if len(look.at) == 1 else _in_rows(look, by)
-    yield from ((at,) for at in near if covered[at])
-    some = np.flatnonzero(covered)
+    yield from ((at,) for at in near if own[at])
+    some = np.flatnonzero(own)
     yield from ((int(at),) for at in some[random.permutation(len(some))[: 2 * most]])
 
 

@@ -156,9 +156,9 @@ def in_full(made: Study, first: History, some: Sequence[int]) -> bool:
     both = np.sort(numbers + other)  # the sum of both runs tells entries apart that are equal in one of them
     order = np.argsort(numbers + other)
     for k, m in zip(some, terms, strict=True):
-        before, after = m.noisy.ravel(), elsewhere(m, k).noisy.ravel()
+        before, after = m.noisy[m.covered], elsewhere(m, k).noisy[m.covered]
         right = np.searchsorted(both, before + after)
-        slack = REPEATED * np.broadcast_to(m.scale, m.noisy.shape).ravel()
+        slack = REPEATED * np.broadcast_to(m.scale, m.noisy.shape)[m.covered]
         shown = np.zeros(before.shape, dtype=bool)
         for step in NEXT:
             at = order[np.clip(right + step, 0, numbers.size - 1)]
@@ -173,8 +173,15 @@ def averaged(made: Study, first: History, i: int) -> bool:
     """Whether the run uses the entries of a mechanism that share a noise number only in their sum."""
     one = first.meetings[i]
     by = _amounts(one)
-    by -= by.mean(axis=one.shared, keepdims=True)
+    by -= (by + by.T) / 2 if one.mirrored else by.mean(axis=one.shared, keepdims=True)
+    first = parted(first, i)
     return _changes(made, first, (i,), (by,), (np.zeros(by.shape),))
+
+
+def parted(first: History, i: int) -> History:
+    """The run with a mechanism whose entries (i, j) and (j, i) may change separately, even if they have the same noise number."""
+    apart = dataclasses.replace(first.meetings[i], mirrored=False)
+    return dataclasses.replace(first, meetings=(*first.meetings[:i], apart, *first.meetings[i + 1 :]))
 
 
 def _changes(made: Study, first: History, group: Sequence[int], amounts: Shifts, expected: Shifts) -> bool:
@@ -199,8 +206,7 @@ def _moved(first: History, group: Sequence[int], amounts: Shifts) -> dict[int, M
     """The mechanisms of a group with these amounts added to their noisy values."""
     moved = {}
     for k, by in zip(group, amounts, strict=True):
-        noisy = first.meetings[k].noisy
-        moved[k] = dataclasses.replace(first.meetings[k], noisy=(noisy + by).astype(noisy.dtype))
+        moved[k] = first.meetings[k].with_noisy(first.meetings[k].noisy + by)
     return moved
 
 

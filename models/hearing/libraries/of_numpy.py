@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..draw import Draw, Listening, calling_line, listened, of_two, parameters, rows_of, shuffled
+from ..mechanisms.one_by_one import gathering
 
 # Method -> its law, and the names of its arguments in order. Only loc, scale, low, high, n, a, p, replace, mean and cov are read.
 LAWS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -226,9 +227,14 @@ def replaced() -> Iterator[dict[int, Any]]:
     for name, value in new.items():
         setattr(np.random, name, value)
     mtrand._rand = shared
+    lists = {name: getattr(np, name) for name in ("array", "asarray")}
+    for name, function in lists.items():
+        setattr(np, name, gathering(function))
     try:
         yield {id(old[name]): value for name, value in new.items()} | {id(plain): shared}
     finally:
         for name, value in old.items():
             setattr(np.random, name, value)
+        for name, function in lists.items():
+            setattr(np, name, function)
         mtrand._rand = plain

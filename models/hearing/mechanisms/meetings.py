@@ -15,9 +15,10 @@ import numpy as np
 
 from ..draw import SHIFTED, Departed, Draw, calling_line, note
 from .noise import followed
+from .one_by_one import single
 from .origin import Origin
 from .reports import reported
-from .same_numbers import coarse, repeated
+from .same_numbers import coarse, of_mirrored, repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +38,8 @@ class Meeting:
     besides `draw`. shared: the axes along which all entries have the same noise number, because the noise was broadcast.
 
     A randomised report has `values`: each entry of `noisy` is one of them. `clean` then holds their probabilities, shape
-    (entries, values), and the scale is 1. mirrored: whether one random bit decides both entries (i, j) and (j, i) of a report.
+    (entries, values), and the scale is 1. mirrored: whether the entries (i, j) and (j, i) have the same noise number or random
+    bit.
 
     parts: how many times the program added data. If it did so more than once, the noise was the array into which it added; `line`
     is that of the first sum.
@@ -68,7 +70,7 @@ class Meeting:
     @property
     def own(self) -> NDArray[np.bool_]:
         """Which entries have noise; of several entries with the same noise number, only the first."""
-        covered = self.covered
+        covered = np.triu(self.covered) if self.mirrored else self.covered
         first = np.zeros(covered.shape, dtype=bool)
         first[tuple(0 if axis in self.shared else slice(None) for axis in range(first.ndim))] = True
         return covered & first
@@ -86,16 +88,28 @@ class Meeting:
         diagonal of a mirrored report, where each random bit occurs a second time.
 
         If entries with the same noise number move by different amounts, their difference has no noise, and the result is infinite
-        there.
+        there. An entry of `by` that is NaN does not count.
         """
         if self.values:
+            by = np.nan_to_num(by)
             return by * np.triu(np.ones(self.noisy.shape))[..., None] if self.mirrored else by
+        by = np.nan_to_num(np.where(np.isnan(by), by.T, by) if self.mirrored else by)
         each = np.divide(by, self.scale, out=np.zeros_like(self.clean), where=self.covered)
-        if not self.shared:
+        if not self.shared and not self.mirrored:
             return each
         error = np.divide(ERRORS * np.spacing(np.abs(self.noisy)), self.scale, out=np.zeros_like(each), where=self.covered)
-        apart = np.ptp(each, axis=self.shared, keepdims=True) > UNEQUAL + error.max(axis=self.shared, keepdims=True)
+        if self.mirrored:
+            apart = np.abs(each - each.T) > UNEQUAL + np.maximum(error, error.T)
+        else:
+            apart = np.ptp(each, axis=self.shared, keepdims=True) > UNEQUAL + error.max(axis=self.shared, keepdims=True)
         return np.where(self.own, np.where(apart, np.inf, each), 0.0)
+
+    def with_noisy(self, noisy: NDArray[Any]) -> Meeting:
+        """The mechanism with another noisy value. If its noise is mirrored, entries below the diagonal change as those above."""
+        if self.mirrored and not self.values:
+            change = np.triu(np.asarray(noisy, dtype=np.float64) - self.noisy)
+            noisy = self.noisy + change + np.triu(change, 1).T
+        return replace(self, noisy=noisy.astype(self.noisy.dtype))
 
     def moved(self, by: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which entries of a report have other probabilities. by: the difference of the probabilities, (entries, values)."""
@@ -133,6 +147,7 @@ class Meetings:
     space: int = 1 << 30  # bytes left for the values of mechanisms; at 0, later mechanisms are not recorded
     tensors: Any = None  # PyTorch tensors that are noise and have not been added to data yet
     scores: Any = None  # PyTorch tensors that are data with Gumbel noise and have not been used yet
+    half: Origin | None = None  # of the last sum of data and noise, with the noise that was added
     coins: Any = None  # PyTorch tensors of coins (see reports.py) that have not been combined with data yet
 
     def follow(self, value: Any, draw: Draw) -> Any:
@@ -141,6 +156,8 @@ class Meetings:
         """
         if (report := reported(self, value, draw)) is not None:
             return report
+        if isinstance(value, float) and draw.law in FOLLOWED and draw.values.ndim == 0 and draw.scale > 0:
+            return single(value, Origin(self, draw, float(draw.scale), shift=float(draw.loc)))
         if type(value) is not np.ndarray or value.ndim == 0 or value.dtype.kind != "f" or draw.law not in FOLLOWED:
             return value
         if located_at_data(draw):
@@ -155,10 +172,16 @@ class Meetings:
         continuous law never draws 0, so the program has set the zeros. A note tells if the numbers hide less than their law says.
         """
         noise, scale, line = origin.seen, origin.scale, calling_line()
-        covered = np.broadcast_to(True if noise is None else noise != 0, noisy.shape)
-        if not self.space or not np.all(np.asarray(scale) > 0) or not np.any(covered):
+        covered = np.broadcast_to((True if noise is None else noise != 0) & (np.asarray(scale) > 0), noisy.shape)
+        if not self.space or not np.all(np.asarray(scale) >= 0) or not np.any(covered):
             return noisy
-        shared, partly = ((), False) if noise is None else repeated(origin, noise, noisy.shape)
+        half, self.half = self.half, None
+        if noise is not None and noise.shape == noisy.shape:
+            signed = noise * np.sign(np.vdot(noise, noisy - clean))
+            self.half = replace(origin, seen=signed)
+        if half is not None and self.half is not None and (both := self.completed(half, self.half, clean, noisy)) is not None:
+            return both
+        shared, mirrored, partly = ((), False, False) if noise is None else repeated(origin, noise, noisy.shape)
         if partly:
             note(f"several entries of the value at {line} have the same noise number, drawn at {origin.draw.where}")
         if coarse(origin, noisy):
@@ -166,7 +189,20 @@ class Meetings:
             note(f"{told}, fewer than the value at {line} has; the last bits of this value may show the data")
         if not np.all(covered):
             scale = np.where(covered, scale, 0.0)
-        return self.record(covered, Meeting(line, origin.draw, scale, clean, noisy, origin.beside, shared=shared))
+        return self.record(covered, Meeting(line, origin.draw, scale, clean, noisy, origin.beside, (), mirrored, shared))
+
+    def completed(self, half: Origin, origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Any:
+        """As `meet`, for the second sum of `data + noise + noise.T`, which completes the last mechanism; None for other sums.
+        half: the origin of the noise of the last sum.
+        """
+        last = self.found[-1] if self.found else None
+        known = last is not None and last.draw is origin.draw and np.array_equal(last.noisy, clean)
+        scale = of_mirrored(half, origin) if known else None
+        if last is None or scale is None or last.mirrored or last.values:
+            return None
+        data = np.where(last.covered, last.clean, clean)
+        told = replace(last, scale=scale, clean=data, noisy=noisy, mirrored=True, parts=last.parts + 1)
+        return self.record(scale > 0, told, len(self.found) - 1)
 
     def accumulate(self, origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Origin | None:
         """As `meet`, for data that the program adds into the array of the noise, to which it may add more. clean: all data so

@@ -15,6 +15,7 @@ from .noise import followed, now, untouched
 from .noisy_maximum import WithScores, with_scores
 from .origin import Origin
 from .reports import Drawn
+from .same_numbers import of_mirrored
 
 SUMS = ("add", "add_", "sub", "sub_")
 PRODUCTS = ("mul", "mul_", "div", "div_")
@@ -85,7 +86,7 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callab
         before = guarded(lambda: _before(args, -alpha if name.startswith("sub") else alpha, known))
         result = call()
         return result if before is None else guarded(lambda: _met(meetings, before, result), result)
-    scaled = guarded(lambda: _scaled(name, args, known))
+    scaled = guarded(lambda: None if name in SUMS and options else _scaled(name, args, known))
     result = call()
     guarded(lambda: _kept(meetings, name, args, known, scaled, result, lambda first: func(first, *args[1:], **options)))
     return result
@@ -206,8 +207,9 @@ def _maximum(meetings: Meetings, name: str, args: Sequence[Any], call: Callable[
 
 
 def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> tuple[Any, float] | None:
-    """The scale and the shift of the noise after a product with numbers, or after an operator that only rearranges entries; None
-    after other operators. Shifted noise must keep all its entries, and each must get the same factor.
+    """The scale and the shift of the noise after a product with numbers, after an operator that only rearranges entries, or after
+    a sum with itself transposed; None after other operators. Shifted noise must keep all its entries, and each must get the same
+    factor.
     """
     if known[0] is not None and (name in KEPT or (name in INDEXED and _apart(name, args))):
         shift = -known[0].shift if name in ("neg", "neg_") else known[0].shift
@@ -215,6 +217,9 @@ def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> tuple[Any, 
     if name == "copy_" and known[-1] is not None:
         alike = tuple(args[0].shape) == tuple(args[-1 if len(args) < 3 else 1].shape)
         return (known[-1].scale, known[-1].shift) if alike else None
+    if name in ("add", "add_") and len(known) == 2 and None not in known:
+        mirrored = of_mirrored(*known)
+        return None if mirrored is None else (mirrored, 0.0)
     if name not in PRODUCTS or len(known) < 2 or (known[0] is not None and known[1] is not None):
         return None
     origin, noise, other = (known[0], args[0], args[1]) if known[0] is not None else (known[1], args[1], args[0])

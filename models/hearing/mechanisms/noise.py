@@ -7,7 +7,7 @@ another view of it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from ..draw import guarded, without
 from .noisy_maximum import with_scores
 from .origin import Origin
-from .same_numbers import bits_of, repeated
+from .same_numbers import any_repeated, bits_of, of_mirrored
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,10 +38,10 @@ class Noise(np.ndarray):
         return _same(self, super().astype(*args, **options))
 
     def transpose(self, *axes: Any) -> Any:
-        return _same(self, super().transpose(*axes), turned=True)
+        return _same(self, super().transpose(*axes), lambda scale: scale.transpose(*axes))
 
     def swapaxes(self, one: Any, other: Any) -> Any:
-        return _same(self, super().swapaxes(one, other), turned=True)
+        return _same(self, super().swapaxes(one, other), lambda scale: scale.swapaxes(one, other))
 
     @property
     def T(self) -> Any:
@@ -49,7 +49,9 @@ class Noise(np.ndarray):
 
     def __array_function__(self, func: Any, types: Any, args: Any, options: Any) -> Any:
         _mark(self)
-        return super().__array_function__(func, types, args, options)
+        result = super().__array_function__(func, types, args, options)
+        triangle = func in (np.triu, np.tril) and args and args[0] is self and self.ndim == 2
+        return _same(self, result, shifted=False) if triangle else result
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.get("out", ())
@@ -114,9 +116,12 @@ def _after(inputs: Sequence[Any], out: Sequence[Any], before: Before, result: ND
     if before.scaled is None or result.shape != np.shape(inputs[before.first]):
         return given
     noise = out[0] if out and isinstance(out[0], Noise) else result
-    beside = tuple(draw for other in before.known for draw in other.draws)[1:]
-    bits = max(o.bits for o in before.known)
-    return followed(noise, Origin(origin.meetings, origin.draw, before.scaled[0], beside, bits=bits, shift=before.scaled[1]))
+    beside = tuple(dict.fromkeys(draw for other in before.known for draw in other.draws))[1:]
+    bits, gathered = max(o.bits for o in before.known), len(before.known) == 1 and origin.gathered
+    return followed(
+        noise,
+        Origin(origin.meetings, origin.draw, before.scaled[0], beside, bits=bits, shift=before.scaled[1], gathered=gathered),
+    )
 
 
 def followed(numbers: Any, origin: Origin) -> Any:
@@ -195,15 +200,18 @@ def _is_view(array: Any, source: Any, in_place: bool) -> bool:
     return bool(np.prod([size for size, _ in steps], dtype=np.int64) * array.itemsize <= span)
 
 
-def _same(noise: Noise, result: Any, turned: bool = False) -> Any:
-    """A copy of noise as noise of the same origin. It is not followed if it holds no floating-point numbers. turned: whether its
-    axes have another order; then it is not followed if its entries have different scales.
+def _same(noise: Noise, result: Any, turn: Callable[[NDArray[Any]], NDArray[Any]] | None = None, shifted: bool = True) -> Any:
+    """A copy of noise as noise of the same origin. It is not followed if it holds no floating-point numbers. turn: gives the axes
+    their other order. shifted: whether the copy may hold shifted noise.
     """
 
     def told() -> Any:
         origin = origin_of(noise)
-        moved = origin is not None and turned and np.ndim(origin.scale) > 0
-        return plain(result) if origin is None or moved or result.dtype.kind != "f" else followed(plain(result), origin)
+        if origin is None or result.dtype.kind != "f" or (np.any(origin.shift) and not shifted):
+            return plain(result)
+        if turn is not None and np.ndim(origin.scale):
+            origin = dataclasses.replace(origin, scale=turn(np.broadcast_to(origin.scale, noise.shape)))
+        return followed(plain(result), origin)
 
     return guarded(told, plain(result))
 
@@ -228,18 +236,20 @@ def _clean(ufunc: Any, method: str, inputs: Sequence[Any], first: int, origin: O
 
 
 def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: Sequence[Origin]) -> tuple[Any, float] | None:
-    """The scale and the shift of the noise after a product with numbers, a sum with one number, or a sum of two independent
-    normal draws; None after other operations. Noise that is 0 at some entries is not shifted, and shifted noise is multiplied by
-    one number only: otherwise the entries without noise would not be known.
+    """The scale and the shift of the noise after a product with numbers, a sum with one number, a sum of two independent normal
+    draws, or a sum with itself transposed; None after other operations. Noise that is 0 at some entries is not shifted, and
+    shifted noise is multiplied by one number only: otherwise the entries without noise would not be known.
     """
     if not known or method != "__call__":
         return None
     scale, shift = known[0].scale, known[0].shift
     if len(known) == 2 and ufunc in (np.add, np.subtract):
+        if ufunc is np.add and (mirrored := of_mirrored(*known)) is not None:
+            return mirrored, 0.0
         normal = all(origin.draw.law == "normal" for origin in known) and np.shape(inputs[0]) == np.shape(inputs[1])
         apart = not {id(draw) for draw in known[0].draws} & {id(draw) for draw in known[1].draws}
         noises = [plain(i) - o.shift for o, i in zip(known, inputs)]  # noqa: B905  (Python 3.9)
-        once = all(np.all(n) and not any(repeated(o, n, n.shape)) for o, n in zip(known, noises))  # noqa: B905
+        once = all(np.all(n) and not any_repeated(dataclasses.replace(o, seen=n)) for o, n in zip(known, noises))  # noqa: B905
         both = np.hypot(scale, known[1].scale), float(ufunc(shift, known[1].shift))
         return both if normal and apart and once else None
     if ufunc is np.negative:

@@ -38,7 +38,7 @@ class Origin:
     numbers had where they had the fewest. shift: a number that the program has added to each of them, as in `(noise + 3) + data`.
     at: the position of the mechanism, once the program has added data into the array of the noise; `shift` is then an array, the
     sum of these data. read: whether another operation has read the array, as it reads weights. Further data that are added into
-    it are then data of their own.
+    it are then data of their own. gathered: whether each number is a draw of its own: `draw`, and `beside` in order.
     """
 
     meetings: Recorder
@@ -50,7 +50,13 @@ class Origin:
     shift: Any = 0.0
     at: int | None = None
     read: bool = False
+    gathered: bool = False
 
     @property
     def draws(self) -> tuple[Draw, ...]:
         return (self.draw, *self.beside)
+
+    @property
+    def count(self) -> int:
+        """How many numbers were drawn for the noise, of each draw in a sum."""
+        return sum(draw.values.size for draw in (self.draws if self.gathered else (self.draw,)))

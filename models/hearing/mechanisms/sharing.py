@@ -87,13 +87,14 @@ def _told(one: Meeting, other: Meeting) -> tuple[tuple[NDArray[np.float64], NDAr
 
 
 def _shared(meetings: Sequence[Meeting]) -> bool:
-    """Whether two of the mechanisms have some noise numbers in common, or the noise of one of them is a sum of several draws.
+    """Whether two of the mechanisms have some noise numbers in common, or the noise of one of them is a sum of several draws
+    or of numbers that are mirrored.
 
     Two reports have coins in common if both have coins at the same place of their draws: the same coins on different data tell
     where the data differ. A report and another mechanism of one draw always share it.
     """
     coins = [m.covered for m in meetings if m.values]
-    if any(m.beside for m in meetings) or 0 < len(coins) < len(meetings):
+    if any(m.beside or (m.mirrored and not m.values) for m in meetings) or 0 < len(coins) < len(meetings):
         return True
     if any(_overlap(one, other) for one, other in combinations(coins, 2)):
         return True

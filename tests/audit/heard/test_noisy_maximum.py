@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gnnaudit import Claim, Looped, load
+from gnnaudit.accounting.gaussian import mu_of_claim
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
@@ -37,3 +38,21 @@ def test_a_noisy_maximum_over_all_nodes_is_judged(factor, tmp_path):
     worst = max(b.epsilon for b in outcome.bounds)
     assert any(b.refuted for b in outcome.bounds) == (factor > 1)
     assert 0.9 * 2 * factor < worst <= 2 * factor
+
+
+@pytest.mark.parametrize(("share", "clean", "passes"), [(1.0, 0.0, True), (0.5, 0.0, False), (1.0, 0.1, False)])
+def test_comparisons_cost_at_most_as_much_as_the_noisy_values(share, clean, passes, tmp_path):
+    """The Gaussian noisy maximum of each node. With half of the noise the values cost more than the claim, and the comparisons
+    may not; the clean maximum is a path past the noise.
+    """
+    std = share * 2**0.5 / mu_of_claim(Claim(3.0, 1e-5))
+
+    def train(graph, seed):
+        exact = counts(graph)
+        noisy = exact + np.random.default_rng(seed).normal(0, std, exact.shape)
+        classes = np.eye(graph.classes)
+        return released(classes[noisy.argmax(1)] + clean * classes[exact.argmax(1)])
+
+    outcome = audited(train, tmp_path, Claim(3.01, 1e-5))
+    assert not any(b.refuted and np.isfinite(b.epsilon) for b in outcome.bounds)
+    assert any(np.isfinite(b.reach) and not b.failed for b in outcome.bounds) == passes
