@@ -40,7 +40,7 @@ from .progress import announced
 from .second_look import confirmed, marked
 from .storage.executor import executor
 from .storage.store import Store
-from .within.gate import heard_at_all
+from .within.gate import forget, heard_at_all
 from .within.observed import observe
 
 if TYPE_CHECKING:
@@ -190,6 +190,7 @@ def study(
     whose clauses the bounds on a user's model assume. Raises ValueError if the model refuses the graph.
     """
     audits, attacks, games = asked(plan)
+    forget()
     say("accuracy")
     used = utility(case, graph, store, key, plan.repeats)
     if attacks:

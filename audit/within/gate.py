@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from ..own.programs.program import External
 from .inside import Inside, inside
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...accounting.claim import Claim
     from ...models.base import Model
     from ...models.graph.graph import Graph
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 # audits that assume sums of the inputs with Gaussian noise; replay assumes this only for claims about edges
 OF_SUMS = ("replay", "residual", "game")
 EQUAL = 1e-3  # relative tolerance between the stated and the recorded size of the noise
-INSIDE: list[tuple[Any, str, Inside | str]] = []  # cache of `followed`, for the current model
-LAST: list[tuple[Any, str, Examination]] = []  # cache of `examined`, for the current model
+Found = TypeVar("Found")
+LAST: dict[str, tuple[Model, tuple[object, ...], Any]] = {}  # the last result of `examined` and of `followed`, and for what
 
 
 def a_strangers(model: Model) -> bool:
@@ -36,31 +38,44 @@ def a_strangers(model: Model) -> bool:
     return not isinstance(model, External) and not is_built_in(model)
 
 
+def forget() -> None:
+    """Forgets the last results. Each study of a case starts so: between two studies a user may change the model object."""
+    LAST.clear()
+
+
 def examined(case: Case, graph: Graph, key: Key) -> Examination:
-    """Examines the case's model, which is asked for all arrays that it offers. Cached, because several audits use the result."""
-    for model, digest, found in LAST:
-        if model is case.model and digest == graph.digest:
-            return found
-    found = examine(keeping(case.model, offered(case.model)), graph, case.claim.unit, key)
-    if not found.faults and not isinstance(case.model, External):
-        found = _as_served(case, graph, key, found)
-    LAST[:] = [(case.model, graph.digest, found)]
-    return found
+    """Examines the case's model, which is asked for all arrays that it offers. Several audits use the last result."""
+
+    def examination() -> Examination:
+        found = examine(keeping(case.model, offered(case.model)), graph, case.claim.unit, key)
+        return found if found.faults or isinstance(case.model, External) else _as_served(case, graph, key, found)
+
+    return _last(case, graph, examination)
 
 
 def followed(case: Case, graph: Graph, key: Key) -> Inside | str:
-    """The mechanisms within a run of the case's model, or the reason why they are not known. Cached, because several audits use
-    them.
+    """The mechanisms within a run of the case's model, or the reason why they are not known. Several audits use the last
+    result.
     """
-    for model, digest, heard in INSIDE:
-        if model is case.model and digest == graph.digest:
-            return heard
-    made = examined(case, graph, key).study
-    heard = made.doubts[0] if made.doubts else inside(made, case.claim, key.fold("inside"))
-    if isinstance(heard, Inside) and not isinstance(case.model, External):
-        heard = _with_small(heard, made.model, graph, case.claim, key.fold("small"))
-    INSIDE[:] = [(case.model, graph.digest, heard)]
-    return heard
+
+    def mechanisms() -> Inside | str:
+        made = examined(case, graph, key).study
+        heard = made.doubts[0] if made.doubts else inside(made, case.claim, key.fold("inside"))
+        if isinstance(heard, Inside) and not isinstance(case.model, External):
+            heard = _with_small(heard, made.model, graph, case.claim, key.fold("small"))
+        return heard
+
+    return _last(case, graph, mechanisms)
+
+
+def _last(case: Case, graph: Graph, found_by: Callable[[], Found]) -> Found:
+    """The result of `found_by`, or its last one if it was for the same model, claim and graph."""
+    about = (graph.digest, case.claim.unit, case.claim.delta)
+    model, known, found = LAST.get(found_by.__qualname__, (None, (), None))
+    if model is not case.model or known != about:
+        found = found_by()
+        LAST[found_by.__qualname__] = (case.model, about, found)
+    return cast("Found", found)
 
 
 def _with_small(heard: Inside, model: Model, graph: Graph, claim: Claim, key: Key) -> Inside:

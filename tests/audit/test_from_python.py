@@ -4,10 +4,11 @@ import dataclasses
 import re
 from typing import Any
 
+import dp_accounting as dp
 import numpy as np
 import pytest
 
-from gnnaudit import Claim, Looped, audit, load
+from gnnaudit import Claim, Looped, Unit, audit, load
 
 GRAPH = load("campus:n=300")
 CLAIM = Claim(1.0, 1e-5)
@@ -62,3 +63,20 @@ def test_a_wrong_argument_is_named_in_one_line(arguments, said):
 def test_a_wrong_option_is_told_as_by_the_command(options, said):
     with pytest.raises(ValueError, match=f"^{re.escape(said)}.*$"):
         audit(Looped(train), GRAPH, CLAIM, **(NOTHING | options))
+
+
+def test_a_model_that_changed_since_its_last_audit_is_examined_anew():
+    graph, size = load("campus:n=120:degree=6"), [6.0]
+
+    def votes(graph, seed):
+        noise = np.random.default_rng(seed).standard_normal((graph.nodes, graph.classes))
+        noisy = graph.adjacency() @ np.eye(graph.classes)[graph.y] + size[0] * noise
+        return {"posteriors": noisy - np.log(np.exp(noisy).sum(1, keepdims=True))}
+
+    def code(of):
+        size[0] = of
+        options = {"audits": "differential", "attacks": "none", "repeats": 1}
+        return audit(model, graph, Claim(1.2, 1e-5, Unit.UNDIRECTED_EDGE), **options).run.exit_code
+
+    model = Looped(votes, unit=Unit.UNDIRECTED_EDGE, events=dp.GaussianDpEvent(6 / 2**0.5))
+    assert [code(6.0), code(1.0), code(6.0)] == [0, 1, 0]
