@@ -16,18 +16,17 @@ import numpy as np
 from scipy import stats
 
 from ...accounting.checks.conditions import Condition, checked, proved
-from ...accounting.gaussian import epsilon_of, mu_of_claim
+from ...accounting.gaussian import mu_of_claim
 from ...models.hearing.mechanisms.meetings import REPORT, OtherMechanisms
 from ..heard.laws import NOTHING, cost, left_out
 from ..heard.playing import Diverged
 from ..heard.study import History
-from ..instruments.reach import worth
 from ..within.absence import Incomparable, history, without
 from ..within.draws.lost import lost, mixed
 from ..within.inside import Inside
 from ..within.reading import EACH, idle, unread_entries
 from .heard_hiding import EQUAL, apart, every_secret, grown, hidden, not_fresh, same_entries, shown_always
-from .heard_noise import MOVES, REPEATED, exact, known_noise, noticed, smallest_factor
+from .heard_noise import MOVES, REPEATED, exact, known_noise, noticed, reached, smallest_factor
 from .heard_release import behind, compared_only, granted, in_any_order, noised_again, not_charged, shown_by, together, unseen
 
 if TYPE_CHECKING:
@@ -140,16 +139,14 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     path = not_excluded(within)
     if within.past and not refuted:
         bound = replace(bound, epsilon=0.0, conditions=(*conditions, Condition(NO_PATH, "failed", path)))
-    notices, reach = math.inf, math.inf
+    notices = math.inf
     laws = {m.law for m, by in zip(first.meetings, shifts, strict=True) if m.size(by) > NOTHING}
     if not reason and not path and laws == {"normal"}:
         total = math.sqrt(sum(m.size(by) ** 2 for m, by in zip(first.meetings, shifts, strict=True)))
         notices = noticed(mu_of_claim(case.claim), total)
-        most = notices * (1 + within.worst.half)  # one of two steps may make the whole move
-        reach = float(epsilon_of(most * mu_of_claim(case.claim), case.claim.delta)) if math.isfinite(notices) else math.inf
     elif not reason and not path and laws:
         notices = smallest_factor(lambda factor: cost(first.meetings, shifts, case.claim.delta, factor) > case.claim.epsilon)
-        reach = worth(case.model.ledger, case.claim, notices * (1 + within.worst.half))
+    reach = reached(case, notices, within.worst.half, laws)
     if not refuted and math.isfinite(reach):
         why = left_out(first.meetings, shifts)
         if failed := Condition(COUNTED, "failed", why) if why else known_noise(case, made):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import dp_accounting as dp
 
@@ -183,11 +183,9 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
         epsilon = law.costs(found, worst, 1.0, claim.delta)
         if found.laws == {"normal"}:
             notices = noticed(gaussian_mu(case.model.ledger) or mu_of_claim(claim), worst.euclidean)
-            most = notices * (1 + worst.half)  # one of two steps may make the whole move
-            reach = float(epsilon_of(most * mu_of_claim(claim), claim.delta)) if math.isfinite(notices) else math.inf
         else:
             notices = smallest_factor(lambda factor: law.costs(found, worst, factor, claim.delta) > claim.epsilon)
-            reach = worth(case.model.ledger, claim, notices * (1 + worst.half))
+        reach = reached(case, notices, worst.half, found.laws)
     elif not found.laws and not doubts:
         notices, reach = 1.0, claim.epsilon
     refuted = epsilon > claim.epsilon
@@ -246,6 +244,16 @@ def noticed(most: float, moved: float) -> float:
     most: the largest move, in noise sds, that the ledger or the claim allows. moved: the largest move that the audit found.
     """
     return max(1.0, most / (moved * (1 - SLACK))) * (1 + SLACK) if moved > 0 else math.inf
+
+
+def reached(case: Case, notices: float, half: bool, laws: Collection[str]) -> float:
+    """The epsilon of a release whose noise is too small by the factor `notices`. If only half of a move is known, by twice this
+    factor: one of two steps may make the whole move. laws: of the noise.
+    """
+    most = notices * (1 + half)
+    if set(laws) != {"normal"}:
+        return worth(case.model.ledger, case.claim, most)
+    return float(epsilon_of(most * mu_of_claim(case.claim), case.claim.delta)) if math.isfinite(most) else math.inf
 
 
 def smallest_factor(refuted: Callable[[float], bool]) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,19 +30,15 @@ if TYPE_CHECKING:
 
 LINES = 6  # largest number of lines whose draws are tested one line at a time; the draws of all others are tested together
 FEW = 2**24  # whoever tries so many seeds knows the noise; an honest seed has at least 31 bits
-LAST: list[tuple[Any, str]] = []  # cache of `seeded`, for the current study
 
 
+@lru_cache(maxsize=1)
 def seeded(made: Study) -> str:
     """Why noise may be known to whoever reads the release, because it is drawn from a number that the release shows or that takes
     few values; "" if there is no such number. Noise itself does not count as such a number. Nothing is tested for a program.
     Cached, because several audits use the result.
     """
-    for known, told in LAST:
-        if known is made:
-            return told
-    LAST[:] = [(made, "" if isinstance(made.model, External) else _seeded(made, history(made, 0)))]
-    return LAST[0][1]
+    return "" if isinstance(made.model, External) else _seeded(made, history(made, 0))
 
 
 def _seeded(made: Study, first: History) -> str:

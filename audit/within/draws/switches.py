@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -37,10 +38,10 @@ VALUES = 14  # number of values of a draw that are tried between its ends
 END = 1e-9  # probability beyond the ends that are tried; the logarithm of the true end of a range may be infinite
 FAR = 8.0  # in units of the scale: the ends of a law without ends
 WORLDS = 2  # number of groups of worlds without many secrets that are tried
-LAST: list[tuple[Any, str]] = []  # cache of `switched`, for the current study
 LINES, LINES_OF_PROGRAM = 16, 1  # largest number of lines whose draws are tested
 
 
+@lru_cache(maxsize=1)
 def switched(made: Study, claim: Claim) -> str:
     """Why a draw may switch the noise off or change its size, or open a path past it; "" if no draw of few numbers does so, and
     if the noise itself does not where it is large or near 0 (see cut_off.py).
@@ -49,11 +50,7 @@ def switched(made: Study, claim: Claim) -> str:
     graph, then without many secrets. A draw of which no tried number changes anything may still act seldom. Cached, because
     several audits use the result.
     """
-    for known, told in LAST:
-        if known is made:
-            return told
-    LAST[:] = [(made, _switched(made, history(made, 0), claim.unit) or cut_off(made, claim))]
-    return LAST[0][1]
+    return _switched(made, history(made, 0), claim.unit) or cut_off(made, claim)
 
 
 def _switched(made: Study, first: History, unit: Unit) -> str:
