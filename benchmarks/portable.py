@@ -1,11 +1,12 @@
-"""CPU seconds of one training by system, number of runs and instruction set: compiled loops, torch alone, and older versions.
+"""CPU seconds and accuracy of trainings by system, number of runs and instruction set: compiled loops, torch, older versions.
 
     python benchmarks/portable.py [--systems gap,progap] [--runs 1,8,64] [--isa avx2,native] [--against NAME=CHECKOUT] [--turns 2]
 
 A row is one system with K runs trained at once. Its figures are CPU seconds of one run, on one thread, after a training that is
-not timed. Each figure comes from a separate process. The variants take turns, so that other work on the machine slows all of
-them, and the fewest seconds of all turns count. "avx2" tells torch, MKL, oneDNN, NumPy and Numba to use no wider instructions,
-and gcc too, for versions with loops in C. CHECKOUT is the folder of an older version, with its folder `.types` (`make .types`).
+not timed, and the test accuracy in percent: the mean of the K runs, each with its own seed, with a 95 % t-interval. Each figure
+comes from a separate process. The variants take turns, so that other work on the machine slows all of them, and the fewest
+seconds of all turns count. "avx2" tells torch, MKL, oneDNN, NumPy and Numba to use no wider instructions, and gcc too, for
+versions with loops in C. CHECKOUT is the folder of an older version, with its folder `.types` (`make .types`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+import numpy as np
+from scipy import stats
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 WITHOUT = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR"
@@ -34,7 +38,9 @@ SYSTEMS = "mlp,gap,progap,privgnn,dpar,vesper,lpgnn"
 
 
 def child(system: str, runs: int, data: str) -> None:
-    """Prints the CPU seconds of one of `runs` trainings. All versions since 0.1 have the names it uses."""
+    """Prints the CPU seconds of one of `runs` trainings, and the test accuracy of each, in percent. All versions since 0.1 have
+    the names that this function uses.
+    """
     models = importlib.import_module("gnnaudit.models.systems")
     calibrate = importlib.import_module("gnnaudit.accounting.upper.calibration").calibrate
     claim = importlib.import_module("gnnaudit.accounting.claim")
@@ -45,22 +51,34 @@ def child(system: str, runs: int, data: str) -> None:
         model = calibrate(model, claim.Claim(2.0, 0.0 if model.unit is claim.Unit.FEATURES else 1e-5, model.unit))
     model.fit(worlds.of(graph, [0]))
     begin = time.process_time()
-    model.fit(worlds.of(graph, list(range(runs))))
-    print(json.dumps((time.process_time() - begin) / runs))
+    release = model.fit(worlds.of(graph, list(range(runs))))
+    spent = (time.process_time() - begin) / runs
+    tested = graph.test[release.watch]
+    right = release["posteriors"].argmax(-1)[:, tested] == graph.y[release.watch][tested]
+    print(json.dumps([spent, (100 * right.mean(1)).tolist()]))
 
 
-def seconds(tree: Path, switches: dict[str, str], words: list[str]) -> float | str:
-    """The CPU seconds of one run in a new process, or the last line of what it said when it failed."""
+def trained(tree: Path, switches: dict[str, str], words: list[str]) -> tuple[float | str, list[float]]:
+    """The CPU seconds of one run in a new process, or the last line of what it said when it failed, and the accuracies."""
     env = {**os.environ, **ONE_THREAD, **switches, "PYTHONPATH": str(tree / ".types")}
     command = [sys.executable, "-P", __file__, "--child", *words]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
-        return (done.stderr.strip().splitlines() or ["no message"])[-1]
-    return float(json.loads(done.stdout.strip().splitlines()[-1]))
+        return (done.stderr.strip().splitlines() or ["no message"])[-1], []
+    spent, accuracies = json.loads(done.stdout.strip().splitlines()[-1])
+    return float(spent), accuracies
 
 
 def shown(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.3g}"
+
+
+def interval(accuracies: list[float]) -> str:
+    """The mean, with a 95 % t-interval if there are several numbers."""
+    if len(accuracies) < 2:
+        return "".join(f"{a:.1f}" for a in accuracies) or "-"
+    half = stats.t.ppf(0.975, len(accuracies) - 1) * stats.sem(accuracies)
+    return f"{np.mean(accuracies):.1f} ± {half:.1f}"
 
 
 def ratio(value: float | str, least: float | str) -> str:
@@ -87,18 +105,21 @@ def main() -> None:
     rest = [name for name in variants if name != "compiled"]
     for isa in chosen.isa.split(","):
         print(f"\nInstruction set: {isa}. Data: {chosen.data}. CPU seconds of one run.\n")
-        print("| system | K | " + " | ".join([*variants, *(f"{name} / compiled" for name in rest)]) + " |")
-        print("|" + "---|" * (2 + len(variants) + len(rest)), flush=True)
+        heads = [*variants, *(f"{name} / compiled" for name in rest), *(f"{name}, %" for name in variants)]
+        print("| system | K | " + " | ".join(heads) + " |")
+        print("|" + "---|" * (2 + len(heads)), flush=True)
         for system in chosen.systems.split(","):
             for runs in chosen.runs.split(","):
                 found: dict[str, float | str] = {}
+                accuracies: dict[str, list[float]] = {}
                 for _ in range(chosen.turns):
                     for name, (tree, switches) in variants.items():
-                        value = seconds(tree, {**SETS[isa], **switches}, [system, runs, chosen.data])
+                        value, accuracies[name] = trained(tree, {**SETS[isa], **switches}, [system, runs, chosen.data])
                         before = found.get(name)
                         found[name] = min(value, before) if isinstance(value, float) and isinstance(before, float) else value
                 cells = [shown(found[name]) for name in variants]
                 cells += [ratio(found[name], found["compiled"]) for name in rest]
+                cells += [interval(accuracies[name]) for name in variants]
                 print(f"| {system} | {runs} | " + " | ".join(cells) + " |", flush=True)
     return None
 

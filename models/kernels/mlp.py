@@ -15,6 +15,7 @@ from numba import float32, float64, from_dtype, int32, int64, types, void
 from numpy.typing import NDArray
 
 from . import layers
+from .borrowed import borrowed
 from .compiled import compiled, helper
 from .layers import BLOCK
 
@@ -386,6 +387,7 @@ def gradient(net: Net, nodes: NDArray[np.int32], clip: np.float32) -> None:
     With a positive `clip`, for a network without batch norm, writes the sum of the gradients of single nodes, each scaled to norm
     `clip` at most. The loop visits all segments in order, and then from the last one back to the first.
     """
+    net = borrowed(net)
     begin(net, True)
     squares = np.empty(BLOCK, np.float32)
     last, count = net.ends.size - 1, nodes.size
@@ -427,6 +429,7 @@ def gradient(net: Net, nodes: NDArray[np.int32], clip: np.float32) -> None:
 @compiled(int64(NET, int32[::1]))
 def hits(net: Net, nodes: NDArray[np.int32]) -> int:
     """How many nodes are classified correctly, with the running moments of the batch norms."""
+    net = borrowed(net)
     begin(net, False)
     count = 0
     for block in range(-(-nodes.size // BLOCK)):
