@@ -23,10 +23,11 @@ from ..heard.playing import Diverged
 from ..heard.study import History
 from ..within.absence import Incomparable, history, without
 from ..within.draws.lost import lost, mixed
-from ..within.inside import Inside
+from ..within.inside import Inside, read_only, reports
 from ..within.reading import EACH, idle, unread_entries
 from .heard_hiding import EQUAL, apart, every_secret, grown, hidden, not_fresh, same_entries, shown_always
 from .heard_noise import MOVES, REPEATED, exact, known_noise, noticed, reached, smallest_factor
+from .heard_reach import changed_by_noise
 from .heard_release import behind, compared_only, granted, in_any_order, noised_again, not_charged, shown_by, together, unseen
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ GRANTED = Condition(
     "granted",
     "proofs by composition assume this adversary; one who sees less may learn less",
 )
+STEADY = "runs with other noise have the same epsilon"
+AGAIN = 4  # largest number of further secrets that are tried if the release shows only part of what the first one moves
 COUNTED = "all moves together are little more than those that count"
 NO_PATH = "no path leads past the noise"
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
@@ -59,7 +62,45 @@ UNHIDDEN = Condition(
 
 
 def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
-    """The bound from the secret with the largest move.
+    """The bound from the secret that costs most.
+
+    The release may show only a part of what this secret moves. If another secret then costs more, the bound is that of the other
+    one. Tests at most AGAIN others; if more may cost as much, the bound has no reach. If the claim stands on the graph, the bound
+    may come from a small graph of unusual nodes.
+    """
+    bound, whole = from_secret(case, made, within)
+    if math.isfinite(bound.reach) and not bound.refuted and bound.epsilon < whole * (1 - EQUAL):
+        first = history(made, 0)
+        for number, absent in enumerate(within.others):
+            try:
+                moves, _ = read_only(made, first, within.idle, without(made, first, absent)[1], reports(first))
+            except Incomparable:
+                continue
+            if cost(first.meetings, within.counted(moves), case.claim.delta) <= bound.epsilon * (1 + EQUAL):
+                break
+            if number == AGAIN:
+                why = "the release shows only part of the noisy values that some secrets move, and not all of these were tried"
+                return without_reach(bound, Condition(UNHIDDEN.what, "failed", why))
+            other, _ = from_secret(case, made, replace(within, worst=absent, shifts=moves))
+            if other.refuted or math.isinf(other.reach):
+                return other
+            bound = max(bound, other, key=lambda b: b.epsilon)
+    if math.isinf(bound.reach) or bound.refuted or within.small is None:
+        return bound
+    study, unusual = within.small
+    if cost(unusual.meetings, unusual.counted(unusual.shifts), case.claim.delta) <= case.claim.epsilon:
+        return bound
+    other = from_mechanisms(case, study, unusual)
+    return replace(other, method=f"{other.method}, on a small graph of unusual nodes") if other.refuted else bound
+
+
+def without_reach(bound: Bound, failed: Condition) -> Bound:
+    """The bound without what it proves and what it would have noticed, because a condition failed."""
+    return replace(bound, epsilon=0.0, notices=math.inf, reach=math.inf, conditions=(*bound.conditions, failed))
+
+
+def from_secret(case: Case, made: Study, within: Inside) -> tuple[Bound, float]:
+    """The bound from one secret, `within.worst`, and what all its moves cost (nats) even if the release shows only part of them.
 
     The bound is infinite if noise that two seeds share, or that two mechanisms share, does not hide the move. The bound is 0
     if something that it needs is not known. In both cases its `method` says why.
@@ -69,36 +110,35 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         known = (REPEATED, Condition(NO_PATH, "failed", path)) if path else (REPEATED,)
         if fixed := constant_noise(made, within):
             known = (*known, Condition(FRESH.what, "failed", fixed))
-        return exact(0.0, next(iter(within.doubts), "no secret that was tried moves a mechanism"), MOVES, known)
+        return exact(0.0, next(iter(within.doubts), "no secret that was tried moves a mechanism"), MOVES, known), 0.0
     secret, first = within.worst.secret, history(made, 0)
     moves = used(made, first, within)
     each = granted(case, made, first, moves)
     if within.entangled or (doubt := not_charged(case, first, each)):
         why = within.entangled or doubt
-        return fails("each noisy value is a release of data plus noise", why)
+        return fails("each noisy value is a release of data plus noise", why), 0.0
     if stray := lost(made, first, each):
-        return fails(UNHIDDEN.what, stray)
+        return fails(UNHIDDEN.what, stray), 0.0
     secrets = every_secret(made, first, within, case.claim.unit, each)
     for one, its_moves, its_shifts in secrets:
         if stale := next(not_fresh(made, first, within, its_moves, its_shifts), ""):
             if why := shown_always(made, first, its_shifts)[1] or mixed(made, first, its_shifts):
                 told_both = Condition(FRESH.what, "failed", f"{stale}; but {why}")
-                return exact(0.0, why, MOVES, (REPEATED, told_both, Condition(UNHIDDEN.what, "failed", why)))
-            return exact(math.inf, f"{one}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
+                return exact(0.0, why, MOVES, (REPEATED, told_both, Condition(UNHIDDEN.what, "failed", why))), 0.0
+            return exact(math.inf, f"{one}: {stale}", MOVES, (REPEATED, EXACT, GRANTED)), math.inf
     if within.shared:
-        return fails(FRESH.what, within.shared)
+        return fails(FRESH.what, within.shared), 0.0
     shifts = within.counted(each)
     if wide := next((m.line for m, by in zip(first.meetings, each, strict=True) if np.any(np.isinf(by))), None):
         shares = f"entries of the value at {wide} share a noise number and move by different amounts"
-        return fails(
-            FRESH.what,
-            f"{shares}; the release may show only a function of both, such as their sum, whose epsilon is not computed",
-        )
+        why = f"{shares}; the release may show only a function of both, such as their sum, whose epsilon is not computed"
+        return fails(FRESH.what, why), 0.0
     if twice := next((why for _, _, by in secrets if (why := apart(first, within, by))), ""):
-        return fails(FRESH.what, twice)
+        return fails(FRESH.what, twice), 0.0
     if strange := {m.law for m in within.meetings} - {*LAWS, REPORT}:
-        return exact(0.0, f"the cost of noise of the law '{min(strange)}' is not computed", MOVES, (REPEATED,))
-    epsilons, reason = [cost(first.meetings, shifts, case.claim.delta)], None
+        return exact(0.0, f"the cost of noise of the law '{min(strange)}' is not computed", MOVES, (REPEATED,)), 0.0
+    whole = cost(first.meetings, shifts, case.claim.delta)
+    epsilons, reason = [whole], None
     try:
         other = history(made, 1)
         if [m.line for m in other.meetings] != [m.line for m in first.meetings]:
@@ -146,13 +186,17 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         notices = noticed(mu_of_claim(case.claim), total)
     elif not reason and not path and laws:
         notices = smallest_factor(lambda factor: cost(first.meetings, shifts, case.claim.delta, factor) > case.claim.epsilon)
+    if len(epsilons) > 1 and 0 < epsilons[1] < whole:  # a refutation needs both runs, so the reach is that of the smaller move
+        notices *= whole / epsilons[1]
     reach = reached(case, notices, within.worst.half, laws)
+    bound = replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
     if not refuted and math.isfinite(reach):
-        why = left_out(first.meetings, shifts)
+        counted, why = cost(first.meetings, shifts, case.claim.delta), left_out(first.meetings, shifts)
         if failed := Condition(COUNTED, "failed", why) if why else known_noise(case, made):
-            notices = reach = math.inf
-            bound = replace(bound, epsilon=0.0, conditions=(*conditions, failed))
-    return replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
+            bound = without_reach(bound, failed)
+        elif why := changed_by_noise(made, first, within, case.claim, each, counted):
+            bound = without_reach(bound, Condition(STEADY, "failed", why))
+    return bound, whole
 
 
 def constant_noise(made: Study, within: Inside) -> str:

@@ -79,8 +79,8 @@ def _last(case: Case, graph: Graph, found_by: Callable[[], Found]) -> Found:
 
 
 def _with_small(heard: Inside, model: Model, graph: Graph, claim: Claim, key: Key) -> Inside:
-    """Adds what a small graph of unusual nodes shows: the arrays that its secrets change although every noisy value stays the
-    same, and why some of its secrets could not be tried.
+    """Adds what a small graph of unusual nodes shows: its mechanisms, the arrays that its secrets change although every noisy
+    value stays the same, and why some of its secrets could not be tried.
     """
     try:
         made = study(model, small(graph, model), key, probed=False)
@@ -92,7 +92,7 @@ def _with_small(heard: Inside, model: Model, graph: Graph, claim: Claim, key: Ke
         return dataclasses.replace(heard, doubts=(*heard.doubts, f"{other or 'the run adds no recorded noise'}, {where}"))
     past = {array: f"{text}, {where}" for array, text in other.past.items()}
     doubts = (*heard.doubts, *(f"{text}, {where}" for text in other.doubts))
-    return dataclasses.replace(heard, past={**past, **heard.past}, doubts=doubts)
+    return dataclasses.replace(heard, past={**past, **heard.past}, doubts=doubts, small=(made, other))
 
 
 def heard_at_all(model: Model) -> bool:

@@ -54,9 +54,11 @@ class Inside:
     `worst`, one array for each mechanism. again: mechanism -> the earlier mechanism whose noise it uses at all entries,
     both as positions. sums: groups of mechanisms. The run uses only the sum of the noisy values of a group. shared: why
     mechanisms share noise in another way, so that their moves cannot be composed; "" if none do. entangled: see `entangled`.
-    together: whether the run could be repeated without many secrets at once. idle: the mechanisms that the run does not read;
+    others: the other secrets, those that cost most first. together: whether the run could be repeated without many secrets at
+    once. idle: the mechanisms that the run does not read;
     empty if there are more than EACH mechanisms. steady: the mechanisms that no secret moves, neither alone nor together with
-    many others; empty if the run could not be repeated without many.
+    many others; empty if the run could not be repeated without many. small: the same on a small graph of unusual nodes, with the
+    study of the model on it; None if this is not known.
     """
 
     meetings: tuple[Meeting, ...]
@@ -65,6 +67,7 @@ class Inside:
     doubts: tuple[str, ...]
     worst: Without | None = None
     shifts: Shifts = ()
+    others: tuple[Without, ...] = ()
     again: Mapping[int, int] = field(default_factory=dict)
     sums: tuple[tuple[int, ...], ...] = ()
     shared: str = ""
@@ -72,6 +75,7 @@ class Inside:
     together: bool = False
     idle: frozenset[int] = frozenset()
     steady: frozenset[int] = frozenset()
+    small: tuple[Study, Inside] | None = None
 
     def counted(self, shifts: Shifts) -> Shifts:
         """The moves that count in the composition; all other moves are set to 0.
@@ -112,10 +116,11 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
         return ""
     repeats, shared = again(first.meetings, first.play.draws, made.copies)
     moves: list[tuple[str, tuple[float, ...]]] = []
-    read: dict[int, dict[Entry, bool | None]] = {i: {} for i, m in enumerate(first.meetings) if m.law == REPORT}
+    read = reports(first)
     past: dict[str, str] = {}
     bound_up = entangled(made, first)
     doubts = [why for why in (bound_up, shared) if why]
+    ranked: list[tuple[tuple[float, float], Without]] = []
     worst: Without | None = None
     most = (0.0, 0.0)
     largest: Shifts = ()
@@ -137,13 +142,14 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
             doubts.append(str(reason))
             continue
         seen |= moving(first, shifts)
-        shifts, lost = _used(made, first, found.idle, shifts, read)
+        shifts, lost = read_only(made, first, found.idle, shifts, read)
         doubts += lost
         counted = found.counted(shifts)
         each = tuple(m.size(by) for m, by in zip(first.meetings, counted, strict=True))
         moves.append((absent.secret, each))
         # the Euclidean norm orders moves under normal noise as their costs do, but not other moves
         size = (0.0 if normal else cost(first.meetings, counted, claim.delta), float(np.linalg.norm(each)))
+        ranked.append((size, absent))
         if size[0] > most[0] * (1 + SAME) or (size[0] >= most[0] * (1 - SAME) and size[1] > most[1] * (1 + SAME)):
             worst, most, largest = absent, size, shifts
         past = changed(made, first, absent, after, past)
@@ -159,6 +165,7 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
         doubts=tuple(doubts),
         worst=worst,
         shifts=largest,
+        others=tuple(absent for _, absent in sorted(ranked, key=lambda r: r[0], reverse=True) if absent is not worst),
         together=bool(many),
         steady=frozenset(steady if many else ()),
     )
@@ -276,7 +283,12 @@ def quietest(first: History) -> NDArray[np.int64]:
     return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 
 
-def _used(
+def reports(first: History) -> dict[int, dict[Entry, bool | None]]:
+    """For each report, which of its entries the run reads, as far as this is known: of none."""
+    return {i: {} for i, m in enumerate(first.meetings) if m.law == REPORT}
+
+
+def read_only(
     made: Study, first: History, idle: Collection[int], shifts: Shifts, read: Mapping[int, dict[Entry, bool | None]]
 ) -> tuple[Shifts, list[str]]:
     """The moves, set to 0 for mechanisms and entries of reports that the run does not read.

@@ -1,0 +1,80 @@
+"""What limits a reach that one recorded run gives: runs with other noise, and secrets that moved less far at first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from ..heard.laws import cost
+from ..own.programs.program import External
+from ..within.absence import Incomparable, history, without
+from ..within.reading import idle, repeated
+from .heard_hiding import EQUAL, same_entries
+
+if TYPE_CHECKING:
+    from ...accounting.claim import Claim
+    from ..heard.study import History, Shifts, Study
+    from ..within.inside import Inside
+
+SEEDS = range(1, 8)  # numbers of the runs with other seeds
+FEW, SINGLE = 8, 24  # noisy values of at most FEW numbers are moved into their tails, SINGLE numbers in all
+TAIL = 1e-3  # probability of noise beyond the tried tail
+LAWS = {"normal": stats.norm, "laplace": stats.laplace}
+
+
+def changed_by_noise(made: Study, first: History, within: Inside, claim: Claim, shifts: Shifts, counted: float) -> str:
+    """Why the reach from the first run does not hold for runs with other noise; "" if it seems to.
+
+    In some runs the secret may cost more than the claim, and in others less. Such a run may also read a mechanism that the first
+    run does not read. Then the epsilon is an average over the runs, which is not computed. shifts: all moves of the secret.
+    counted: the part of their cost that counts, nats.
+    """
+    assert within.worst is not None
+    whole = cost(first.meetings, within.counted(shifts), claim.delta)
+    share = counted / whole if whole else 1.0
+    unread = [i for i, by in enumerate(within.shifts) if not np.any(by) or i in within.idle]
+    unread = [i for i in unread if i in within.idle or np.any(shifts[i])]
+    epsilons = [counted]
+    for run in _with_other_noise(made, first):
+        try:
+            moved = within.counted(same_entries(first, shifts, without(made, run, within.worst)[1]))
+        except Incomparable:
+            continue
+        epsilons.append(share * cost(run.meetings, moved, claim.delta))
+        if read := set(unread) - idle(made, run, [[i] for i in unread]) if unread else set():
+            line = first.meetings[min(read)].line
+            return f"with other noise the run reads the noisy value at {line}, which it does not read in the recorded run"
+    if max(epsilons) <= claim.epsilon * (1 + EQUAL):
+        return ""
+    depends = f"the epsilon of this secret depends on the noise of the run: it is {min(epsilons):.3g} in one run"
+    return f"{depends} and {max(epsilons):.3g} in another, and their average is not computed"
+
+
+def _with_other_noise(made: Study, first: History) -> Iterator[History]:
+    """Yields runs with other seeds, and runs in which one number of a small noisy value lies in a tail of its noise."""
+    if isinstance(made.model, External):
+        return
+    lines = [m.line for m in first.meetings]
+    for number in SEEDS:
+        try:
+            run = history(made, number)
+        except Exception:  # a user's model may fail with some seeds, with any exception
+            continue
+        if [m.line for m in run.meetings] == lines:
+            yield run
+    left = SINGLE
+    for i, met in enumerate(first.meetings):
+        if met.law not in LAWS or not 0 < met.noisy.size <= min(FEW, left):
+            continue
+        left -= met.noisy.size
+        far = float(LAWS[met.law].isf(TAIL)) * np.broadcast_to(np.asarray(met.scale, dtype=np.float64), met.noisy.shape)
+        for at in np.ndindex(met.noisy.shape):
+            for side in (-1, 1):
+                noisy = met.noisy.copy()
+                noisy[at] = met.clean[at] + side * far[at]
+                other = repeated(made, first, {i: met.with_noisy(noisy)})
+                if other is not None:
+                    yield other
