@@ -17,12 +17,12 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from accuracy import OFFICIAL, paper
-from measured import half_width
 from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
 from gnnaudit.accounting.claim import Unit
+from gnnaudit.attacks.roc import half_width
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.graph.graph import Graph, Worlds
 
