@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FPRS = (0.001, 0.01)
+TAIL = 0.025  # outside a 95 % interval, on each side
 
 
 @dataclass(frozen=True)
@@ -65,30 +66,24 @@ def measure(scores: NDArray[np.float64], bits: NDArray[np.bool_], seed: int = 0,
 
 
 def measure_slices(
-    scores: NDArray[np.float64],
-    bits: NDArray[np.bool_],
-    groups: NDArray[np.generic],
-    seed: int = 0,
-    fprs: tuple[float, ...] = FPRS,
+    scores: NDArray[np.float64], bits: NDArray[np.bool_], groups: NDArray[np.generic], fprs: tuple[float, ...] = FPRS
 ) -> Mapping[str, Leak]:
     """`measure` for each group of challenges, by its name. groups: (challenges,). Groups in which no target has both members and
     non-members are dropped.
     """
     parts = {str(g): groups == g for g in np.unique(groups)}
     mixed = {g: m for g, m in parts.items() if (bits[:, m].any(1) & ~bits[:, m].all(1)).any()}
-    return {g: measure(scores[:, m], bits[:, m], seed, fprs) for g, m in mixed.items()}
+    return {g: measure(scores[:, m], bits[:, m], fprs=fprs) for g, m in mixed.items()}
 
 
-def roc_points(
-    scores: NDArray[np.float64], bits: NDArray[np.bool_], points: int = 200, seed: int = 0
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def roc_points(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """A ROC for a plot: false-positive rates, 0 and then evenly spaced on a log scale, and the mean true-positive rates over
-    targets, (points,) each.
+    targets, (200,) each.
     """
     scores, bits = one_roc_a_row(scores, bits)
     lowest = 1 / max(1, int((~bits).sum(1).max()))
-    grid = np.concatenate([[0.0], np.geomspace(lowest, 1.0, points - 1)])
-    rng = stream(seed, "ties")
+    grid = np.concatenate([[0.0], np.geomspace(lowest, 1.0, 199)])
+    rng = stream(0, "ties")
     rates = [np.array(true_positives(s, b, grid, rng)) / b.sum() for s, b in zip(scores, bits, strict=True)]
     return grid, np.mean(rates, axis=0)
 
@@ -123,24 +118,29 @@ def true_positives(
     return [int(found[k]) for k in allowed(np.asarray(fprs), int((~bits).sum()))]
 
 
-def clopper_pearson(hits: int, of: int, alpha: float = 0.05) -> tuple[float, float]:
-    """The exact two-sided interval of the rate hits / of (Clopper and Pearson 1934)."""
-    low = float(beta.ppf(alpha / 2, hits, of - hits + 1)) if hits else 0.0
-    high = float(beta.ppf(1 - alpha / 2, hits + 1, of - hits)) if hits < of else 1.0
+def clopper_pearson(hits: int, of: int) -> tuple[float, float]:
+    """The exact two-sided 95 % interval of the rate hits / of (Clopper and Pearson 1934)."""
+    low = float(beta.ppf(TAIL, hits, of - hits + 1)) if hits else 0.0
+    high = float(beta.ppf(1 - TAIL, hits + 1, of - hits)) if hits < of else 1.0
     return low, high
 
 
-def mean_interval(values: NDArray[np.float64], rng: np.random.Generator, alpha: float = 0.05) -> tuple[float, float]:
-    """A bootstrap interval of a mean over a few targets. values: (n,), n > 1.
+def half_width(spread: float, count: int) -> float:
+    """Half the width of Student's 95 % interval of a mean. spread: the standard deviation of the `count` values."""
+    return float(t.ppf(1 - TAIL, count - 1) * spread / np.sqrt(count))
+
+
+def mean_interval(values: NDArray[np.float64], rng: np.random.Generator) -> tuple[float, float]:
+    """A 95 % bootstrap interval of a mean over a few targets. values: (n,), n > 1.
 
     The percentiles are widened to the width of Student's interval (Hesterberg 2015, "What teachers should know about the
     bootstrap", section 5.3). Fewer than five values have too few different resamples, so they get Student's interval.
     """
     n = len(values)
     if n < 5:
-        half = t.ppf(1 - alpha / 2, n - 1) * values.std(ddof=1) / np.sqrt(n)
+        half = half_width(values.std(ddof=1), n)
         return float(values.mean() - half), float(values.mean() + half)
-    tail = norm.cdf(np.sqrt(n / (n - 1)) * t.ppf(alpha / 2, n - 1))
+    tail = norm.cdf(np.sqrt(n / (n - 1)) * t.ppf(TAIL, n - 1))
     means = values[rng.integers(n, size=(5000, n))].mean(1)
     low, high = np.quantile(means, [tail, 1 - tail])
     return float(low), float(high)
@@ -150,9 +150,9 @@ def _shares(interval: tuple[float, float]) -> tuple[float, float]:
     return max(0.0, interval[0]), min(1.0, interval[1])
 
 
-def auc_interval(scores: NDArray[np.float64], bits: NDArray[np.bool_], alpha: float = 0.05) -> tuple[float, float]:
-    """DeLong's interval of one AUC (DeLong et al. 1988), from the rank of each member's score among the non-members' scores, and
-    vice versa.
+def auc_interval(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> tuple[float, float]:
+    """DeLong's 95 % interval of one AUC (DeLong et al. 1988), from the rank of each member's score among the non-members' scores,
+    and vice versa.
 
     If the scores of members and non-members do not overlap, this interval has no width. The result is then the Clopper-Pearson
     interval of min(members, non-members) disjoint pairs, all of which are ordered in the same way.
@@ -163,10 +163,10 @@ def auc_interval(scores: NDArray[np.float64], bits: NDArray[np.bool_], alpha: fl
     below = 1 - (rank[~bits] - rankdata(others)) / len(members)
     centre = above.mean()
     if centre in (0.0, 1.0):
-        edge = (alpha / 2) ** (1 / min(len(members), len(others)))
+        edge = TAIL ** (1 / min(len(members), len(others)))
         return (edge, 1.0) if centre else (0.0, 1 - edge)
     variance = sum(v.var(ddof=1) / len(v) if len(v) > 1 else 0.25 for v in (above, below))
-    width = norm.ppf(1 - alpha / 2) * np.sqrt(variance)
+    width = norm.ppf(1 - TAIL) * np.sqrt(variance)
     return max(0.0, float(centre - width)), min(1.0, float(centre + width))
 
 

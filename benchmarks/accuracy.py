@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from measured import half_width
 
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.attacks.roc import half_width
 from gnnaudit.models.baselines.edgerand import EdgeRand
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.gap.gap import Gap

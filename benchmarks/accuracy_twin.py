@@ -17,22 +17,18 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from accuracy import OFFICIAL, paper
-from measured import half_width
 from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional
+from training import UnitRows
 
 from gnnaudit.accounting.claim import Unit
+from gnnaudit.attacks.roc import half_width
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.graph.graph import Graph, Worlds
 
 HIDDEN, BATCH, CLIP, RATE, DEGREE = 16, 256, 1.0, 0.01, 100
 DRAWN_BEFORE = 4544  # the number of labelled nodes. The official code first draws their random order, which gives the split
-
-
-class UnitRows(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return functional.normalize(x, dim=-1)
 
 
 class Hops(nn.Module):

@@ -14,6 +14,7 @@ import torch
 
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.attacks.roc import half_width
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.dpar.dpar import Dpar
 from gnnaudit.models.dpar.pagerank import among, page_rank
@@ -44,7 +45,7 @@ def divided(graph: Graph, seed: int) -> Graph:
 def accuracy(model: Dpar, graph: Graph, splits: int, runs: int) -> str:
     """The mean accuracy over all runs, half the width of its 95 % t-interval, and the CPU seconds of one run."""
     each, seconds = measured.accuracies(model, (divided(graph, split) for split in range(splits)), runs)
-    return f"{each.mean():.3f} ± {measured.half_width(each.std(ddof=1), each.size):.3f} ({seconds:.1f} s)"
+    return f"{each.mean():.3f} ± {half_width(each.std(ddof=1), each.size):.3f} ({seconds:.1f} s)"
 
 
 def page_ranks(data_dir: str) -> None:

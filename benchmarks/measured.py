@@ -1,4 +1,4 @@
-"""Measures that several benchmarks share: CPU seconds, intervals of means, random splits, and accuracy over splits."""
+"""Measures that several benchmarks share: CPU seconds, random splits, and accuracy over splits."""
 
 from __future__ import annotations
 
@@ -34,13 +34,6 @@ def process_seconds(words: Sequence[str], **options: Any) -> tuple[float, float]
     subprocess.run(words, **options)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.perf_counter() - begin, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def half_width(spread: float, count: int) -> float:
-    """Half the width of Student's 95 % interval of a mean. spread: the standard deviation of the `count` values."""
-    from scipy.stats import t
-
-    return float(t.ppf(0.975, count - 1) * spread / math.sqrt(count))
 
 
 def divided(graph: Graph, seed: int, first: int, second: int) -> Graph:

@@ -14,11 +14,11 @@ import time
 from itertools import pairwise
 
 import numpy as np
-from measured import half_width
 
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.closed_forms import argmax_top_probability
 from gnnaudit.accounting.upper.accountants import tightest, upper
+from gnnaudit.attacks.roc import half_width
 from gnnaudit.models.base import Release
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.graph.graph import Graph, Worlds

@@ -38,7 +38,7 @@ HIDDEN = 16
 
 class UnitRows(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return functional.normalize(x, dim=1)
+        return functional.normalize(x, dim=-1)
 
 
 class Stacked(nn.Module):

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from measured import half_width
 
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.attacks.roc import half_width
 from gnnaudit.models.data.campus import campus
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.graph.graph import Graph, Worlds

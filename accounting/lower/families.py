@@ -4,6 +4,7 @@ contradict.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -32,12 +33,9 @@ class Family:
         """The number of KAPPAS for which `holds` is true. `holds` must be true up to some kappa and false above it. Needs
         `member`.
         """
-        assert self.member is not None
-        low, high = -1, len(KAPPAS)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if holds(self.member(KAPPAS[middle])) else (low, middle)
-        return high
+        member = self.member
+        assert member is not None
+        return bisect_left(KAPPAS, True, key=lambda kappa: not holds(member(kappa)))
 
     def last(self, holds: Callable[[Curve], bool]) -> Curve | None:
         """The curve with the largest kappa for which `holds` is true, or None. Without `member`, only the ledger's curve is

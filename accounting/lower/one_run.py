@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache, partial
 from itertools import pairwise, takewhile
@@ -298,13 +299,7 @@ def best_guesses(claim: Claim, m: int, alpha: float) -> int:
 def _least(groups: Groups, rejected: Callable[[int], bool]) -> int:
     """The smallest sum of weights that `rejected` rejects, at least half of all; one more than all of them if it rejects none."""
     most = sum(w * n for w, n in groups)
-    if not most or not rejected(most):
-        return most + 1
-    low, high = most // 2 - 1, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if rejected(middle) else (middle, high)
-    return high
+    return bisect_left(range(most + 1), True, lo=most // 2, key=rejected) if most else 1
 
 
 @lru_cache(maxsize=1024)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -236,10 +237,8 @@ def power_of_coins(limit: float, chance: float, coins: int, alpha: float, traini
     """
     if not 0 < limit < 1 or coins < 1 or (trainings is not None and trainings < FEWEST_RUNS):
         return 0.0
-    low, least = 0, coins + 1  # `least`: the smallest number of right guesses that proves a chance above `limit`
-    while least - low > 1:
-        middle = (low + least) // 2
-        low, least = (low, middle) if special.betainc(middle, coins - middle + 1, limit) < alpha else (middle, least)
+    # the smallest number of right guesses that proves a chance above `limit`
+    least = bisect_left(range(coins + 1), True, lo=1, key=lambda right: special.betainc(right, coins - right + 1, limit) < alpha)
     if least > coins:
         return 0.0
     if trainings is None or chance == 1:
@@ -250,8 +249,8 @@ def power_of_coins(limit: float, chance: float, coins: int, alpha: float, traini
     return float((1 - OF_COINS) * special.ndtr((chance - limit - margins) / error).mean())
 
 
-def coins_detect(limit: float, seen: float, coins: int, alpha: float, power: float = 0.9, trainings: int | None = None) -> float:
-    """The smallest kappa that `coins` guesses detect with probability `power`, if the noise is kappa times smaller than it is
+def coins_detect(limit: float, seen: float, coins: int, alpha: float, trainings: int | None = None) -> float:
+    """The smallest kappa that `coins` guesses detect with probability POWER, if the noise is kappa times smaller than it is
     now; infinity if they detect no kappa up to 1000.
 
     limit: the largest probability of a right guess under the claim. seen: the probability of a right guess with the present
@@ -263,7 +262,7 @@ def coins_detect(limit: float, seen: float, coins: int, alpha: float, power: flo
         return math.inf
 
     def noticed(kappa: float) -> bool:
-        return power_of_coins(limit, float(special.ndtr(kappa * strength / 2)), coins, alpha, trainings) >= power
+        return power_of_coins(limit, float(special.ndtr(kappa * strength / 2)), coins, alpha, trainings) >= POWER
 
     return smallest(noticed)
 

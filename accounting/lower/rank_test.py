@@ -5,6 +5,7 @@ of world 0.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -138,10 +139,8 @@ def seen_from(
     """
     if claimed is None or shown is None or members.member is None or chance_of_so_few(0, place, trials, claimed.beta) > alpha:
         return math.inf, math.inf
-    few, many = 0, trials[1]
-    while many - few > 1:
-        middle = (few + many) // 2
-        few, many = (middle, many) if chance_of_so_few(middle, place, trials, claimed.beta) <= alpha else (few, middle)
+    likely = bisect_left(range(trials[1]), True, key=lambda below: chance_of_so_few(below, place, trials, claimed.beta) > alpha)
+    few = likely - 1
     unseen = Family(members.ledger, shown).holding(lambda seen: chance_of_so_few(few, place, trials, seen.beta) < POWER)
     if unseen == len(KAPPAS):
         return math.inf, math.inf

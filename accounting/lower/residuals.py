@@ -42,9 +42,7 @@ def noise_at_most(residuals: ArrayLike, alpha: float) -> float:
     return math.sqrt(float(np.dot(r.ravel(), r.ravel())) / (2 * float(special.gammaincinv(r.size / 2, alpha))))
 
 
-def factorised(
-    residuals: ArrayLike, moves: ArrayLike, claim: Claim, alpha: float = 0.05, *, attack: str = "replay", audit: str = "residual"
-) -> Bound:
+def factorised(residuals: ArrayLike, moves: ArrayLike, claim: Claim, alpha: float = 0.05, *, audit: str = "residual") -> Bound:
     """A lower bound on the epsilon of Gaussian releases from the noise of one or a few runs.
 
     residuals: (runs, stages, rows, columns) float, (release - its mean on the graph that was used) / claimed noise sd; a stage is
@@ -86,7 +84,7 @@ def factorised(
     refuted = epsilon > claim.epsilon
     p_value = min(1.0, p_value)
     bound = Bound(
-        epsilon, alpha, "ledger", method, (r.size, 0), refuted, p_value, notices, reach, attack, audit, against="ledger"
+        epsilon, alpha, "ledger", method, (r.size, 0), refuted, p_value, notices, reach, "replay", audit, against="ledger"
     )
     theorem = "mu = move of the means / chi-squared upper limit of the noise (Dong et al. 2022 for its epsilon)"
     return resting(

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,7 +24,6 @@ from ...models.privgnn.pate import Pate
 from ...models.privgnn.privgnn import PrivGnn, Taught
 from ...models.privgnn.public_part import Public
 from ...models.privgnn.student import learn
-from .in_sums import patched
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -70,7 +70,7 @@ class UndeclaredFullBudgetPerFeature(Lpgnn):
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         honest = ldp.multi_bit
-        with patched(ldp, multi_bit=lambda x, budget, bits, *rest: honest(x, bits * budget, bits, *rest)):
+        with patch.multiple(ldp, multi_bit=lambda x, budget, bits, *rest: honest(x, bits * budget, bits, *rest)):
             return super().fit(worlds, device)
 
 
@@ -86,7 +86,7 @@ class EitherOfTwoReports(Lpgnn):
             again = random.random(sign.shape) < ldp.one_probability(values, budget / bits, low, high)
             return index, np.where(again, np.int8(1), sign)
 
-        with patched(ldp, multi_bit=either):
+        with patch.multiple(ldp, multi_bit=either):
             return super().fit(worlds, device)
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -26,19 +25,6 @@ if TYPE_CHECKING:
 
     from ...models.engine.run_batches import Company
     from ...models.graph.graph import Graph, Worlds
-
-
-@contextmanager
-def patched(owner: Any, **names: Any) -> Iterator[None]:
-    """Replaces some names of a module or class within a `with` block."""
-    before = {name: getattr(owner, name) for name in names}
-    for name, value in names.items():
-        setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(owner, name, value)
 
 
 def sums_of(worlds: Worlds, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -147,7 +133,7 @@ class NormalisesAfterSumming(Gap):
             return (x, None) if not training else lengths(layer, own, x, training)
 
         lengths = UnitLength.forward
-        with patched(UnitLength, forward=forward):
+        with patch.multiple(UnitLength, forward=forward):
             return super()._encoded(company)
 
 
@@ -221,7 +207,7 @@ class ReleasesProtectedRow(Gap):
     """At node level, also releases the protected nodes' own sums, each of which contains the rows of all neighbours."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        with patched(common, withhold=lambda model, worlds, arrays: arrays):
+        with patch.multiple(common, withhold=lambda model, worlds, arrays: arrays):
             return super().fit(worlds, device)
 
 
@@ -229,5 +215,5 @@ class MessagesNotNormalised(Vesper):
     """VESPER without the normalisation of the rows of its messages."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        with patched(party_a_sound, normalise=lambda rows: rows):
+        with patch.multiple(party_a_sound, normalise=lambda rows: rows):
             return super().fit(worlds, device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -17,7 +18,6 @@ from ...models.gap import stage
 from ...models.gap.gap import Gap
 from ...models.gap.mlp import Mlp
 from ...models.kernels import compiled
-from .in_sums import patched
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -33,10 +33,10 @@ class FaultyTraining(Mlp):
     where: ClassVar[Any] = dpsgd
 
     def change(self) -> dict[str, Any]:
-        return {}
+        raise NotImplementedError
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        with patched(self.where, **self.change()), compiled.unused():  # the compiled kernel has no functions to replace
+        with patch.multiple(self.where, **self.change()), compiled.unused():  # the compiled kernel has no functions to replace
             return super().fit(worlds, device)
 
 
@@ -194,7 +194,7 @@ class ListsNotCapped(Dpar):
     """Does not limit a node to `cap` neighbour lists."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        with patched(neighbour_selection, capped=lambda listed, weights, rows, cap: weights):
+        with patch.multiple(neighbour_selection, capped=lambda listed, weights, rows, cap: weights):
             return super().fit(worlds, device)
 
 
@@ -203,5 +203,5 @@ class PageRankNotClipped(Dpar):
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         honest = neighbour_selection.gaussian_rows
-        with patched(neighbour_selection, gaussian_rows=lambda vectors, clip, std, rng: honest(vectors, 1e9, std, rng)):
+        with patch.multiple(neighbour_selection, gaussian_rows=lambda vectors, clip, std, rng: honest(vectors, 1e9, std, rng)):
             return super().fit(worlds, device)

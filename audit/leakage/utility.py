@@ -54,9 +54,9 @@ def macro_f1(guess: NDArray[np.int64], truth: NDArray[np.int64]) -> float:
 
 def interval(values: NDArray[np.float64]) -> tuple[float, float] | None:
     """Student's 95 % interval of the mean of (runs,) values in [0, 1]; None for a single value."""
-    from scipy.stats import t
+    from ...attacks.roc import half_width
 
     if len(values) < 2:
         return None
-    half = float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+    half = half_width(values.std(ddof=1), len(values))
     return max(0.0, float(values.mean()) - half), min(1.0, float(values.mean()) + half)

@@ -95,7 +95,8 @@ def aggregate(aggregator: str, floor: int, neighbours: Neighbours, rows: Tensor)
         return neighbours.sum(rows)
     if aggregator == "mean-floor":
         return neighbours.sum(rows) / neighbours.degree.clamp_min(floor)
-    coefficient = gcn_coefficient(aggregator, floor, neighbours.degree)
+    degree = neighbours.degree.clamp_min(floor) if aggregator == "gcn-floor" else neighbours.degree
+    coefficient = degree.add(1).rsqrt()
     scaled = coefficient * rows
     return coefficient * (neighbours.sum(scaled) + scaled)
 
@@ -103,16 +104,6 @@ def aggregate(aggregator: str, floor: int, neighbours: Neighbours, rows: Tensor)
 def own_term(aggregator: str, rows: Tensor) -> Tensor | float:
     """The part of a layer that depends on no edge and is added after the noise: (K, dim, nodes), or 0.0."""
     return rows if aggregator in ("gin", "mean-floor") else 0.0
-
-
-def gcn_coefficient(aggregator: str, floor: int, degree: Tensor) -> Tensor:
-    """1/sqrt(d + 1) for degree d; for gcn-floor, d is replaced by `floor` if it is smaller."""
-    return (degree.clamp_min(floor) if aggregator == "gcn-floor" else degree).add(1).rsqrt()
-
-
-def low_degree(floor: int, degree: Tensor) -> Tensor:
-    """The nodes for which truncated message passing reads no edges, instead of the GCN row (VESPER, Algorithm 2): bool."""
-    return degree < floor
 
 
 def spectral_scale(weight: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:

@@ -118,7 +118,7 @@ def shift(aggregator: str, floor: int, flips: bool) -> float:
     """
     import torch
 
-    from ....models.vesper.aggregators import Neighbours, aggregate, low_degree
+    from ....models.vesper.aggregators import Neighbours, aggregate
 
     degrees = (floor, floor) if flips else (floor + 1, 1)
     edges = [(0, 1)]
@@ -132,7 +132,7 @@ def shift(aggregator: str, floor: int, flips: bool) -> float:
     rows[..., 1] = 1.0 if flips else -1.0  # without the edge, node 0 loses this row and weighs the others more; both add up
     out = aggregate(aggregator, floor, near, rows)
     if aggregator == "gcn-truncated":
-        out = torch.where(low_degree(floor, near.degree), -rows, out)
+        out = torch.where(near.degree < floor, -rows, out)
     return float((out[0] - out[1]).double().norm())
 
 

@@ -13,6 +13,8 @@ from gnnaudit.models.baselines.dpgnn import DpGnn
 from gnnaudit.models.graph.graph import Graph, Mask, Worlds
 from gnnaudit.models.random.witness import heard_by
 
+from ..worlds import absent, masked, same
+
 FIELDS: dict[str, Any] = {"sigma": 0.5, "epochs": 3, "hidden": 4, "train_nodes": 20, "batch": 5}
 MODELS = {"paper": DpGnn(mode="paper", max_degree=3, **FIELDS), "sound": DpGnn(max_degree=12, **FIELDS)}
 
@@ -20,15 +22,11 @@ MODELS = {"paper": DpGnn(mode="paper", max_degree=3, **FIELDS), "sound": DpGnn(m
 @pytest.mark.parametrize("mode", MODELS)
 @pytest.mark.parametrize("kind", ["edges", "nodes", "labels"])
 def test_what_is_masked_is_physically_absent_and_company_does_not_matter(mode: str, kind: str, graph: Graph) -> None:
-    items = np.flatnonzero(graph.train)[::5] if kind != "edges" else np.arange(0, graph.edges.shape[1], 7)
-    present = np.random.default_rng(3).random((3, items.size)) < 0.5
-    worlds: Any = dataclasses.replace(Worlds.of(graph, [4, 5, 6]), **{kind: Mask(items, present)})
-    release = MODELS[mode].fit(worlds)["posteriors"]
-    for run in range(3):
-        alone = MODELS[mode].fit(worlds[run : run + 1])["posteriors"][0]
-        np.testing.assert_allclose(release[run], alone, rtol=1e-5, atol=1e-5)
-        removed = MODELS[mode].fit(worlds.removed(run))["posteriors"][0]
-        np.testing.assert_allclose(release[run], removed, rtol=1e-4, atol=1e-4)
+    worlds = masked(graph, kind)
+    absent(MODELS[mode], worlds, 1e-4)
+    release = MODELS[mode].fit(worlds)
+    for run in range(worlds.runs):
+        same(release.part(slice(run, run + 1)), MODELS[mode].fit(worlds[run : run + 1]), 1e-5)
 
 
 def test_a_world_with_fewer_training_nodes_than_a_batch_trains_on_all_of_them(graph: Graph) -> None:

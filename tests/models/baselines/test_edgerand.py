@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +12,9 @@ from gnnaudit.accounting.claim import Unit
 from gnnaudit.accounting.events.mechanisms import PureDpEvent
 from gnnaudit.models.base import Model
 from gnnaudit.models.baselines.edgerand import EdgeRand, probabilities
-from gnnaudit.models.graph.graph import Graph, Mask, Worlds
+from gnnaudit.models.graph.graph import Graph, Worlds
+
+from ..worlds import absent, masked, same
 
 MODELS = {
     "sound": EdgeRand(sigma=0.5, hidden=4, epochs=4),
@@ -71,15 +71,11 @@ def test_true_and_false_edges_appear_as_often_as_they_should(mode: str, unit: st
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("kind", ["edges", "nodes", "labels"])
 def test_what_is_masked_is_physically_absent_and_company_does_not_matter(name: str, kind: str, graph: Graph) -> None:
-    items = np.flatnonzero(graph.train)[::3] if kind != "edges" else np.arange(0, graph.edges.shape[1], 7)
-    present = np.random.default_rng(3).random((3, items.size)) < 0.5
-    worlds: Any = dataclasses.replace(Worlds.of(graph, [4, 5, 6]), **{kind: Mask(items, present)})
-    release = MODELS[name].fit(worlds)["posteriors"]
-    for run in range(3):
-        alone = MODELS[name].fit(worlds[run : run + 1])["posteriors"][0]
-        np.testing.assert_allclose(release[run], alone, rtol=1e-5, atol=1e-5)
-        removed = MODELS[name].fit(worlds.removed(run))["posteriors"][0]
-        np.testing.assert_allclose(release[run], removed, rtol=1e-4, atol=1e-4)
+    worlds = masked(graph, kind)
+    absent(MODELS[name], worlds, 1e-4)
+    release = MODELS[name].fit(worlds)
+    for run in range(worlds.runs):
+        same(release.part(slice(run, run + 1)), MODELS[name].fit(worlds[run : run + 1]), 1e-5)
 
 
 def test_the_contract_and_the_ledger(graph: Graph) -> None:

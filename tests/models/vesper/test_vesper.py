@@ -11,6 +11,8 @@ from gnnaudit.models.graph.graph import Graph, Mask, Worlds
 from gnnaudit.models.vesper.recipe import ARRAYS
 from gnnaudit.models.vesper.vesper import Vesper
 
+from ..worlds import absent, same
+
 SMALL = {"hidden": 6, "epochs": 6, "n_train": 16, "keep": ARRAYS}
 SOUND = [
     Vesper(**SMALL),
@@ -48,24 +50,15 @@ def worlds(graph, runs=3, watch=(0, 1, 4, 7, 20, 29)):
     )
 
 
-def close(a, b, tolerance=2e-4):
-    assert a.arrays.keys() == b.arrays.keys()
-    for name in a.arrays:
-        np.testing.assert_allclose(a[name], b[name], atol=tolerance, rtol=tolerance, err_msg=name)
-
-
 @pytest.mark.parametrize("model", SOUND + PAPER, ids=str)
 def test_a_masked_edge_is_an_absent_edge(model):
-    w = worlds(small_graph())
-    together = model.fit(w)
-    for run in range(w.runs):
-        close(together.part(slice(run, run + 1)), model.fit(w.removed(run)))
+    absent(model, worlds(small_graph()), 2e-4)
 
 
 @pytest.mark.parametrize("model", SOUND + PAPER, ids=str)
 def test_a_run_is_the_same_alone_and_in_company(model):
     w = worlds(small_graph())
-    close(model.fit(w).part(slice(1, 2)), model.fit(w[1:2]))
+    same(model.fit(w).part(slice(1, 2)), model.fit(w[1:2]), 2e-4)
 
 
 @pytest.mark.parametrize("model", SOUND + PAPER, ids=str)
@@ -152,7 +145,7 @@ def test_sparse_features_are_dense_features():
     graph = replace(graph, x=np.where(graph.x > 0.5, graph.x, 0).astype(np.float32))
     sparse = replace(graph, x=sp.csr_array(graph.x))
     for model in (SOUND[2], PAPER[0]):
-        close(model.fit(Worlds.of(graph, [1])), model.fit(Worlds.of(sparse, [1])))
+        same(model.fit(Worlds.of(graph, [1])), model.fit(Worlds.of(sparse, [1])), 2e-4)
 
 
 def test_paper_mode_promises_nothing_and_says_why():

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
-from scipy.stats import norm
+from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
 
 from gnnaudit import Claim, Unit, load
 from gnnaudit.audit.audits.registry import AUDITS
@@ -23,17 +22,13 @@ DELTA = 1e-5
 
 
 def epsilon_of_mu(mu):
-    """Balle and Wang (2018), theorem 8: the epsilon of a Gaussian mechanism whose sensitivity is mu noise stds."""
-
-    def excess(epsilon):
-        return norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu) - DELTA
-
-    return brentq(excess, 0, 100)
+    """The epsilon of a Gaussian mechanism whose sensitivity is mu noise stds."""
+    return get_epsilon_gaussian(1 / mu, DELTA)
 
 
 def sigma_for(epsilon, moved):
     """The noise std at which a release that moves by `moved` has this epsilon."""
-    return moved / brentq(lambda mu: epsilon_of_mu(mu) - epsilon, 0.05, 10)
+    return moved * get_sigma_gaussian(epsilon, DELTA)
 
 
 def declaration(folder, sigma, body=None, **keys):

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
-from scipy.stats import norm
+from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
 
 from gnnaudit import Claim, Unit, load, models
 from gnnaudit.audit.audits.heard_mechanisms import from_mechanisms
@@ -42,17 +41,8 @@ np.save(sys.argv[2] + "/posteriors.npy", (scores / scores.sum(1, keepdims=True))
 """
 
 
-def epsilon_of_mu(mu):
-    """Balle and Wang (2018), theorem 8."""
-
-    def excess(epsilon):
-        return norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu) - DELTA
-
-    return brentq(excess, 0, 100)
-
-
 # what GAP's ledger asks for at epsilon 4: two directed edges, each of sensitivity 1
-CHARGED = 2**0.5 / brentq(lambda mu: epsilon_of_mu(mu) - 4, 0.05, 10)
+CHARGED = 2**0.5 * get_sigma_gaussian(4.0, DELTA)
 
 
 def studied(folder, sigma=CHARGED, *changes, unit=Unit.UNDIRECTED_EDGE):
@@ -76,7 +66,7 @@ def line_of(text):
 @pytest.mark.nightly
 def test_gap_whose_ledger_charges_directed_edges_is_refuted_with_nothing_declared_but_the_claim(tmp_path):
     bound, observed = studied(tmp_path)
-    exact = epsilon_of_mu(2 / CHARGED)  # an undirected edge moves two sums by the square root of two each
+    exact = get_epsilon_gaussian(CHARGED / 2, DELTA)  # an undirected edge moves two sums by the square root of two each
     assert exact > 5.9
     assert bound.refuted
     assert exact * 0.999 < bound.epsilon <= exact
@@ -124,7 +114,7 @@ def test_a_secret_sample_may_hide_a_move_so_nothing_is_refuted(tmp_path):
 @pytest.mark.nightly
 def test_a_hop_that_the_release_does_not_depend_on_does_not_count(tmp_path):
     bound, observed = studied(tmp_path, CHARGED, ("rows in h]", "rows in (h[0], h[1], h[1])]"))
-    one_hop = epsilon_of_mu(2**0.5 / CHARGED)
+    one_hop = get_epsilon_gaussian(CHARGED / 2**0.5, DELTA)
     assert bound.epsilon == pytest.approx(one_hop, rel=1e-3)
     assert len(observed.mechanisms) == 2
 
