@@ -203,6 +203,8 @@ def numbers(links: pd.DataFrame, ids: pd.Series | None, nodes: int, path: Path) 
     row = dict(zip(text, range(nodes), strict=True))
     found = []
     for end in ends:
+        if end.dtype.kind == "f" and ids.dtype.kind in "iu":  # one wrong or empty cell makes a column of whole numbers floats
+            end = end.map(lambda v: str(int(v)) if v.is_integer() else str(v))
         at = end.astype(str).map(row)
         if at.isna().any():
             missing = end[at.isna()].iloc[0]
