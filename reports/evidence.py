@@ -235,7 +235,8 @@ def _sorts(best_of: Mapping[str, Bound]) -> str:
     for array, bound in best_of.items():
         if bound.covers is not None and bound.covers[array] != ANY:
             arrays.setdefault(bound.covers[array], []).append(array)
-    return "".join(f"{'; ' if i else ': '}{sort} {', '.join(names)}" for i, (sort, names) in enumerate(arrays.items()))
+    each = [f"{sort} {' and '.join(names)}" for sort, names in arrays.items()]
+    return f" if it came from {', or from '.join(each)}" if each else ""
 
 
 def lowest(ceiling: Sequence[Upper]) -> tuple[float, str] | None:

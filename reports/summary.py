@@ -72,9 +72,14 @@ class Line:
         return self.verdict.exit_code == 3 and bool(self.bounds) and all(b.withdrawn is None for b in self.bounds)
 
     @property
+    def contradicted(self) -> bool:
+        """Whether the lower bound exceeds the upper bound, so that the ledger does not describe what was run."""
+        return bool(self.upper and self.lower and self.lower.value > self.upper[0])
+
+    @property
     def upper_is(self) -> str:
         """A warning about the upper bound, if a reader could overestimate what it covers; else an empty string."""
-        if self.upper and self.lower and self.lower.value > self.upper[0]:
+        if self.contradicted:
             return "of the ledger, which does not describe what was run"
         return "by the model's own ledger, which its author declares" if self.upper and self.own else ""
 

@@ -83,9 +83,9 @@ def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True) -> 
         links.append(_correlation(e, others - others.mean()))
     dispersion, correlation = (min(1.0, len(p) * min(p)) if p else 1.0 for p in (spreads, links))
     if dispersion < LEVEL:
-        reason = f"scores are dispersed unlike independent draws (p = {dispersion:.1e})"
+        reason = f"scores are dispersed unlike independent draws (p = {dispersion:.1e}, level {LEVEL:g})"
     elif correlation < LEVEL:
-        reason = f"canaries are correlated with their neighbours (p = {correlation:.1e})"
+        reason = f"canaries are correlated with their neighbours (p = {correlation:.1e}, level {LEVEL:g})"
     else:
         reason = "no sign of dependence"
     return Independence(min(dispersion, correlation) >= LEVEL, float(dispersion), float(correlation), reason)

@@ -89,7 +89,7 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str 
         doubts.setdefault("", other)
     p_value = law_p_value(found)
     if p_value is not None and p_value < alpha:
-        doubts.setdefault("", f"the noise does not follow the requested law (p={p_value:.2g})")
+        doubts.setdefault("", f"the noise does not follow the requested law (p = {p_value:.2g}, level {alpha:.2g})")
     bounds = [moved(case, found, doubts)]
     if p_value is not None:
         held = Bound(0.0, alpha, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "listening", NAME)

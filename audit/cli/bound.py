@@ -309,7 +309,7 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
     if math.isinf(claim.epsilon):
         return [*lines, "No claim was given, so none was tested."]
     claimed = f"epsilon={claim.epsilon:g}, delta={claim.delta:g}"
-    p = f"p = {found.p_value:.2g}" if found.p_value is not None else "exact"
+    p = f"p = {found.p_value:.2g}, level {found.alpha:.2g}" if found.p_value is not None else "exact"
     if found.refuted and found.assumed:
         assumed = f"{' and '.join(found.assumed)}; the command cannot check this assumption"
         return [*lines, f"The claim of {claimed} would be refuted ({p}) if {assumed}."]

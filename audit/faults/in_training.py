@@ -63,16 +63,16 @@ def rescaled(by: Any, honest: Any = None) -> Any:
 
 
 class SameNoiseEveryEpoch(FaultyTraining):
-    """Restarts the noise from the same seed in every epoch, so differences between epochs contain no noise."""
+    """Restarts a run's noise from the run's own seed in every epoch, so differences between epochs contain no noise."""
 
     def change(self) -> dict[str, Any]:
-        honest, batches, done, states = dpsgd.add_noise, self.train_nodes // self.batch, [0], [None]
+        honest, batches, done = dpsgd.add_noise, self.train_nodes // self.batch, [0]
+        first: dict[Any, Any] = {}  # generator of a run -> its state before the first epoch
 
         def noise(gradients: Weights, random: Any, std: float) -> None:
             if done[0] % batches == 0:
                 for one in random:
-                    states[0] = states[0] or one.bit_generator.state
-                    one.bit_generator.state = states[0]
+                    one.bit_generator.state = first.setdefault(one, one.bit_generator.state)
             done[0] += 1
             honest(gradients, random, std)
 

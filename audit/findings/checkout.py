@@ -79,7 +79,7 @@ def play(name: str, folder: Path, python: str, key: Key) -> Certificate:
     interpreter cannot be started, and if the file fails or takes more than SECONDS.
     """
     if name not in CHECKOUTS:
-        raise ValueError(f"finding {name!r}: has no experiment for a checkout. These findings have one: {', '.join(CHECKOUTS)}.")
+        raise ValueError(f"finding {name!r}: no experiment for a checkout has this id. These have one: {', '.join(CHECKOUTS)}.")
     checkout = CHECKOUTS[name]
     path = next((folder / file for file in checkout.files if (folder / file).is_file()), None)
     if path is None:

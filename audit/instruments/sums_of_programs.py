@@ -50,7 +50,8 @@ def doubted(name: str, setting: Setting) -> str | None:
             found = f"have a standard deviation of {size * std:.4g}; noise_std says {std:.4g}"
             return f"'aggregates' minus the sums of 'inputs' over neighbours {found}"
         if (p_value := not_normal(noise[:: max(1, noise.size // MOST)])) < ONCE:
-            return f"'aggregates' minus the sums of 'inputs' over neighbours do not look like Gaussian noise (p={p_value:.1g})"
+            found = f"do not look like Gaussian noise (p = {p_value:.1g}, level {ONCE:g})"
+            return f"'aggregates' minus the sums of 'inputs' over neighbours {found}"
     return None
 
 

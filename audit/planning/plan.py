@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from ...models.systems import SYSTEMS
 from ..own.programs.files import claim_of, read_toml, recipe
@@ -132,8 +141,11 @@ class Plan(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def filled(cls, value: Any) -> Any:
-        """The value itself. Raises ValueError for an empty text."""
+    def filled(cls, value: Any, info: ValidationInfo) -> Any:
+        """The value itself. Raises ValueError for an empty text, and for true or false in place of a number (1 or 0)."""
+        several = value if isinstance(value, list | tuple) else (value,)
+        if any(isinstance(v, bool) for v in several) and cls.model_fields[info.field_name or ""].annotation is not bool:
+            raise ValueError("must be a number or a text, not true or false")
         if value == "":
             raise ValueError("is empty. Give a value, or leave the option out")
         return value
@@ -241,7 +253,7 @@ def _sentence(error: Any) -> str:
         return f"{name}={error['input']!r}: names nothing. Give at least one name."
     message = error["msg"].removeprefix("Value error, ").rstrip(".")
     if str(error["input"]) == "nan":
-        message = "must be a number"
+        return f"{name}=nan: must be a number{' of' * (name in MEASURED)}{MEASURED.get(name, '')}."
     if error["type"].startswith(("greater_than", "less_than")):
         message += MEASURED.get(name, "")
     return f"{name}={error['input']!r}: {message[0].lower()}{message[1:]}."

@@ -203,6 +203,10 @@ def numbers(links: pd.DataFrame, ids: pd.Series | None, nodes: int, path: Path) 
     row = dict(zip(text, range(nodes), strict=True))
     found = []
     for end in ends:
+        if end.isna().any():
+            raise ValueError(f"{path}: column {end.name!r} has an empty cell; every cell must be the id of a node.")
+        if end.dtype.kind == "f" and ids.dtype.kind in "iu":  # one wrong cell makes a column of whole numbers floats
+            end = end.map(lambda v: str(int(v)) if v.is_integer() else str(v))
         at = end.astype(str).map(row)
         if at.isna().any():
             missing = end[at.isna()].iloc[0]

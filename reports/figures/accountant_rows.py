@@ -16,7 +16,8 @@ AGREE = 1e-3  # relative tolerance; smaller differences come from the accountant
 @dataclass(frozen=True)
 class Cost:
     """Epsilons of one ledger, in nats. true: the tightest valid upper bound. printed: the value that the paper prints, with a
-    `note` about it. as_coded: the value that the paper's code computes. rows: the values of all accountants.
+    `note` about it. as_coded: the value that the paper's code computes. rows: the values of all accountants. contradicted:
+    whether a lower bound exceeds `true`, so that the ledger does not describe what was run.
     """
 
     key: Key
@@ -25,6 +26,7 @@ class Cost:
     true: float | None
     note: str
     rows: tuple[AccountRow, ...]
+    contradicted: bool = False
 
     def of(self, accountant: str) -> AccountRow | None:
         return next((row for row in self.rows if row.accountant == accountant), None)
@@ -46,9 +48,15 @@ def costs(lines: list[Line]) -> list[Cost]:
 
 
 def reasons(costs: list[Cost]) -> list[tuple[str, str]]:
-    """(source, reason), once each, for every epsilon of a paper or an accountant that is missing or not the true one."""
+    """(source, reason), once each, for every epsilon of a paper or an accountant that is missing or not the true one, and for
+    every ledger that a lower bound contradicts.
+    """
     found = []
     for cost in costs:
+        if cost.contradicted:
+            found.append(
+                (name(cost.key.model, cost.key.mode), "all values are of the ledger, which does not describe what was run")
+            )
         if cost.note:
             found.append((f"{name(cost.key.model, cost.key.mode)}, published", cost.note))
         for row in cost.rows:
@@ -62,4 +70,4 @@ def _cost(line: Line) -> Cost:
     true = line.upper[0] if line.upper else None
     rows = tuple(a for a in line.accounts if a is not published)
     printed, coded, note = (published.value, published.as_coded, published.note) if published else (None, None, "")
-    return Cost(line.key, printed, coded, true, note, rows)
+    return Cost(line.key, printed, coded, true, note, rows, line.contradicted)

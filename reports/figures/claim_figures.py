@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # method of a bound -> its name in accounting.lower.power, for methods whose power is computed there
 METHODS = {"Gaussian likelihood ratio": "likelihood-ratio", "Clopper-Pearson": "any"}
 ROUNDS = tuple(10.0 ** (e / 2) for e in range(3, 13))  # rounds in each world: the horizontal axis of `power_plot`
+FAR = 2.0  # a reach beyond this many times the largest epsilon is written at the edge, so that the axis stays readable
 TICKS = (1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 CURVES = {  # name in the evidence: (label, colour, dashes)
     "claimed": ("claimed lower limit of the error rates", COLOURS[1], "--"),
@@ -26,25 +27,31 @@ CURVES = {  # name in the evidence: (label, colour, dashes)
 }
 
 
-def of_claim(found: Evidence) -> list[Plot]:
-    """The figures of one audit for which its evidence has curves."""
+def of_claim(found: Evidence, refuting: bool = False) -> list[Plot]:
+    """The figures of one audit for which its evidence has curves. refuting: only figures that can show a refutation: residuals
+    within the band do not, because the refutation then comes from the number or the moves of the sums.
+    """
     makes = {"tradeoff": tradeoff_plot, "histograms": histogram_plot, "residuals": residual_plot}
     if math.isinf(found.claim.epsilon):
         del makes["tradeoff"]
+    if refuting and found.curves.get("residuals") and not leaves(found):
+        del makes["residuals"]
     return [make(found) for curve, make in makes.items() if found.curves.get(curve)]
 
 
 def tradeoff_plot(found: Evidence) -> Plot:
     """The error rates on probit axes, on which every Gaussian mechanism is a straight line of slope -1."""
     curves = found.curves["tradeoff"]
+    unbounded = bool(found.uppers) and lowest(found.uppers) is None  # such a ledger counts another unit, or nothing bounds it
+    drawn = [key for key in CURVES if curves.get(key) and not (key == "ledger" and unbounded)]
 
     def draw(axes: Axes) -> None:
         if curves.get("band"):
             x, low, high = (_probit(v) for v in curves["band"])
             axes.fill_between(x, low, high, color=COLOURS[0], alpha=0.25, linewidth=0, label="simultaneous band")
-        for key, (label, colour, dashes) in CURVES.items():
-            if curves.get(key):
-                axes.plot(*map(_probit, curves[key]), label=label, color=colour, linestyle=dashes)
+        for key in drawn:
+            label, colour, dashes = CURVES[key]
+            axes.plot(*map(_probit, curves[key]), label=label, color=colour, linestyle=dashes)
         at = _probit(TICKS)
         axes.set_xticks(at, [f"{t:g}" for t in TICKS], rotation=45)
         axes.set_yticks(at, [f"{t:g}" for t in TICKS])
@@ -52,11 +59,11 @@ def tradeoff_plot(found: Evidence) -> Plot:
         axes.set(xlim=(at[0], at[-1]), ylim=(at[0], at[-1]), xlabel="false-positive rate", ylabel="false-negative rate")
         legend(axes)
 
-    rows = tuple((key, x, y) for key in CURVES if curves.get(key) for x, y in zip(*curves[key], strict=True))
+    rows = tuple((key, x, y) for key in drawn for x, y in zip(*curves[key], strict=True))
     alt = f"Trade-off between the adversary's two error rates for {_who(found)}. {_story(curves)}"
     return Plot(
         _name("tradeoff", found),
-        f"Trade-off by the audit {found.game}, {_who(found)}",
+        f"Trade-off, audit “{found.game}”, {_who(found)}",
         alt,
         ("curve", "fpr", "fnr"),
         rows,
@@ -80,7 +87,7 @@ def histogram_plot(found: Evidence) -> Plot:
     rows = tuple((world, *row) for world, (edges, n) in pictures.items() for row in zip(edges[:-1], edges[1:], n, strict=True))
     alt = f"Histograms of the attack's score on {_who(found)}: {' and '.join(pictures)}."
     header = ("world", "low", "high", "rounds")
-    return Plot(_name("scores", found), f"Scores of the audit {found.game}, {_who(found)}", alt, header, rows, draw, (4.6, 2.8))
+    return Plot(_name("scores", found), f"Scores, audit “{found.game}”, {_who(found)}", alt, header, rows, draw, (4.6, 2.8))
 
 
 def residual_plot(found: Evidence) -> Plot:
@@ -97,13 +104,18 @@ def residual_plot(found: Evidence) -> Plot:
         axes.set(xlim=(expected[0], expected[-1]), ylim=(1.2 * expected[0], 1.2 * expected[-1]))
         legend(axes)
 
-    inside = all(a <= o <= b for a, o, b in zip(low, observed, high, strict=True))
-    alt = f"Quantiles of the residuals of {_who(found)}; they {'stay within' if inside else 'leave'} the band of honest noise."
+    told = "leave" if leaves(found) else "stay within"
+    alt = f"Quantiles of the residuals of {_who(found)}; they {told} the band of honest noise."
     rows = tuple(zip(expected, observed, low, high, strict=True))
     header = ("normal", "observed", "low", "high")
-    return Plot(
-        _name("residuals", found), f"Residuals of the audit {found.game}, {_who(found)}", alt, header, rows, draw, (4.6, 3.9)
-    )
+    return Plot(_name("residuals", found), f"Residuals, audit “{found.game}”, {_who(found)}", alt, header, rows, draw, (4.6, 3.9))
+
+
+def leaves(found: Evidence) -> bool:
+    """Whether the residuals leave the band of honest noise, so that `residual_plot` shows a violation."""
+    curve = found.curves["residuals"]
+    low, high = _band(curve["expected"], int(curve["count"]))
+    return not all(a <= o <= b for a, o, b in zip(low, curve["observed"], high, strict=True))
 
 
 def bounds_plot(same: Sequence[Evidence]) -> Plot | None:
@@ -116,8 +128,10 @@ def bounds_plot(same: Sequence[Evidence]) -> Plot | None:
         return None
     ceiling = lowest(same[0].uppers)
     shown = sorted(every, key=lambda b: (not b.refuted, -b.epsilon))
-    finite = [v for b in shown for v in (b.epsilon, b.reach) if math.isfinite(v)]
-    widest = 1.15 * max([claim.epsilon, ceiling[0] if ceiling and math.isfinite(ceiling[0]) else 0.0, *finite])
+    finite = [b.epsilon for b in shown if math.isfinite(b.epsilon)]
+    most = max([claim.epsilon, ceiling[0] if ceiling and math.isfinite(ceiling[0]) else 0.0, *finite])
+    near = [b.reach for b in shown if not b.refuted and b.reach <= FAR * most]
+    widest = 1.15 * max([most, *near])
 
     def draw(axes: Axes) -> None:
         for i, b in enumerate(shown):
@@ -126,7 +140,10 @@ def bounds_plot(same: Sequence[Evidence]) -> Plot | None:
             mark: dict[str, Any] = {"marker": ">" if math.isinf(b.epsilon) else "o", "color": colour, "linestyle": "none"}
             axes.plot(min(b.epsilon, widest), i, label="lower bound that refutes" if b.refuted else "lower bound", **mark)
             if math.isfinite(b.reach) and not b.refuted:
-                axes.plot(b.reach, i, marker="|", color=INK, markersize=9, linestyle="none", label="would have been noticed")
+                mark = {"marker": "|", "color": INK, "markersize": 9, "linestyle": "none"}
+                axes.plot(b.reach if b.reach in near else math.nan, i, label="would have been noticed", **mark)
+                if b.reach not in near:
+                    axes.annotate(f"| {up(b.reach, 3)} →", (widest, i), ha="right", va="center", fontsize=7)
         axes.axvline(claim.epsilon, color=COLOURS[1], linestyle="--", linewidth=1.5, label="claimed")
         if ceiling and math.isfinite(ceiling[0]):
             axes.axvline(ceiling[0], color=INK, linestyle=":", linewidth=1.2, label="upper bound of the ledger")

@@ -171,7 +171,7 @@ def foremost(same: Sequence[Evidence]) -> list[Plot]:
     fatal = [e for e in same if any(b.refuted for b in e.bounds)]
     if not fatal:
         return [p for p in pictures(same) if not p.name.startswith("scores")]
-    return [p for p in (bounds_plot(same), *(p for e in fatal for p in of_claim(e))) if p]
+    return [p for p in (bounds_plot(same), *(p for e in fatal for p in of_claim(e, refuting=True))) if p]
 
 
 def clock(seconds: float) -> str:

@@ -33,7 +33,8 @@ LINKED = 40  # largest number of runs in one link, because a tag holds 8,000 cha
 PATIENCE = 120.0  # largest number of seconds that a process waits while another process writes
 BESIDE = f"mlflow-artifacts:/{EXPERIMENT}"  # a path relative to the artifact folder of the server that `ui_command` starts
 ABOUT = """Each run is one claim: a model, its mode, the protected unit and the budget. epsilon_lower is the bound that audits
-proved, epsilon_upper the most that the ledger costs. epsilon_detectable is the smallest true epsilon that the audits would have
+proved, epsilon_upper the most that the ledger costs. If epsilon_lower is larger than epsilon_upper, the ledger does not describe
+what was run. epsilon_detectable is the smallest true epsilon that the audits would have
 noticed; "not refuted" does not exclude a true epsilon below it. auc_best and tpr_at_0.1pct_best are the largest values that any
 attack reached on the unit that the claim protects. Steps are budgets, in thousandths of a nat if some budget is not a whole
 number. A model without noise is shown as a separate system, at twice the largest budget."""

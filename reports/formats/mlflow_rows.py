@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 from ..evidence import stem
 from ..files import plain
 from ..results import AccountRow, AttackRow, Results, UtilityRow
+from ..rounding import down, up
 from ..summary import BESIDE, COVERED, Key, Line, as_text, budget, key, lines, name, shows_leakage
 
 SHORT = {"dp_accounting-pld": "pld", "dp_accounting-rdp": "rdp"}
 RATES = {"0.001": "0.1pct", "0.01": "1pct", "0.1": "10pct"}
+DIGITS = 4  # significant digits of metrics
 FINE = 1000  # number of MLflow's steps in a nat if some budget is not a whole number, because steps are whole numbers
 
 
@@ -66,7 +68,11 @@ def dataset(found: Results) -> dict[str, str]:
 
 
 def children(found: Results) -> list[Child]:
-    """One `Child` for each combination of model, mode, unit and budget."""
+    """One `Child` for each combination of model, mode, unit and budget.
+
+    MLflow's compare page draws the first three parameters that differ, by name. So delta is a metric only: as a parameter, it
+    would push the model off the page.
+    """
     claims = {line.key: line for line in lines(found)}
     known = dict.fromkeys([*(key(r) for r in found.rows if isinstance(r, UtilityRow | AccountRow | AttackRow)), *claims])
     budgets = [k.epsilon for k in known if math.isfinite(k.epsilon)]
@@ -92,7 +98,6 @@ def _child(found: Results, k: Key, line: Line | None, at: int) -> Child:
         "mode": k.mode,
         "unit": str(k.unit or ""),
         "epsilon": budget(k.epsilon, "inf"),
-        "delta": "" if delta is None else f"{delta:g}",
         "sigma": "" if sigma is None else f"{sigma:g}",
         "data": str(found.run.data.get("name", "")),
     }
@@ -109,7 +114,17 @@ def _child(found: Results, k: Key, line: Line | None, at: int) -> Child:
     title = f"{name(k.model, k.mode)} ε={budget(k.epsilon)}{whom}"
     identity = "|".join([k.model, k.mode, params["unit"], params["epsilon"]])
     files = stem(k.model, k.mode, f"{k.epsilon:g}", params["unit"]) + "-*.json"
-    return Child(identity, title, params, {n: v for n, v in metrics.items() if math.isfinite(v)}, tags, files, at, spent)
+    rounded = {n: _rounded(n, v) for n, v in metrics.items() if math.isfinite(v)}
+    return Child(identity, title, params, rounded, tags, files, at, spent)
+
+
+def _rounded(metric: str, value: float) -> float:
+    """The value as the report rounds it: MLflow shows all digits. Upper bounds and reaches are rounded up, lower bounds down."""
+    if metric == "epsilon_lower":
+        return float(down(value, DIGITS))
+    if "epsilon_upper" in metric or metric == "epsilon_detectable":
+        return float(up(value, DIGITS))
+    return value if metric in ("epsilon_claimed", "delta") else float(f"{value:.{DIGITS}g}")
 
 
 def _utility(rows: Iterable[Any]) -> dict[str, float]:

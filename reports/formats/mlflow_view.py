@@ -30,8 +30,8 @@ def address(server: str, experiment: str, mode: str = "TABLE") -> str:
 
 
 def saved_view() -> str:
-    """The view as JSON for MLflow's page: claims are grouped by system and plan, and each of COLUMNS has a column."""
-    columns = ["tags.`verdict`", *(f"metrics.`{name}`" for name in COLUMNS), "attributes.`Description`"]
+    """The view as JSON for MLflow's page: claims are grouped by system and plan. Columns: verdict, plan, COLUMNS."""
+    columns = ["tags.`verdict`", "tags.`plan`", *(f"metrics.`{name}`" for name in COLUMNS), "attributes.`Description`"]
     grouped = [{"mode": "tag", "groupByData": tag} for tag in ("system", "plan")]
     view = {
         "searchFilter": "tags.system != ''",

@@ -149,8 +149,8 @@ def test_what_would_have_been_noticed_is_the_worst_over_the_arrays_of_the_claim(
     sums = dataclasses.replace(look(0.5, notices=1.1), covers={"aggregates": "noise too small anywhere in"})
     rest = dataclasses.replace(look(0.5, notices=1.3), covers={"posteriors": "a path past the noise to"})
     assert judge(both, [], [sums, rest]).sentence == (
-        "not refuted; a true epsilon above 1.43 would have been noticed: "
-        "a path past the noise to posteriors; noise too small anywhere in aggregates"
+        "not refuted; a true epsilon above 1.43 would have been noticed if it came from "
+        "a path past the noise to posteriors, or from noise too small anywhere in aggregates"
     )
     alone = judge(both, [], [sums])
     assert alone.exit_code == 3

@@ -8,7 +8,7 @@ import pytest
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.lower.bounds import Bound
 from gnnaudit.reports.evidence import Evidence
-from gnnaudit.reports.figures.claim_figures import power_plot
+from gnnaudit.reports.figures.claim_figures import bounds_plot, of_claim, power_plot
 from gnnaudit.reports.figures.style import LABEL, TICK, Plot, legend, save, wrapped
 
 NAME = "undirected-edge-charged-as-one-directed-edge-and-some-more-words-after-it (paper) " * 2
@@ -47,3 +47,33 @@ def test_a_detectable_factor_below_one_is_within_the_axes(notices, tmp_path):
     save(dataclasses.replace(plot, draw=draw), tmp_path)
     low, high = seen[0]
     assert low < notices < high
+
+
+def axes_of(plot, folder):
+    """The axes of a figure that was drawn and saved."""
+    seen = []
+
+    def draw(axes):
+        plot.draw(axes)
+        seen.append((axes.get_xlim(), [text.get_text() for text in axes.texts]))
+
+    save(dataclasses.replace(plot, draw=draw), folder)
+    return seen[0]
+
+
+def test_a_blunt_test_does_not_stretch_the_axis_of_the_bounds(tmp_path):
+    claim = Claim(4.0, 1e-5, Unit.UNDIRECTED_EDGE)
+    sharp = Bound(3.9, 0.01, "ledger", "gate", (500, 500), False, 0.5, 1.1, 4.1, "replay", "residual")
+    blunt = Bound(0.9, 0.01, "any", "Clopper-Pearson", (500, 500), False, 0.5, 6.0, 37.4, "ratio", "game")
+    (_, right), told = axes_of(bounds_plot([Evidence(claim, "gap", "sound", "game", bounds=(sharp, blunt))]), tmp_path)
+    assert right < 6
+    assert told == ["| 37.4 →"]
+
+
+@pytest.mark.parametrize(("size", "shown"), [(1.0, False), (0.5, True)])
+def test_residuals_of_honest_noise_are_no_figure_of_a_refutation(size, shown):
+    quantiles = [-3 + 0.1 * i for i in range(61)]
+    curve = {"expected": quantiles, "observed": [size * q for q in quantiles], "count": 5000}
+    found = Evidence(Claim(4.0, 1e-5, Unit.UNDIRECTED_EDGE), "own", "own", "residual", curves={"residuals": curve})
+    assert bool(of_claim(found, refuting=True)) is shown
+    assert of_claim(found)

@@ -115,23 +115,26 @@ class External:
             write_worlds(world, inputs)
             words = [w.replace("{worlds}", str(inputs)).replace("{out}", str(out)) for w in shlex.split(self.command)]
             environment, made = brought(folder, request) if request is not None else None, os.lstat(folder)
-            self._call(words, folder, environment)
+            kept = self._call(words, folder, environment)
             if folder.is_symlink() or not folder.is_dir() or not os.path.samestat(made, os.lstat(folder)):
-                raise ValueError(
-                    "target: the program replaced the folder that holds {worlds} and {out}; it may write in {out} only."
-                )
+                both = "the folder that holds {worlds} and {out}; it may write in {out} only."
+                raise ValueError(f"target: the program replaced {both}{kept}")
             recording = received(folder, self.memory) if request is not None else None
             if recording is not None and recording.diverged:
                 return Release({}, world.watch), recording
             if out.is_symlink() or not out.is_dir():
-                raise ValueError("target: the program replaced the folder {out}; expected files in it.")
-            return self.read(out, world), recording
+                raise ValueError(f"target: the program replaced the folder {{out}}; expected files in it.{kept}")
+            try:
+                return self.read(out, world), recording
+            except ValueError as fault:
+                raise ValueError(f"{fault}{kept}") from None
 
     def read(self, out: Path, world: Worlds) -> Release:
         """The program's output as a release. Raises ValueError with the file and what was expected."""
         return read_release(out, world, self.memory)
 
-    def _call(self, words: list[str], folder: Path, environment: dict[str, str] | None = None) -> None:
+    def _call(self, words: list[str], folder: Path, environment: dict[str, str] | None = None) -> str:
+        """Runs the program. Returns the sentence of `_keep`. Raises ValueError if the program fails."""
         needed = (Path.cwd(), folder, *(Path(word) for word in words))  # the program needs these, so they must stay visible
         hidden = None if self.run is None or any(at.absolute().is_relative_to(self.run) for at in needed) else str(self.run)
         asked = {"words": words, "folder": str(folder), "seconds": self.seconds, "hide": hidden}
@@ -154,6 +157,7 @@ class External:
         if told["code"] != 0:
             last = last_line(errors) or last_line(output) or "it printed nothing"
             raise ValueError(f"target: {words[0]} {ended(told['code'])}: {last.rstrip('.') + '.' + kept if kept else last}")
+        return kept
 
     def _keep(self, output: str, errors: str) -> str:
         """Appends the output to RUN/target.log up to LOG_BYTES; returns a sentence with the path, "" without output or run."""

@@ -2,11 +2,13 @@
 
 from functools import cache
 
+import numpy as np
 import pytest
 
 from gnnaudit.audit.cli.selftest import audited
 from gnnaudit.audit.faults.planted import FAULTS, HONEST
 from gnnaudit.models.data.loading import load
+from gnnaudit.models.engine import dpsgd
 from gnnaudit.models.facts import Facts
 
 
@@ -64,3 +66,16 @@ def test_an_honest_model_passes(honest):
 @pytest.mark.parametrize("fault", [f for f in FAULTS if not f.undetectable], ids=lambda f: f.name)
 def test_the_noise_of_every_planted_fault_is_too_small(fault):
     assert fault.shortfall(made(fault), campus()) > 1
+
+
+def test_the_same_noise_in_every_epoch_is_a_runs_own(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(dpsgd, "add_noise", lambda gradients, random, std: drawn.append([one.random() for one in random]))
+    (fault,) = [f for f in FAULTS if f.name == "same noise in every epoch"]
+    model = made(fault)
+    noise, steps = model.change()["add_noise"], model.train_nodes // model.batch
+    runs = [np.random.default_rng(seed) for seed in range(2)]
+    for _ in range(2 * steps):
+        noise(None, runs, 1.0)
+    assert drawn[:steps] == drawn[steps:]
+    assert len({number for step in drawn[:steps] for number in step}) == 2 * steps

@@ -158,7 +158,7 @@ def test_the_fault_shows_before_the_repair_and_not_after(name, tmp_path):
         ("blink-symrr-diagonal", None, "holds no src/symrr/client.py"),
         ("blink-symrr-diagonal", "class Other: pass", "does not define Client"),
         ("blink-symrr-diagonal", "import nothing_of_this_name\nClient = None", "No module named 'nothing_of_this_name'"),
-        ("gap-degree-cap", "", "has no experiment for a checkout"),
+        ("gap-degree-cap", "", "no experiment for a checkout has this id"),
     ],
 )
 def test_a_wrong_folder_or_file_is_one_line(name, text, said, tmp_path):

@@ -166,3 +166,15 @@ def test_a_program_that_fails_is_one_line_with_its_cause_and_the_file_of_its_out
     cause = f"python ended with exit code 1: RuntimeError: bad thing. Its output is in {tmp_path}/run/target.log."
     assert said == [f"audit: nothing was tested. target own epsilon=1: {cause}"]
     assert "begun" in (tmp_path / "run" / "target.log").read_text()
+
+
+def test_a_program_that_writes_wrong_files_is_one_line_with_the_file_of_its_output(tmp_path, monkeypatch, capsys):
+    (tmp_path / "prog.py").write_text("import sys\nprint('begun', file=sys.stderr)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["audit", "run", "--target", "python prog.py {worlds} {out}", *PLAN, "--out", "run"])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert end.value.code == 2
+    (line,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("audit: "))
+    assert "posteriors.npy: missing" in line
+    assert line.endswith(f"Its output is in {tmp_path}/run/target.log.")

@@ -93,3 +93,10 @@ def test_fields_of_the_models_are_set_in_a_run_too(tmp_path):
     for wrong, said in (("hops", "NAME=VALUE"), ("sigma=1", "--epsilon"), ("sides=2", "none of the chosen models")):
         with pytest.raises(ValueError, match=said):
             cases(plan := read(None, asked | {"param": [f"max_degree={promised}", wrong]}), graph, recipes(plan))
+
+
+@pytest.mark.parametrize("option", ["targets = true", "rounds = false", "epsilon = [true]", "alpha = true"])
+def test_true_and_false_are_no_numbers(tmp_path, option):
+    (tmp_path / "plan.toml").write_text(f"[run]\n{option}\n")
+    with pytest.raises(ValueError, match=f"{option.split()[0]}=.*not true or false"):
+        read(tmp_path / "plan.toml", {})

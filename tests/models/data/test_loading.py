@@ -287,3 +287,11 @@ def test_columns_of_one_name_are_refused_as_the_file_names_them(tmp_path):
     (tmp_path / "nodes.csv").write_text("label,f,f\n0,1,2\n1,2,3\n0,3,3\n")
     with pytest.raises(ValueError, match=r"nodes\.csv: has two columns called 'f'"):
         load(str(tmp_path))
+
+
+def test_a_wrong_cell_among_whole_numbers_is_named_as_it_is(tmp_path):
+    (tmp_path / "nodes.csv").write_text("id,label,f\n" + "".join(f"{i},{i % 2},{i}\n" for i in range(6)))
+    for cell, named in (("1.5", "'1.5' in column 'source' is not"), ("", "column 'source' has an empty cell")):
+        (tmp_path / "edges.csv").write_text(f"source,target\n5,2\n{cell},3\n")
+        with pytest.raises(ValueError, match=named):
+            load(str(tmp_path))

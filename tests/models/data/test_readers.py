@@ -130,7 +130,7 @@ def test_a_folder_of_tables_with_words_for_ids_and_labels(tmp_path, kind):
         ("label,p\n0,1\n1,2\n", "u\n0\n", "first two must be node ids"),
         ("", "u,v\n0,1\n", "not a table"),
         ("id,label, label\na,0,1\nb,1,2\n", "u,v\na,b\n", "two columns called 'label'"),
-        ("id,label,p\n1,0,1\n2,1,2\n", "u,v\n1,2\n,\n", "'1.0' in column 'u' is not the id of a node"),
+        ("id,label,p\n1,0,1\n2,1,2\n", "u,v\n1,2\n,\n", "column 'u' has an empty cell"),
     ],
 )
 def test_tables_that_make_no_graph_are_refused_in_one_line(tmp_path, nodes, edges, said):

@@ -61,9 +61,11 @@ def test_a_claim_tells_what_its_rows_tell(store):
     auc = next(r.auc for r in rows if r.kind == "attack" and r.attack == "lira")
     lower = max(r.value for r in rows if r.kind == "bound")
     told = claim.data.metrics
-    assert (told["edge game/auc_lira"], told["epsilon_lower"], told["epsilon_claimed"]) == (auc, lower, 8.0)
+    assert (told["edge game/auc_lira"], told["epsilon_claimed"]) == (pytest.approx(auc, rel=1e-3), 8.0)
+    assert lower * (1 - 1e-3) <= told["epsilon_lower"] <= lower  # a lower bound is rounded down, an upper one up
     pld = next(r.value for r in rows if r.kind == "account" and r.accountant.endswith("pld"))
-    assert told["accounting/epsilon_upper_pld"] == pld
+    assert pld <= told["accounting/epsilon_upper_pld"] <= pld * (1 + 1e-3)
+    assert "delta" not in claim.data.params  # the compare page draws three parameters by name, and would leave the model out
     assert {"test_accuracy", "auc_best", "delta", "accounting/epsilon_estimate_opacus_gdp"} <= told.keys()
     assert claim.data.params["unit"] == "undirected-edge"
     assert claim.data.tags["verdict"] == "refuted"
@@ -103,7 +105,7 @@ def test_the_best_attack_is_one_on_what_the_claim_protects(example_run):
     label = row.model_copy(update={"game": "label", "auc": 0.999})
     aided = row.model_copy(update={"negatives": "random", "auc": 0.998})
     told = children(found.model_copy(update={"rows": (row, label, aided)}))[0].metrics
-    assert told["auc_best"] == row.auc
+    assert told["auc_best"] == pytest.approx(row.auc, rel=1e-3)
     assert told["label game/auc_lira"] == 0.999
 
 
