@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,9 +29,9 @@ LAWS = {"normal": stats.norm, "laplace": stats.laplace}
 def changed_by_noise(made: Study, first: History, within: Inside, claim: Claim, shifts: Shifts, counted: float) -> str:
     """Why the reach from the first run does not hold for runs with other noise; "" if it seems to.
 
-    In some runs the secret may cost more than the claim, and in others less. Such a run may also read a mechanism that the first
-    run does not read. Then the epsilon is an average over the runs, which is not computed. shifts: all moves of the secret.
-    counted: the part of their cost that counts, nats.
+    In some runs the secret may cost more than the claim, and in others less. Or such a run reads a mechanism that the first run
+    does not read, and a secret then costs more. Then the epsilon is an average over the runs, which is not computed. shifts: all
+    moves of the secret. counted: the part of their cost that counts, nats.
     """
     assert within.worst is not None
     whole = cost(first.meetings, within.counted(shifts), claim.delta)
@@ -45,8 +46,14 @@ def changed_by_noise(made: Study, first: History, within: Inside, claim: Claim, 
             continue
         epsilons.append(share * cost(run.meetings, moved, claim.delta))
         if read := set(unread) - idle(made, run, [[i] for i in unread]) if unread else set():
-            line = first.meetings[min(read)].line
-            return f"with other noise the run reads the noisy value at {line}, which it does not read in the recorded run"
+            for absent in (within.worst, *within.others):
+                with suppress(Incomparable):
+                    moved = within.counted(without(made, run, absent)[1])
+                    if (epsilon := cost(run.meetings, moved, claim.delta)) > claim.epsilon * (1 + EQUAL):
+                        line = f"with other noise the run reads the noisy value at {first.meetings[min(read)].line}"
+                        unlike = "which it does not read in the recorded run"
+                        return f"{line}, {unlike}; {absent.secret} then costs {epsilon:.3g}"
+            unread = [i for i in unread if i not in read]
     if max(epsilons) <= claim.epsilon * (1 + EQUAL):
         return ""
     depends = f"the epsilon of this secret depends on the noise of the run: it is {min(epsilons):.3g} in one run"

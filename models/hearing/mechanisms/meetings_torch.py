@@ -198,9 +198,9 @@ def _maximum(meetings: Meetings, name: str, args: Sequence[Any], call: Callable[
     operators, records the noisy scores as a mechanism.
     """
     known = [(a, meetings.scores.pop(a)) for a in args[:2] if hasattr(a, "detach") and a in meetings.scores]
-    if name == "argmax" and len(args) > 1 and not (len(args) > 2 and args[2]):
+    if name == "argmax" and not (len(args) > 2 and args[2]):
         result = call()
-        if guarded(lambda: known[0][1].largest(numbers_of(result), args[1])) is not None:
+        if guarded(lambda: known[0][1].largest(numbers_of(result), args[1] if len(args) > 1 else None)) is not None:
             return result
     guarded(lambda: [scores.settled(numbers_of(tensor)) for tensor, scores in known])
     return call()

@@ -35,7 +35,8 @@ class Scores:
         """Records the indices of the largest scores, `places`, as a report. Returns them, or the indices that replace them; None
         if the maximum is not over the last axis, or over more than FEW scores.
         """
-        if axis is None or axis % self.clean.ndim != self.clean.ndim - 1 or not 1 < self.clean.shape[-1] <= FEW:
+        last = self.clean.ndim == 1 if axis is None else axis % self.clean.ndim == self.clean.ndim - 1
+        if not last or not 1 < self.clean.shape[-1] <= FEW:
             return None
         powers = np.exp((self.clean - self.clean.max(-1, keepdims=True)) / self.origin.scale)
         chances = powers / powers.sum(-1, keepdims=True)
@@ -77,18 +78,20 @@ class WithScores(np.ndarray):
         places = np.argmax(plain, axis=axis, keepdims=keepdims)
 
         def largest() -> Any:
-            known = self.scores is not None and self.scores.seen == digest(plain) and isinstance(places, np.ndarray)
-            return self.scores.largest(places, axis) if known and not keepdims and self.scores is not None else None
+            if self.scores is None or self.scores.seen != digest(plain) or keepdims:
+                return None
+            found = self.scores.largest(np.array(places), axis)
+            return found if found is None or found.ndim else found[()]
 
         told = guarded(largest)
         return np.argmax(_settled(self), axis=axis, keepdims=keepdims) if told is None else told
 
 
 def with_scores(origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Any:
-    """The array of noisy scores, as `WithScores`. If it has fewer than two axes or several scales, or if its noise is coarse or
-    shared by several entries, records it as a mechanism at once instead. origin: of the noise, `seen` where it was added.
+    """The array of noisy scores, as `WithScores`. If it is one number or has several scales, or if its noise is coarse or shared
+    by several entries, records it as a mechanism at once instead. origin: of the noise, `seen` where it was added.
     """
-    odd = np.ndim(origin.scale) or not origin.scale > 0 or clean.ndim < 2 or coarse(origin, noisy)
+    odd = np.ndim(origin.scale) or not origin.scale > 0 or clean.ndim < 1 or coarse(origin, noisy)
     if odd or (origin.seen is not None and any(repeated(origin, origin.seen, noisy.shape))):
         return origin.meetings.meet(origin, clean, noisy)
     told: Any = noisy.view(WithScores)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from gnnaudit import Claim, Looped, load
 from gnnaudit.accounting.gaussian import mu_of_claim
@@ -16,7 +17,7 @@ GRAPH = load("campus:n=120:degree=6")
 
 
 def audited(train, tmp_path, claim, releases=("posteriors",)):
-    case = Case(Looped(train, releases=releases), claim)
+    case = Case(Looped(train, unit=claim.unit, releases=releases), claim)
     return AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("remarks"), 3, 1e-4))
 
 
@@ -38,6 +39,31 @@ def test_a_noisy_maximum_over_all_nodes_is_judged(factor, tmp_path):
     worst = max(b.epsilon for b in outcome.bounds)
     assert any(b.refuted for b in outcome.bounds) == (factor > 1)
     assert 0.9 * 2 * factor < worst <= 2 * factor
+
+
+def by_numpy(scores, seed):
+    return np.argmax(scores + np.random.default_rng(seed).gumbel(size=scores.shape))
+
+
+def by_torch(scores, seed):
+    uniform = torch.distributions.Gumbel(0.0, 1.0)
+    torch.manual_seed(seed)
+    return int((torch.from_numpy(scores) + uniform.sample(scores.shape)).argmax())
+
+
+@pytest.mark.parametrize("largest", [by_numpy, by_torch])
+@pytest.mark.parametrize("factor", [1.0, 1.5])
+def test_one_answer_of_the_exponential_mechanism_is_judged(factor, largest, tmp_path):
+    """One class is chosen by the number of its nodes. A node moves one score by `factor`, so the claim is broken for 1.5."""
+
+    def train(graph, seed):
+        scores = factor * np.bincount(graph.y[graph.train], minlength=graph.classes)
+        chosen = largest(scores, seed % 2**63)
+        return released(np.tile(np.eye(graph.classes)[chosen], (graph.nodes, 1)))
+
+    outcome = audited(train, tmp_path, Claim(1.0, 0.0, "node"))
+    assert any(b.refuted for b in outcome.bounds) == (factor > 1)
+    assert ("posteriors" in (outcome.covers or {})) == (factor == 1)
 
 
 @pytest.mark.parametrize(("share", "clean", "passes"), [(1.0, 0.0, True), (0.5, 0.0, False), (1.0, 0.1, False)])

@@ -12,6 +12,7 @@ from gnnaudit.accounting.events.types import FiniteDpEvent, PureDpEvent
 from gnnaudit.accounting.upper.exact import finite_epsilon
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.heard.worlds import small
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.audit.within import reading
@@ -265,20 +266,21 @@ class OfLabels:
         return Release({name: np.array(each, dtype=np.float32) for name, each in found.items()}, worlds.watch)
 
 
-def exact_epsilon(edge):
+def exact_epsilon(whole, edge):
     """Of the two answers that an edge changes, by enumeration of all pairs of classes."""
     pairs = []
-    for graph in (GRAPH, dataclasses.replace(GRAPH, edges=np.delete(GRAPH.edges, edge, axis=1))):
+    for graph in (whole, dataclasses.replace(whole, edges=np.delete(whole.edges, edge, axis=1))):
         scores = graph.adjacency() @ np.sign(graph.x[:, : graph.classes] - 0.5)
         powers = np.exp((scores - scores.max(1, keepdims=True)) / BLUR)
-        rows = (powers / powers.sum(1, keepdims=True))[GRAPH.edges[:, edge]]
+        rows = (powers / powers.sum(1, keepdims=True))[whole.edges[:, edge]]
         pairs.append(np.outer(*rows).ravel())
     return finite_epsilon(FiniteDpEvent(*map(tuple, pairs)), DELTA)
 
 
 @pytest.mark.parametrize("factor", [0.95, 1.05])
 def test_released_answers_of_the_exponential_mechanism_have_the_epsilon_of_their_probabilities(factor, tmp_path):
-    worst = max(exact_epsilon(edge) for edge in range(GRAPH.edges.shape[1]))
+    graphs = GRAPH, small(GRAPH, OfLabels())
+    worst = max(exact_epsilon(graph, edge) for graph in graphs for edge in range(graph.edges.shape[1]))
     claim = Claim(factor * worst, DELTA, Unit.UNDIRECTED_EDGE)
     outcome = AUDITS["differential"].run(Setting(Case(OfLabels(), claim), GRAPH, Store(tmp_path), Key("labels"), 3, 1e-4))
     bound = max(outcome.bounds, key=lambda b: b.epsilon)
