@@ -88,7 +88,7 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     if math.isinf(bound.reach) or bound.refuted or within.small is None:
         return bound
     study, unusual = within.small
-    if cost(unusual.meetings, unusual.counted(unusual.shifts), case.claim.delta) <= case.claim.epsilon:
+    if unusual.worst is None or cost(unusual.meetings, unusual.counted(unusual.shifts), case.claim.delta) <= case.claim.epsilon:
         return bound
     other = from_mechanisms(case, study, unusual)
     return replace(other, method=f"{other.method}, on a small graph of unusual nodes") if other.refuted else bound

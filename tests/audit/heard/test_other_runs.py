@@ -13,6 +13,7 @@ from scipy.stats import norm
 from gnnaudit import Claim, Looped, Unit, load
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.heard.worlds import small
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.reports.evidence import judge
@@ -101,6 +102,21 @@ def of_nodes(bounded):
 def test_noise_for_the_largest_degree_of_one_graph_is_refuted_on_a_graph_with_a_hub(bounded, expected, tmp_path):
     """A hub of 130 leaves moves 130 votes by 1 each."""
     assert code(of_nodes(bounded), Unit.NODE, tmp_path, "hub") == expected
+
+
+def among_some(graph):
+    return ((graph.edges >= 20) & (graph.edges < 120)).all(0)
+
+
+def of_some(graph, seed):
+    """The edges among nodes 20 to 119, by class."""
+    counts = np.bincount(graph.y[graph.edges[:, among_some(graph)]].min(0), minlength=graph.classes)
+    return table(graph, counts + np.random.default_rng(seed).normal(0, 1 / MU, graph.classes))
+
+
+def test_a_small_graph_on_which_no_secret_moves_a_mechanism_changes_no_verdict(tmp_path):
+    assert not among_some(small(GRAPH, Looped(of_some))).any()
+    assert code(of_some, Unit.UNDIRECTED_EDGE, tmp_path, "some") == NOT_REFUTED
 
 
 def seldom(read):
