@@ -23,6 +23,7 @@ from .votes import released
 GRAPH, DELTA = load("campus:n=120:degree=6"), 1e-5
 MU = 0.25  # of a claim of 1 at DELTA: 1.08
 NOT_REFUTED, REFUTED = 0, 1
+COMMON = (GRAPH.x.max() + GRAPH.x.min()) / 2  # a feature above this number is a bit 1
 
 
 def code(train, claim, key, folder):
@@ -45,33 +46,32 @@ def sums(graph, weights):
     return graph.adjacency() @ (one_hot(graph) * weights[:, None])
 
 
+def told(random, bits, budgets):
+    """Randomised response of bits, each with a budget of its own."""
+    return random.binomial(1, np.where(bits, 1, np.exp(-budgets)) / (1 + np.exp(-budgets)))
+
+
 def flipped_pairs(loud):
     """Randomised response of each pair of nodes, as a list; pairs with a node of three have the budget `loud`. Truth: `loud`."""
 
     def train(graph, seed):
-        random = np.random.default_rng(seed)
         pairs = np.triu_indices(graph.nodes, 1)
-        budgets = at([31, 64, 90], 0.9, loud)
-        chance = 1 / (1 + np.exp(np.maximum(budgets[pairs[0]], budgets[pairs[1]])))
-        bits = (graph.adjacency().toarray() > 0)[pairs] ^ (random.random(len(chance)) < chance)
+        budgets = at([31, 64, 90], 0.9, loud)[np.array(pairs)].max(0)
         upper = np.zeros((graph.nodes, graph.nodes))
-        upper[pairs] = bits
+        upper[pairs] = told(np.random.default_rng(seed), (graph.adjacency().toarray() > 0)[pairs], budgets)
         return released((upper + upper.T) @ one_hot(graph) / 10)
 
     return train
 
 
-def flipped_labels(loud):
-    """Randomised response of the labels of training nodes; three of them have the budget `loud`. Truth: `loud`."""
+def flipped_features(loud):
+    """Randomised response of a feature of the training nodes; three of them have the budget `loud`. Truth: `loud`."""
 
     def train(graph, seed):
-        random, true = np.random.default_rng(seed), graph.y[graph.train]
+        values = graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x
         budgets = at(np.flatnonzero(GRAPH.train)[[11, 17, 23]], 0.9, loud)[graph.train]
-        stay = np.exp(budgets) / (np.exp(budgets) + graph.classes - 1)
-        told = np.where(
-            random.random(true.size) < stay, true, (true + random.integers(1, graph.classes, true.size)) % graph.classes
-        )
-        return released(graph.adjacency()[:, graph.train] @ np.eye(graph.classes)[told] / 5)
+        bits = told(np.random.default_rng(seed), values[graph.train, 0] > COMMON, budgets)
+        return released(graph.adjacency()[:, graph.train] @ np.stack([bits, 1 - bits], 1) @ np.eye(2, graph.classes) / 5)
 
     return train
 
@@ -96,10 +96,10 @@ def quiet_training_rows(share):
         random = torch.Generator().manual_seed(seed)
         factor = torch.tensor(at(np.flatnonzero(GRAPH.train)[[9, 14, 21, 30]], 1.0, share)[graph.train])[:, None, None]
         rows = torch.tensor(sums(graph, np.ones(graph.nodes))[graph.train])
-        both = torch.stack([rows, rows.mean(1, keepdim=True).expand(rows.shape) * 0], 1)
+        both = rows.reshape(len(rows), 2, -1)
         noise = torch.randn(both.shape, generator=random, dtype=both.dtype)
         values = np.zeros((graph.nodes, graph.classes))
-        values[graph.train] = (both + noise * factor * 2**0.5 / MU).sum(1).numpy()
+        values[graph.train] = (both + noise * factor * 2**0.5 / MU).flatten(1).numpy()
         return released(values / 20)
 
     return train
@@ -118,18 +118,18 @@ def totals(heavy):
     return train
 
 
-EDGE, LABEL = Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE), Claim(1.0, 0.0, Unit.FEATURES, Relation.REPLACE)
+EDGE, FEATURE = Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE), Claim(1.0, 0.0, Unit.FEATURES, Relation.REPLACE)
 ROUNDED = Claim(1.1, DELTA, Unit.UNDIRECTED_EDGE)
 FAULTS = [
     (flipped_pairs(3.0), EDGE),
-    (flipped_labels(4.0), LABEL),
+    (flipped_features(4.0), FEATURE),
     (columns_of_batches(3.0), EDGE),
     (quiet_training_rows(0.2), ROUNDED),
     (totals(4.0), EDGE),
 ]
 TWINS = [
     (flipped_pairs(0.4), EDGE),
-    (flipped_labels(0.4), LABEL),
+    (flipped_features(0.4), FEATURE),
     (columns_of_batches(1.0), EDGE),
     (quiet_training_rows(1.5), ROUNDED),
     (totals(1.0), EDGE),
