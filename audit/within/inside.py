@@ -37,13 +37,15 @@ if TYPE_CHECKING:
     from ..heard.worlds import Without
     from ..key import Key
 
-    Row = tuple[int, int]  # a mechanism, and an axis of its values or a triangle
+
+Row = tuple[int, int]  # a mechanism, and an axis of its values or a triangle
 
 # largest number of secrets that are removed one by one, each in a separate training; fewer for a program, which starts anew for
 # each training
 SECRETS, OF_PROGRAM = 12, 4
 APART = 2.0  # `standing_out` searches a row that moves more than so many times as far as the median row, for each absent edge
 APART_TOGETHER = 1.2  # the same for rows that do not belong to nodes
+NEGLIGIBLE = 0.01  # `standing_out` leaves out rows that move less than this part of the largest move
 FARTHEST = 1e6  # larger moves, in units of the scale, count as this
 TRIANGLES = {-1: np.triu, -2: np.tril}  # in place of an axis, for a value with two axes of nodes
 QUIET = 3  # number of nodes with the least noise that are among the secrets, for each mechanism
@@ -224,7 +226,7 @@ def louder(made: Study, first: History, many: Sequence[tuple[Without, History]],
     """Edges or nodes that move rows of clean values much farther than most do. On a graph of unusual nodes, only rows that stand
     out are searched.
     """
-    graph, parts = first.worlds.graph, unread_triangles(made, first)
+    graph, parts = first.worlds.graph, unread_triangles(made, first) if unit in EDGES else set[Row]()
     together = [(absent, rows_moved(first, run, parts)) for absent, run in many]
     if unit not in EDGES:
         return standing_out(made, first, [(absent, _by_node(rows, graph.nodes, False)) for absent, rows in together], parts)
@@ -256,24 +258,26 @@ def louder(made: Study, first: History, many: Sequence[tuple[Without, History]],
 def standing_out(
     made: Study, first: History, many: Sequence[tuple[Without, Mapping[Row, NDArray[np.float64]]]], parts: Collection[Row]
 ) -> list[int]:
-    """Edges or nodes that move a row of a clean value much farther than most do: at most LOUD, each of another row.
+    """Edges or nodes that move a row of a clean value much farther than most do: at most LOUD for rows of nodes, and at most LOUD
+    for others, each of another row.
 
-    many: worlds without many secrets, and how far their absence moves the rows; for rows of nodes, for each absent edge. The rows
-    are those that move farthest, and much farther than the median row. The secret is found by halving, for rows of nodes among
-    their edges.
+    many: worlds without many secrets, and how far their absence moves the rows; for rows of nodes, for each absent edge. Rows of
+    nodes are searched if they move farthest. Others are searched if they move farthest in comparison with the median row along
+    their axis, because each row may sum many secrets. The secret is found by halving, for rows of nodes among their edges.
     """
     graph = first.worlds.graph
-    usual = {
-        at: float(np.median(moves[moves > 0]))
-        for at in dict.fromkeys(at for _, rows in many for at in rows)
-        if np.any((moves := np.concatenate([rows[at] for _, rows in many if at in rows])) > 0)
-    }
     lengths = {at: len(by) for _, rows in many for at, by in rows.items()}
+    each = {at: np.concatenate([rows[at] for _, rows in many if at in rows]) for at in lengths}
+    usual = {at: float(np.median(by[by > 0])) for at, by in each.items() if np.any(by > 0)}
     tops = [(float(by.max()), at, int(by.argmax()), absent) for absent, rows in many for at, by in rows.items() if at in usual]
-    found: dict[int, int] = {}
-    for size, at, row, absent in sorted(tops, key=lambda top: top[0], reverse=True):
+    found: dict[tuple[bool, int], int] = {}
+    for size, at, row, absent in sorted(tops, key=lambda top: top[0] / (1 if lengths[top[1]] == graph.nodes else usual[top[1]]))[
+        ::-1
+    ]:
         of_node = lengths[at] == graph.nodes
-        if row in found or len(found) >= LOUD or size <= (APART if of_node else APART_TOGETHER) * usual[at]:
+        if size <= (APART if of_node else APART_TOGETHER) * usual[at] or size < NEGLIGIBLE * max(top[0] for top in tops):
+            continue
+        if (of_node, row) in found or sum(kind == of_node for kind, _ in found) >= LOUD:
             continue
         own = without_edges(first.worlds, np.flatnonzero((graph.edges == row).any(0))) if of_node else absent
 
@@ -283,7 +287,7 @@ def standing_out(
             except Incomparable:
                 return 0.0
 
-        found[row] = int(own.loudest(moved, size if own is absent else moved(own)).among[0])
+        found[of_node, row] = int(own.loudest(moved, size if own is absent else moved(own)).among[0])
     return list(dict.fromkeys(found.values()))
 
 
