@@ -227,20 +227,16 @@ def louder(made: Study, first: History, many: Sequence[tuple[Without, History]],
     out are searched.
     """
     graph, parts = first.worlds.graph, unread_triangles(made, first) if unit in EDGES else set[Row]()
-    together = [(absent, rows_moved(first, run, parts)) for absent, run in many]
+    some: list[tuple[Without, dict[Row, NDArray[np.float64]]]] = []
+    for absent, run in many:
+        rows = _by_node(rows_moved(first, run, parts), graph.nodes, unit in EDGES)
+        if unit in EDGES:
+            gone = np.maximum(graph.degree - run.worlds.graph.degree, 0)
+            rows = {at: np.divide(by, gone, out=np.zeros(graph.nodes), where=gone > 0) for at, by in rows.items()}
+        if absent.fewer is not None:
+            some.append((absent, rows))
     if unit not in EDGES:
-        return standing_out(made, first, [(absent, _by_node(rows, graph.nodes, False)) for absent, rows in together], parts)
-    gone = [np.maximum(graph.degree - run.worlds.graph.degree, 0) for _, run in many]
-    some = [
-        (
-            absent,
-            {
-                at: np.divide(by, less, out=np.zeros(graph.nodes), where=less > 0)
-                for at, by in _by_node(rows, graph.nodes).items()
-            },
-        )
-        for (absent, rows), less in zip(together, gone, strict=True)
-    ]
+        return standing_out(made, first, some, parts)
 
     def moved(edges: NDArray[np.int64]) -> list[NDArray[np.float64]] | None:
         absent = without_edges(first.worlds, edges)
@@ -271,9 +267,8 @@ def standing_out(
     usual = {at: float(np.median(by[by > 0])) for at, by in each.items() if np.any(by > 0)}
     tops = [(float(by.max()), at, int(by.argmax()), absent) for absent, rows in many for at, by in rows.items() if at in usual]
     found: dict[tuple[bool, int], int] = {}
-    for size, at, row, absent in sorted(tops, key=lambda top: top[0] / (1 if lengths[top[1]] == graph.nodes else usual[top[1]]))[
-        ::-1
-    ]:
+    order = [size if lengths[at] == graph.nodes else size / usual[at] for size, at, *_ in tops]
+    for size, at, row, absent in (tops[i] for i in np.argsort(order, kind="stable")[::-1]):
         of_node = lengths[at] == graph.nodes
         if size <= (APART if of_node else APART_TOGETHER) * usual[at] or size < NEGLIGIBLE * max(top[0] for top in tops):
             continue
