@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 UNUSUAL = "small graph of unusual nodes"
 LEAVES, ALONE, CLIQUE = 130, 5, 12  # in the small graph: leaves of the hub, nodes without edges, nodes of the clique
+ALMOST = 0.1  # the part of a move that `Without.loudest` leaves out of account
 NEAR = 6  # largest number of secrets that `without_one` chooses at the nodes `rows`
 
 
@@ -58,6 +59,20 @@ class Without:
         while absent is not None and absent.fewer is not None and absent.among.size > 1:
             parts = map(absent.fewer, np.array_split(absent.among, 2))
             absent = next((part for part in parts if moves(part)), None)
+        return absent
+
+    def loudest(self, moved: Callable[[Without], float], size: float) -> Without:
+        """A world that lacks only the secret that moves a value farthest, found by halving: of two halves, the one that moves it
+        farther. The second half is not tried if the first one moves it almost as far as both, or almost not at all.
+
+        size: how far all secrets together move it.
+        """
+        absent: Without = self
+        while absent.fewer is not None and absent.among.size > 1:
+            one, two = map(absent.fewer, np.array_split(absent.among, 2))
+            first = moved(one)
+            second = size - first if min(first, size - first) < ALMOST * size else moved(two)
+            absent, size = (one, first) if first >= second else (two, second)
         return absent
 
 

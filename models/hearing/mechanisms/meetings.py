@@ -120,16 +120,22 @@ class Meeting:
         at = self.moved(by)
         return list(zip(self.clean[at], np.clip((self.clean + by)[at], 0.0, 1.0)))  # noqa: B905  (Python 3.9)
 
-    def size(self, by: NDArray[np.float64]) -> float:
-        """The size of a change `by` of the clean value. Normal noise: the Euclidean norm. A report: the sum over entries of the
-        largest |log likelihood ratio|. Other noise: the sum of absolute values.
+    def each(self, by: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The size of a change `by` of the clean value, for each entry: its absolute value; for a report, the largest |log
+        likelihood ratio|.
         """
-        if self.law == "normal":
-            return float(np.linalg.norm(by))
         if self.law != REPORT:
-            return float(np.abs(by).sum())
-        with np.errstate(divide="ignore"):
-            return float(sum(np.abs(np.log(one) - np.log(other)).max() for one, other in self.pairs(by)))
+            return np.abs(by)
+        sizes, at = np.zeros(by.shape[:-1]), self.moved(by)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = np.log(self.clean[at]) - np.log(np.clip((self.clean + by)[at], 0.0, 1.0))
+        sizes[at] = np.nan_to_num(np.abs(ratios), nan=0.0, posinf=np.inf).max(axis=-1)
+        return sizes
+
+    def size(self, by: NDArray[np.float64]) -> float:
+        """The size of a change `by` of the clean value. Normal noise: the Euclidean norm. Others: the sum over entries."""
+        each = self.each(by)
+        return float(np.linalg.norm(each) if self.law == "normal" else each.sum())
 
 
 class OtherMechanisms(Departed):
