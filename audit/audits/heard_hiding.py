@@ -19,7 +19,8 @@ from ..own.programs.program import External
 from ..within.absence import Incomparable, without
 from ..within.draws.lost import lost_noise
 from ..within.draws.steady import other_scripts, shown_in, steady_cells
-from ..within.inside import OF_PROGRAM, SECRETS, Inside, quietest
+from ..within.inside import OF_PROGRAM, SECRETS, Inside
+from ..within.loud_secrets import quietest
 from ..within.reading import EACH, alike, farthest, redrawn, repeated, rerun, same_means, visible, with_other_values
 from ..within.relations import added_only, averaged, in_full, parted, proportional
 
