@@ -145,7 +145,8 @@ def without_one(
 
     For a node claim there are three worlds of each node. One lacks the node. One lacks it too and gives it other features and
     another label. One gives it another label only, see `_relabelled`. For a claim about features there are two: one reflects the
-    features of the node, and one draws them from other rows.
+    features of the node, and one draws them from other rows. The busiest node in training and the busiest other node also get
+    rows of the lowest and of the highest feature value. (Absent nodes get them, if the claim is about nodes.)
 
     rows: nodes of special interest, such as those with the least noise. Up to NEAR of them, or one edge of each, are among the
     secrets. So is one training node of each class, because a model may weigh classes. limit: largest number of secrets. loud:
@@ -160,12 +161,30 @@ def without_one(
         return
     trained = np.flatnonzero(graph.train)
     busiest, loneliest = trained[graph.degree[trained].argmax()], trained[graph.degree[trained].argmin()]
-    of_classes = trained[np.unique(graph.y[trained], return_index=True)[1]]
-    for node in list(dict.fromkeys(int(v) for v in (busiest, loneliest, *rows[:NEAR], trained[-1], *of_classes)))[:limit]:
+    of_classes, others = trained[np.unique(graph.y[trained], return_index=True)[1]], np.flatnonzero(~graph.train)
+    others = others[np.argsort(-graph.degree[others], kind="stable")[:1]]
+    for node in list(dict.fromkeys(int(v) for v in (busiest, *others, loneliest, *rows[:NEAR], trained[-1], *of_classes)))[
+        :limit
+    ]:
         yield _without_nodes(whole, unit, np.array([node]))
+        for value in (graph.x.min(), graph.x.max()) if node in (busiest, *others) else ():
+            yield _with_row(whole, unit, node, float(value))
         yield _redrawn(whole, unit, np.array([node]), key.fold("other", node).generator())
         if unit is Unit.NODE:
             yield _relabelled(whole, node)
+
+
+def _with_row(whole: Worlds, unit: Unit, node: int, value: float) -> Without:
+    """A world in which all features of a node have one value. For node claims the node is absent."""
+    gone = whole if unit is Unit.FEATURES else _without_nodes(whole, unit, np.array([node])).worlds
+    x = gone.graph.x.toarray() if sp.issparse(gone.graph.x) else gone.graph.x.copy()
+    x[node] = value
+    worlds = dataclasses.replace(
+        gone, graph=dataclasses.replace(gone.graph, x=sp.csr_array(x) if sp.issparse(gone.graph.x) else x)
+    )
+    if unit is Unit.FEATURES:
+        return Without(f"a row of features that are all {value:g}, for node {node},", worlds)
+    return Without(f"the absence of node {node}, with features that are all {value:g},", worlds, np.array([node]), True)
 
 
 def _relabelled(whole: Worlds, node: int) -> Without:
