@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
 from make_cli import commands, page  # noqa: E402
 
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "benchmarks" / "RESULTS.md"])
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").rglob("*.md")])
 COMMANDS = dict(commands())
 NAMED = re.compile(r"(?<![\w./-])audit ((?:data )?[a-z]+)(?: |$|`)")
 
