@@ -155,26 +155,26 @@ def test_the_sentence_about_a_functions_result_names_it_once():
         fitted(train, Game(load("campus:n=300"), "edge", np.arange(4), Key("door")).rounds(1).worlds)
 
 
-def test_a_program_that_fails_is_one_line_with_its_cause_and_the_file_of_its_output(tmp_path, monkeypatch, capsys):
-    (tmp_path / "prog.py").write_text("print('begun')\nraise RuntimeError('bad thing')\n")
-    monkeypatch.chdir(tmp_path)
+def said_of(program, folder, monkeypatch, capsys):
+    """The lines on stderr, without the progress, when `audit run` audits this program. Checks the exit code."""
+    (folder / "prog.py").write_text(program)
+    monkeypatch.chdir(folder)
     monkeypatch.setattr("sys.argv", ["audit", "run", "--target", "python prog.py {worlds} {out}", *PLAN, "--out", "run"])
     with pytest.raises(SystemExit) as end:
         main.main()
     assert end.value.code == 2
-    said = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("[1/1] ")]  # the progress
+    return [line for line in capsys.readouterr().err.splitlines() if not line.startswith("[1/1] ")]
+
+
+def test_a_program_that_fails_is_one_line_with_its_cause_and_the_file_of_its_output(tmp_path, monkeypatch, capsys):
+    said = said_of("print('begun')\nraise RuntimeError('bad thing')\n", tmp_path, monkeypatch, capsys)
     cause = f"python ended with exit code 1: RuntimeError: bad thing. Its output is in {tmp_path}/run/target.log."
     assert said == [f"audit: nothing was tested. target own epsilon=1: {cause}"]
     assert "begun" in (tmp_path / "run" / "target.log").read_text()
 
 
 def test_a_program_that_writes_wrong_files_is_one_line_with_the_file_of_its_output(tmp_path, monkeypatch, capsys):
-    (tmp_path / "prog.py").write_text("import sys\nprint('begun', file=sys.stderr)\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["audit", "run", "--target", "python prog.py {worlds} {out}", *PLAN, "--out", "run"])
-    with pytest.raises(SystemExit) as end:
-        main.main()
-    assert end.value.code == 2
-    (line,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("audit: "))
+    said = said_of("import sys\nprint('begun', file=sys.stderr)\n", tmp_path, monkeypatch, capsys)
+    (line,) = (line for line in said if line.startswith("audit: "))
     assert "posteriors.npy: missing" in line
     assert line.endswith(f"Its output is in {tmp_path}/run/target.log.")
