@@ -29,6 +29,8 @@ from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting, offered
 from .leakage.pool import membership
 from .leakage.utility import utility
+from .mechanisms.gate import forget, heard_at_all
+from .mechanisms.observed import observe
 from .own.audited import audited
 from .own.contained import contained
 from .own.model_file import is_built_in, portable
@@ -40,8 +42,6 @@ from .progress import announced
 from .second_look import confirmed, marked
 from .storage.executor import executor
 from .storage.store import Store
-from .within.gate import forget, heard_at_all
-from .within.observed import observe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -214,11 +214,11 @@ def study(
             results = tuple(marked(first, ()) for first in results)  # without a repetition no refutation counts
         outcomes += results
     if plan.record and heard_at_all(case.model):
-        heard = observe(case, case.counted(graph), key)
-        counts = ((len(heard.mechanisms), "mechanism"), (heard.draws, "draw"), (heard.tried, "secret"))
+        recorded = observe(case, case.counted(graph), key)
+        counts = ((len(recorded.mechanisms), "mechanism"), (recorded.draws, "draw"), (recorded.tried, "secret"))
         mechanisms, draws, tried = (f"{n} {what}{'s' * (n != 1)}" for n, what in counts)
         told = f"recorded: {mechanisms}, {draws}; {tried} removed one by one"
-        outcomes.append(Outcome("recorder", (), {}, told, offered(case.model), observed=heard))
+        outcomes.append(Outcome("recorder", (), {}, told, offered(case.model), observed=recorded))
     return [*used, *leaks.rows, *skips], outcomes
 
 

@@ -29,11 +29,11 @@ from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting, noise_of_its_own, offered
 from gnnaudit.audit.faults import strangers
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.mechanisms.gate import forget
 from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.own.model_file import load_model
 from gnnaudit.audit.storage.executor import one_thread
 from gnnaudit.audit.storage.store import Store
-from gnnaudit.audit.within.gate import forget
 
 LEVEL, NODES, ROUNDS = 0.05, 48, 2
 

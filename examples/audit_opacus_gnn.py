@@ -47,8 +47,8 @@ def scores(network, secret):
     """(canaries,): how far the weights of each canary's feature favour class 0, the canary's class. secret: if it is "node", the
     weights of the receivers' rows count too.
     """
-    own, heard = (layer.weight.detach().numpy()[:, -CANARIES:] for layer in (network.own, network.heard))
-    lean_own, lean_heard = (w[0] - w[1:].mean(0) for w in (own, heard))
+    own, recorded = (layer.weight.detach().numpy()[:, -CANARIES:] for layer in (network.own, network.recorded))
+    lean_own, lean_heard = (w[0] - w[1:].mean(0) for w in (own, recorded))
     return lean_own + SENDS * lean_heard if secret == "node" else lean_own
 
 

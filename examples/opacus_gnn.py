@@ -23,12 +23,12 @@ class Sage(nn.Module):
     def __init__(self, features, classes):
         super().__init__()
         self.own = nn.Linear(features, classes, bias=False)
-        self.heard = nn.Linear(features, classes, bias=False)
+        self.recorded = nn.Linear(features, classes, bias=False)
         nn.init.zeros_(self.own.weight)
-        nn.init.zeros_(self.heard.weight)
+        nn.init.zeros_(self.recorded.weight)
 
-    def forward(self, x, heard):
-        return self.own(x) + self.heard(heard)
+    def forward(self, x, recorded):
+        return self.own(x) + self.recorded(recorded)
 
 
 def means(x, arcs):
@@ -45,8 +45,8 @@ def train(x, arcs, y, rows, seed, noise=1.0):
     x: (nodes, features) float32. arcs: (2, m) int64, senders and receivers. y: (nodes,) int64. rows: (n,) int64, nodes to train
     on. noise: a factor on SIGMA. Each step uses all rows, so nothing is sampled.
     """
-    heard = means(x, arcs)
-    rows_of = TensorDataset(*(torch.from_numpy(part[rows]) for part in (x, heard.astype(np.float32), y)))
+    recorded = means(x, arcs)
+    rows_of = TensorDataset(*(torch.from_numpy(part[rows]) for part in (x, recorded.astype(np.float32), y)))
     network = Sage(x.shape[1], int(y.max()) + 1)
     engine = PrivacyEngine(accountant="rdp")
     private, optimizer, loader = engine.make_private(

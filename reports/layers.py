@@ -10,10 +10,10 @@ from ..accounting.claim import Unit
 from .results import AccountRow, Results
 from .summary import UNITS, Line, name
 
-# Names of audits. OF_MECHANISMS read whole releases of a mechanism, SAMPLED tests secret batches, LISTENING records a training
+# Names of audits. OF_MECHANISMS read whole releases of a mechanism, SAMPLED tests secret batches, RECORDED records a training
 # and repeats it.
 OF_MECHANISMS = ("replay", "residual", "game", "transcript", "votes", "reports", "entries", "rows", "gradients", "exact")
-SAMPLED, LISTENING = "gradients", "differential"
+SAMPLED, RECORDED = "gradients", "differential"
 
 
 class Layer(NamedTuple):
@@ -31,7 +31,7 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
     """The layers of a run with their status, from the formal guarantee down to the collection of data."""
     decided = [line for line in claims if line.verdict.exit_code in (0, 1)]
     whom = ", or ".join(UNITS[unit] for unit in dict.fromkeys(line.key.unit for line in claims)) or "nothing"
-    played, heard = _by(claims, OF_MECHANISMS), _by(claims, (LISTENING,))
+    played, recorded = _by(claims, OF_MECHANISMS), _by(claims, (RECORDED,))
     sampled = dict.fromkeys(name(line.key.model, line.key.mode) for line in _by(claims, (SAMPLED,)))
     rows = [r for r in found.of(AccountRow) if r.value is not None and r.is_upper_bound and math.isfinite(r.value)]
     accountants = ", ".join(dict.fromkeys(r.accountant for r in rows if r.accountant != "published"))
@@ -39,7 +39,7 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
     granted = dict.fromkeys(b.granted for line in claims for b in line.bounds if b.granted and b.withdrawn is None)
     read = [line for line in claims if line.bounds]
     noise = f"Noise was {found.run.seed}" if found.run.seed else "No record says how the noise was seeded."
-    recorded = f"For {len(heard)} of {len(claims)} claims, an audit recorded" if heard else "No audit recorded"
+    recordings = f"For {len(recorded)} of {len(claims)} claims, an audit recorded" if recorded else "No audit recorded"
     local = [line.key.unit is Unit.FEATURES for line in claims]
     changes = "".join(
         ["Edges and nodes are added or removed. "] * (not all(local)) + ["A user's features and label are replaced."] * any(local)
@@ -59,8 +59,8 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
         ),
         Layer(
             "Mechanisms and sensitivity",
-            _status(both := [line for line in claims if line in played or line in heard], claims, "argued"),
-            f"{_count(both, claims)} a bound from {_audits(both, (*OF_MECHANISMS, LISTENING)) or 'an audit of mechanisms'}.",
+            _status(both := [line for line in claims if line in played or line in recorded], claims, "argued"),
+            f"{_count(both, claims)} a bound from {_audits(both, (*OF_MECHANISMS, RECORDED)) or 'an audit of mechanisms'}.",
             "evidence",
         ),
         Layer(
@@ -80,8 +80,8 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
         ),
         Layer(
             "Randomness and floating point",
-            "partly tested" if heard else "assumed",
-            f"{noise} {recorded} the source, size and freshness of the noise. "
+            "partly tested" if recorded else "assumed",
+            f"{noise} {recordings} the source, size and freshness of the noise. "
             "Attacks on the last bits of floating-point noise (Mironov 2012) are not tried.",
             "reproduce",
         ),

@@ -10,7 +10,7 @@ WITHIN, UNREAD = "used within the run", "not used by the run"  # `Mechanism.rele
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class ObservedMechanism:
     """One noisy mechanism: noise that is added to data. number: its place in the order of the run, from 1. line: the file and
     line that drew the noise. meets: the line where the noise is added to data; "" if the recorder could not follow the noise to
     this line.
@@ -48,7 +48,7 @@ class Released:
 
 
 @dataclass(frozen=True)
-class Heard:
+class UnplacedDraw:
     """Draws of one line of code that are not the noise of a mechanism. draws, numbers: how many draws, and how many numbers in
     all. note: why they are not fresh; "" if they are.
     """
@@ -70,9 +70,9 @@ class Observed:
     one by one. draws: the number of all recorded draws.
     """
 
-    mechanisms: tuple[Mechanism, ...]
+    mechanisms: tuple[ObservedMechanism, ...]
     released: tuple[Released, ...]
-    unplaced: tuple[Heard, ...]
+    unplaced: tuple[UnplacedDraw, ...]
     costs: float | None
     declared: str
     agrees: bool | None

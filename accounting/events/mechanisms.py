@@ -119,9 +119,9 @@ def dp_sgd_occurrences(sigma: float, records: int, terms: int, batch: int, steps
     sigma = at_least_zero("sigma", sigma)
     if not sigma:
         return dp.NonPrivateDpEvent()
-    met = range(max(0, terms + batch - records), min(terms, batch) + 1)
-    chance = [float(hypergeom.pmf(k, records, terms, batch)) for k in met]
-    kept = [(k, c) for k, c in zip(met, chance, strict=True) if c > 0]
+    mechanism = range(max(0, terms + batch - records), min(terms, batch) + 1)
+    chance = [float(hypergeom.pmf(k, records, terms, batch)) for k in mechanism]
+    kept = [(k, c) for k, c in zip(mechanism, chance, strict=True) if c > 0]
     total = sum(c for _, c in kept)
     parts = tuple(dp.GaussianDpEvent(sigma * terms / k) if k else dp.NoOpDpEvent() for k, _ in kept)
     return repeated(VisibleMixtureDpEvent(tuple(c / total for _, c in kept), parts), steps)

@@ -22,10 +22,10 @@ from ...models.graph.graph import Mask, Worlds
 from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.canaries import hub, stars
 from ..instruments.reach import NOTHING, worth
-from ..instruments.recorder import Record, recorded
 from ..instruments.repetition import Nodes, kept_rows, same_coins, shift
+from ..instruments.reported_run import Record, recorded
+from ..mechanisms.gate import a_strangers
 from ..own.programs.program import External
-from ..within.gate import a_strangers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -26,10 +26,10 @@ from ...models.graph.graph import Worlds
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..games.crafted_graph import STRONG, Crafted, crafted
 from ..games.game import Game, Seen, sample
-from ..heard.worlds import public_bound
 from ..instruments.reach import promised
+from ..mechanisms.gate import a_strangers
+from ..recorded.worlds import public_bound
 from ..storage.resident import taken
-from ..within.gate import a_strangers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,20 +16,20 @@ from ...accounting.claim import Unit
 from ...accounting.events.counts import Charged, charged, coin_p_values, recounted, unsampled
 from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.accountants import tightest, upper
-from ...models.hearing.draw import SHIFTED
+from ...models.recorder.draw import SHIFTED
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..instruments.reach import worth
-from ..instruments.recorder import Record, recorded
 from ..instruments.repetition import repeated, reports_of_others, world
+from ..instruments.reported_run import Record, recorded
+from ..mechanisms.gate import a_strangers, examined, followed
+from ..mechanisms.inside import Inside
 from ..own.programs.program import External
-from ..within.gate import a_strangers, examined, followed
-from ..within.inside import Inside
-from . import heard_mechanisms, heard_noise, program_seeds
+from . import mechanism_bounds, own_model, program_seeds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..heard.study import Study
+    from ..recorded.study import Study
 
 NAME = "differential"
 COUNTS = "a ledger bounds epsilon only if it lists every mechanism, and all else is computed from their values"
@@ -105,22 +105,22 @@ def of_own_model(setting: Setting) -> Outcome:
     within = followed(case, union, setting.key)
     if not isinstance(within, Inside):
         why = within or not_followed(examined(case, union, setting.key).study)
-        return heard_noise.listen(setting, dict.fromkeys(offered(case.model), why) if why else None)
-    past = heard_mechanisms.paths_to(within, offered(case.model))
-    unused = next((within.meetings[i].line for i in sorted(within.idle)), "")
-    found = heard_noise.listen(setting, past, unused)
+        return own_model.listen(setting, dict.fromkeys(offered(case.model), why) if why else None)
+    past = mechanism_bounds.paths_to(within, offered(case.model))
+    unused = next((within.mechanisms[i].line for i in sorted(within.idle)), "")
+    found = own_model.listen(setting, past, unused)
     if any(b.refuted for b in found.bounds):
         return found
-    heard = examined(case, union, setting.key)
-    bound = heard_mechanisms.from_mechanisms(case, heard.study, within)
+    recorded = examined(case, union, setting.key)
+    bound = mechanism_bounds.from_mechanisms(case, recorded.study, within)
     if bound.refuted:
         return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=f"{bound.method}; {found.reach}")
     covers = found.covers or {}
     silent = [array for array in offered(case.model) if array not in covers]
-    if silent and "" not in heard.doubts and bound.failed:
+    if silent and "" not in recorded.doubts and bound.failed:
         reason = most_telling(c.detail for c in bound.conditions if c.how == "failed")
-        return heard_noise.listen(setting, {**dict.fromkeys(silent, reason), **past})
-    if not silent or "" in heard.doubts or math.isinf(bound.reach):
+        return own_model.listen(setting, {**dict.fromkeys(silent, reason), **past})
+    if not silent or "" in recorded.doubts or math.isinf(bound.reach):
         return found
     bounds = (*(b for b in found.bounds if not b.failed), bound)
     covers = {**covers, **dict.fromkeys(silent, "noise too small at a mechanism, or a path past the noise to")}

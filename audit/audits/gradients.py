@@ -17,7 +17,7 @@ from ...models.graph.graph import Mask, Worlds
 from ..case import Case, Outcome, Setting
 from ..games.canaries import own_features
 from ..instruments.reach import family, weaker
-from ..instruments.recorder import Join, recorded
+from ..instruments.reported_run import Join, recorded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

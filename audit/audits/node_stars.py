@@ -22,7 +22,7 @@ from ...models.graph.graph import Mask, Worlds
 from ..case import Case, Outcome, Setting, keeping
 from ..games.canaries import hub, stars
 from ..instruments.reach import NOTHING, assumed, weaker
-from ..instruments.recorder import recorded
+from ..instruments.reported_run import recorded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

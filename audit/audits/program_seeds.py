@@ -15,11 +15,11 @@ from ...accounting.lower.bounds import Bound
 from ...accounting.lower.error_rates import epsilon_of_rates, rate_at_most
 from ...models.graph.graph import Worlds
 from ..case import EDGES, Outcome, Setting, offered
-from ..heard.worlds import without_one
 from ..instruments.repetition import NO_NODE
+from ..mechanisms.gate import examined, followed
 from ..own.programs.program import External
-from ..within.gate import examined, followed
-from . import heard_mechanisms
+from ..recorded.worlds import without_one
+from . import mechanism_bounds
 
 if TYPE_CHECKING:
     from ...models.base import Release
@@ -41,12 +41,12 @@ def of_program(setting: Setting) -> Outcome:
     assert isinstance(case.model, External)
     if not case.model.record:
         return repeat_seeds(setting)
-    heard = followed(case, union, setting.key)
+    recorded = followed(case, union, setting.key)
     bound, told = None, ""
-    if isinstance(heard, str):
-        told = heard or "no recorded noise was found that is added to data"
+    if isinstance(recorded, str):
+        told = recorded or "no recorded noise was found that is added to data"
     else:
-        bound = heard_mechanisms.from_mechanisms(case, examined(case, union, setting.key).study, heard)
+        bound = mechanism_bounds.from_mechanisms(case, examined(case, union, setting.key).study, recorded)
         told = bound.method
         if bound.refuted:
             return Outcome(NAME, (bound,), {}, told, offered(case.model))

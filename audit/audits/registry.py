@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ...accounting.claim import Unit
 from ..case import Case, Outcome, Setting
 from ..channels import entries, exact, transcript, user_reports, votes
-from ..within.gate import disbelieved
+from ..mechanisms.gate import disbelieved
 from . import added_up, blackbox, differential, edge_sums, gradients, node_stars, replay
 
 UNLIMITED = "the claim is epsilon = inf, so there is nothing to test"

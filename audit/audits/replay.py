@@ -22,8 +22,8 @@ from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.canaries import cap_breaker, double_star, strange_rows
 from ..games.edge_catalogue import catalogue
 from ..instruments.reach import NOTHING
-from ..instruments.recorder import Diverged, Noisy, recorded
 from ..instruments.repetition import NO_NODE, Nodes, distance, kept_rows, moved, same_coins, world
+from ..instruments.reported_run import Diverged, Noisy, recorded
 from ..own.programs.program import External
 from . import replay_sums
 from .differential import executed
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from ...accounting.events.counts import Charged
     from ...models.graph.graph import Graph
-    from ..instruments.recorder import Record
+    from ..instruments.reported_run import Record
     from ..key import Key
     from ..storage.store import Store
 

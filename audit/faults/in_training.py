@@ -128,8 +128,8 @@ class ClipsEachLayer(FaultyTraining):
             network: Network, weights: Weights, inputs: Any, target: Tensor, real: Tensor, clip: float, into: Weights
         ) -> None:
             logits, tape = network.forward(weights.numbers, inputs, training=True)
-            met: list[Any] = network.backward(weights.numbers, tape, torch.softmax(logits, 1).sub_(target), None)
-            for i, (layer, dy, saved) in zip(reversed(range(len(met))), met, strict=True):
+            mechanism: list[Any] = network.backward(weights.numbers, tape, torch.softmax(logits, 1).sub_(target), None)
+            for i, (layer, dy, saved) in zip(reversed(range(len(mechanism))), mechanism, strict=True):
                 if weights.trained[i]:
                     scale = (clip / (layer.square_norms(dy, saved).sqrt() + 1e-6)).clamp_(max=1).mul_(real).unsqueeze(1)
                     layer.gradient(dy * scale, saved, into.trained[i])

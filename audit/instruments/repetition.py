@@ -12,7 +12,7 @@ from ...accounting.claim import Unit
 from ...models.graph.graph import Mask, Worlds
 from ..case import EDGES, with_field
 from ..games.edge_catalogue import catalogue
-from .recorder import Coins, Diverged, Noisy, Record, recorded
+from .reported_run import Coins, Diverged, Noisy, Record, recorded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

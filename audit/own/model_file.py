@@ -16,8 +16,8 @@ from dp_accounting import DpEvent
 from ...accounting.claim import Unit
 from ...models.base import Model
 from ...models.errors import Stopped, one_line, raising
-from ...models.hearing import hearable
 from ...models.looped import MODES, Looped
+from ...models.recorder import recordable
 from ...models.systems import SYSTEMS
 from .programs.program import External
 
@@ -45,7 +45,7 @@ def load_model(address: str) -> Any:
     sys.modules[path.stem] = module  # dataclasses look up their module here, and worker processes import it by this name
     sys.path.insert(0, str(path.parent.resolve()))
     try:
-        with hearable():  # so that draws of generators that the module creates can be recorded later
+        with recordable():  # so that draws of generators that the module creates can be recorded later
             loader.exec_module(module)
     except KeyboardInterrupt:
         raise Stopped(f"The import of {path} was interrupted.") from None

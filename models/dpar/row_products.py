@@ -42,10 +42,10 @@ class Products:
                 for b in range(a, entries):
                     both = np.flatnonzero((own.weights[:, a] != 0) & (own.weights[:, b] != 0))
                     first, second = places[own.index[both, a] + k * rows], places[own.index[both, b] + k * rows]
-                    meet = sp.csr_array(first.multiply(second > 0)), sp.csr_array(second.multiply(first > 0))
-                    left.append(meet[0].data - 1)
-                    right.append(meet[1].data - 1)
-                    row = np.repeat(both + k * rows, np.diff(meet[0].indptr))
+                    noise_added = sp.csr_array(first.multiply(second > 0)), sp.csr_array(second.multiply(first > 0))
+                    left.append(noise_added[0].data - 1)
+                    right.append(noise_added[1].data - 1)
+                    row = np.repeat(both + k * rows, np.diff(noise_added[0].indptr))
                     cells.append((row * entries + a) * entries + b)
         found = (torch.from_numpy(np.concatenate(p).astype(np.int64)).to(device) for p in (cells, left, right))
         return Products((len(lists), rows, entries, entries), *found)

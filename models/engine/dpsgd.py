@@ -99,7 +99,7 @@ def sampled(
 ) -> list[NDArray[np.int32]]:
     """The row numbers of the next batch of each run. places: (population,) the row of each node, or -1 if it has none."""
     drawn = [_fixed(draw, places, how.batch) if how.fixed else heads(draw, how.rate, places) for draw in draws]
-    if witness.LISTENING.get() is not None:
+    if witness.WITNESS.get() is not None:
         joined = np.zeros((len(drawn), places.max() + 1), dtype=bool)
         for own, rows in zip(joined, drawn, strict=True):
             own[rows] = True
@@ -136,8 +136,8 @@ def private_gradient(
     Scaling the gradients of the outputs scales the node's gradient, so one backward pass is enough.
     """
     logits, tape = network.forward(weights.numbers, inputs, training=True)
-    met = network.backward(weights.numbers, tape, torch.softmax(logits, 1).sub_(target), None)
-    trained = [(i, *what) for i, what in zip(reversed(range(len(met))), met, strict=True) if weights.trained[i]]
+    mechanism = network.backward(weights.numbers, tape, torch.softmax(logits, 1).sub_(target), None)
+    trained = [(i, *what) for i, what in zip(reversed(range(len(mechanism))), mechanism, strict=True) if weights.trained[i]]
     squares = cast("Tensor", sum(cast("Separable", layer).square_norms(dy, saved) for _, layer, dy, saved in trained))
     scale = (clip / (squares.sqrt() + 1e-6)).clamp_(max=1).mul_(real).unsqueeze(1)
     for i, layer, dy, saved in trained:

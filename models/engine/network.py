@@ -75,14 +75,14 @@ class Network:
 
         Returns (layer, dy, saved values) for each layer, last layer first.
         """
-        met = []
+        mechanism = []
         layers, last = self.layers, len(self.layers)
 
         def down(count: int, dy: Tensor, leaf: bool) -> Tensor:
             nonlocal last
             for i in range(last - 1, last - count - 1, -1):
                 into = None if gradients is None else gradients[i]
-                met.append((layers[i], dy, tape.saved[i]))
+                mechanism.append((layers[i], dy, tape.saved[i]))
                 dx = layers[i].backward(numbers[i], dy, tape.saved[i], into, not (leaf and i == last - count))
                 dy = dy if dx is None else dx
             last -= count
@@ -92,7 +92,7 @@ class Network:
         parts = slope if self.joined else [part.contiguous() for part in slope.split(tape.widths, 1)]
         for branch, part in reversed(list(zip(self.branches, parts, strict=True))):
             down(len(branch), part, True)
-        return met
+        return mechanism
 
 
 def through(

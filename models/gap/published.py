@@ -96,9 +96,9 @@ def multi_term_rdp(alpha: float, sigma: float, degree: int, records: int, batch:
     D is `degree`. rho, the number of the node's D + 1 loss terms in the batch, is hypergeometric.
     """
     terms = degree + 1
-    met = np.arange(max(0, terms + batch - records), min(terms, batch) + 1)
-    exponents = alpha * (alpha - 1) * (met / terms) ** 2 / (2 * sigma**2)
-    return float(np.logaddexp.reduce(hypergeom.logpmf(met, records, terms, batch) + exponents)) / (alpha - 1)
+    mechanism = np.arange(max(0, terms + batch - records), min(terms, batch) + 1)
+    exponents = alpha * (alpha - 1) * (mechanism / terms) ** 2 / (2 * sigma**2)
+    return float(np.logaddexp.reduce(hypergeom.logpmf(mechanism, records, terms, batch) + exponents)) / (alpha - 1)
 
 
 def converted(rdp: RdpCurve, delta: float) -> float:

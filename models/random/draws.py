@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .streams import started, stream
-from .witness import LISTENING
+from .witness import WITNESS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ def heads(random: np.random.Generator, chance: float, places: NDArray[np.int32])
 
 def laplaces(seed: int | np.uint64, path: tuple[int | str, ...], lasts: Sequence[int], count: int) -> NDArray[np.float64]:
     """(lasts, count): the numbers of stream(seed, *path, last).laplace(size=count) for each of `lasts`, drawn faster."""
-    if LISTENING.get() is not None:
+    if WITNESS.get() is not None:
         return np.array([stream(seed, *path, last).laplace(size=count) for last in lasts]).reshape(len(lasts), count)
     before, drawn = started(int(seed), *path), np.empty((len(lasts), count))
     random = np.random.Generator(np.random.Philox(0))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...accounting.arguments import is_whole, shown
-from .witness import LISTENING, Heard
+from .witness import WITNESS, Witnessed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +35,8 @@ def started(*path: int | str, after: hashlib.blake2b | None = None) -> hashlib.b
 
 def stream(seed: int | np.uint64, *path: int | str) -> np.random.Generator:
     """The generator with the name `path` of the run with this seed. Its numbers depend on the seed and the path alone."""
-    bits, witness = np.random.Philox(key=fold(int(seed), *path)), LISTENING.get()
-    return np.random.Generator(bits) if witness is None else Heard(bits, witness, int(seed), path)
+    bits, witness = np.random.Philox(key=fold(int(seed), *path)), WITNESS.get()
+    return np.random.Generator(bits) if witness is None else Witnessed(bits, witness, int(seed), path)
 
 
 def seeds_of(values: ArrayLike) -> NDArray[Any]:

@@ -36,29 +36,29 @@ class Witness(Protocol):
         ...
 
 
-LISTENING: ContextVar[Witness | None] = ContextVar("listening", default=None)
+WITNESS: ContextVar[Witness | None] = ContextVar("listening", default=None)
 
 
 @contextmanager
-def heard_by(witness: Witness) -> Iterator[None]:
+def witnessed_by(witness: Witness) -> Iterator[None]:
     """Within this context, models that this thread fits report to `witness`."""
-    token = LISTENING.set(witness)
+    token = WITNESS.set(witness)
     try:
         yield
     finally:
-        LISTENING.reset(token)
+        WITNESS.reset(token)
 
 
 def sampled(purpose: str, joined: NDArray[np.bool_]) -> None:
     """Reports the sample before it is used. joined: (runs, candidates) bool; the witness may overwrite it."""
-    witness = LISTENING.get()
+    witness = WITNESS.get()
     if witness is not None:
         witness.sampled(purpose, joined)
 
 
 def clean(purpose: str, *values: Any) -> None:
     """Reports a value just before noise is added to it. values: its arrays or tensors, runs first."""
-    witness = LISTENING.get()
+    witness = WITNESS.get()
     if witness is not None:
         witness.clean(purpose, values)
 
@@ -69,12 +69,12 @@ def released(purpose: str, *values: Any, scale: float, events: int = 1, order: i
     events: the number of mechanisms of the ledger in this value; if more than one, the axis after the runs counts them. order:
     the norm of the sensitivity, 2 for Gaussian noise and 1 for Laplace noise. The witness may overwrite the values.
     """
-    witness = LISTENING.get()
+    witness = WITNESS.get()
     if witness is not None:
         witness.released(purpose, values, float(scale), events, order)
 
 
-class Heard(np.random.Generator):
+class Witnessed(np.random.Generator):
     """A generator that reports its noise to the witness that was active when the generator was made."""
 
     def __init__(self, bits: np.random.BitGenerator, witness: Witness, seed: int, path: tuple[int | str, ...]) -> None:

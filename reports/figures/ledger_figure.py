@@ -17,7 +17,7 @@ MOST = 12  # largest number of mechanisms that are drawn; the table beside the f
 WIDE = 30  # largest number of letters in a line of a box
 COLUMNS = (0.15, 0.5, 0.85)  # data, noise, release
 OPEN = {"past the noise": COLOURS[1], "not known": COLOURS[4]}  # colours of arrays that no recorded noise protects
-ELSEWHERE = " on a small graph of unusual nodes"  # audit/heard/examination.py adds these words to the name of a secret
+ELSEWHERE = " on a small graph of unusual nodes"  # audit/recorded/examination.py adds these words to the name of a secret
 
 
 def observed_plot(found: Evidence) -> Plot:

@@ -151,10 +151,10 @@ def test_linkteller_finds_edges_that_carry_features_and_none_in_noise_or_shuffle
     def deaf(x):
         return rng.normal(size=(960, 50, 4))
 
-    heard, guessed = (LinkTeller(query, normalised=normalised).score(None, challenge) for query in (api, deaf))
-    assert measure(heard, bits).auc > 0.98
+    recorded, guessed = (LinkTeller(query, normalised=normalised).score(None, challenge) for query in (api, deaf))
+    assert measure(recorded, bits).auc > 0.98
     assert abs(measure(guessed, bits).auc - 0.5) < strays(bits) < 0.01
-    assert abs(measure(heard, rng.permuted(bits, axis=1)).auc - 0.5) < strays(bits)
+    assert abs(measure(recorded, rng.permuted(bits, axis=1)).auc - 0.5) < strays(bits)
 
 
 def test_g_base_finds_what_moves_its_neighbours_and_nothing_in_noise_or_shuffled_bits():

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gnnaudit.audit.heard import seeds, study
 from gnnaudit.audit.own import contract
+from gnnaudit.audit.recorded import seeds, study
 
 PATH = Path(__file__).parents[2] / "benchmarks" / "honest.py"
 

@@ -48,9 +48,9 @@ def test_what_opacus_prints_holds_for_a_row_and_not_for_a_node(opacus, capsys):
     assert f"epsilon = {printed:.2f}" in capsys.readouterr().out
 
 
-def clipped_sum(x, heard, y, rows, weights):
+def clipped_sum(x, recorded, y, rows, weights):
     """The sum that DP-SGD adds noise to, by the closed form of a linear layer's gradient: (p - y) times its input."""
-    both = np.concatenate([x, heard], axis=1)[rows]
+    both = np.concatenate([x, recorded], axis=1)[rows]
     logits = both @ weights.T
     p = np.exp(logits - logits.max(1, keepdims=True))
     p = p / p.sum(1, keepdims=True) - np.eye(weights.shape[0])[y[rows]]

@@ -11,7 +11,7 @@ from gnnaudit.accounting.claim import Claim, Relation, Unit
 from gnnaudit.accounting.events.tree import gaussian_mu
 from gnnaudit.accounting.gaussian import epsilon_of, mu_of
 from gnnaudit.audit.audits import replay_sums
-from gnnaudit.audit.audits.heard_noise import listen
+from gnnaudit.audit.audits.own_model import listen
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.faults import strangers
 from gnnaudit.audit.instruments.reach import worth

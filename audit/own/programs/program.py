@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
     from ....models.graph.graph import Graph, Worlds
-    from ....models.hearing.files import Recording
+    from ....models.recorder.files import Recording
     from .recording import Request
 
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....models import hearing
-from ....models.hearing.draw import Draw
-from ....models.hearing.files import Recording, load, no_link, save
-from ....models.hearing.in_a_program import ANOTHER, FOLDER
-from ....models.hearing.mechanisms.meetings import Meeting
+from ....models import recorder
+from ....models.recorder.draw import Draw
+from ....models.recorder.files import Recording, load, no_link, save
+from ....models.recorder.in_a_program import ANOTHER, FOLDER
+from ....models.recorder.mechanisms.found import Mechanism
 
-CARRIED = "gnnaudit_hearing"
+CARRIED = "gnnaudit_recorder"
 FIRST = f"""import os, sys
 asked = os.environ.get({FOLDER!r})
 if asked or {ANOTHER!r} in os.environ:
@@ -43,17 +43,17 @@ class Request:
     """What a recorded run must repeat: the draws of another run, and the noisy values of its mechanisms. None: nothing."""
 
     draws: Sequence[Draw] | None = None
-    meetings: Sequence[Meeting] | None = None
+    mechanisms: Sequence[Mechanism] | None = None
 
 
 def brought(folder: Path, request: Request) -> dict[str, str]:
     """Copies the recorder to `folder`, and returns the environment variables for a recorded program."""
     path, own = folder / f"{CARRIED}-path", folder / "record"
-    shutil.copytree(Path(hearing.__file__).parent, path / CARRIED, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(Path(recorder.__file__).parent, path / CARRIED, ignore=shutil.ignore_patterns("__pycache__"))
     (path / "sitecustomize.py").write_text(FIRST)
     own.mkdir()
     if request.draws is not None:
-        save(own / "request.npz", Recording(list(request.draws), list(request.meetings or ())))
+        save(own / "request.npz", Recording(list(request.draws), list(request.mechanisms or ())))
     first = os.environ.get("PYTHONPATH", "")
     return {**os.environ, FOLDER: str(own), "PYTHONPATH": os.pathsep.join(p for p in (str(path), first) if p)}
 

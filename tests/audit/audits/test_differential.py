@@ -16,8 +16,8 @@ from gnnaudit.audit.audits.differential import differential, executed, refuses
 from gnnaudit.audit.audits.differential import tested as what_was_tested
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.faults.in_training import FaultyTraining
-from gnnaudit.audit.instruments.recorder import Diverged, Noisy, recorded
 from gnnaudit.audit.instruments.repetition import MARGIN, NO_NODE, moved
+from gnnaudit.audit.instruments.reported_run import Diverged, Noisy, recorded
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.storage.store import Store
@@ -68,11 +68,11 @@ def test_as_many_mechanisms_run_as_the_ledger_composes(name, unit):
 
 
 @pytest.mark.parametrize(("name", "unit"), CASES)
-def test_listening_changes_nothing(name, unit):
+def test_recording_changes_nothing(name, unit):
     model, worlds = recipe(name, unit), Worlds.of(campus(), [3])
-    alone, (heard, _) = model.fit(worlds), recorded(model, worlds)
+    alone, (release, _) = model.fit(worlds), recorded(model, worlds)
     for array in alone.arrays:
-        np.testing.assert_array_equal(alone[array], heard[array])
+        np.testing.assert_array_equal(alone[array], release[array])
 
 
 @pytest.mark.parametrize(("name", "unit"), CASES)

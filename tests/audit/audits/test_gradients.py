@@ -15,7 +15,7 @@ from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.games.canaries import own_features
 from gnnaudit.audit.instruments.reach import weaker
-from gnnaudit.audit.instruments.recorder import recorded
+from gnnaudit.audit.instruments.reported_run import recorded
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.dpar.dpar import Dpar

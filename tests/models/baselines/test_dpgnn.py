@@ -11,7 +11,7 @@ import pytest
 from gnnaudit.models.base import Model
 from gnnaudit.models.baselines.dpgnn import DpGnn
 from gnnaudit.models.graph.graph import Graph, Mask, Worlds
-from gnnaudit.models.random.witness import heard_by
+from gnnaudit.models.random.witness import witnessed_by
 
 from ..worlds import absent, masked, same
 
@@ -94,7 +94,7 @@ def test_one_clip_holds_all_tensors_so_that_one_mechanism_is_charged(graph: Grap
     """The public code of the paper clips each tensor and charges once (finding dpgnn-per-tensor); this recipe must not."""
     model = dataclasses.replace(MODELS["paper"], batch=1, clip=1e-3)  # every gradient reaches the clip
     steps = Steps()
-    with heard_by(steps):
+    with witnessed_by(steps):
         model.fit(Worlds.of(graph, [1]))
     assert min(steps.tensors) > 2  # clipped one by one, their norm would be more than sqrt(2) clips
     assert max(steps.norms) <= model.clip * (1 + 1e-4)

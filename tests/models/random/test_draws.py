@@ -36,13 +36,13 @@ def test_laplace_numbers_are_those_of_the_streams_bit_for_bit() -> None:
 def test_a_witness_hears_every_number_of_noise() -> None:
     class Ear:
         def __init__(self) -> None:
-            self.heard: list[np.ndarray] = []
+            self.recorded: list[np.ndarray] = []
 
         def drew(self, seed: int, path: tuple[int | str, ...], numbers: np.ndarray) -> None:
-            self.heard.append(numbers.copy())
+            self.recorded.append(numbers.copy())
 
     ear = Ear()
-    with witness.heard_by(ear):
+    with witness.witnessed_by(ear):
         told = laplaces(3, ("test",), [1], 40)[0]
-    assert np.array_equal(ear.heard[0], told)
+    assert np.array_equal(ear.recorded[0], told)
     assert np.array_equal(told, laplaces(3, ("test",), [1], 40)[0])

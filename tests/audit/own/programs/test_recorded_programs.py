@@ -10,16 +10,16 @@ import pytest
 from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
 
 from gnnaudit import Claim, Unit, load, models
-from gnnaudit.audit.audits.heard_mechanisms import from_mechanisms
+from gnnaudit.audit.audits.mechanism_bounds import from_mechanisms
 from gnnaudit.audit.case import Case
-from gnnaudit.audit.heard.playing import play
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.mechanisms.gate import examined, followed
+from gnnaudit.audit.mechanisms.inside import Inside
+from gnnaudit.audit.mechanisms.observed import observe
 from gnnaudit.audit.own.programs.program import External
-from gnnaudit.audit.within.gate import examined, followed
-from gnnaudit.audit.within.inside import Inside
-from gnnaudit.audit.within.observed import observe
+from gnnaudit.audit.recorded.playing import play
 from gnnaudit.models.graph.graph import Worlds
-from gnnaudit.models.hearing.files import load as load_recording
+from gnnaudit.models.recorder.files import load as load_recording
 
 DELTA = 1e-5
 GRAPH = load("campus:n=160:degree=8")
@@ -54,8 +54,8 @@ def studied(folder, sigma=CHARGED, *changes, unit=Unit.UNDIRECTED_EDGE):
     (folder / "gap.py").write_text(text)
     model = External(f"{sys.executable} {folder}/gap.py {{worlds}} {{out}}", unit)
     case = Case(model, Claim(4.0, DELTA, unit))
-    heard = followed(case, GRAPH, Key("t"))
-    bound = from_mechanisms(case, examined(case, GRAPH, Key("t")).study, heard) if isinstance(heard, Inside) else None
+    recorded = followed(case, GRAPH, Key("t"))
+    bound = from_mechanisms(case, examined(case, GRAPH, Key("t")).study, recorded) if isinstance(recorded, Inside) else None
     return bound, observe(case, GRAPH, Key("t"))
 
 
@@ -131,9 +131,9 @@ def test_recording_changes_nothing_that_is_released(tmp_path):
     (tmp_path / "gap.py").write_text(GAP.replace("SIGMA", "1.0"))
     model = External(f"{sys.executable} {tmp_path}/gap.py {{worlds}} {{out}}")
     worlds = Worlds.of(GRAPH, np.array([5], dtype=np.uint64))
-    (cell,) = (heard := play(model, worlds)).cells
-    assert np.array_equal(heard.cells[cell], model.fit(worlds)["posteriors"][0])
-    assert [d.law for d in heard.draws] == ["normal"] * 3
+    (cell,) = (recorded := play(model, worlds)).cells
+    assert np.array_equal(recorded.cells[cell], model.fit(worlds)["posteriors"][0])
+    assert [d.law for d in recorded.draws] == ["normal"] * 3
 
 
 def test_a_program_that_is_not_python_is_said_to_be_unheard(tmp_path):
@@ -164,7 +164,7 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path):
 
 
 def test_the_recorder_is_written_for_python_3_9_with_numpy_alone():
-    folder = Path(models.__file__).parent / "hearing"
+    folder = Path(models.__file__).parent / "recorder"
     for file in folder.glob("*.py"):
         tree = ast.parse(file.read_text(), feature_version=(3, 9))
         at_the_top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]

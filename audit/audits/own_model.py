@@ -1,0 +1,270 @@
+"""The audit `differential` for a user's model: tests the claim by the random numbers that the recorder found.
+
+The audit computes, without samples, how far one secret moves the means along one recorded history, in units of the noise. The
+recorder knows the numbers, the distribution and the scale of this noise. A statistical test checks whether the numbers follow
+the distribution.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Collection, Mapping
+
+import dp_accounting as dp
+
+from ...accounting.checks.conditions import Condition, most_telling, proved
+from ...accounting.events.tree import gaussian_mu, parts
+from ...accounting.gaussian import epsilon_of, mu_of_claim
+from ...accounting.lower.bounds import Bound, resting, unknown
+from ...accounting.lower.power import smallest
+from ..case import Case, Outcome, Setting, offered
+from ..instruments.reach import worth
+from ..mechanisms.absence import history
+from ..mechanisms.draws.parents import seeded
+from ..mechanisms.draws.switches import switched
+from ..mechanisms.gate import examined, followed
+from ..mechanisms.inside import Inside
+from ..mechanisms.reading import also_noised
+from ..recorded.examination import Examination, Move
+from ..recorded.laws import LARGEST, LAWS, SLACK, law_of
+from ..recorded.paths import NO_SEED
+from ..recorded.study import Study, withstands
+
+NAME = "differential"
+PATHS = "one release distinguishes two neighbouring graphs that have no release in common"
+LAW = "tests that the recorded numbers follow the law that was requested (Kolmogorov, chi-squared), Bonferroni over draws"
+MOVES = "noise of a known law, whose trade-off curve is known, on means that are a known distance apart"
+REPEATED = proved("a run repeats", "the same draws gave the same release with another seed, so all randomness was recorded")
+UNCOVERED = (
+    REPEATED,
+    Condition(
+        "no draw changes these entries",
+        "checked",
+        "all other draws were replaced by new draws, by the ends of their range, and by numbers far outside of it",
+    ),
+    proved("all other noisy values are the same", "the recorded noise was changed so that they are the same"),
+)
+SEEDED = (
+    REPEATED,
+    Condition("no seed changes the release", "checked", "three seeds with the secret, and two without it, gave the same numbers"),
+)
+NOT_FOLLOWED = ("choice", "geometric", "poisson")  # laws of noise that the recorder does not follow to the data
+RECORDED = "all randomness was recorded, and the noise is what the ledger charges"
+COVERED = "the release is a function of recorded noise, of values covered by it, and of public data"
+STEADY = "no draw of few numbers switches the noise"
+UNTOLD = "no number that the release shows, or that takes few values, is the seed of the noise"
+ALONE = Condition(
+    "no other draw adds to the noise", "checked", "all other draws were replaced, and the noisy values did not change"
+)
+
+
+def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str = "") -> Outcome:
+    """The bounds from the examination of the model.
+
+    If a secret certainly changes the release past the noise, the bound is infinite. Otherwise one bound comes from the largest
+    move by one secret. Another states the p-value of the test of the noise's distribution, if there was such a test.
+
+    past: array -> why the run may hold a path past the noise. If the examination states nothing about the array,
+    this reason replaces the examination's own. An array that a secret certainly changes past the noise within the run gets no
+    verdict either (see `shown_past`). unused: the line of a noisy value that the run does not use, or "". Arrays without
+    recorded noise then get no verdict, because on other data the run may use this value, or replace it by one without noise.
+    """
+    case, alpha = setting.case, setting.alpha
+    found = examined(case, case.counted(setting.graph), setting.key)
+    doubts = {array: (past or {}).get(array, text) for array, text in found.doubts.items()}
+    if not found.faults and "" not in doubts:
+        doubts = {**shown_past(setting, found.study), **doubts}
+    if found.faults:
+        certain = exact(math.inf, found.faults[0], PATHS, SEEDED if NO_SEED in found.faults[0] else UNCOVERED)
+        return Outcome(NAME, (certain,), {}, found.faults[0], offered(case.model))
+    if unused:
+        why = f"this run does not use the noisy value of {unused}; whether a run uses it may depend on the data"
+        doubts |= {array: why for array in offered(case.model) if array not in {*doubts, *found.noisy}}
+    if not found.laws and not found.doubts and (why := uncounted(setting, found)):
+        doubts |= {array: why for array in offered(case.model) if array not in doubts}
+    if reason := mismatch(case, found):
+        doubts.setdefault("", reason)
+    if other := next((text for array, text in doubts.items() if array and array not in offered(case.model)), ""):
+        doubts.setdefault("", other)
+    p_value = law_p_value(found)
+    if p_value is not None and p_value < alpha:
+        doubts.setdefault("", f"the noise does not follow the requested law (p = {p_value:.2g}, level {alpha:.2g})")
+    bounds = [moved(case, found, doubts)]
+    if p_value is not None:
+        held = Bound(0.0, alpha, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "listening", NAME)
+        bounds.append(resting(held, LAW, REPEATED))
+    judged = "" not in doubts and set(offered(case.model)) - doubts.keys()
+    if judged and not bounds[0].refuted and (failed := known_noise(case, found.study)):
+        doubts[""] = failed.detail
+        bounds[0] = dataclasses.replace(bounds[0], epsilon=0.0, conditions=(*bounds[0].conditions, failed))
+    kinds = {True: "noise too small anywhere in", False: "a path past the noise to"}
+    covers = {a: kinds[a in found.noisy] for a in offered(case.model) if a not in doubts and "" not in doubts}
+    if "" in doubts:
+        bounds = [unknown(b) for b in bounds]
+    silent = [
+        (f"this audit cannot judge '{array}': " if array else "nothing is stated: ") + text for array, text in doubts.items()
+    ]
+    told = "; ".join([*silent, found.told])
+    return Outcome(NAME, tuple(bounds), {}, told, offered(case.model), covers=covers)
+
+
+def known_noise(case: Case, made: Study) -> Condition | None:
+    """The condition that fails if a draw may switch the noise off, or tells the noise; None if neither is found."""
+    if why := switched(made, case.claim):
+        return Condition(STEADY, "failed", why)
+    return Condition(UNTOLD, "failed", why) if (why := seeded(made)) else None
+
+
+def shown_past(setting: Setting, made: Study) -> dict[str, str]:
+    """Array -> the path past the noise by which a secret changes it although every noisy value within the run is the same, bit
+    for bit. Arrays that show noise which the recorder follows only in the release are left out.
+    """
+    case = setting.case
+    within = followed(case, case.counted(setting.graph), setting.key)
+    if not isinstance(within, Inside) or not within.past:
+        return {}
+    excused = also_noised(made, history(made, 0))
+    return {array: text for array, text in within.past.items() if array not in excused}
+
+
+def uncounted(setting: Setting, found: Examination) -> str:
+    """Why a released array may depend on a secret although no tried secret changes it; "" if the run adds no noise that could
+    hide a change to a value that depends on secrets. Noise may leave a comparison or a rounded number as it was.
+    """
+    case, made = setting.case, found.study
+    within = followed(case, case.counted(setting.graph), setting.key)
+    if isinstance(within, str) and within:
+        return within
+    read = []
+    if isinstance(within, Inside):
+        read = [m.line for i, m in enumerate(within.mechanisms) if i not in within.idle | within.steady]
+    lines = [*read, *(made.base.draws[at].line for at in made.free if made.base.draws[at].law in NOT_FOLLOWED)]
+    return f"the noise of {lines[0]} may hide nothing of a secret that happens to change nothing here" if lines else ""
+
+
+def mismatch(case: Case, found: Examination) -> str | None:
+    """Why the recorded noise contradicts the ledger, or why its trade-off curve is not known.
+
+    None if the noise agrees with the ledger, if the ledger is unknown but the curve is known, and if no noise was located.
+    """
+    ledger, laws = case.model.ledger, found.laws
+    if not laws:
+        return None
+    lines = ", ".join(sorted({s.block.line for s in found.study.sources}))
+    if isinstance(ledger, dp.UnsupportedDpEvent):
+        told = f"the cost of noise of the law '{', '.join(sorted(laws))}', as the run uses it, is not computed ({lines})"
+        return told if law_of(found) is None else None
+    kinds = [name for name, law in LAWS.items() if law.pays(ledger)]
+    if not kinds:
+        kind = next(type(event).__name__.removesuffix("DpEvent") for event, _ in parts(ledger))
+        return f"the ledger charges for {kind}, a mechanism that the recorder cannot recognise from its draws"
+    if laws <= set(kinds) and law_of(found) is not None:
+        return None
+    charges = " or ".join(LAWS[name].charged for name in kinds)
+    return f"the ledger charges for {charges} noise, and noise of the law '{', '.join(sorted(laws))}' is drawn ({lines})"
+
+
+def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
+    """The bound from the largest move by one secret, in units of the recorded noise.
+
+    The move proves an epsilon only if no other draw adds to that noise. If another draw may add to it and the bound would refute
+    the claim, the function enters a doubt about all arrays into `doubts`.
+    """
+    claim, law = case.claim, law_of(found)
+
+    def size(move: Move) -> tuple[float, bool]:
+        by = move.euclidean if law is None or found.laws == {"normal"} else law.costs(found, move, 1.0, claim.delta)
+        return float(f"{by:.6g}"), not move.half
+
+    worst = max(found.moves, key=size, default=Move("no secret"))
+    epsilon, notices, reach = 0.0, math.inf, math.inf
+    if law is not None:
+        epsilon = law.costs(found, worst, 1.0, claim.delta)
+        if found.laws == {"normal"}:
+            notices = noticed(gaussian_mu(case.model.ledger) or mu_of_claim(claim), worst.euclidean)
+        else:
+            notices = smallest_factor(lambda factor: law.costs(found, worst, factor, claim.delta) > claim.epsilon)
+        reach = reached(case, notices, worst.half, found.laws)
+    elif not found.laws and not doubts:
+        notices, reach = 1.0, claim.epsilon
+    refuted = epsilon > claim.epsilon
+    method = f"{worst.secret} moves the means by {worst.euclidean or sum(worst.entries):.4g} times the recorded noise"
+    alone = "" not in doubts and epsilon > 0 and withstands(found.study)
+    if refuted and "" not in doubts and not alone:
+        doubts.setdefault("", f"{method}, and other draws may add to it")
+    refuted = refuted and alone
+    bound = exact(epsilon if alone else 0.0, method, MOVES, conditions(found, doubts, alone))
+    bound = dataclasses.replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(found.moves), 0))
+    return resting(bound, MOVES)
+
+
+def conditions(found: Examination, doubts: Mapping[str, str], alone: bool) -> tuple[Condition, ...]:
+    """The conditions of the bound from `moved`, for the arrays without a doubt. If no such array is left, one condition fails.
+
+    alone: whether no other draw adds to the noise.
+    """
+    if "" in doubts:
+        return (Condition(RECORDED, "failed", doubts[""]),)
+    known = [array for array in dict.fromkeys(c.array for c in found.study.base.cells) if array not in doubts]
+    if not known:
+        return REPEATED, Condition(COVERED, "failed", most_telling(doubts.values()))
+    noisy = [array for array in known if array in found.noisy]
+    stand = [
+        REPEATED,
+        proved(f"no secret changes {' or '.join(known)} past its noise", "secrets were removed together and one by one"),
+    ]
+    if noisy:
+        arrays = " and ".join(noisy)
+        stand += [
+            proved(
+                f"{arrays}: a mean plus recorded numbers",
+                "each number was changed, and the entry that it is added to moved in proportion",
+            ),
+            proved(
+                "each number is in one release, and each seed draws new numbers",
+                "the numbers were compared with one another and with those of another seed",
+            ),
+            proved("the move of the mean is exact", "it was computed along the released history"),
+        ]
+    return (*stand, ALONE) if alone else tuple(stand)
+
+
+def exact(epsilon: float, method: str, theorem: str, conditions: tuple[Condition, ...]) -> Bound:
+    """A bound that was computed without sampling. It is marked as a refutation only if epsilon is infinite."""
+    infinite = math.inf, math.inf
+    bound = Bound(epsilon, 0.0, "exact", method, (1, 1), math.isinf(epsilon), None, *infinite, "listening", NAME)
+    return dataclasses.replace(bound, theorem=theorem, conditions=conditions)
+
+
+def noticed(most: float, moved: float) -> float:
+    """The smallest detectable violation, as the factor by which the noise is too small: `most` / `moved`, at least 1, and a
+    little larger to cover rounding. Infinity if nothing moved.
+
+    most: the largest move, in noise sds, that the ledger or the claim allows. moved: the largest move that the audit found.
+    """
+    return max(1.0, most / (moved * (1 - SLACK))) * (1 + SLACK) if moved > 0 else math.inf
+
+
+def reached(case: Case, notices: float, half: bool, laws: Collection[str]) -> float:
+    """The epsilon of a release whose noise is too small by the factor `notices`. If only half of a move is known, by twice this
+    factor: one of two steps may make the whole move. laws: of the noise.
+    """
+    most = notices * (1 + half)
+    if set(laws) != {"normal"}:
+        return worth(case.model.ledger, case.claim, most)
+    return float(epsilon_of(most * mu_of_claim(case.claim), case.claim.delta)) if math.isfinite(most) else math.inf
+
+
+def smallest_factor(refuted: Callable[[float], bool]) -> float:
+    """The smallest factor of at least 1 for which `refuted` returns True, accurate to one part in a thousand. Infinity if there
+    is none up to LARGEST. refuted: whether noise that is too small by this factor would refute the claim.
+    """
+    return 1.0 if refuted(1.0) else smallest(refuted, near=1 + 1e-3, most=LARGEST)
+
+
+def law_p_value(found: Examination) -> float | None:
+    """The p-value of "the numbers follow the requested law", Bonferroni over all sources of noise; None if no law is known."""
+    known = [(source, LAWS[source.block.law]) for source in found.study.sources if source.block.law in LAWS]
+    p_values = [law.p_value(source, found) for source, law in known]
+    return min(1.0, len(p_values) * min(p_values)) if p_values else None

@@ -1,3 +1,0 @@
-"""Audits a user's model that does not report its own noise. The recorder records ("hears") the random numbers that the model
-draws. These files find out which of the numbers act as noise, and derive bounds on the model's epsilon from them.
-"""

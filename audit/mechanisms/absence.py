@@ -1,0 +1,154 @@
+"""Repeats a run without a secret. Every mechanism returns the noisy value of the first run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...models.errors import one_line, raised
+from ...models.random.streams import fold
+from ...models.recorder.mechanisms.found import REPORT, Mechanisms, OtherMechanisms
+from ..own.programs.program import External
+from ..recorded.own_rows import own_places, private
+from ..recorded.playing import Diverged, play
+from ..recorded.study import History, Shifts
+from .reading import FAR, alike, others, repeated
+from .relations import SAME
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..recorded.own_rows import Located
+    from ..recorded.playing import Play
+    from ..recorded.study import Study
+    from ..recorded.worlds import Without
+
+
+class Incomparable(Exception):
+    """A run without a secret cannot be compared with the run that it repeats; the message says why."""
+
+
+class OtherNoise(Incomparable):
+    """The noise of a run without a secret is of another size or kind."""
+
+
+def history(made: Study, number: int) -> History:
+    """A run on the whole graph, and the mechanisms that it ran. Number 0 has the seed of the study; every other number has
+    another seed.
+
+    The other seeds are hashes, because a model may ignore the lowest bits of its seed. If the recorder's arrays end run number 0,
+    which the study has seen without them, the result is the study's run, without mechanisms; a note says why.
+    """
+    if number < len(made.histories):
+        return made.histories[number]
+    seeds = [fold(int(s), "history", number) % 2**64 if number else int(s) for s in made.whole.seeds]
+    worlds = dataclasses.replace(made.whole, seeds=np.array(seeds, dtype=np.uint64))
+    recorded = Mechanisms()
+    try:
+        played = play(made.model, worlds, follow=recorded)
+    except Exception as fault:  # a user's code may refuse a subclass of ndarray with any exception
+        if number:
+            raise
+        told = f"the recorder's arrays end the training: {raised(fault)}"
+        return History(worlds, dataclasses.replace(made.base, notes=(told,)), ())
+    return History(worlds, played, tuple(recorded.found), bool(recorded.space))
+
+
+def without(made: Study, first: History, absent: Without) -> tuple[Play, Shifts]:
+    """Repeats a run without a secret, with every noisy value the same. Returns the run and the move of each clean value, see
+    `moved`.
+
+    Raises Incomparable if the run cannot be repeated in this way.
+    """
+    after = kept(made, first, absent)
+    return after.play, moved(made, first, absent, after)
+
+
+def kept(made: Study, first: History, absent: Without) -> History:
+    """The repetition of a run without a secret, with every noisy value the same. Raises Incomparable as `without`."""
+    again = Mechanisms(first.mechanisms)
+    worlds = dataclasses.replace(absent.worlds, seeds=first.worlds.seeds)
+    try:
+        after = play(made.model, worlds, script=first.play.draws, follow=again)
+    except (Diverged, OtherMechanisms) as line:
+        raise Incomparable(f"{absent.secret} changes what is drawn or which mechanisms are run ({line})") from None
+    except Exception as fault:  # a user's model may refuse a graph with any exception
+        told = f"in a world that differs by {absent.secret} the training ends ({type(fault).__name__}: {one_line(fault)})"
+        raise Incomparable(told) from None
+    if len(again.found) != len(first.mechanisms):
+        raise Incomparable(f"{absent.secret} changes how many mechanisms are run")
+    both = list(zip(first.mechanisms, again.found, strict=True))
+    if any(not np.allclose(m.scale, o.scale, rtol=SAME, atol=0) for m, o in both):
+        raise OtherNoise(f"{absent.secret} changes the size of the noise")
+    if other := next((m.line for m, o in both if m.parts != o.parts), ""):
+        raise Incomparable(f"{absent.secret} changes how many times data are added to the noise at {other}")
+    if any(m.values != o.values for m, o in both):
+        raise OtherNoise(f"{absent.secret} changes which values a report can have")
+    return History(worlds, after, tuple(again.found))
+
+
+def moved(made: Study, first: History, absent: Without, after: History) -> Shifts:
+    """How far the clean value of each mechanism moves from a run to its repetition `after` without a secret, in units of the
+    scale.
+
+    Rows of absent nodes do not count if the repetition reads them for nothing but these nodes' own released rows. Raises
+    Incomparable if it is not known which entries are rows of an absent node.
+    """
+    gaps = [other.clean - one.clean for one, other in zip(first.mechanisms, after.mechanisms, strict=True)]
+    if absent.hidden is not None:
+        _leave_out_own(made, first, absent, after, gaps)
+    if absent.half:
+        gaps = [by if m.law == REPORT else by / 2 for m, by in zip(first.mechanisms, gaps, strict=True)]
+    return tuple(m.over(by) for m, by in zip(first.mechanisms, gaps, strict=True))
+
+
+def _leave_out_own(made: Study, first: History, absent: Without, after: History, gaps: list[NDArray[np.float64]]) -> None:
+    """Leaves the rows of absent nodes that are read for their own released rows alone out of the moves `gaps`, in place. Raises
+    Incomparable as `moved`.
+    """
+    assert absent.hidden is not None
+    nodes = absent.worlds.graph.nodes
+    tried = [
+        (i, place)
+        for i, (m, by) in enumerate(zip(first.mechanisms, gaps, strict=True))
+        for place in own_places(m.noisy.shape, nodes, absent.hidden)
+        if np.any(by[place.mask(m.noisy.shape)])
+    ]
+    own = private(tried, lambda changed, known: _read_alone(made, first, absent, after, changed, known))
+    for i, place in own:
+        gaps[i] = place.left_out(gaps[i], first.mechanisms[i].shared)
+    known = {(i, place.axis) for i, place in own}
+    if lost := next((i for i, place in tried if not place.exact and (i, place.axis) not in known), None):
+        line = first.mechanisms[lost].line
+        raise Incomparable(f"it is not known which entries of the value at {line} are rows of {absent.secret}")
+
+
+def _read_alone(
+    made: Study, first: History, absent: Without, after: History, changed: Sequence[Located], known: Sequence[Located]
+) -> bool:
+    """Whether other noisy values at the places `changed`, in the run `after` without a secret, change nothing but released rows
+    of absent nodes and clean values at the places `known`.
+    """
+    masks, own = (
+        [
+            np.logical_or.reduce([np.zeros(m.noisy.shape, dtype=bool), *(p.mask(m.noisy.shape) for j, p in some if j == i)])
+            for i, m in enumerate(after.mechanisms)
+        ]
+        for some in (changed, known)
+    )
+    for size in (FAR[1],) if isinstance(made.model, External) else FAR:
+        instead = {
+            i: dataclasses.replace(m, noisy=np.where(mask, others(m, size), m.noisy).astype(m.noisy.dtype))
+            for i, (m, mask) in enumerate(zip(after.mechanisms, masks, strict=True))
+            if mask.any()
+        }
+        run = repeated(made, after, instead, first.play.draws)
+        if run is None or not alike(after, run.play, absent.hidden):
+            return False
+        for m, o, mask in zip(after.mechanisms, run.mechanisms, own, strict=True):
+            if not np.array_equal(m.scale, o.scale) or np.any((o.clean != m.clean)[~mask]):
+                return False
+    return True

@@ -1,0 +1,114 @@
+"""Noise that the recorder lost: it was drawn, and no recorded sum of data and noise has all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ....models.recorder.draw import SHIFTED
+from ....models.recorder.mechanisms.found import REPORT
+from ...recorded.laws import NOTHING
+from ...recorded.study import History, Shifts
+from ..reading import alike, redrawn, repeated
+from .steady import MOVED, changed_by, entries_of
+
+if TYPE_CHECKING:
+    from ...recorded.study import Study
+    from .steady import Masks
+
+
+def lost(made: Study, first: History, moves: Shifts) -> str:
+    """Why noise that the recorder lost may hide the moves, or "" if it does not.
+
+    The recorder loses noise in operations that it does not follow, such as a product with a matrix. Then it does not know that
+    this noise is later added to a value. The function repeats the run with other numbers for all lost noise, and keeps all noisy
+    values. If the release changes, the lost noise may hide a move. Lost noise with fewer numbers than the smallest noisy value
+    that moves cannot hide all of it. Weights of PyTorch layers are no noise.
+    """
+    sizes = [m.noisy.size for m, by in zip(first.mechanisms, moves, strict=True) if m.size(by) > NOTHING]
+    for line, places in by_line(first, strayed(made, first)).items():
+        if not sizes or sum(first.play.draws[at].values.size for at in places) < min(sizes):
+            continue
+        other = repeated(made, first, {}, redrawn(made, places))
+        if other is None or not alike(first, other.play):
+            return (
+                f"noise drawn at {line} changes the release in a way that the recorder does not follow, so it may hide a secret"
+            )
+    return ""
+
+
+def mixed(made: Study, first: History, moves: Shifts) -> str:
+    """Why other draws may be noise on a value that a secret moves, before its recorded noise is added; "" if they are not.
+
+    The function gives other numbers to all draws of any law that are not in a recorded mechanism, and keeps all noisy values. If
+    a clean value changes where the secret moves it, these draws may be noise that hides the move. Weights of PyTorch layers are
+    no noise.
+    """
+    places = strayed(made, first, of_any_law=True)
+    other = repeated(made, first, {}, redrawn(made, places)) if places else first
+    lines = ", ".join(by_line(first, places))
+    if other is None:
+        return f"with other numbers drawn at {lines} the run has other mechanisms, or fails; these draws may hide a secret"
+    for m, o, by in zip(first.mechanisms, other.mechanisms, moves, strict=True):
+        if np.any((np.abs(m.over(o.clean - m.clean)) > NOTHING) & (np.abs(by) > NOTHING)):
+            changes = f"change the value at {m.line} before its noise is added"
+            return f"the draws at {lines} {changes}; they may be noise that hides a secret"
+    return ""
+
+
+def strayed(made: Study, first: History, of_any_law: bool = False) -> list[int]:
+    """The positions of all draws that may be noise and have numbers that are in no recorded mechanism. of_any_law: whether draws
+    count whose law is seldom that of noise, such as uniform numbers.
+    """
+    mechanism: dict[int, int] = {}
+    for m in first.mechanisms:
+        for draw in (m.draw, *m.beside):
+            mechanism[id(draw)] = mechanism.get(id(draw), 0) + (draw.values.size if m.law == REPORT else int(m.own.sum()))
+    return [
+        at
+        for at, draw in enumerate(first.play.draws)
+        if (of_any_law or draw.law in SHIFTED)
+        and not draw.weights
+        and at not in made.constant
+        and mechanism.get(id(draw), 0) < draw.values.size
+    ]
+
+
+def by_line(first: History, places: Iterable[int]) -> dict[str, list[int]]:
+    """The positions of draws, by the line of code that draws."""
+    lines: dict[str, list[int]] = {}
+    for at in places:
+        lines.setdefault(first.play.draws[at].line, []).append(at)
+    return lines
+
+
+def lost_noise(made: Study, first: History, moves: Shifts, i: int) -> str:
+    """The lines of normal or similar draws that may be more noise on the noisy value of a mechanism, which the recorder lost; ""
+    if there are none.
+
+    Such draws have as many numbers as the noisy value, or a multiple. They change every released number that shows the entries
+    which move farthest, but not the value to which the mechanism adds its noise. All noisy values stay the same.
+    """
+    draws = enumerate(first.play.draws)
+    noise = [
+        at for at, d in draws if d.law in SHIFTED and d.values.size and not np.array_equal(d.values, made.others[0][at].values)
+    ]
+    mechanism = first.mechanisms[i]
+    shown: list[Masks] | None = None
+    for line, some in by_line(first, noise).items():
+        if sum(first.play.draws[at].values.size for at in some) % max(1, int(mechanism.own.sum())):
+            continue
+        run = repeated(made, first, {}, redrawn(made, some))
+        if run is None or not np.array_equal(run.mechanisms[i].clean, mechanism.clean):
+            continue
+        differ = {cell: run.play.cells[cell] != array for cell, array in first.play.cells.items()}
+        if not any(mask.any() for mask in differ.values()):
+            continue
+        if shown is None:
+            entries = list(entries_of(made, first, moves, i))[:MOVED]
+            shown = [masks for entry in entries if (masks := changed_by(made, first, i, entry)) is not None]
+        if all(not (masks[cell] & ~differ[cell]).any() for masks in shown for cell in differ):
+            return line
+    return ""

@@ -1,0 +1,177 @@
+"""Draws of few numbers that decide whether noise is added, how large it is, or whether the release shows data past it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....models.recorder.draw import SHIFTED
+from ....models.recorder.mechanisms.found import REPORT
+from ...key import Key
+from ...own.programs.program import External
+from ...recorded.playing import left_in, play, rounding
+from ...recorded.sources import laid_out, moved_by, nudge
+from ...recorded.worlds import without_many
+from ..absence import Incomparable, history, kept
+from ..reading import alike, repeated, same_means
+from ..relations import SAME
+from .cut_off import cut_off
+from .lost import by_line
+from .steady import FEW
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ....accounting.claim import Claim, Unit
+    from ....models.recorder import Draw
+    from ...recorded.playing import Cell, Play
+    from ...recorded.study import History, Study
+    from ...recorded.worlds import Without
+
+SEEDS = 2**16  # whole numbers from at least so many values may be seeds, which change nothing if all later draws are replaced
+VALUES = 14  # number of values of a draw that are tried between its ends
+END = 1e-9  # probability beyond the ends that are tried; the logarithm of the true end of a range may be infinite
+FAR = 8.0  # in units of the scale: the ends of a law without ends
+WORLDS = 2  # number of groups of worlds without many secrets that are tried
+LINES, LINES_OF_PROGRAM = 16, 1  # largest number of lines whose draws are tested
+
+
+@lru_cache(maxsize=1)
+def switched(made: Study, claim: Claim) -> str:
+    """Why a draw may switch the noise off or change its size, or open a path past it; "" if no draw of few numbers does so, and
+    if the noise itself does not where it is large or near 0 (see cut_off.py).
+
+    The draws of one line get the same other number, and the run is repeated with every noisy value the same: first on the whole
+    graph, then without many secrets. A draw of which no tried number changes anything may still act seldom. Cached, because
+    several audits use the result.
+    """
+    return _switched(made, history(made, 0), claim.unit) or cut_off(made, claim)
+
+
+def _switched(made: Study, first: History, unit: Unit) -> str:
+    noise = {id(draw) for m in first.mechanisms for draw in (m.draw, *m.beside)}
+    placed = {at for s in made.sources for at, _ in s.block.parts}
+    small = [
+        at
+        for at, d in enumerate(first.play.draws)
+        if 0 < d.values.size <= FEW and id(d) not in noise and at not in placed | made.constant and not d.weights
+    ]
+    if not small:
+        return ""
+    lines, program = by_line(first, small), isinstance(made.model, External)
+    if len(lines) > (LINES_OF_PROGRAM if program else LINES):
+        return f"draws of few numbers at {len(lines)} lines may decide whether noise is added; the tool tests fewer lines"
+    many = [absent for group in islice(without_many(made.whole, unit, Key("switches")), WORLDS) for absent in group]
+    paths: list[set[Cell] | None] = []
+    for line, places in lines.items():
+        acts = False
+        for script in _scripts(made, first, places):
+            run = repeated(made, first, {}, script)
+            if run is None or not _same_noise(first, run) or not _same_factors(made, script):
+                return f"with other numbers drawn at {line} the run has other mechanisms or another size of the noise, or fails"
+            if alike(first, run.play) and same_means(first.mechanisms, run.mechanisms):
+                continue
+            acts = True
+            paths = paths or [_past(made, first, absent) for absent in many]
+            for absent, known in zip(many, paths, strict=True):
+                found = set() if known is None else _past(made, run, absent)
+                if found is None or found - (known or set()):
+                    return f"with other numbers drawn at {line}, {absent.secret} changes the run past its noise"
+        if not acts and not program and not all(_is_seed(first.play.draws[at]) for at in places):
+            return f"no tried number drawn at {line} changes anything; in rare cases it may decide whether noise is added"
+    return ""
+
+
+def _scripts(made: Study, first: History, places: Sequence[int]) -> Iterator[list[Draw]]:
+    """Yields the draws of the first run with other numbers at `places`: the ends of their ranges, values in between, and the
+    numbers of other seeds. A program gets the ends only.
+    """
+    draws, found = first.play.draws, {at: values_of(first.play.draws[at]) for at in places}
+    count = 2 if isinstance(made.model, External) else max(map(len, found.values()))
+    for k in range(count):
+        values = {at: np.full_like(draws[at].values, some[k % len(some)]) for at, some in found.items() if some}
+        yield [replace(d, values=values[at]) if at in values else d for at, d in enumerate(draws)]
+    for others in () if isinstance(made.model, External) else made.others:
+        yield [others[at] if at in found else d for at, d in enumerate(draws)]
+
+
+def values_of(draw: Draw) -> list[float]:
+    """Values that a draw can take, the ends of its range first; [] if its law is not known."""
+    if draw.values.dtype.kind not in "iufb":
+        return []
+    if draw.among:
+        return _spread(np.array(sorted(draw.among)))
+    if draw.law in ("integers", "binomial") and np.isfinite([draw.lowest, draw.highest]).all():
+        return _spread(np.unique(np.rint(np.linspace(draw.lowest, draw.highest, VALUES + 2))))
+    if np.ptp(draw.loc) > 0 or np.ptp(draw.scale) > 0 or draw.law not in (*SHIFTED, "uniform", "exponential"):
+        return []
+    shares = np.linspace(END, 1 - END, VALUES + 2)
+    units = {"uniform": shares, "exponential": -np.log1p(-shares)}.get(draw.law, np.linspace(-FAR, FAR, VALUES + 2))
+    values = (np.max(draw.loc) + np.max(draw.scale) * units).astype(draw.values.dtype)
+    below = np.nextafter(draw.values.dtype.type(draw.highest), draw.values.dtype.type(draw.lowest))
+    return _spread(np.minimum(values, below) if draw.law == "uniform" else values)
+
+
+def _spread(values: NDArray[Any]) -> list[float]:
+    """At most VALUES + 2 of the sorted values, the first and the last one first."""
+    some = values[np.unique(np.linspace(0, len(values) - 1, VALUES + 2).astype(int))].tolist()
+    return [some[0], some[-1], *some[1:-1]]
+
+
+def _is_seed(draw: Draw) -> bool:
+    """Whether the numbers of a draw may be a seed: whole numbers from very many values."""
+    if draw.values.dtype.kind not in "iu" or draw.among:
+        return False
+    span = draw.highest - draw.lowest + 1 if np.isfinite([draw.lowest, draw.highest]).all() else 2.0 ** (8 * draw.values.itemsize)
+    return bool(span**draw.values.size >= SEEDS)
+
+
+def _same_noise(first: History, run: History) -> bool:
+    """Whether the noise of all mechanisms has the same law and size in two runs with the same noisy values."""
+    return all(
+        m.law == o.law and (m.law == REPORT or np.allclose(m.scale, o.scale, rtol=SAME, atol=0))
+        for m, o in zip(first.mechanisms, run.mechanisms, strict=True)
+    )
+
+
+def _same_factors(made: Study, script: list[Draw]) -> bool:
+    """Whether the noise that was located in the release has the same size with the draws of `script`."""
+    for i, source in enumerate(made.sources):
+        change = nudge(source.block, i)
+        try:
+            before, after = (_played(made, script, moves) for moves in ((), ((source.block, change),)))
+        except Exception:  # a user's model may refuse other numbers with any exception
+            return False
+        one, other = before.cells[source.cell], after.cells[source.cell]
+        gap = np.abs(other - one - source.factor * laid_out(change, one.shape, source.across))
+        if np.any((gap > 10 * rounding(np.maximum(np.abs(one), np.abs(other))))[source.noised]):
+            return False
+    return True
+
+
+def _played(made: Study, script: list[Draw], moves: Sequence[tuple[Any, NDArray[np.float64]]]) -> Play:
+    return play(made.model, made.whole, moved_by(script, moves, made.copies), script)
+
+
+def _past(made: Study, run: History, absent: Without) -> set[Cell] | None:
+    """The released values that change without some secrets although every noisy value is the same; None if the run cannot be
+    repeated without them.
+    """
+    try:
+        after = kept(made, run, absent).play
+    except Incomparable:
+        return None
+    found = set()
+    for cell, before in run.play.cells.items():
+        other = after.cells.get(cell)
+        if other is not None and other.shape == before.shape:
+            gap = np.abs(other - before) - run.play.last_places(cell)
+            if np.all(left_in(gap, made.whole.graph.nodes, absent.hidden) <= 0):
+                continue
+        found.add(cell)
+    return found

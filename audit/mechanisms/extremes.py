@@ -1,0 +1,147 @@
+"""Tests whether some release shows the randomised reports that a secret moves, although each released number mixes many reports.
+
+At delta = 0 one release decides. Suppose that each report moves a released number in one direction only, whatever the other
+reports are, and that the moved reports do move it. Then its largest value occurs only if each moved report has its favourable
+value. The probabilities of this value in the two worlds have the ratio of the moved reports, so a sum costs as much as its terms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...models.recorder.mechanisms.found import REPORT
+from ..recorded.playing import rounding
+from .reading import drawn_again, elsewhere, repeated
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.recorder import Draw
+    from ...models.recorder.mechanisms.found import Mechanism
+    from ..recorded.study import History, Study
+    from .reading import Entry
+
+    Values = NDArray[np.float64]
+
+BACKGROUNDS = 12  # number of random values of all other reports with which each moved report is changed
+REDRAWN = 2  # number of runs with the same reports in which all that is random besides is drawn anew
+OTHERS, TIMES = 24, 3  # number of other reports that are changed, and with how many values of the rest
+MOVED = 4  # largest number of moved reports that are tested
+SYMMETRIC = 1e-6  # relative tolerance between the ratios of the two values of a report
+
+
+def shown_at_an_end(made: Study, first: History, i: int, by: Values) -> bool:
+    """Whether the largest value of some function of released numbers shows all reports that a secret moves.
+
+    i: position of the reports in the run; they must have two values, of which both change by the same ratio. by: their move. The
+    function is a sum of one released number for each moved report, with signs. It must not depend on anything else that is
+    random. Each moved report must move it upwards for all BACKGROUNDS, and no other report that was tried may move it in both
+    directions.
+    """
+    mechanism = first.mechanisms[i]
+    moved = [tuple(entry) for entry in np.argwhere(mechanism.moved(by)).tolist()]
+    with np.errstate(divide="ignore"):
+        ratios = np.abs([np.log(one) - np.log(other) for one, other in mechanism.pairs(by)])
+    if len(mechanism.values) != 2 or not 0 < len(moved) <= MOVED or not np.isfinite(ratios).all():
+        return False
+    if np.ptp(ratios, axis=1).max() > SYMMETRIC * ratios.max():
+        return False
+    return _Probe(made, first, i).decides(moved)
+
+
+class _Probe:
+    """Runs with other values of the reports at position `i`."""
+
+    def __init__(self, made: Study, first: History, i: int) -> None:
+        self.made, self.first, self.i = made, first, i
+        self.random = np.random.default_rng(i)
+
+    def decides(self, moved: list[Entry]) -> bool:
+        """Whether `shown_at_an_end` holds for these moved reports."""
+        alone = self._alone()
+        own = [steps for entry in moved if (steps := self._steps(entry, BACKGROUNDS)) is not None]
+        others = self._others(moved)
+        rest = [steps for entry in others if (steps := self._steps(entry, TIMES)) is not None]
+        if not alone.any() or len(own) + len(rest) < len(moved) + len(others):
+            return False
+        one_way = np.logical_and.reduce([alone, *(~both_ways(steps) for steps in rest)])
+        weights = np.zeros(alone.shape)
+        for steps in own:
+            up, down = (steps > 0).all(0) & one_way, (steps < 0).all(0) & one_way
+            if not (up | down).any():
+                return False
+            at = self.random.choice(np.flatnonzero(up | down))
+            weights[at] = 1.0 if up[at] else -1.0
+        return all((steps @ weights > 0).all() for steps in own) and not any(both_ways(steps @ weights) for steps in rest)
+
+    def _steps(self, entry: Entry, times: int) -> Values | None:
+        """How far all released numbers move with one report, for random values of all else: (times, numbers). None if a run
+        fails.
+        """
+        steps = [self._step(self._background(), entry, self._rest()) for _ in range(times)]
+        known = [step for step in steps if step is not None]
+        return np.array(known) if len(known) == times else None
+
+    def _others(self, moved: list[Entry]) -> list[Entry]:
+        """Other reports: half of them anywhere, half of them in a row or a column of a moved report."""
+        shape = self.first.mechanisms[self.i].noisy.shape
+        found = []
+        for k in range(OTHERS):
+            entry = [int(self.random.integers(size)) for size in shape]
+            if k % 2:
+                kept = moved[self.random.integers(len(moved))]
+                axis = int(self.random.integers(len(shape)))
+                entry = [at if j == axis else kept[j] for j, at in enumerate(entry)]
+            found.append(tuple(entry))
+        return [entry for entry in found if entry not in moved]
+
+    def _background(self) -> Values:
+        """Random reports: the share of the higher value is random too."""
+        low, high = self.first.mechanisms[self.i].values
+        return np.where(self.random.random(self.first.mechanisms[self.i].noisy.shape) < self.random.random(), high, low)
+
+    def _rest(self) -> tuple[dict[int, Mechanism], list[Draw]]:
+        """Other values for all that is random besides the reports."""
+        instead = {
+            k: elsewhere(m, int(self.random.integers(2**32)))
+            if m.law != REPORT
+            else replace(m, noisy=self.random.choice(np.array(m.values), m.noisy.shape).astype(m.noisy.dtype))
+            for k, m in enumerate(self.first.mechanisms)
+            if k != self.i
+        }
+        return instead, [drawn_again(draw, self.random) for draw in self.made.others[0]]
+
+    def _alone(self) -> NDArray[np.bool_]:
+        """Which released numbers depend on nothing random but the reports. None do if a run fails."""
+        reports = self._background()
+        runs = [self._released(reports, self._rest()) for _ in range(1 + REDRAWN)]
+        if any(run is None for run in runs):
+            return np.zeros(1, dtype=bool)
+        return np.logical_and.reduce([run == runs[0] for run in runs])
+
+    def _step(self, reports: Values, entry: Entry, rest: tuple[dict[int, Mechanism], list[Draw]]) -> Values | None:
+        """How far all released numbers move if one report has its higher value instead of its lower one; None if a run fails."""
+        runs = []
+        for value in self.first.mechanisms[self.i].values:
+            reports = reports.copy()
+            reports[entry] = value
+            runs.append(self._released(reports, rest))
+        low, high = runs
+        if low is None or high is None or low.shape != high.shape:
+            return None
+        step = high - low
+        return np.where(np.abs(step) > rounding(low), step, 0.0)
+
+    def _released(self, reports: Values, rest: tuple[dict[int, Mechanism], list[Draw]]) -> Values | None:
+        mechanism = self.first.mechanisms[self.i]
+        instead = rest[0] | {self.i: replace(mechanism, noisy=reports.astype(mechanism.noisy.dtype))}
+        run = repeated(self.made, self.first, instead, rest[1])
+        return None if run is None else np.concatenate([a.ravel() for a in run.play.cells.values()])
+
+
+def both_ways(steps: Values) -> NDArray[np.bool_]:
+    """Which numbers move upwards in one step and downwards in another: (times, ...) -> (...)."""
+    return np.any(steps > 0, axis=0) & np.any(steps < 0, axis=0)

@@ -1,0 +1,162 @@
+"""Decides which audits apply to a user's model. An audit applies if the recorded draws confirm its assumptions."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+
+from ...models.graph.graph import Worlds
+from ..case import EDGES, Case, Setting, keeping, offered
+from ..instruments.sums_of_programs import doubted
+from ..own.model_file import is_built_in
+from ..own.programs.program import External
+from ..recorded.examination import Examination, examine
+from ..recorded.playing import play
+from ..recorded.study import study
+from ..recorded.worlds import small
+from .inside import Inside, inside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...accounting.claim import Claim
+    from ...models.base import Model
+    from ...models.graph.graph import Graph
+    from ..key import Key
+
+# audits that assume sums of the inputs with Gaussian noise; replay assumes this only for claims about edges
+OF_SUMS = ("replay", "residual", "game")
+EQUAL = 1e-3  # relative tolerance between the stated and the recorded size of the noise
+Found = TypeVar("Found")
+LAST: dict[str, tuple[Model, tuple[object, ...], Any]] = {}  # the last result of `examined` and of `followed`, and for what
+
+
+def a_strangers(model: Model) -> bool:
+    """Whether the model is a user's own and runs in this process. Built-in models report their noise themselves."""
+    return not isinstance(model, External) and not is_built_in(model)
+
+
+def forget() -> None:
+    """Forgets the last results. Each study of a case starts so: between two studies a user may change the model object."""
+    LAST.clear()
+
+
+def examined(case: Case, graph: Graph, key: Key) -> Examination:
+    """Examines the case's model, which is asked for all arrays that it offers. Several audits use the last result."""
+
+    def examination() -> Examination:
+        found = examine(keeping(case.model, offered(case.model)), graph, case.claim.unit, key)
+        return found if found.faults or isinstance(case.model, External) else _as_served(case, graph, key, found)
+
+    return _last(case, graph, examination)
+
+
+def followed(case: Case, graph: Graph, key: Key) -> Inside | str:
+    """The mechanisms within a run of the case's model, or the reason why they are not known. Several audits use the last
+    result.
+    """
+
+    def mechanisms() -> Inside | str:
+        made = examined(case, graph, key).study
+        recorded = made.doubts[0] if made.doubts else inside(made, case.claim, key.fold("inside"))
+        if isinstance(recorded, Inside) and not isinstance(case.model, External):
+            recorded = _with_small(recorded, made.model, graph, case.claim, key.fold("small"))
+        return recorded
+
+    return _last(case, graph, mechanisms)
+
+
+def _last(case: Case, graph: Graph, found_by: Callable[[], Found]) -> Found:
+    """The result of `found_by`, or its last one if it was for the same model, claim and graph."""
+    about = (graph.digest, case.claim.unit, case.claim.delta)
+    model, known, found = LAST.get(found_by.__qualname__, (None, (), None))
+    if model is not case.model or known != about:
+        found = found_by()
+        LAST[found_by.__qualname__] = (case.model, about, found)
+    return cast("Found", found)
+
+
+def _with_small(recorded: Inside, model: Model, graph: Graph, claim: Claim, key: Key) -> Inside:
+    """Adds what a small graph of unusual nodes shows: its mechanisms, the arrays that its secrets change although every noisy
+    value stays the same, and why some of its secrets could not be tried.
+    """
+    try:
+        made = study(model, small(graph, model), key, probed=False)
+        other = made.doubts[0] if made.doubts else inside(made, claim, key)
+    except Exception:  # a user's model may refuse other graphs, with any exception
+        return recorded
+    where = "on a small graph of unusual nodes"
+    if isinstance(other, str):
+        return dataclasses.replace(recorded, doubts=(*recorded.doubts, f"{other or 'the run adds no recorded noise'}, {where}"))
+    past = {array: f"{text}, {where}" for array, text in other.past.items()}
+    doubts = (*recorded.doubts, *(f"{text}, {where}" for text in other.doubts))
+    return dataclasses.replace(recorded, past={**past, **recorded.past}, doubts=doubts, small=(made, other))
+
+
+def heard_at_all(model: Model) -> bool:
+    """Whether the model's draws are recorded: it is a user's own, and runs in this process or as a program with `record`."""
+    return model.record if isinstance(model, External) else a_strangers(model)
+
+
+def _as_served(case: Case, graph: Graph, key: Key, found: Examination) -> Examination:
+    """The examination with a doubt about all arrays, if the release depends on which arrays the model is asked to keep.
+
+    In this case the faults are those that the model has with the arrays that it releases by itself.
+    """
+    if set(case.model.releases) == set(offered(case.model)) or "" in found.doubts:
+        return found
+    served = play(case.model, Worlds.of(graph, found.study.whole.seeds))
+    if all(np.array_equal(a, found.study.base.cells.get(cell, np.zeros(0))) for cell, a in served.cells.items()):
+        return found
+    text = "the release changes when the model is asked for more arrays, so results about all arrays do not apply to the release"
+    alone = examine(case.model, graph, case.claim.unit, key)
+    return dataclasses.replace(found, faults=alone.faults, doubts={**found.doubts, "": text})
+
+
+def disbelieved(name: str, setting: Setting) -> str | None:
+    """Why the recorded draws do not confirm the assumptions of the audit `name`; None if they do, or if the audit does not assume
+    sums.
+    """
+    case = setting.case
+    if isinstance(case.model, External):
+        return doubted(name, setting)
+    if name not in OF_SUMS or not a_strangers(case.model) or (name == "replay" and case.claim.unit not in EDGES):
+        return None
+    union = case.counted(setting.graph)
+    found = examined(case, union, setting.key)
+    arrays = {cell.array for cell in found.study.base.cells if not cell.public}
+    doubted_all = arrays <= found.doubts.keys()  # then each doubt counts, even if the model releases no sums
+    unclear = ["", *(("aggregates", "inputs") if not doubted_all else sorted(arrays))]
+    reason = next((found.doubts[a] for a in unclear if a in found.doubts), None)
+    if found.faults or reason:
+        return reason or "some released values have no noise"
+    return _not_sums(case, union, found)
+
+
+def _not_sums(case: Case, graph: Graph, found: Examination) -> str | None:
+    """Why 'aggregates' are not the sums of 'inputs' over neighbours with Gaussian noise of the stated size; None if they are."""
+    from ...accounting.events.tree import gaussian_mu
+
+    made = found.study
+    if gaussian_mu(case.model.ledger) is None:
+        return "its ledger is no composition of Gaussian mechanisms"
+    cells = [c for c in made.base.cells if c.array == "aggregates"]
+    stated = keeping(case.model, offered(case.model)).fit(made.whole).public.get("noise_std")
+    for cell in cells:
+        sources = made.on(cell)
+        if len(sources) != 1 or sources[0].block.law != "normal":
+            return f"{cell} does not contain exactly one draw of Gaussian noise"
+        factor, source = sources[0].factor, sources[0]
+        if float(np.ptp(factor)) > EQUAL * float(np.abs(factor).max()):
+            return f"the noise on {cell} has different sizes at different entries"
+        if stated is None or abs(abs(float(factor.flat[0])) - stated) > EQUAL * stated:
+            return f"the noise on {cell} has a standard deviation of {abs(float(factor.flat[0])):.4g}; noise_std says {stated}"
+        rows = next((a for c, a in made.base.cells.items() if (c.array, c.hop) == ("inputs", cell.hop)), None)
+        if rows is None:
+            return f"the model does not release the rows that {cell} sums"
+        clean = made.base.cells[cell] - factor * source.numbers(made.base.draws)
+        if np.abs(clean - graph.adjacency() @ rows).max() > EQUAL * abs(float(factor.flat[0])):
+            return f"{cell} is not the sum of 'inputs' over neighbours"
+    return None

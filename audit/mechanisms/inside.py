@@ -1,0 +1,286 @@
+"""Computes how far one secret moves the clean values of the mechanisms within a run. The noisy values need not be released.
+
+A clean value is a value before its noise is added. This module repeats the run without the secret, and gives every mechanism the
+same noisy value as before. If the release still changes, a path past the noise leads from the secret to the release.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...models.recorder.mechanisms.found import REPORT, Mechanism, Mechanisms
+from ...models.recorder.mechanisms.sharing import again
+from ...models.recorder.returns import digest, parting, returned
+from ..case import EDGES
+from ..own.programs.program import External
+from ..recorded.laws import NOTHING, cost
+from ..recorded.playing import play
+from ..recorded.study import History, Shifts
+from ..recorded.worlds import single_secrets, without_many, without_one
+from .absence import Incomparable, OtherNoise, history, kept, moved, without
+from .loud_secrets import louder, quietest
+from .reading import EACH, Entry, idle, unread
+from .relations import REPEATED, SAME, entangled, sums
+
+if TYPE_CHECKING:
+    from ...accounting.claim import Claim, Unit
+    from ..key import Key
+    from ..recorded.playing import Play
+    from ..recorded.study import Study
+    from ..recorded.worlds import Without
+
+
+# largest number of secrets that are removed one by one, each in a separate training; fewer for a program, which starts anew for
+# each training
+SECRETS, OF_PROGRAM = 12, 4
+
+
+@dataclass(frozen=True, eq=False)
+class Inside:
+    """The mechanisms within a run, and how far secrets move them.
+
+    mechanisms: the mechanisms in order, each a place where noise is added to data. moves: for each secret, the move of each
+    mechanism in units of its scale. past: for each array with a path past the noise, a sentence that names the secret which
+    changes the array. doubts: why some secrets could not be tried. worst: the secret whose moves cost most. shifts: the moves of
+    `worst`, one array for each mechanism. again: mechanism -> the earlier mechanism whose noise it uses at all entries,
+    both as positions. sums: groups of mechanisms. The run uses only the sum of the noisy values of a group. shared: why
+    mechanisms share noise in another way, so that their moves cannot be composed; "" if none do. entangled: see `entangled`.
+    others: the other secrets, those that cost most first. together: whether the run could be repeated without many secrets at
+    once. idle: the mechanisms that the run does not read;
+    empty if there are more than EACH mechanisms. steady: the mechanisms that no secret moves, neither alone nor together with
+    many others; empty if the run could not be repeated without many. small: the same on a small graph of unusual nodes, with the
+    study of the model on it; None if this is not known.
+    """
+
+    mechanisms: tuple[Mechanism, ...]
+    moves: tuple[tuple[str, tuple[float, ...]], ...]
+    past: dict[str, str]
+    doubts: tuple[str, ...]
+    worst: Without | None = None
+    shifts: Shifts = ()
+    others: tuple[Without, ...] = ()
+    again: Mapping[int, int] = field(default_factory=dict)
+    sums: tuple[tuple[int, ...], ...] = ()
+    shared: str = ""
+    entangled: str = ""
+    together: bool = False
+    idle: frozenset[int] = frozenset()
+    steady: frozenset[int] = frozenset()
+    small: tuple[Study, Inside] | None = None
+
+    def counted(self, shifts: Shifts) -> Shifts:
+        """The moves that count in the composition; all other moves are set to 0.
+
+        A mechanism that uses the noise of an earlier one and moves as the earlier one does repeats the same noisy value, so its
+        move does not count. In a group of `sums`, only the sum counts. The last term gets the move of the sum, divided by the
+        noise of the sum. The other terms get 0.
+        """
+        each = [
+            np.zeros_like(by) if i in self.again and np.abs(by - shifts[self.again[i]]).max(initial=0) <= REPEATED else by
+            for i, by in enumerate(shifts)
+        ]
+        for group in self.sums:
+            scales = [np.broadcast_to(np.asarray(self.mechanisms[k].scale, dtype=np.float64), each[k].shape) for k in group]
+            move = np.sum([each[k] * scale for k, scale in zip(group, scales, strict=True)], axis=0)
+            noise = np.sqrt(np.sum(np.square(scales), axis=0))
+            for k in group:
+                each[k] = np.zeros_like(each[k])
+            each[group[-1]] = np.divide(move, noise, out=np.zeros_like(move), where=noise > 0)
+        return tuple(each)
+
+
+def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
+    """The mechanisms of the run on the whole graph, with their moves by several secrets. If the mechanisms are not known, returns
+    the reason instead, and "" if the run adds no recorded noise to data.
+    """
+    unit = claim.unit
+    first = history(made, 0)
+    if first.play.notes:
+        return first.play.notes[0]
+    cells = made.base.cells
+    same = first.play.cells.keys() == cells.keys() and all(np.array_equal(a, first.play.cells[c]) for c, a in cells.items())
+    if not same:
+        return "recording the mechanisms within a run changes its release"
+    if not first.complete:
+        return "the values of the mechanisms within the run take more than 1 GiB, and were not followed"
+    if not first.mechanisms:
+        return ""
+    repeats, shared = again(first.mechanisms, first.play.draws, made.copies)
+    moves: list[tuple[str, tuple[float, ...]]] = []
+    read = reports(first)
+    past: dict[str, str] = {}
+    bound_up = entangled(made, first)
+    doubts = [why for why in (bound_up, shared) if why]
+    ranked: list[tuple[tuple[float, float], Without]] = []
+    worst: Without | None = None
+    most = (0.0, 0.0)
+    largest: Shifts = ()
+    places, normal = range(len(first.mechanisms)), all(m.law == "normal" for m in first.mechanisms)
+    unused = idle(made, first, [[i] for i in reversed(places)]) if len(places) <= EACH else frozenset[int]()
+    repeats = without_idle(repeats, unused)
+    added = tuple(sums(made, first, repeats))
+    found = Inside(first.mechanisms, (), {}, (), again=repeats, sums=added, shared=shared, entangled=bound_up, idle=unused)
+    many, strange = repetitions(made, first, unit, key.fold("many"))
+    doubts += strange
+    program = isinstance(made.model, External)
+    loud = [] if program else louder(made, first, many, unit)
+    near = np.array([*([] if unit in EDGES else loud), *quietest(first)], dtype=np.int64)
+    listed = without_one(made.whole, unit, key, near, OF_PROGRAM if program else SECRETS, loud)
+    seen = set(unused)
+    for absent in chain(listed, () if program else only_together(made, first, many, seen, doubts)):
+        try:
+            after, shifts = without(made, first, absent)
+        except Incomparable as reason:
+            doubts.append(str(reason))
+            continue
+        seen |= moving(first, shifts)
+        shifts, lost = read_only(made, first, found.idle, shifts, read)
+        doubts += lost
+        counted = found.counted(shifts)
+        each = tuple(m.size(by) for m, by in zip(first.mechanisms, counted, strict=True))
+        moves.append((absent.secret, each))
+        # the Euclidean norm orders moves under normal noise as their costs do, but not other moves
+        size = (0.0 if normal else cost(first.mechanisms, counted, claim.delta), float(np.linalg.norm(each)))
+        ranked.append((size, absent))
+        if size[0] > most[0] * (1 + SAME) or (size[0] >= most[0] * (1 - SAME) and size[1] > most[1] * (1 + SAME)):
+            worst, most, largest = absent, size, shifts
+        past = changed(made, first, absent, after, past)
+    steady = {i for i in places if not any(each[i] for _, each in moves)}
+    for absent, repetition in many:
+        past = changed(made, first, absent, repetition.play, past)
+        clean = zip(first.mechanisms, repetition.mechanisms, strict=True)
+        steady -= {i for i, (m, o) in enumerate(clean) if not np.array_equal(m.clean, o.clean)}
+    return dataclasses.replace(
+        found,
+        moves=tuple(moves),
+        past=past,
+        doubts=tuple(doubts),
+        worst=worst,
+        shifts=largest,
+        others=tuple(absent for _, absent in sorted(ranked, key=lambda r: r[0], reverse=True) if absent is not worst),
+        together=bool(many),
+        steady=frozenset(steady if many else ()),
+    )
+
+
+def repetitions(made: Study, first: History, unit: Unit, key: Key) -> tuple[list[tuple[Without, History]], list[str]]:
+    """The repetitions without many secrets at once, the largest number with which the run can be repeated; empty if there is
+    none. The second result has a sentence if more secrets change the noise itself.
+    """
+    doubts: list[str] = []
+    for many in without_many(made.whole, unit, key):
+        try:
+            return [(absent, kept(made, first, absent)) for absent in many], doubts[:1]
+        except OtherNoise as reason:
+            doubts.append(str(reason))
+        except Incomparable:
+            continue
+    return [], doubts[:1]
+
+
+def moving(first: History, shifts: Shifts, secrets: int = 1) -> set[int]:
+    """The mechanisms that these moves move by more than rounding, on average over so many secrets."""
+    return {i for i, (m, by) in enumerate(zip(first.mechanisms, shifts, strict=True)) if m.size(by) > NOTHING * secrets}
+
+
+def only_together(
+    made: Study, first: History, many: Sequence[tuple[Without, History]], seen: set[int], doubts: list[str]
+) -> Iterator[Without]:
+    """Yields, for mechanisms that many secrets together move and none of the mechanisms `seen` resembles, a world without one
+    secret that moves them. Adds a doubt for each such mechanism for which the search by halving finds none.
+
+    Mechanisms of one line with clean values of one shape and the same noise resemble one another. seen: the caller adds the
+    mechanisms that move in the worlds that it was given.
+    """
+
+    def those(absent: Without, repetition: History | None = None) -> set[int]:
+        return moving(first, _moved(made, first, absent, repetition), absent.among.size)
+
+    together = ((absent, those(absent, run)) for absent, run in many if absent.fewer is not None)
+    names = [
+        (m.line, m.clean.shape, f"{np.asarray(m.scale, dtype=np.float64).min(initial=np.inf):.3g}") for m in first.mechanisms
+    ]
+    for i, absent, one in single_secrets(together, names, seen, those):
+        if one is not None:
+            yield one
+        else:
+            doubts.append(f"{absent.secret} moves the value at {names[i][0]}, and no single secret that was tried moves it")
+
+
+def _moved(made: Study, first: History, absent: Without, repetition: History | None = None) -> Shifts:
+    """The moves without some secrets, or zeros if they are not known."""
+    try:
+        return moved(made, first, absent, kept(made, first, absent) if repetition is None else repetition)
+    except Incomparable:
+        return tuple(np.zeros_like(m.clean) for m in first.mechanisms)
+
+
+def reports(first: History) -> dict[int, dict[Entry, bool | None]]:
+    """For each report, which of its entries the run reads, as far as this is known: of none."""
+    return {i: {} for i, m in enumerate(first.mechanisms) if m.law == REPORT}
+
+
+def read_only(
+    made: Study, first: History, idle: Collection[int], shifts: Shifts, read: Mapping[int, dict[Entry, bool | None]]
+) -> tuple[Shifts, list[str]]:
+    """The moves, set to 0 for mechanisms and entries of reports that the run does not read.
+
+    The second result is a sentence for each report of which it is not known which entries the run reads. read: for each report,
+    whether the run reads an entry, as far as this is known; the function adds to it.
+    """
+    kept, doubts = [], []
+    for i, by in enumerate(shifts):
+        if i in idle or i not in read:
+            kept.append(np.zeros_like(by) if i in idle else by)
+            continue
+        left, lost = unread(made, first, i, by, read[i])
+        kept.append(left)
+        if lost:
+            doubts.append(f"it is not known which of {lost} randomised reports at {first.mechanisms[i].line} the run uses")
+    return tuple(kept), doubts
+
+
+def changed(made: Study, first: History, absent: Without, after: Play, known: dict[str, str]) -> dict[str, str]:
+    """`known` and the arrays that differ without the secret although every noisy value is the same, each with a sentence."""
+    past = dict(known)
+    for cell, before in made.base.cells.items():
+        other = after.cells.get(cell)
+        gap = np.abs(other - before) if other is not None and other.shape == before.shape else np.full(before.shape, np.inf)
+        if absent.hidden is not None and gap.ndim and len(gap) == made.whole.graph.nodes:
+            gap[absent.hidden] = 0.0
+        if (gap <= made.base.last_places(cell)).all() or cell.array in past:
+            continue
+        told = f"{absent.secret} changes '{cell.array}' although every noisy value is the same"
+        where = "" if past or isinstance(made.model, External) else parted(made, first, absent)
+        past[cell.array] = f"{told}; the path past the noise begins at {where}" if where else told
+    return past
+
+
+def parted(made: Study, first: History, absent: Without) -> str:
+    """The line of the model where a path past the noise begins.
+
+    It is the first line whose result differs without the secret and is not the clean value of a mechanism.
+    """
+    with returned() as one:
+        play(made.model, first.worlds, script=first.play.draws, follow=Mechanisms(first.mechanisms))
+    with returned() as other:
+        kept(made, first, absent)
+    return parting(one, other, {number for m in first.mechanisms if (number := digest(m.clean)) is not None})
+
+
+def without_idle(again: Mapping[int, int], idle: Collection[int]) -> dict[int, int]:
+    """`again`, restricted to the mechanisms that the run reads. If the first of several mechanisms with the same noise is idle,
+    the next of them replaces it.
+    """
+    firsts: dict[int, int] = {}
+    left = {}
+    for i, j in sorted(again.items()):
+        if i not in idle and (stands := j if j not in idle else firsts.setdefault(j, i)) != i:
+            left[i] = stands
+    return left

@@ -1,0 +1,161 @@
+"""Finds the secrets that move the clean values of a run farther than most do, and the nodes with the least noise."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...models.recorder.mechanisms.found import REPORT
+from ..case import EDGES
+from ..recorded.matchings import LOUD, loudest
+from ..recorded.worlds import UNUSUAL, without_edges
+from .absence import Incomparable, kept
+from .reading import EACH, alike, others, repeated, same_means
+from .relations import SAME
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...accounting.claim import Unit
+    from ..recorded.study import History, Study
+    from ..recorded.worlds import Without
+
+Row = tuple[int, int]  # a mechanism, and an axis of its values or a triangle
+
+APART = 2.0  # `standing_out` searches a row that moves more than so many times as far as the median row, for each absent edge
+APART_TOGETHER = 1.2  # the same for rows that do not belong to nodes
+NEGLIGIBLE = 0.01  # `standing_out` leaves out rows that move less than this part of the largest move
+FARTHEST = 1e6  # larger moves, in units of the scale, count as this
+TRIANGLES = {-1: np.triu, -2: np.tril}  # in place of an axis, for a value with two axes of nodes
+QUIET = 3  # number of nodes with the least noise that are among the secrets, for each mechanism
+
+
+def louder(made: Study, first: History, many: Sequence[tuple[Without, History]], unit: Unit) -> list[int]:
+    """Edges or nodes that move rows of clean values much farther than most do. On a graph of unusual nodes, only rows that stand
+    out are searched.
+    """
+    graph, parts = first.worlds.graph, unread_triangles(made, first) if unit in EDGES else set[Row]()
+    some: list[tuple[Without, dict[Row, NDArray[np.float64]]]] = []
+    for absent, run in many:
+        rows = _by_node(rows_moved(first, run, parts), graph.nodes, unit in EDGES)
+        if unit in EDGES:
+            gone = np.maximum(graph.degree - run.worlds.graph.degree, 0)
+            rows = {at: np.divide(by, gone, out=np.zeros(graph.nodes), where=gone > 0) for at, by in rows.items()}
+        if absent.fewer is not None:
+            some.append((absent, rows))
+    if unit not in EDGES:
+        return standing_out(made, first, some, parts)
+
+    def moved(edges: NDArray[np.int64]) -> list[NDArray[np.float64]] | None:
+        absent = without_edges(first.worlds, edges)
+        try:
+            rows = rows_moved(first, kept(made, first, absent), parts)
+        except Incomparable:
+            return None
+        some.append((absent, _by_node(rows, graph.nodes, False)))
+        return list(_by_node(rows, graph.nodes).values())
+
+    known = [] if graph.name == UNUSUAL else loudest(graph, np.random.default_rng(0), moved)
+    return list(dict.fromkeys([*known, *standing_out(made, first, some, parts)]))
+
+
+def standing_out(
+    made: Study, first: History, many: Sequence[tuple[Without, Mapping[Row, NDArray[np.float64]]]], parts: Collection[Row]
+) -> list[int]:
+    """Edges or nodes that move a row of a clean value much farther than most do: at most LOUD for rows of nodes, and at most LOUD
+    for others, each of another row.
+
+    many: worlds without many secrets, and how far their absence moves the rows; for rows of nodes, for each absent edge. Rows of
+    nodes are searched if they move farthest. Others are searched if they move farthest in comparison with the median row along
+    their axis, because each row may sum many secrets. The secret is found by halving, for rows of nodes among their edges.
+    """
+    graph = first.worlds.graph
+    lengths = {at: len(by) for _, rows in many for at, by in rows.items()}
+    each = {at: np.concatenate([rows[at] for _, rows in many if at in rows]) for at in lengths}
+    usual = {at: float(np.median(by[by > 0])) for at, by in each.items() if np.any(by > 0)}
+    tops = [(float(by.max()), at, int(by.argmax()), absent) for absent, rows in many for at, by in rows.items() if at in usual]
+    found: dict[tuple[bool, int], int] = {}
+    order = [size if lengths[at] == graph.nodes else size / usual[at] for size, at, *_ in tops]
+    for size, at, row, absent in (tops[i] for i in np.argsort(order, kind="stable")[::-1]):
+        of_node = lengths[at] == graph.nodes
+        if size <= (APART if of_node else APART_TOGETHER) * usual[at] or size < NEGLIGIBLE * max(top[0] for top in tops):
+            continue
+        if (of_node, row) in found or sum(kind == of_node for kind, _ in found) >= LOUD:
+            continue
+        own = without_edges(first.worlds, np.flatnonzero((graph.edges == row).any(0))) if of_node else absent
+
+        def moved(part: Without, at: Row = at, row: int = row) -> float:
+            try:
+                return float(rows_moved(first, kept(made, first, part), parts)[at][row])
+            except Incomparable:
+                return 0.0
+
+        found[of_node, row] = int(own.loudest(moved, size if own is absent else moved(own)).among[0])
+    return list(dict.fromkeys(found.values()))
+
+
+def rows_moved(first: History, repetition: History, unread: Collection[Row]) -> dict[Row, NDArray[np.float64]]:
+    """How far each row of the clean values moves from a run to its repetition, in units of the scale, and in nats for a report.
+
+    A value has rows along its axis of nodes. If it has two such axes, both its triangles have rows, because a program may read
+    only one of them. A value without such an axis has rows along each axis. unread: triangles that are left out.
+    """
+    nodes = first.worlds.graph.nodes
+    found: dict[Row, NDArray[np.float64]] = {}
+    for i, (mechanism, other) in enumerate(zip(first.mechanisms, repetition.mechanisms, strict=True)):
+        each = mechanism.each(other.clean - mechanism.clean)
+        if mechanism.law != REPORT:
+            each = np.divide(each, mechanism.scale, out=np.zeros(each.shape), where=mechanism.covered)
+        squares = np.square(np.atleast_1d(np.minimum(each, FARTHEST)))
+        own = [axis for axis, size in enumerate(squares.shape) if size == nodes]
+        if len(own) > 1:
+            square = np.moveaxis(squares, own[:2], (0, 1)).reshape(nodes, nodes, -1).sum(2)
+            found |= {(i, t): np.sqrt(triangle(square).sum(1)) for t, triangle in TRIANGLES.items() if (i, t) not in unread}
+            continue
+        for axis in own or range(squares.ndim):
+            found[i, axis] = np.sqrt(squares.sum(tuple(a for a in range(squares.ndim) if a != axis)))
+    return found
+
+
+def unread_triangles(made: Study, first: History) -> set[Row]:
+    """The triangles of square values with a row and a column for each node that the run does not read."""
+    nodes = first.worlds.graph.nodes
+    square = [i for i, m in enumerate(first.mechanisms) if m.noisy.shape == (nodes, nodes) and not m.mirrored][:EACH]
+    found = set()
+    for i in square:
+        for name, triangle in TRIANGLES.items():
+            there = triangle(np.ones((nodes, nodes))) > 0
+            noisy = np.where(there, others(first.mechanisms[i]), first.mechanisms[i].noisy).astype(
+                first.mechanisms[i].noisy.dtype
+            )
+            other = repeated(made, first, {i: dataclasses.replace(first.mechanisms[i], noisy=noisy)})
+            if other is not None and same_means(first.mechanisms, other.mechanisms) and alike(first, other.play):
+                found.add((i, name))
+    return found
+
+
+def _by_node(rows: Mapping[Row, NDArray[np.float64]], nodes: int, wanted: bool = True) -> dict[Row, NDArray[np.float64]]:
+    """The rows along axes of nodes, or all others."""
+    return {at: by for at, by in rows.items() if (len(by) == nodes) == wanted}
+
+
+def quietest(first: History) -> NDArray[np.int64]:
+    """The nodes with the least noise in mechanisms whose noise differs from node to node, QUIET of each mechanism.
+
+    A report has the less noise, the larger the ratio of its probabilities is.
+    """
+    nodes, found = first.worlds.graph.nodes, []
+    for m in first.mechanisms:
+        noise = np.asarray(m.scale, dtype=np.float64)
+        if m.law == REPORT:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                noise = 1 / np.ptp(np.log(m.clean), axis=-1)
+        each = np.where(m.covered, np.broadcast_to(noise, m.noisy.shape), np.inf)
+        for axis in (axis for axis, size in enumerate(each.shape) if size == nodes):
+            least = np.moveaxis(each, axis, 0).reshape(nodes, -1).min(1)
+            if least.min() < least.max() * (1 - SAME):
+                found.append(np.argsort(least, kind="stable")[:QUIET])
+    return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)

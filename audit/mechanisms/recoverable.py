@@ -1,0 +1,353 @@
+"""How much of a noisy value, or of several together, the release shows.
+
+The release may show only part of a noisy value: sums over groups, a projection, or the fractional part. Of several it may show
+only sums of them, such as a weighted sum for each row or a linear head on all of them. Then an adversary who sees the release
+learns less than from the noisy values, and a proof may rely on this. A release that a run computes from a noisy value by steps
+that depend on the value itself, as training does, counts as one that shows it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import stats
+
+from ..own.programs.program import External
+from ..recorded.playing import left_in, rounding
+from .reading import ENTRIES, ENTRIES_OF_PROGRAM, Entry, moved_entries, repeated, same_means
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.recorder.mechanisms.found import Mechanism
+    from ..recorded.playing import Cell
+    from ..recorded.study import History, Shifts, Study
+
+    Floats = NDArray[np.float64]
+
+PART = 0.38  # share of a jump; it must change the release
+POINTS = 8  # largest number of noisy values at which a jump is tried
+SINGLE = 4  # largest number of entries whose jumps are tried one by one
+MANY = 128  # if the release has fewer numbers than this, that many entries and LINE more are changed
+LINE = 24  # a row of at most this many entries is changed entry by entry
+SEEDS = (0, 1, 2)  # noisy values at which small changes are made; the first is that of the run
+STEP = 0.02  # in units of the noise: a change whose effect is nearly linear and larger than rounding
+SMALL = 0.03  # of the largest singular value: a smaller one counts as zero
+LOST = 0.1, 0.02  # of the squared move: a release that hides less than this shows the noisy value; several noisy values
+SAME = 0.05  # of the effect of one entry: the effect of a direction that the release does not show
+PROBES, OF_PROGRAM = (40, 160), 16  # number of runs from which the noise of the release is estimated; several noisy values
+LINES = 3  # largest number of lines that a sentence names
+MOVED = 6  # number of noisy values to which the move is added
+LEVEL = 1e-4  # probability that the noise of the release is larger than its upper limit
+AFFINE = 0.02  # of the move: largest deviation of a number of the release that counts as a linear function of the noisy value
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What a release shows of some mechanisms. cells: the released arrays that count. hidden: nodes whose own rows do not count.
+
+    The noisy values of all mechanisms stand in one row of numbers, and so do changes of them, in units of the noise.
+    """
+
+    made: Study
+    first: History
+    at: tuple[int, ...]
+    cells: tuple[Cell, ...]
+    hidden: NDArray[np.int64] | None = None
+
+    @property
+    def mechanisms(self) -> list[Mechanism]:
+        return [self.first.mechanisms[i] for i in self.at]
+
+    def row(self, each: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """One array for each mechanism, in one row."""
+        return np.concatenate([one.ravel() for one in each])
+
+    def split(self, row: Floats) -> list[Floats]:
+        """One array for each mechanism, from one row."""
+        parts = np.split(row, np.cumsum([m.clean.size for m in self.mechanisms])[:-1])
+        return [part.reshape(m.clean.shape) for part, m in zip(parts, self.mechanisms, strict=True)]
+
+    def released(self, units: Floats, centred: bool = False) -> Floats | None:
+        """The released numbers, in one row, if the noisy values change by `units` times the noise. None if the run fails with
+        them; for several mechanisms also if the data of one depend on the noisy value of another, as in training.
+
+        centred: subtract its mean from each row of an array, which undoes the normalisation of log-probabilities.
+        """
+        pairs = zip(self.at, self.mechanisms, self.split(units), strict=True)
+        noisy = {i: m.with_noisy(m.noisy + m.scale * by) for i, m, by in pairs}
+        other = repeated(self.made, self.first, noisy)
+        if other is None or (len(self.at) > 1 and not same_means(self.first.mechanisms, other.mechanisms)):
+            return None
+        return self.numbers(other, centred)
+
+    def numbers(self, run: History, centred: bool = False) -> Floats:
+        """The released numbers of a run, in one row."""
+        rows = []
+        for cell in self.cells:
+            array = left_in(run.play.cells[cell], self.first.worlds.graph.nodes, self.hidden)
+            rows.append((array - array.mean(-1, keepdims=True) if centred and array.ndim > 1 else array).ravel())
+        return np.nan_to_num(np.concatenate(rows)) if rows else np.zeros(0)
+
+    def elsewhere(self, seed: int) -> Floats:
+        """A change to other noisy values: none for seed 0; else more noise, of up to twice the size."""
+        size = sum(m.clean.size for m in self.mechanisms)
+        return np.asarray((1 + seed % 2) * np.random.default_rng(seed).standard_normal(size) * (seed > 0), dtype=np.float64)
+
+
+def shown_part(look: Look, by: Floats) -> tuple[Floats, str]:
+    """The move `by` of a mechanism, as far as the release shows it, and a sentence if the release shows only part of the noisy
+    value, or "". If the noise is normal and this part is linear, the move shrinks to a lower bound on the move of the part over
+    its noise; otherwise to 0.
+    """
+    (mechanism,) = look.mechanisms
+    told = f"the release shows only part of the noisy value at {mechanism.line}"
+    by = np.where(np.isfinite(by), by, 0.0).ravel()
+    kept = _jumps(look, by) if look.cells else None
+    if kept is None:
+        return np.zeros(mechanism.clean.shape), told
+    hides = not mechanism.shared and _hides(look, kept)
+    share = (_pushed(look, kept) if mechanism.law == "normal" else 0.0) if hides else 1.0
+    return kept.reshape(mechanism.clean.shape) * share, told if hides else ""
+
+
+def shown_together(look: Look, by: Shifts, known: bool) -> tuple[list[Floats] | None, str]:
+    """As `shown_part`, for the moves of all mechanisms of a run that may hide one another; None if the release shows all of them.
+    known: whether the release is known to show only part of one of them.
+
+    A release of fewer linear functions than noisy values, such as a weighted sum for each row or a linear head on several
+    values, hides a part of the joint move behind the noise of all.
+    """
+    row = look.row([np.where(np.isfinite(each), each, 0.0) for each in by])
+    if not row.any() or any(m.shared for m in look.mechanisms) or look.released(look.elsewhere(1)) is None:
+        return None, ""
+    normal = all(m.law == "normal" for m in look.mechanisms)
+    if not (known and normal) and not _hides(look, row):
+        return None, ""
+    share = _pushed(look, row) if normal else 0.0
+    lines = " and ".join(list(dict.fromkeys(m.line for m in look.mechanisms))[:LINES])
+    return look.split(row * share), f"the release shows only part of the noisy values at {lines} together"
+
+
+def _jumps(look: Look, by: Floats) -> Floats | None:
+    """The move, set to 0 at entries that jump by their move without changing the release, as the fractional part of whole numbers
+    does; None if the release does not show the move, or if not all entries are known. A part of the jump must change the release,
+    because a run may clip.
+    """
+    moved = moved_entries(by)
+    largest = sorted(moved, key=lambda e: -abs(by[e]))[:SINGLE]
+    before: dict[int, Floats | None] = {}
+
+    def seen(jump: Floats) -> bool:
+        known = 0
+        for seed in range(POINTS):
+            start = look.elsewhere(seed)
+            if seed not in before:
+                before[seed] = look.released(start)
+            one, whole = before[seed], look.released(start + jump)
+            if one is None or whole is None or (np.abs(one - whole) > 10 * rounding(one)).any():
+                return True
+            part = look.released(start + PART * jump)
+            known += part is not None and bool((np.abs(one - part) > 10 * rounding(one)).any())
+        return not known
+
+    if not seen(by):
+        return None
+    unseen = [entry for entry in largest if len(moved) > 1 and not seen(_only(by, [entry]))]
+    if unseen and len(moved) > len(largest):
+        return None
+    kept = by.copy()
+    for entry in unseen:
+        kept[entry] = 0.0
+    return kept
+
+
+def _only(move: Floats, entries: Collection[Entry]) -> Floats:
+    """The move at these entries, 0 elsewhere."""
+    kept = np.zeros_like(move)
+    for entry in entries:
+        kept[entry] = move[entry]
+    return kept
+
+
+def _hides(look: Look, by: Floats) -> bool:
+    """Whether other entries of the noisy value can undo a part of the move, for every noisy value that is tried: then the release
+    is a function of fewer numbers, such as sums over groups.
+
+    Changes of the noisy value that leave the release the same are found from small changes of some entries, and tested with large
+    ones. A row in which a common change is undone, as softmax undoes it, hides nothing.
+    """
+    program = isinstance(look.made.model, External)
+    count = look.numbers(look.first).size
+    most = 3 * ENTRIES_OF_PROGRAM if program else max(ENTRIES * min(2, len(look.at)), count + LINE if count < MANY else 0)
+    entries = _candidates(look, by, most)
+    move, effects = np.array([by[entry] for entry in entries]), [_row_sums(look, entries)]
+    for seed in SEEDS[: 1 if program else None]:
+        effect = _effects(look, entries, look.elsewhere(seed))
+        if effect is None:
+            return False
+        effects.append(effect)
+        effects[0] *= float(np.median(np.linalg.norm(effect, axis=0))) if len(effects) == 2 else 1.0
+        every = np.concatenate(effects)
+        # all directions of the entries; a full matrix for the released numbers as well may take many GiB
+        _, sizes, directions = np.linalg.svd(every, full_matrices=len(every) < len(entries))
+        rank = int((sizes > SMALL * sizes.max(initial=0)).sum())
+        undone = directions[rank:].T @ (directions[rank:] @ move)
+        if float(undone @ undone) < LOST[len(look.at) > 1] * float(move @ move):
+            return False
+        top = int(np.abs(np.where(move != 0, undone, 0.0)).argmax())
+        if _invariant(look, entries, undone / undone[top], top):
+            return True
+    return False
+
+
+def _effects(look: Look, entries: list[Entry], start: Floats, centred: bool = False) -> Floats | None:
+    """How the release changes with each entry, in units of the noise, (numbers, entries); None if a run fails."""
+    before, steps = look.released(start, centred), np.full(start.shape, STEP)
+    columns = [look.released(start + _only(steps, [entry]), centred) for entry in entries]
+    if before is None or any(column is None for column in columns):
+        return None
+    return (np.stack([np.asarray(column) for column in columns], axis=1) - before[:, None]) / STEP
+
+
+def _invariant(look: Look, entries: list[Entry], undone: Floats, top: int) -> bool:
+    """Whether the release stays nearly the same if the entries change by `undone` times the noise, at new noisy values; a change
+    of the entry `top` alone is the measure.
+    """
+    known = 0
+    for seed, size in ((4, 1.0), (5, 1.0), (6, 1.0), (7, 4.0)):
+        start = look.elsewhere(seed)
+        change = np.zeros_like(start)
+        for entry, amount in zip(entries, undone, strict=True):
+            change[entry] = size * amount
+        runs = [look.released(start + part) for part in (np.zeros_like(start), _only(change, [entries[top]]), change)]
+        if any(run is None for run in runs):
+            return False
+        before, alone, both = (np.asarray(run) for run in runs)
+        error = 10 * float(rounding(before).max(initial=0))
+        measure = float(np.abs(alone - before).max(initial=0))
+        if measure <= error / SAME:
+            continue
+        if float(np.abs(both - before).max(initial=0)) > SAME * measure + error:
+            return False
+        known += 1
+    return known > 1
+
+
+def _candidates(look: Look, by: Floats, most: int) -> list[Entry]:
+    """The first entries of `_in_order`, each once."""
+    return list(dict.fromkeys(islice(_in_order(look, by, most), 3 * most)))[:most]
+
+
+def _in_order(look: Look, by: Floats, most: int) -> Iterator[Entry]:
+    """Entries with noise: a third that move; then, for one mechanism, entries on a line with the farthest one, and for several
+    the rows that move farthest; then any.
+    """
+    random, own = np.random.default_rng(look.at[0]), look.row([m.own for m in look.mechanisms])
+    moved = sorted(moved_entries(by), key=lambda e: -abs(by[e]))
+    yield from moved[: max(2, most // 3)]
+    near = _on_lines(look.mechanisms[0].clean.shape, moved[0][0], most, random) if len(look.at) == 1 else _in_rows(look, by)
+    yield from ((at,) for at in near if own[at])
+    some = np.flatnonzero(own)
+    yield from ((int(at),) for at in some[random.permutation(len(some))[: 2 * most]])
+
+
+def _on_lines(shape: Entry, farthest: int, most: int, random: np.random.Generator) -> Iterator[int]:
+    """The places of the entries on a line with the farthest one, along each axis."""
+    top = [int(at) for at in np.unravel_index(farthest, shape)]
+    for axis in reversed(range(len(shape))):
+        near = [at for step in (1, -1, 2, -2) if 0 <= (at := top[axis] + step) < shape[axis]]
+        line = range(shape[axis]) if shape[axis] <= LINE else [*near, *random.permutation(shape[axis])[: most // 3]]
+        yield from (int(np.ravel_multi_index((*top[:axis], at, *top[axis + 1 :]), shape)) for at in line)
+
+
+def _in_rows(look: Look, by: Floats) -> Iterator[int]:
+    """The places of the entries in all mechanisms, row by row: first the row in which all of them together move farthest. A row
+    belongs to a node; without an axis for the nodes, it is an index of the first axis.
+    """
+    nodes, rows = look.first.worlds.graph.nodes, []
+    for shape in (m.clean.shape for m in look.mechanisms):
+        axis = shape.index(nodes) if nodes in shape else 0
+        rows.append(np.indices(shape)[axis] if shape else np.zeros(1, dtype=int))
+    row = look.row(rows)
+    for top in np.argsort(-np.bincount(row, np.square(by)), kind="stable"):
+        yield from np.random.default_rng(0).permutation(np.flatnonzero(row == top)).tolist()
+
+
+def _row_sums(look: Look, entries: list[Entry]) -> Floats:
+    """For each row of a noisy value whose entries are all changed: how each entry moves the row's sum, scaled to length 1."""
+    places, sums, first = {entry: at for at, (entry,) in enumerate(entries)}, [], 0
+    for m in look.mechanisms:
+        shape = m.clean.shape or (1,)
+        scale, width = np.broadcast_to(np.asarray(m.scale, dtype=np.float64), shape).ravel(), shape[-1]
+        for start in sorted({e - (e - first) % width for e in places if first <= e < first + m.clean.size}):
+            if width > 1 and all(e in places for e in range(start, start + width)):
+                row = np.zeros(len(entries))
+                row[[places[e] for e in range(start, start + width)]] = scale[start - first : start - first + width]
+                sums.append(row / np.linalg.norm(row))
+        first += m.clean.size
+    return np.array(sums).reshape(len(sums), len(entries))
+
+
+def _pushed(look: Look, by: Floats) -> float:
+    """A lower bound on the move of one linear function of the release over its noise, as a share of the move of the noisy values;
+    0 if no linear function is found. The noise is estimated from runs with new noise, and its upper limit counts.
+    """
+    return max(_pushed_as(look, by, centred) for centred in (False, True))
+
+
+def _pushed_as(look: Look, by: Floats, centred: bool) -> float:
+    own = look.row([m.units for m in look.mechanisms])
+    count = OF_PROGRAM if isinstance(look.made.model, External) else PROBES[len(look.at) > 1]
+
+    def noise(k: int) -> Floats:
+        return np.asarray(np.random.default_rng((7, k)).standard_normal(own.shape) - own)
+
+    runs = [look.released(noise(k), centred) for k in range(count)]
+    moved = [look.released(noise(k) + by, centred) for k in range(MOVED)]
+    middle = [look.released((noise(2 * k) + noise(2 * k + 1)) / 2, centred) for k in range(MOVED // 2)]
+    if any(run is None for run in (*runs, *moved, *middle)):
+        return 0.0
+    told = np.array(runs)
+    gaps = np.array(moved) - told[:MOVED]
+    fitted = min(count, PROBES[0]) // 2
+    spread = told[:fitted].var(axis=0, ddof=1)
+    weights = np.divide(gaps.mean(0), spread, out=np.zeros_like(spread), where=spread > 1e-9 * spread.max(initial=0))
+    best = np.zeros_like(weights)
+    best[(np.abs(weights) * np.sqrt(spread)).argmax()] = 1.0
+    tried = [weights, best, *_decorrelated(look, by, gaps.mean(0), centred)]
+    return max(_over_its_noise(w, told[fitted:], gaps, told, np.array(middle)) for w in tried) / float(np.linalg.norm(by))
+
+
+def _decorrelated(look: Look, by: Floats, gap: Floats, centred: bool) -> list[Floats]:
+    """For several mechanisms, the weights of the released numbers with the largest move over the noise of the tested entries."""
+    if len(look.at) == 1:
+        return []
+    most = 3 * ENTRIES_OF_PROGRAM if isinstance(look.made.model, External) else 2 * ENTRIES
+    effect = _effects(look, _candidates(look, by, most), look.elsewhere(0), centred)
+    if effect is None:
+        return []
+    numbers, sizes, _ = np.linalg.svd(effect, full_matrices=False)
+    kept = sizes > SMALL * sizes.max(initial=0)
+    return [numbers[:, kept] @ ((gap @ numbers[:, kept]) / np.square(sizes[kept]))]
+
+
+def _over_its_noise(weights: Floats, told: Floats, gaps: Floats, pairs: Floats, middle: Floats) -> float:
+    """The move of one weighted sum of the released numbers, over the upper limit of its noise; 0 if this sum is not linear in the
+    noisy value. told: the released numbers of runs with new noise. gaps: how far the move changes them, in MOVED runs. middle:
+    the released numbers at the middle of each of the first `pairs`.
+    """
+    moves, noise = gaps @ weights, told @ weights
+    between = (pairs[0 : 2 * len(middle) : 2] + pairs[1 : 2 * len(middle) : 2]) @ weights / 2
+    move = float(np.abs(moves).min())
+    bent = max(float(np.ptp(moves)), float(np.abs(middle @ weights - between).max()))
+    if move == 0 or bent > AFFINE * max(move, float(noise.std())) or float(np.ptp(moves)) > AFFINE * move:
+        return 0.0
+    df = len(noise) - 1
+    limit = float(noise.std(ddof=1)) * math.sqrt(df / float(stats.chi2.ppf(LEVEL, df)))
+    return move / limit if limit else 0.0

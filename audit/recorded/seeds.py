@@ -1,0 +1,102 @@
+"""Finds noise that takes few values, because the program reduces its seed to few values, as in `seed % 997` or by a hash.
+
+The model runs with many random seeds, each time only until it has drawn its noise. If two seeds draw the same noise, then the
+noise takes few values (birthday paradox), and whoever tries all of them knows it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...models.graph.graph import Worlds
+from ...models.recorder import recording
+from ...models.recorder.script import alike
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from ...models.base import Model
+    from ...models.graph.graph import Graph
+    from ...models.recorder import Draw
+    from ..key import Key
+
+PROBES = ((5_000, 400), (20_000, 100))  # (most nodes, number of seeds); 50 for larger graphs
+SECONDS = 8.0  # of processor time, after which no further seed is tried
+BITS = 40  # draws count only if two seeds give them equal numbers with a probability of at most 2^-40
+OF_A_NUMBER = {2: 8, 4: 20, 8: 40}  # bytes of a floating-point number -> its random bits, at least
+
+
+class Enough(BaseException):
+    """The run has drawn all numbers that are of interest. No program catches this by accident."""
+
+
+def few_values(model: Model, graph: Graph, key: Key, draws: Sequence[Draw], sure: Callable[[Draw], bool]) -> dict[int, int]:
+    """Position of a draw -> about how many values it takes. Draws with many values are left out.
+
+    draws: of a run on the whole graph. sure: whether equal numbers of a draw are practically impossible for independent seeds. Of
+    the draws that one line makes, called from the same lines, the first one stands for all.
+    """
+    lines: dict[object, list[int]] = {}
+    for at, draw in enumerate(draws):
+        if sure(draw) and _bits(draw) >= BITS:
+            lines.setdefault((draw.law, draw.where), []).append(at)
+    watched = [places[0] for places in lines.values()]
+    if not watched:
+        return {}
+    seen: dict[int, Counter[bytes]] = {at: Counter() for at in watched}
+    for probe in _probes(model, graph, key, max(watched)):
+        for at in watched:
+            if at < len(probe) and alike(probe[at], draws[at]):
+                seen[at][_told(probe[at])] += 1
+    found: dict[int, int] = {}
+    for places in lines.values():
+        counts = seen[places[0]]
+        equal = sum(count * (count - 1) // 2 for count in counts.values())
+        if equal:
+            total = counts.total()
+            found |= dict.fromkeys(places, max(len(counts), round(total * (total - 1) / 2 / equal)))
+    return found
+
+
+def _probes(model: Model, graph: Graph, key: Key, last: int) -> Iterator[list[Draw]]:
+    """Yields the draws of runs with other seeds, up to draw number `last`."""
+    started = time.process_time()
+    for number in range(next((probes for nodes, probes in PROBES if graph.nodes <= nodes), 50)):
+        if time.process_time() - started > SECONDS:
+            return
+        found: list[Draw] = []
+
+        def stops(at: int, draw: Draw, found: list[Draw] = found) -> NDArray[Any] | None:
+            found.append(draw)
+            if at >= last:
+                raise Enough
+            return None
+
+        worlds = Worlds.of(graph, np.array([key.fold("probe", number).seed], dtype=np.uint64))
+        with recording(stops):
+            try:
+                model.fit(worlds, "cpu")
+            except Enough:
+                pass
+            except Exception:  # a user's model may fail with some seeds, with any exception
+                continue
+        yield found
+
+
+def _bits(draw: Draw) -> float:
+    """The random bits in a draw, at least; of a draw from finitely many values those by which two seeds differ."""
+    if draw.chances is not None:
+        equal = np.log2((draw.chances**2).sum(-1))
+        return -float(equal.sum() * draw.values.size / equal.size)
+    return float(OF_A_NUMBER.get(draw.values.dtype.itemsize, 40) * draw.values.size)
+
+
+def _told(draw: Draw) -> bytes:
+    return draw.units.tobytes()

@@ -1,0 +1,368 @@
+"""Studies a model on one graph: its random draws, which of them are noise on which cells, and what the other draws change."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...models.graph.graph import Worlds
+from ...models.recorder.draw import SHIFTED
+from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
+from ...models.recorder.mechanisms.sharing import in_common
+from ..own.programs.program import External
+from ..own.programs.recording import Unheard
+from .playing import Cell, Diverged, Play, alike, cells, play, rounding
+from .seeds import few_values
+from .sources import MOST, Source, blocks, in_line, located, moved_by, nudge
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.base import Model
+    from ...models.graph.graph import Graph
+    from ...models.recorder import Draw
+    from ...models.recorder.mechanisms.found import Mechanism
+    from ..key import Key
+
+    Floats = NDArray[np.float64]
+
+PERIOD = (
+    2**24 * 5**6
+)  # a multiple of many moduli, such as 1000 and 65536, to which programs reduce a seed, but not of 2^31 or 2^32
+CHANCE = 1e-12  # equal draws of all seeds count as constant if two seeds would give them with a smaller probability than this
+SEEDS, SECONDS = 400, 1.0  # limits of `switches_by_seed`: seeds, and seconds of processor time
+MANY = 20_000  # largest number of draws in a run, because each one is recorded
+CONTINUOUS = (*SHIFTED, "uniform", "exponential")
+ROUNDED = 4  # number of runs with other rounding errors of the noise; entries that move by chance little in all of them are rare
+FAR = 1000.0  # in units of the noise: large enough to dominate any sum, clipping or comparison
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """A run. mechanisms: in order. complete: whether the values of all mechanisms fitted into the memory limit."""
+
+    worlds: Worlds
+    play: Play
+    mechanisms: tuple[Mechanism, ...]
+    complete: bool = True
+
+
+Shifts = tuple["NDArray[np.float64]", ...]  # for each mechanism, how far its clean value moves, in units of the scale
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What several runs of a model on the whole graph show.
+
+    base: the first run. others: the draws of runs with other seeds.
+    sources: noise that was located in the release.
+    constant: the positions of draws that are the same for two seeds that differ by PERIOD, or for two of many random seeds. Such
+    draws take few values (at most PERIOD), and whoever tries all of them knows the noise.
+    few: position of a draw -> about how many values it takes, if two of many random seeds gave the same numbers.
+    copies: position of a draw -> position of the earlier draw that it repeats.
+    free: the positions of all draws that are neither sources nor constant nor copies.
+    slack: how far rounding alone moves each entry of each cell. wide: the same for all entries of a cell, the largest that any of
+    them may need; a proof that noise is missing uses it, because some entries react by chance less than others.
+    doubts: why nothing can be stated about this model.
+    unplaced: why no noise was searched for in the release; "" if it was.
+    histories: for a program, runs with different seeds whose mechanisms were recorded. The first is `base`.
+    """
+
+    model: Model
+    whole: Worlds
+    base: Play
+    others: tuple[list[Draw], ...] = ()
+    sources: tuple[Source, ...] = ()
+    constant: frozenset[int] = frozenset()
+    copies: Mapping[int, int] = field(default_factory=dict)
+    slack: Mapping[Cell, Floats] = field(default_factory=dict)
+    wide: Mapping[Cell, Floats] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()
+    unplaced: str = ""
+    histories: tuple[History, ...] = ()
+    few: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def free(self) -> list[int]:
+        placed = {at for s in self.sources for at, _ in s.block.parts}
+        taken = placed | self.constant | set(self.copies)
+        return [at for at in range(len(self.base.draws)) if at not in taken]
+
+    @property
+    def loose(self) -> dict[int, NDArray[np.bool_]]:
+        """Position of a draw of a source -> which of its numbers are noise on no cell. Other draws are left out."""
+        found: dict[int, NDArray[np.bool_]] = {}
+        for source in self.sources:
+            noised: NDArray[Any] = in_line(source.factor, source.across) != 0
+            first = 0
+            for at, part in source.block.parts:
+                count = part.stop - part.start
+                found.setdefault(at, np.ones(self.base.draws[at].values.size, dtype=bool))[part] &= ~noised[first : first + count]
+                first += count
+        return {at: numbers.reshape(self.base.draws[at].values.shape) for at, numbers in found.items() if numbers.any()}
+
+    def values(self, at: int) -> str:
+        """A remark on how many values a draw takes; "" if this is not known."""
+        return f" (it takes about {self.few[at]} values)" if at in self.few else ""
+
+    def on(self, cell: Cell) -> list[Source]:
+        return [s for s in self.sources if s.cell == cell]
+
+
+def study(model: Model, graph: Graph, key: Key, probed: bool = True) -> Study:
+    """Runs the model on the whole graph a few times, and finds the noise in its release. probed: whether to try many seeds, to
+    find noise that takes few values.
+
+    A program starts anew for each run, which takes long. So the study of a program records mechanisms, and does not search the
+    release for noise.
+    """
+    if isinstance(model, External):
+        return study_of_program(model, graph, key)
+    first = key.fold("heard", 0).seed
+    seeds = (first, key.fold("heard", 1).seed, related(first))
+    worlds = [Worlds.of(graph, np.array([seed], dtype=np.uint64)) for seed in seeds]
+    plain = play(model, worlds[0])  # a library may draw at its first use; such draws do not belong to the model
+    if len(plain.draws) > MANY:
+        return _doubted(Study(model, worlds[0], plain), f"{len(plain.draws)} numbers are drawn one by one, too many to record")
+    base, *others = (play(model, w) for w in worlds)
+    made = Study(model, worlds[0], base)
+    if base.notes:
+        return _doubted(made, base.notes[0])
+    if not same(plain, base):
+        return _doubted(made, "the same seed gives another release, so no run can be repeated")
+    try:
+        recorded = close(base, play(model, worlds[1], script=base.draws))
+    except Diverged as line:
+        return _doubted(made, f"another seed draws more or fewer numbers ({line}), so recorded draws cannot be replayed")
+    if not recorded:
+        return _doubted(made, "the release depends on random numbers that were not recorded")
+    if any(len(o.draws) != len(base.draws) for o in others):
+        return _doubted(made, "another seed draws more or fewer numbers")
+    if probed and switches_by_seed(model, graph, key, base):
+        return _doubted(made, "with the same draws another seed gives another release, so some seeds may switch the noise off")
+    few = few_values(model, graph, key, base.draws, sure) if probed else {}
+    constant = frozenset(at for at, d in enumerate(base.draws) if at in few or _fixed(d, others[-1].draws[at]))
+    copies = repeats([base.draws, others[0].draws])
+    if not constant and (text := across(base.draws, others[0].draws)):
+        return _doubted(made, text)
+    tried = blocks(base.draws, {a.size for cell, a in base.cells.items() if not cell.public}, constant | set(copies))
+    if len(tried) > MOST:
+        lines = ", ".join(dict.fromkeys(block.line for block in tried))
+        told = f"the numbers drawn at {lines} are {len(tried)} times as many as those of a released array, or fill it in parts"
+        told += f"; the tool tries at most {MOST} such parts as noise on the release, and did not follow them to a sum with data"
+        made = dataclasses.replace(made, others=tuple(o.draws for o in others), constant=constant, few=few)
+        return dataclasses.replace(made, copies=copies, unplaced=told)
+    sources = tuple(located(model, worlds[0], base, tried, copies))
+    slack, wide = _slack(model, worlds[0], base, sources, copies)
+    return Study(model, worlds[0], base, tuple(o.draws for o in others), sources, constant, copies, slack, wide, few=few)
+
+
+def switches_by_seed(model: Model, graph: Graph, key: Key, base: Play) -> bool:
+    """Whether the release of a run with the draws of `base` and one of SEEDS other seeds differs from that of `base`. Fewer seeds
+    are tried after SECONDS of processor time.
+    """
+    started = time.process_time()
+    for number in range(SEEDS):
+        if time.process_time() - started > SECONDS:
+            break
+        world = Worlds.of(graph, np.array([key.fold("switch", number).seed], dtype=np.uint64))
+        try:
+            after = play(model, world, script=base.draws)
+        except Diverged:
+            return True
+        if not close(base, after):
+            return True
+    return False
+
+
+def study_of_program(model: External, graph: Graph, key: Key) -> Study:
+    """Runs a program four times: without recording; recorded; with the recorded draws and another seed; and recorded with that
+    seed.
+    """
+    first = key.fold("heard", 0).seed
+    worlds = [Worlds.of(graph, np.array([seed], dtype=np.uint64)) for seed in (first, related(first))]
+    bare = Play(cells(model.fit(worlds[0])), [])
+    histories = []
+    try:
+        for world in worlds:
+            recorded = Mechanisms()
+            played = play(model, world, follow=recorded)
+            histories.append(History(world, played, tuple(recorded.found)))
+            if len(histories) == 1 and not same(bare, played):
+                why = "the release changes when the run is recorded or repeated with the same seed"
+                return _doubted(Study(model, world, played), why)
+            if len(histories) == 1 and not close(played, _repeated(model, worlds[1], histories[0])):
+                return _doubted(Study(model, world, played), "the release depends on random numbers that were not recorded")
+    except Unheard as reason:
+        return _doubted(Study(model, worlds[0], bare), str(reason))
+    except (Diverged, OtherMechanisms) as line:
+        told = f"with another seed the program makes other draws ({line}), so recorded draws cannot be replayed"
+        return _doubted(Study(model, worlds[0], histories[0].play), told)
+    base, *others = (h.play for h in histories)
+    made = Study(model, worlds[0], base, tuple(o.draws for o in others), histories=tuple(histories))
+    if any(len(o.draws) != len(base.draws) for o in others):
+        return dataclasses.replace(made, doubts=("another seed draws more or fewer numbers",))
+    constant = frozenset(at for at, d in enumerate(base.draws) if _fixed(d, others[-1].draws[at]))
+    text = "" if constant else across(base.draws, others[0].draws)
+    doubts = (*base.notes, text) if text else base.notes
+    return dataclasses.replace(made, constant=constant, copies=repeats([base.draws, others[0].draws]), doubts=doubts)
+
+
+def _repeated(model: External, world: Worlds, first: History) -> Play:
+    return play(model, world, script=first.play.draws, follow=Mechanisms(first.mechanisms))
+
+
+def _doubted(made: Study, reason: str) -> Study:
+    return Study(made.model, made.whole, made.base, doubts=(reason,))
+
+
+def same(one: Play, other: Play) -> bool:
+    """Whether the releases of two runs are equal bit for bit."""
+    return one.cells.keys() == other.cells.keys() and all(np.array_equal(a, other.cells[c]) for c, a in one.cells.items())
+
+
+def close(one: Play, other: Play) -> bool:
+    """Whether the releases of two runs are equal up to rounding. A run with the draws of another run standardises them and scales
+    them again, which rounds.
+    """
+    pairs = ((a, other.cells.get(c)) for c, a in one.cells.items())
+    return all(b is not None and a.shape == b.shape and bool((np.abs(a - b) <= 10 * rounding(a)).all()) for a, b in pairs)
+
+
+def related(seed: int) -> int:
+    """A seed that differs from `seed` by PERIOD, so that both have the same remainder for every divisor of PERIOD."""
+    return seed + PERIOD if seed + PERIOD < 1 << 63 else seed - PERIOD
+
+
+def _fixed(draw: Draw, other: Draw) -> bool:
+    """Whether two seeds draw the same numbers, although equal numbers are practically impossible under the law."""
+    return sure(draw) and alike(draw, other) and np.array_equal(draw.values, other.values)
+
+
+def sure(draw: Draw) -> bool:
+    """Whether equal numbers are practically impossible for two independent seeds."""
+    return draw.law in CONTINUOUS or improbable(draw)
+
+
+def improbable(draw: Draw) -> bool:
+    """Whether the probability that two seeds draw the same numbers is below CHANCE. False if the probabilities of the values are
+    not known.
+    """
+    if draw.chances is None:
+        return False
+    equal = np.log((draw.chances**2).sum(-1))  # log-probability of equal numbers from two seeds, by row
+    return float(equal.sum() * draw.values.size / equal.size) < np.log(CHANCE)
+
+
+def repeats(runs: Sequence[Sequence[Draw]]) -> dict[int, int]:
+    """Draws that repeat the numbers of an earlier draw in every run: position of the copy -> position of the original."""
+    first: dict[Any, int] = {}
+    found = {}
+    for at, draws in enumerate(zip(*runs, strict=False)):
+        if draws[0].law not in CONTINUOUS or draws[0].values.dtype.kind != "f":
+            continue
+        name = tuple((d.law, d.values.shape, d.units.tobytes()) for d in draws)
+        original = first.setdefault(name, at)
+        if original != at:
+            found[at] = original
+    return found
+
+
+def across(one: Sequence[Draw], other: Sequence[Draw]) -> str:
+    """A sentence if the noise of one seed has many numbers in common with the noise of another seed; "" if not."""
+    firsts = in_common([*one, *other])
+    at = next((first for first in firsts[len(one) :] if first < len(one)), None)
+    return "" if at is None else f"noise of two seeds, drawn at {one[at].where}, has many numbers in common"
+
+
+def _slack(
+    model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], copies: Mapping[int, int]
+) -> tuple[dict[Cell, Floats], dict[Cell, Floats]]:
+    """For each cell, how far its entries may move if the noise changes only by rounding errors: `slack` and `wide` of the study.
+
+    Each entry has its own slack: an array may be steep in one noisy value and hold exact data beside it. An entry that does not
+    react to other noise gets last places only. One that reacts gets at least the last places of the largest entry in its row,
+    because a difference of large numbers, as in a log-softmax, rounds as these do.
+    """
+    rng = np.random.default_rng(0)
+    most = {cell: np.zeros(a.shape) for cell, a in base.cells.items()}
+    for _ in range(ROUNDED if sources else 2):
+        changes = []
+        for s in sources:
+            noise = s.factor * s.numbers(base.draws)
+            gap = rounding(np.abs(base.cells[s.cell]) + np.abs(noise)) * _signed(rng, noise.shape)
+            changes.append((s.block, in_line(np.divide(gap, s.factor, out=np.zeros_like(gap), where=s.noised), s.across)))
+        again = play(model, worlds, moved_by(base.draws, changes, copies), base.draws)
+        most = {cell: np.maximum(most[cell], np.abs(again.cells[cell] - a)) for cell, a in base.cells.items()}
+    reacts = {cell: by > 0 for cell, by in most.items()}
+    for seed in range(2 if sources else 0):
+        moved = moved_by(base.draws, [(s.block, nudge(s.block, seed)) for s in sources], copies)
+        try:
+            after = play(model, worlds, moved, base.draws).cells
+        except Diverged:
+            after = {}
+        for cell, a in base.cells.items():
+            known = cell in after and after[cell].shape == a.shape
+            reacts[cell] = reacts[cell] | (after[cell] != a) if known else np.ones(a.shape, dtype=bool)
+    slack, wide = {}, {}
+    for cell, by in most.items():
+        own = np.where(reacts[cell], np.maximum(20 * by, base.largest_places(cell)), 0.0)
+        slack[cell] = np.maximum(base.last_places(cell), own)
+        wide[cell] = np.maximum(slack[cell], 20 * by.max(initial=0))
+    return slack, wide
+
+
+def _signed(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """Random numbers between 0.5 and 1 with random signs, because equal ones may cancel."""
+    return rng.choice([-1.0, 1.0], size=shape) * (1 + rng.random(shape)) / 2
+
+
+def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArray[Any]], list[tuple[Any, Floats]]]]:
+    """Yields six replacements of all free draws and of loose numbers, each with large changes of the noise on `cell`.
+
+    Two replacements take the draws of other seeds. Two take the ends of the ranges of the draws, and two take numbers far
+    outside the usual range, where the law of a draw has such numbers. A draw that can affect entries of the cell should change
+    them in one of the six. Each noise number on the cell changes in both directions, because a run may clip on one side. Each
+    item is (position of a draw -> new numbers, [(block, changes)]).
+    """
+    rng = np.random.default_rng(1)
+    own = [] if cell is None else made.on(cell)
+    draws, signs = made.base.draws, [np.zeros(0)] * len(own)
+    for number in range(6):
+        instead: dict[int, NDArray[Any]] = {}
+        loose = {} if cell is None else made.loose
+        for at in (*made.free, *loose):
+            d, redrawn = draws[at], made.others[number % len(made.others)][at]
+            sizeable = np.isfinite([d.lowest, d.highest]).all() and d.values.dtype.kind in "iufb"
+            if number in (2, 3) and sizeable:
+                end = d.lowest if number == 2 else np.nextafter(d.highest, d.lowest) if d.law == "uniform" else d.highest
+                instead[at] = np.full_like(d.values, end)
+            elif number in (4, 5) and d.spread:
+                instead[at] = (redrawn.values + FAR * d.scale * rng.choice([-1, 1], size=d.values.shape)).astype(d.values.dtype)
+            elif alike(d, redrawn):
+                instead[at] = redrawn.values
+        for at in loose.keys() & instead.keys():
+            instead[at] = np.where(loose[at], instead[at], draws[at].values)
+        signs = [-old if number % 2 else rng.choice([-1.0, 1.0], size=s.block.size) for s, old in zip(own, signs, strict=True)]
+        far = [(s.block, FAR * sign * (1 + rng.random(s.block.size))) for s, sign in zip(own, signs, strict=True)]
+        yield instead, far
+
+
+def withstands(made: Study) -> bool:
+    """Whether the noisy cells stay the same when the free draws are replaced. If so, the recorded noise is all of their noise."""
+    if not made.free:
+        return True
+    cells = {s.cell for s in made.sources}
+    for instead, _ in tried_hard(made, None):
+        try:
+            after = play(made.model, made.whole, instead, made.base.draws)
+        except (Diverged, ValueError, ArithmeticError):
+            return False
+        if any(not (np.abs(after.cells[c] - made.base.cells[c]) <= made.slack[c]).all() for c in cells):
+            return False
+    return True

@@ -1,0 +1,133 @@
+"""Records the draws of a program. The program's own Python imports this package when it starts; the program itself is not
+changed.
+
+GNNAUDIT_RECORD names a folder. If the folder has a file `request.npz`, this run repeats another run: the file holds the draws of
+the other run, and the noisy values that the mechanisms of this run return instead of their own. When the program ends, this
+module writes `recording.npz` into the folder.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .draw import Active, Draw, Recorder
+from .files import Recording, load, save
+from .libraries import of_numpy, of_python, of_scipy, of_torch
+from .mechanisms.found import Mechanisms, OtherMechanisms
+from .script import Diverged, Script
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FOLDER, ANOTHER = "GNNAUDIT_RECORD", "GNNAUDIT_RECORDED"
+MANY = 20_000  # largest number of draws in a recording
+MOST = 1 << 31  # largest size in bytes of the drawn numbers, and of a request
+LATER: dict[str, Callable[[], Any]] = {"torch": of_torch.replaced, "scipy.stats._distn_infrastructure": of_scipy.replaced}
+# packages whose own generators are not recorded
+UNHEARD = ("jax", "tensorflow", "cupy", "mxnet", "numba", "randomgen", "tenseal")
+
+
+class ProgramRecorder(Recorder):
+    """A recording that ends the program if its draws depart from the run that it repeats, and that stops when it grows too
+    large.
+    """
+
+    def __init__(self, script: Script | None, mechanisms: Mechanisms, end: Callable[[str], None]) -> None:
+        super().__init__(script, mechanisms)
+        self.end, self.bytes = end, 0
+
+    def record(self, draw: Draw) -> NDArray[Any] | None:
+        try:
+            instead = super().record(draw)
+        except Diverged as line:
+            self.end(str(line))
+            raise
+        self.bytes += draw.values.nbytes
+        if len(self.draws) > MANY or self.bytes > MOST:
+            Active.recorder = None
+        return instead
+
+
+class ProgramMechanisms(Mechanisms):
+    """A record of mechanisms that ends the program if it runs another mechanism than the run that it repeats."""
+
+    end: Callable[[str], None]
+
+    def record(self, covered: Any, mechanism: Any, at: int | None = None) -> Any:
+        try:
+            return super().record(covered, mechanism, at)
+        except OtherMechanisms as line:
+            self.end(str(line))
+            raise
+
+
+class AfterImport(importlib.abc.MetaPathFinder):
+    """Replaces the random functions of a module in LATER as soon as the program has imported it."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.stack, self.waiting = stack, dict(LATER)
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
+        enter = self.waiting.pop(name, None)
+        spec = importlib.machinery.PathFinder.find_spec(name, path) if enter is not None else None
+        if spec is None or spec.loader is None or enter is None:
+            return None
+        loader, stack, context = spec.loader, self.stack, enter
+        execute = loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            execute(module)
+            stack.enter_context(context())
+
+        loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def start() -> None:
+    """Begins the recording, if the environment asks for one. Other Python processes that the program starts are not recorded;
+    each leaves a file `another-PID` in the folder.
+    """
+    asked = os.environ.pop(FOLDER, "")
+    if not asked:
+        if ANOTHER in os.environ:
+            Path(os.environ[ANOTHER], f"another-{os.getpid()}").touch()
+        return
+    os.environ[ANOTHER] = asked
+    folder, process = Path(asked), os.getpid()
+    request = load(folder / "request.npz", MOST) if (folder / "request.npz").exists() else None
+    stack = ExitStack()
+
+    def end(diverged: str = "") -> None:
+        """Writes the recording; ends the program if it diverged."""
+        if os.getpid() != process:
+            return
+        complete = Active.recorder is recorded
+        Active.recorder = None
+        stack.close()
+        notes = [] if complete else [f"more than {MANY} draws or {MOST >> 30} GiB of numbers were drawn, too many to record"]
+        notes += [f"{name} was imported; its generators are not recorded" for name in UNHEARD if name in sys.modules]
+        notes += dict.fromkeys(recorded.notes)
+        if not mechanisms.space:
+            notes.append("the values of the mechanisms take more than 1 GiB, so later mechanisms were not recorded")
+        save(folder / "recording.npz", Recording(recorded.draws, mechanisms.found, diverged, notes))
+        if diverged:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
+
+    mechanisms = ProgramMechanisms(None if request is None or not request.mechanisms else request.mechanisms)
+    mechanisms.end = end
+    recorded = ProgramRecorder(Script(request.draws, {}, True) if request is not None else None, mechanisms, end)
+    for library in (of_numpy, of_python):
+        stack.enter_context(library.replaced())
+    sys.meta_path.insert(0, AfterImport(stack))
+    Active.recorder = recorded
+    atexit.register(end)  # called last, because Python calls exit functions in the reverse order of registration

@@ -1,0 +1,150 @@
+"""Records draws of Python's standard library: the module `random`, objects of `random.Random`, `secrets`, `os.urandom`."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..draw import Active, Draw, calling_line, parameters, recorded_call, shuffled
+
+LAWS = {"gauss": "normal", "normalvariate": "normal", "random": "uniform"}
+METHODS = (
+    *(
+        "random",
+        "gauss",
+        "normalvariate",
+        "uniform",
+        "expovariate",
+        "triangular",
+        "betavariate",
+        "gammavariate",
+        "lognormvariate",
+    ),
+    *(
+        "vonmisesvariate",
+        "paretovariate",
+        "weibullvariate",
+        "binomialvariate",
+        "getrandbits",
+        "randbytes",
+        "randint",
+        "randrange",
+    ),
+    *("choice", "choices", "sample", "shuffle"),
+)
+
+PICKS = {"choice": "seq", "choices": "population", "sample": "population"}  # method -> the name of its first argument
+
+
+def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
+    """The draw of the method `name`, which returned `result`. args: without the generator itself."""
+    law, loc, scale, ends = LAWS.get(name, name), 0.0, 1.0, (-np.inf, np.inf)
+    if law == "normal":
+        given = dict(zip(("mu", "sigma"), args)) | options  # noqa: B905
+        loc, scale = given.get("mu", 0.0), given.get("sigma", 1.0)
+    elif name == "random":
+        ends = (0.0, 1.0)
+    elif name == "uniform":
+        given = dict(zip(("a", "b"), args)) | options  # noqa: B905
+        loc, high = given["a"], given["b"]
+        scale, ends = high - loc, (float(min(loc, high)), float(max(loc, high)))
+    values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else numbers(result)
+    others = () if law == "normal" or name in ("random", "uniform") else parameters(*args, **options)
+    return Draw(law, values, calling_line(), loc, scale, *ends, others)
+
+
+def numbers(result: Any) -> np.ndarray:
+    """The result as an array of numbers; empty if the result is something else, such as an element chosen from a list."""
+    if isinstance(result, int) and abs(result) >= 2**63:
+        return np.array(float(result % 2**53))
+    try:
+        array = np.array(result)
+    except ValueError:
+        return np.zeros(0)
+    return array if array.dtype.kind in "iufb" else np.zeros(0)
+
+
+def _of_numbers(population: Any) -> bool:
+    told = numbers(population)
+    return told.ndim == 1 and told.size > 0
+
+
+def picked(name: str, call: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> Any:
+    """The result of a choice from a population. Choices from other things than numbers are recorded as places in the population,
+    because a recording holds numbers alone.
+    """
+    word = PICKS[name]
+    if bool(args) == (word in options):
+        return call(*args, **options)  # which raises a TypeError
+    population, *others = args or (options[word],)
+    named = {n: v for n, v in options.items() if n != word}
+    if not (hasattr(population, "__getitem__") and hasattr(population, "__len__")) or _of_numbers(population):
+        return recorded_call(name, call, (population, *others), named, asked)
+    places = recorded_call(name, call, (range(len(population)), *others), named, asked)
+    return population[places] if name == "choice" else [population[i] for i in places]
+
+
+@cache
+def _method(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        def call(*a: Any, **o: Any) -> Any:
+            return plain(self, *a, **o)
+
+        recorded = Active.recorder is not None and not Active.recorder.inside
+        if name == "shuffle" and recorded and len(args) == 1 and not options and shuffled(name, call, args[0], 0, asked):
+            return None
+        if name in PICKS and recorded:
+            return picked(name, call, args, options)
+        return recorded_call(name, call, args, options, asked)
+
+    method.__name__ = name
+    return method
+
+
+def _entropy(plain: Callable[[int], bytes]) -> Callable[[int], bytes]:
+    def urandom(size: int) -> bytes:
+        return recorded_call("urandom", plain, (size,), {}, asked)
+
+    return urandom
+
+
+@contextmanager
+def replaced() -> Iterator[dict[int, Any]]:
+    """Within this context, Python's names are recorded versions. Yields a dict: id of an original -> its replacement."""
+    undo: list[Callable[[], None]] = []
+    new: dict[int, Any] = {}
+    hidden: Any = getattr(random, "_inst")  # noqa: B009  the generator behind the module's functions
+
+    def put(owner: Any, name: str, value: Any) -> None:
+        own, before = name in vars(owner), getattr(owner, name)
+        setattr(owner, name, value)
+        undo.append(lambda: setattr(owner, name, before) if own else delattr(owner, name))
+
+    for kind in (random.Random, random.SystemRandom):
+        for name in METHODS:
+            if hasattr(kind, name) and (kind is random.Random or name in vars(kind)):
+                put(kind, name, _method(getattr(kind, name), name))
+    for name in METHODS:
+        if hasattr(random, name):
+            plain = getattr(random, name)
+            put(random, name, getattr(hidden, name))
+            new[id(plain)] = getattr(random, name)
+    plain_urandom = os.urandom
+    recorded = _entropy(plain_urandom)
+    new[id(plain_urandom)] = recorded
+    put(os, "urandom", recorded)
+    bits = secrets.randbits  # NumPy keeps a reference to it, only to seed generators
+    put(secrets, "randbits", getattr(getattr(secrets, "_sysrand"), "getrandbits"))  # noqa: B009
+    new[id(bits)] = secrets.randbits
+    try:
+        yield new
+    finally:
+        for step in reversed(undo):
+            step()

@@ -1,0 +1,57 @@
+"""Records draws of SciPy's distributions: one draw for each call of `rvs`. The names of the laws are those of of_numpy.py."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..draw import NO_REQUEST, Draw, calling_line, parameters, recorded_call
+
+NAMES = {
+    "norm": "normal",
+    "laplace": "laplace",
+    "gumbel_r": "gumbel",
+    "logistic": "logistic",
+    "cauchy": "cauchy",
+    "t": "student-t",
+}
+KEPT = (np.ndarray, int, float, list, tuple)  # types of those attributes of a distribution that may hold its parameters
+
+
+def asked(family: Any, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
+    """The draw of a distribution, which returned `result`. The location and scale of the laws that of_numpy.py records too are
+    carried to a repetition. All else that the call received is a parameter, and so is the state of a distribution that the user
+    made from data, such as a histogram.
+    """
+    shapes, loc, scale, _ = family._parse_args_rvs(*args, **{n: v for n, v in options.items() if n not in NO_REQUEST})
+    law = NAMES.get(str(family.name), str(family.name))
+    state = {name: value for name, value in vars(family).items() if isinstance(value, KEPT) and not isinstance(value, bool)}
+    if law not in (*NAMES.values(), "uniform"):
+        return Draw(law, np.array(result), calling_line(), parameters=parameters(*shapes, loc, scale, **state))
+    ends = (float(np.min(loc)), float(np.max(np.add(loc, scale)))) if law == "uniform" else (-np.inf, np.inf)
+    return Draw(law, np.array(result), calling_line(), loc, scale, *ends, parameters(*shapes, **state))
+
+
+@contextmanager
+def replaced() -> Iterator[dict[int, Any]]:
+    """Within this context, the draws of SciPy's distributions are recorded, if the program has loaded them. Yields {}."""
+    module: Any = sys.modules.get("scipy.stats._distn_infrastructure")
+    if module is None:
+        yield {}
+        return
+    family, plain = module.rv_generic, module.rv_generic.rvs
+
+    def rvs(self: Any, *args: Any, **options: Any) -> Any:
+        return recorded_call(
+            str(self.name), lambda *a, **o: plain(self, *a, **o), args, options, lambda _, *received: asked(self, *received)
+        )
+
+    family.rvs = rvs
+    try:
+        yield {}
+    finally:
+        family.rvs = plain

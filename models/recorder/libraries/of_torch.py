@@ -1,0 +1,196 @@
+"""Records draws of PyTorch: every operator that reads a random generator, global or made by the user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..draw import Active, Draw, calling_line, guarded, numbers_of, of_two, parameters, put, rows_of
+from ..mechanisms import found_torch
+from ..mechanisms.found import Mechanisms
+from .of_numpy import evenly
+
+NORMAL, UNIFORM = ("randn", "randn_like", "normal", "normal_"), ("rand", "rand_like", "uniform_")
+LOCATED = (*NORMAL, *UNIFORM, "cauchy_")  # operators whose numbers loc and scale describe completely
+FORM = ("device", "layout", "pin_memory", "memory_format", "dtype")  # options that say nothing about the law of the numbers
+
+
+def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
+    """The draw of the operator `name`. result: the tensor that it drew."""
+    loc: Any = 0.0
+    scale: Any = 1.0
+    ends = (-np.inf, np.inf)
+    masked = name == "native_dropout" or (name == "bernoulli" and len(args) > 1)
+    args = args[int(masked or name.endswith(("_", "_like"))) :]  # the draw does not depend on the values of the first tensor
+    given = [a for a in args if not isinstance(a, (list, tuple))]
+    if name in ("normal", "normal_"):
+        loc = plain(given[0]) if given else 0.0
+        scale = plain(given[1]) if len(given) > 1 else 1.0
+        law = "normal"
+    elif name in NORMAL:
+        law = "normal"
+    elif name in UNIFORM:
+        low, high = given[:2] if len(given) == 2 else (given[0], 1.0) if given and name == "uniform_" else (0.0, 1.0)
+        law, loc, scale, ends = "uniform", low, high - low, (float(low), float(high))
+    elif name.startswith("bernoulli"):
+        law, ends = "bernoulli", (0.0, 1.0)
+    elif name == "cauchy_":
+        law, loc, scale = "cauchy", given[0] if given else 0.0, given[1] if len(given) > 1 else 1.0
+    else:
+        law = name.rstrip("_")
+    among, chances = finite(law, args, given)
+    own = name in LOCATED or (chances is not None and chances.ndim > 1)
+    kept = {option: value for option, value in options.items() if option not in FORM}
+    filled = name.startswith("rrelu_with_noise")  # its second tensor is a result
+    others = () if own else parameters(*args[:1], *args[1 + filled :], **kept)
+    weights = bool(result.requires_grad)
+    return Draw(law, plain(result).copy(), calling_line(), loc, scale, *ends, others, among, chances, weights=weights)
+
+
+def finite(law: str, args: Sequence[Any], given: Sequence[Any]) -> tuple[tuple[float, ...], Any]:
+    """The values that a number of this law can take, and their probabilities; (), None if there are too many values, or if the
+    numbers are not independent.
+    """
+    if law == "bernoulli":
+        return (0.0, 1.0), of_two(plain(given[-1]) if given else 0.5)
+    if law in ("randint", "randint_like", "random"):
+        ends = [a for a in given if isinstance(a, int)]
+        low, high = (0, ends[0]) if len(ends) == 1 else ends if len(ends) == 2 else (0, 0)
+        return evenly(low, high)
+    if law == "multinomial" and (args[1] == 1 or (len(args) > 2 and args[2])):
+        weights = plain(args[0]).astype(np.float64)
+        rows = rows_of(weights / weights.sum(-1, keepdims=True))
+        return tuple(map(float, range(weights.shape[-1]))), rows if rows.ndim == 1 else rows[:, None].repeat(args[1], axis=1)
+    return (), None
+
+
+def plain(value: Any) -> Any:
+    """A tensor as an array; any other value unchanged."""
+    return numbers_of(value) if hasattr(value, "detach") else value
+
+
+def told(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> None:
+    """Records the numbers that an operator drew, and overwrites the drawn tensor if the recording replaces its numbers."""
+    recorder = Active.recorder
+    drawn = result[-1] if isinstance(result, (list, tuple)) else result
+    if recorder is None or recorder.inside or not hasattr(drawn, "detach"):
+        return
+    before = len(recorder.draws)
+    draw = guarded(lambda: asked(name, args, options, drawn))
+    instead = None if draw is None else recorder.record(draw)
+    if instead is not None:
+        put_into(drawn, instead)
+        if name == "native_dropout":  # the numbers are the mask, and the first result is the masked input
+            put_into(result[0], plain(args[0] * drawn) * (1 / (1 - args[1]) if args[1] < 1 else 0.0))
+    if isinstance(recorder.follow, Mechanisms) and len(recorder.draws) > before:
+        mechanisms = recorder.follow
+        guarded(lambda: found_torch.drawn(mechanisms, drawn, recorder.draws[-1]))
+
+
+def put_into(tensor: Any, instead: Any) -> None:
+    """Overwrites a tensor by other numbers."""
+    import torch
+
+    numbers = put(plain(tensor).copy(), np.asarray(instead))
+    with torch.no_grad():
+        tensor.detach().copy_(torch.from_numpy(np.ascontiguousarray(numbers).reshape(tensor.shape)))
+
+
+@cache
+def _mode() -> Any:
+    """The class of the context in which every operator is observed. It is made once, because that takes long."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            name, random = _operator(func)
+            options, recorder = kwargs or {}, Active.recorder
+            follows = recorder is not None and isinstance(recorder.follow, Mechanisms)
+            result = found_torch.run(name, args, options, func) if follows else func(*args, **options)
+            if random:
+                told(name, args, options, result)
+            return result
+
+    @cache
+    def _operator(func: Any) -> tuple[str, bool]:
+        return func._schema.name.split("::")[1], torch.Tag.nondeterministic_seeded in func.tags
+
+    return Mode
+
+
+@cache
+def _absent() -> tuple[Any, ...]:
+    """The modules of accelerators that this build of PyTorch lacks. `torch.manual_seed` seeds them too: each time, it stores a
+    call that never runs with the text of the whole stack, which takes longer than a small training.
+    """
+    import torch
+
+    return tuple(device for device in (torch.cuda, torch.xpu, torch.mtia) if not device._is_compiled())
+
+
+@contextmanager
+def replaced() -> Iterator[dict[int, Any]]:
+    """Within this context, every random operator of this thread is recorded. A normal, Laplace or Gumbel sample of
+    `torch.distributions` is one draw. Yields {}.
+    """
+    import torch
+    from torch.distributions import Gumbel, Laplace, Normal
+
+    def numpy(self: Any, *args: Any, **options: Any) -> Any:
+        array = to_numpy(self, *args, **options)
+        recorder = Active.recorder
+        mechanisms = recorder.follow if recorder is not None and isinstance(recorder.follow, Mechanisms) else None
+        follows = mechanisms is not None and (mechanisms.tensors or mechanisms.coins)
+        return found_torch.as_array(mechanisms, self, array) if follows else array
+
+    to_numpy = torch.Tensor.numpy
+    methods: list[tuple[Any, str, str]] = [(Laplace, "rsample", "laplace"), (Normal, "rsample", "normal")]
+    methods += [(Gumbel, name, "gumbel") for name in ("rsample", "sample")]  # Gumbel.sample does not call rsample
+    undo: list[tuple[Any, str, Any]] = [(family, name, family.__dict__.get(name)) for family, name, _ in methods]
+    for family, name, law in methods:
+        setattr(family, name, _sample(getattr(family, name), law))
+    for device in _absent():
+        undo.append((device, "manual_seed_all", device.manual_seed_all))
+        device.manual_seed_all = int
+    torch.Tensor.numpy = numpy  # type: ignore[method-assign]
+    try:
+        with _mode()():
+            yield {}
+    finally:
+        del torch.Tensor.numpy
+        for family, name, plain_sample in undo:
+            if plain_sample is None:  # inherited
+                delattr(family, name)
+            else:
+                setattr(family, name, plain_sample)
+
+
+def _sample(sample: Any, law: str) -> Any:
+    """Wraps a distribution's `sample` or `rsample`, so that it is recorded as one draw with its location and scale."""
+    import torch
+
+    def recorded(self: Any, sample_shape: Any = torch.Size()) -> Any:
+        recorder = Active.recorder
+        if recorder is None or recorder.inside:
+            return sample(self, sample_shape)
+        recorder.inside = True
+        try:
+            result = sample(self, sample_shape)
+        finally:
+            recorder.inside = False
+        before = len(recorder.draws)
+        draw = guarded(lambda: Draw(law, plain(result).copy(), calling_line(), plain(self.loc), plain(self.scale)))
+        instead = None if draw is None else recorder.record(draw)
+        if instead is not None:
+            put_into(result, instead)
+        if isinstance(recorder.follow, Mechanisms) and len(recorder.draws) > before:
+            mechanisms = recorder.follow
+            guarded(lambda: found_torch.drawn(mechanisms, result, recorder.draws[-1]))
+        return result
+
+    return recorded

@@ -1,0 +1,270 @@
+"""Records the noisy mechanisms of a run: the places where noise is added to data.
+
+noise.py finds these places in NumPy programs, and found_torch.py in PyTorch programs. A recorded mechanism is called a
+meeting. Its result can be replaced, so that another run continues from the same noisy value. Randomised reports are mechanisms
+too; reports.py follows the drawn numbers that choose between values of data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..draw import SHIFTED, Departed, Draw, calling_line, note
+from .noise import followed
+from .one_by_one import single
+from .origin import Origin
+from .reports import reported
+from .same_numbers import coarse, of_mirrored, repeated
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FOLLOWED = SHIFTED
+NOTHING = 1e-9  # a difference of two probabilities up to this size counts as rounding
+UNEQUAL = 1e-4  # in units of the scale: two moves that differ by less count as equal
+ERRORS = 64.0  # the same in units of the rounding error of a noisy value
+UNREAD = 32.0  # in units of the scale: how far the values of `unfinished` are away
+REPORT = "randomised response"  # the law of a mechanism that reports one of finitely many values
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism:
+    """A mechanism: noisy = clean + noise. line: the line of the sum. scale: the noise is `scale` times numbers of the law at
+    scale 1; a number or an array that broadcasts, 0 for entries without noise. beside: other draws of which the noise is the sum,
+    besides `draw`. shared: the axes along which all entries have the same noise number, because the noise was broadcast.
+
+    A randomised report has `values`: each entry of `noisy` is one of them. `clean` then holds their probabilities, shape
+    (entries, values), and the scale is 1. mirrored: whether the entries (i, j) and (j, i) have the same noise number or random
+    bit.
+
+    parts: how many times the program added data. If it did so more than once, the noise was the array into which it added; `line`
+    is that of the first sum.
+    """
+
+    line: str
+    draw: Draw
+    scale: Any
+    clean: NDArray[np.float64]
+    noisy: NDArray[Any]
+    beside: tuple[Draw, ...] = ()
+    values: tuple[float, ...] = ()
+    mirrored: bool = False
+    shared: tuple[int, ...] = ()
+    parts: int = 1
+
+    @property
+    def law(self) -> str:
+        return REPORT if self.values else self.draw.law
+
+    @property
+    def covered(self) -> NDArray[np.bool_]:
+        """Which entries have noise; for a report, the entries that can have every value."""
+        if self.values:
+            return np.all(self.clean > 0, axis=-1)
+        return np.broadcast_to(np.asarray(self.scale) > 0, self.clean.shape)
+
+    @property
+    def own(self) -> NDArray[np.bool_]:
+        """Which entries have noise; of several entries with the same noise number, only the first."""
+        covered = np.triu(self.covered) if self.mirrored else self.covered
+        first = np.zeros(covered.shape, dtype=bool)
+        first[tuple(0 if axis in self.shared else slice(None) for axis in range(first.ndim))] = True
+        return covered & first
+
+    @property
+    def units(self) -> NDArray[np.float64]:
+        """The noise divided by its scale, 0 for entries without noise of their own. For a report, the drawn numbers."""
+        if self.values:
+            drawn = self.draw.values if self.draw.values.shape == self.noisy.shape else self.noisy
+            return drawn.astype(np.float64)
+        return np.divide(self.noisy - self.clean, self.scale, out=np.zeros_like(self.clean), where=self.own)
+
+    def over(self, by: NDArray[np.float64]) -> NDArray[np.float64]:
+        """`by` divided by the scale, 0 for entries without noise of their own. For a report, `by` itself, but 0 below the
+        diagonal of a mirrored report, where each random bit occurs a second time.
+
+        If entries with the same noise number move by different amounts, their difference has no noise, and the result is infinite
+        there. An entry of `by` that is NaN does not count.
+        """
+        if self.values:
+            by = np.nan_to_num(by)
+            return by * np.triu(np.ones(self.noisy.shape))[..., None] if self.mirrored else by
+        by = np.nan_to_num(np.where(np.isnan(by), by.T, by) if self.mirrored else by)
+        each = np.divide(by, self.scale, out=np.zeros_like(self.clean), where=self.covered)
+        if not self.shared and not self.mirrored:
+            return each
+        error = np.divide(ERRORS * np.spacing(np.abs(self.noisy)), self.scale, out=np.zeros_like(each), where=self.covered)
+        if self.mirrored:
+            apart = np.abs(each - each.T) > UNEQUAL + np.maximum(error, error.T)
+        else:
+            apart = np.ptp(each, axis=self.shared, keepdims=True) > UNEQUAL + error.max(axis=self.shared, keepdims=True)
+        return np.where(self.own, np.where(apart, np.inf, each), 0.0)
+
+    def with_noisy(self, noisy: NDArray[Any]) -> Mechanism:
+        """The mechanism with another noisy value. If its noise is mirrored, entries below the diagonal change as those above."""
+        if self.mirrored and not self.values:
+            change = np.triu(np.asarray(noisy, dtype=np.float64) - self.noisy)
+            noisy = self.noisy + change + np.triu(change, 1).T
+        return replace(self, noisy=noisy.astype(self.noisy.dtype))
+
+    def moved(self, by: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which entries of a report have other probabilities. by: the difference of the probabilities, (entries, values)."""
+        return np.abs(by).max(axis=-1) > NOTHING
+
+    def pairs(self, by: NDArray[np.float64]) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """For each entry of a report whose probabilities change, the probabilities before and after the change."""
+        at = self.moved(by)
+        return list(zip(self.clean[at], np.clip((self.clean + by)[at], 0.0, 1.0)))  # noqa: B905  (Python 3.9)
+
+    def each(self, by: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The size of a change `by` of the clean value, for each entry: its absolute value; for a report, the largest |log
+        likelihood ratio|.
+        """
+        if self.law != REPORT:
+            return np.abs(by)
+        sizes, at = np.zeros(by.shape[:-1]), self.moved(by)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = np.log(self.clean[at]) - np.log(np.clip((self.clean + by)[at], 0.0, 1.0))
+        sizes[at] = np.nan_to_num(np.abs(ratios), nan=0.0, posinf=np.inf).max(axis=-1)
+        return sizes
+
+    def size(self, by: NDArray[np.float64]) -> float:
+        """The size of a change `by` of the clean value. Normal noise: the Euclidean norm. Others: the sum over entries."""
+        each = self.each(by)
+        return float(np.linalg.norm(each) if self.law == "normal" else each.sum())
+
+
+class OtherMechanisms(Departed):
+    """The run reached a mechanism that differs from the one whose noisy value it should take. The message names the line."""
+
+
+@dataclass(eq=False)
+class Mechanisms:
+    """Finds the mechanisms of one run, in order. script: mechanisms of another run, whose noisy values replace those of this
+    run.
+    """
+
+    script: Sequence[Mechanism] | None = None
+    found: list[Mechanism] = field(default_factory=list)
+    space: int = 1 << 30  # bytes left for the values of mechanisms; at 0, later mechanisms are not recorded
+    tensors: Any = None  # PyTorch tensors that are noise and have not been added to data yet
+    scores: Any = None  # PyTorch tensors that are data with Gumbel noise and have not been used yet
+    half: Origin | None = None  # of the last sum of data and noise, with the noise that was added
+    coins: Any = None  # PyTorch tensors of coins (see reports.py) that have not been combined with data yet
+
+    def follow(self, value: Any, draw: Draw) -> Any:
+        """The array `value` of a draw, as an array that stores the draw. If the draw is itself a mechanism, because its location
+        or its probabilities are data, records it and returns its noisy value.
+        """
+        if (report := reported(self, value, draw)) is not None:
+            return report
+        if isinstance(value, float) and draw.law in FOLLOWED and draw.values.ndim == 0 and draw.scale > 0:
+            return single(value, Origin(self, draw, float(draw.scale), shift=float(draw.loc)))
+        if type(value) is not np.ndarray or value.ndim == 0 or value.dtype.kind != "f" or draw.law not in FOLLOWED:
+            return value
+        if located_at_data(draw):
+            clean = np.broadcast_to(draw.loc, value.shape).astype(np.float64)
+            return self.noise_added(Origin(self, draw, draw.scale), clean, value)
+        return followed(value, located(self, draw))
+
+    def noise_added(self, origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Any:
+        """Records a mechanism, unless all its noise is 0, and returns its noisy value, or that of the script if there is one.
+
+        origin: of the noise; `seen` are the numbers that were added, or None if the draw itself returned the noisy value. A
+        continuous law never draws 0, so the program has set the zeros. A note tells if the numbers hide less than their law says.
+        """
+        noise, scale, line = origin.seen, origin.scale, calling_line()
+        covered = np.broadcast_to((True if noise is None else noise != 0) & (np.asarray(scale) > 0), noisy.shape)
+        if not self.space or not np.all(np.asarray(scale) >= 0) or not np.any(covered):
+            return noisy
+        half, self.half = self.half, None
+        if noise is not None and noise.shape == noisy.shape:
+            signed = noise * np.sign(np.vdot(noise, noisy - clean))
+            self.half = replace(origin, seen=signed)
+        if half is not None and self.half is not None and (both := self.completed(half, self.half, clean, noisy)) is not None:
+            return both
+        shared, mirrored, partly = ((), False, False) if noise is None else repeated(origin, noise, noisy.shape)
+        if partly:
+            note(f"several entries of the value at {line} have the same noise number, drawn at {origin.draw.where}")
+        if coarse(origin, noisy):
+            told = f"the noise drawn at {origin.draw.where} is rounded to {origin.bits} significant bits"
+            note(f"{told}, fewer than the value at {line} has; the last bits of this value may show the data")
+        if not np.all(covered):
+            scale = np.where(covered, scale, 0.0)
+        return self.record(covered, Mechanism(line, origin.draw, scale, clean, noisy, origin.beside, (), mirrored, shared))
+
+    def completed(self, half: Origin, origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Any:
+        """As `meet`, for the second sum of `data + noise + noise.T`, which completes the last mechanism; None for other sums.
+        half: the origin of the noise of the last sum.
+        """
+        last = self.found[-1] if self.found else None
+        known = last is not None and last.draw is origin.draw and np.array_equal(last.noisy, clean)
+        scale = of_mirrored(half, origin) if known else None
+        if last is None or scale is None or last.mirrored or last.values:
+            return None
+        data = np.where(last.covered, last.clean, clean)
+        told = replace(last, scale=scale, clean=data, noisy=noisy, mirrored=True, parts=last.parts + 1)
+        return self.record(scale > 0, told, len(self.found) - 1)
+
+    def accumulate(self, origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Origin | None:
+        """As `meet`, for data that the program adds into the array of the noise, to which it may add more. clean: all data so
+        far. Returns the origin with which the array is followed further; None if it is not.
+        """
+        at = len(self.found) if origin.at is None else origin.at
+        if origin.at is None:
+            self.noise_added(origin, clean, noisy)
+        else:
+            mechanism = self.found[at]
+            self.record(mechanism.covered, replace(mechanism, clean=clean, noisy=noisy, parts=mechanism.parts + 1), at)
+        kept = at < len(self.found) and not origin.read
+        return replace(origin, shift=clean, seen=noisy.copy(), at=at) if kept else None
+
+    def report(self, draw: Draw, values: tuple[float, ...], chances: Any, value: Any, *more: Any) -> Any:
+        """Records a randomised report and returns its value, or that of the script if there is one.
+
+        value: of the report. chances: its probabilities, as in `Mechanism.clean`; an entry with probability 1 of one
+        value is not random. more: `beside` and `mirrored` of the Mechanism.
+        """
+        if not self.space:
+            return value
+        beside, mirrored = more
+        return self.record(np.array(True), Mechanism(calling_line(), draw, 1.0, chances, value, beside, values, mirrored))
+
+    def record(self, covered: NDArray[np.bool_], mechanism: Mechanism, at: int | None = None) -> Any:
+        """Adds a mechanism to `found`, or replaces the one at position `at`. Returns its noisy value, or that of the script if
+        there is one. covered: the entries that the script replaces. Raises OtherMechanisms if the script has no such mechanism at
+        this position.
+        """
+        noisy, line = mechanism.noisy, mechanism.line
+        if at is None:
+            self.space, at = max(0, self.space - mechanism.clean.nbytes - noisy.nbytes), len(self.found)
+        if self.script is not None:
+            wanted = self.script[at] if at < len(self.script) else None
+            if wanted is None or (wanted.noisy.shape, wanted.line) != (noisy.shape, line) or wanted.parts < mechanism.parts:
+                raise OtherMechanisms(line)
+            noisy[...] = np.where(covered, wanted.noisy if wanted.parts == mechanism.parts else unfinished(wanted), noisy)
+        self.found[at : at + 1] = [replace(mechanism, noisy=noisy.copy())]
+        return noisy
+
+
+def unfinished(mechanism: Mechanism) -> NDArray[Any]:
+    """The noisy value of a mechanism while data are still to be added. It is far from all values of the run: a run that reads it
+    changes its release or other clean values, so that the audit notices the reading.
+    """
+    places = np.arange(mechanism.noisy.size).reshape(mechanism.noisy.shape)
+    return np.asarray(mechanism.noisy + UNREAD * mechanism.scale * np.cos(places**2))
+
+
+def located_at_data(draw: Draw) -> bool:
+    """Whether the location of a draw is an array that is not all 0, and therefore data."""
+    return np.ndim(draw.loc) > 0 and bool(np.any(draw.loc))
+
+
+def located(mechanisms: Mechanisms, draw: Draw) -> Origin:
+    """The origin of a draw whose location is one number. Its scale is one number if all entries have the same, else an array."""
+    same = np.ndim(draw.scale) and np.ptp(draw.scale) == 0
+    return Origin(mechanisms, draw, float(np.max(draw.scale)) if same else draw.scale, shift=float(np.max(draw.loc)))

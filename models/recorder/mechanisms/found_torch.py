@@ -1,0 +1,254 @@
+"""Finds the noisy mechanisms of a PyTorch program from the operators that it runs. found.py does the same for NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..draw import Active, Draw, guarded, numbers_of
+from . import reports_torch
+from .found import FOLLOWED, Mechanisms, located, located_at_data
+from .noise import followed, now, untouched
+from .noisy_maximum import WithScores, with_scores
+from .origin import Origin
+from .reports import Drawn
+from .same_numbers import of_mirrored
+
+SUMS = ("add", "add_", "sub", "sub_")
+PRODUCTS = ("mul", "mul_", "div", "div_")
+# operators that only copy, rearrange or leave out entries; those of INDEXED repeat entries if their indices repeat
+KEPT = (
+    *("neg", "neg_", "clone", "detach", "alias", "view", "_unsafe_view", "reshape", "_to_copy", "contiguous", "lift_fresh"),
+    *("t", "transpose", "permute", "squeeze", "unsqueeze", "expand", "select", "slice", "narrow", "unbind", "diagonal", "flip"),
+    *("split", "split_with_sizes", "chunk", "roll", "flatten", "unflatten", "movedim", "as_strided", "triu", "tril"),
+)
+INDEXED = ("index", "index_select")
+Origins = Any  # torch.utils.weak.WeakTensorKeyDictionary: tensor -> Origin
+
+
+def drawn(mechanisms: Mechanisms, tensor: Any, draw: Draw) -> None:
+    """Registers a tensor that was just drawn: as noise to follow, or at once as a mechanism if its location is data.
+
+    A tensor with `requires_grad` holds weights. It is not registered as noise, although an optimiser adds it to gradients.
+    """
+    if reports_torch.register(mechanisms, tensor, draw) or draw.law not in FOLLOWED or tensor.dim() == 0 or tensor.requires_grad:
+        return
+    if located_at_data(draw):
+        clean = np.broadcast_to(draw.loc, tuple(tensor.shape)).astype(np.float64)
+        mechanisms.noise_added(Origin(mechanisms, draw, draw.scale), clean, numbers_of(tensor))
+    else:
+        _follow(tensor, located(mechanisms, draw))
+
+
+def origins(mechanisms: Any) -> Origins:
+    mechanisms.tensors = reports_torch.by_tensor(mechanisms.tensors)
+    return mechanisms.tensors
+
+
+def as_array(mechanisms: Any, tensor: Any, array: Any) -> Any:
+    """`array`, the NumPy array of a tensor, as `Noise` or `Drawn` if the tensor is followed."""
+    if mechanisms.coins and isinstance(drawn := guarded(lambda: reports_torch.as_drawn(mechanisms, tensor, array)), Drawn):
+        return drawn
+
+    def told() -> Any:
+        origin = _origin(mechanisms, tensor) if mechanisms.tensors else None
+        return array if origin is None or array.ndim == 0 else followed(array, origin)
+
+    return guarded(told, array)
+
+
+def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callable[..., Any]) -> Any:
+    """Runs an operator and returns its result. Records a sum of noise and data as a mechanism, and follows noise through other
+    operators. func: the operator.
+    """
+
+    def call() -> Any:
+        return func(*args, **options)
+
+    recorder = Active.recorder
+    mechanisms = recorder.follow if recorder is not None else None
+    if not isinstance(mechanisms, Mechanisms) or not args:
+        return call()
+    if mechanisms.coins and any(hasattr(a, "detach") and a in mechanisms.coins for a in args[:3]):
+        return reports_torch.run(mechanisms, name, args, options, call)
+    if mechanisms.scores and any(hasattr(a, "detach") and a in mechanisms.scores for a in args[:2]):
+        return _maximum(mechanisms, name, args, call)
+    if not mechanisms.tensors:
+        return call()
+    known: list[Origin | None] = guarded(lambda: [_origin(mechanisms, a) for a in args[:2]], [])
+    if not any(known):
+        return call()
+    if name in SUMS and len(known) == 2 and (known[0] is None) != (known[1] is None):
+        alpha = float(options.get("alpha", 1))
+        before = guarded(lambda: _before(args, -alpha if name.startswith("sub") else alpha, known))
+        result = call()
+        return result if before is None else guarded(lambda: _met(mechanisms, before, result), result)
+    scaled = guarded(lambda: None if name in SUMS and options else _scaled(name, args, known))
+    result = call()
+    guarded(lambda: _kept(mechanisms, name, args, known, scaled, result, lambda first: func(first, *args[1:], **options)))
+    return result
+
+
+def _kept(
+    mechanisms: Mechanisms,
+    name: str,
+    args: Sequence[Any],
+    known: Sequence[Origin | None],
+    scaled: tuple[Any, float] | None,
+    result: Any,
+    again: Callable[[Any], Any],
+) -> None:
+    """Follows the result of an operator on noise, if it is noise. scaled: its scale, before its entries are rearranged, and its
+    shift. again: applies the operator to another first argument.
+    """
+    if name.endswith("_") and hasattr(args[0], "detach"):
+        origins(mechanisms).pop(args[0], None)
+    origin = next((each for each in known if each is not None), None)
+    if scaled is None or origin is None:
+        return
+    scale, shift = scaled
+    results = list(result) if isinstance(result, (list, tuple)) else [result]
+    scales = [scale] * len(results)
+    if np.ndim(scale) and name in (*KEPT, *INDEXED):
+        import torch
+
+        wide = np.broadcast_to(scale, tuple(args[0].shape)).copy()
+        moved = again(torch.from_numpy(np.asarray(wide, dtype=np.float64)))
+        scales = [np.abs(numbers_of(each)) for each in (moved if isinstance(moved, (list, tuple)) else [moved])]
+    for tensor, own in zip(results, scales):  # noqa: B905  (Python 3.9)
+        if _readable(tensor) and tensor.dim():
+            _follow(tensor, replace(origin, scale=float(own) if np.ndim(own) == 0 else own, shift=shift))
+
+
+def _readable(value: Any) -> bool:
+    """Whether a value is a tensor whose numbers NumPy can read: not a sparse one."""
+    return hasattr(value, "detach") and str(value.layout) == "torch.strided"
+
+
+def _follow(tensor: Any, origin: Origin) -> None:
+    """Registers a tensor as noise of this origin, unless it holds whole or complex numbers."""
+    if tensor.is_floating_point():
+        origins(origin.mechanisms)[tensor] = now(origin, _seen(tensor))
+
+
+def _origin(mechanisms: Mechanisms, value: Any) -> Origin | None:
+    """The origin of a tensor of noise; None for other values, and if the program has written numbers other than 0 into it."""
+    origin = origins(mechanisms).get(value) if _readable(value) and not value.requires_grad else None
+    return origin if origin is not None and untouched(origin, _seen(value)) else None
+
+
+def _seen(tensor: Any) -> Any:
+    """The tensor as an array. This is not recorded, because the recording itself asks for arrays."""
+    recorder, Active.recorder = Active.recorder, None
+    try:
+        return numbers_of(tensor)
+    finally:
+        Active.recorder = recorder
+
+
+def _before(args: Sequence[Any], alpha: float, known: Sequence[Any]) -> tuple[Origin, Any, Any] | None:
+    """What is known before a sum or difference of data and noise: the origin of the noise, the data if it is one number for all
+    entries, and else a copy of the data with its sign, to which the shift of the noise is added. The second term is multiplied by
+    alpha, which is negative for a difference. None if the data cannot be read, as in a sparse tensor, or if the noise is 0 at
+    some entries and the sum would shift it.
+    """
+    second = known[1] is not None
+    noise, other = (args[1], args[0]) if second else (args[0], args[1])
+    origin, factors = known[second], (1.0, alpha)  # of the two terms
+    shift = factors[second] * origin.shift
+    single = not hasattr(other, "detach") or (other.numel() == 1 and noise.numel() > 1)
+    if not single and (not _readable(other) or other.is_complex()):
+        return None
+    clean = None if single else factors[not second] * numbers_of(other).astype(np.float64) + shift
+    factor, number = abs(factors[second]), _one_number(other) if single else None
+    added = replace(origin, scale=origin.scale * factor, seen=(numbers_of(noise) - origin.shift) * factor)
+    if number and not (np.isfinite(number) and np.all(added.seen)):
+        return None
+    return replace(added, shift=shift + factors[not second] * (number or 0.0)), number, clean
+
+
+def _met(mechanisms: Mechanisms, before: tuple[Origin, Any, Any], result: Any) -> Any:
+    """The result of a sum or difference of data and noise. Records it as a mechanism, unless the data is one number for all
+    entries or has a type that NumPy lacks. A sum of noise and one number is followed as noise.
+    """
+    origin, number, clean = before
+    if clean is None:
+        if number is not None:
+            _follow(result, origin)
+        return result
+    if not _readable(result):
+        return result
+    values = numbers_of(result)
+    if values.dtype.kind != "f" or values.ctypes.data != result.data_ptr():
+        return result
+    wide = np.broadcast_to(clean, values.shape).copy()
+    told = with_scores(origin, wide, values) if origin.draw.law == "gumbel" else mechanisms.noise_added(origin, wide, values)
+    origins(mechanisms).pop(result, None)
+    if isinstance(told, WithScores) and told.scores is not None:
+        mechanisms.scores = reports_torch.by_tensor(mechanisms.scores)
+        mechanisms.scores[result] = told.scores
+    return result
+
+
+def _maximum(mechanisms: Mechanisms, name: str, args: Sequence[Any], call: Callable[[], Any]) -> Any:
+    """The result of an operator on scores with Gumbel noise. Records `argmax` over the last axis as a report. For other
+    operators, records the noisy scores as a mechanism.
+    """
+    known = [(a, mechanisms.scores.pop(a)) for a in args[:2] if hasattr(a, "detach") and a in mechanisms.scores]
+    if name == "argmax" and not (len(args) > 2 and args[2]):
+        result = call()
+        if guarded(lambda: known[0][1].largest(numbers_of(result), args[1] if len(args) > 1 else None)) is not None:
+            return result
+    guarded(lambda: [scores.settled(numbers_of(tensor)) for tensor, scores in known])
+    return call()
+
+
+def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> tuple[Any, float] | None:
+    """The scale and the shift of the noise after a product with numbers, after an operator that only rearranges entries, or after
+    a sum with itself transposed; None after other operators. Shifted noise must keep all its entries, and each must get the same
+    factor.
+    """
+    if known[0] is not None and (name in KEPT or (name in INDEXED and _apart(name, args))):
+        shift = -known[0].shift if name in ("neg", "neg_") else known[0].shift
+        return None if shift and name in ("triu", "tril") else (known[0].scale, shift)
+    if name == "copy_" and known[-1] is not None:
+        alike = tuple(args[0].shape) == tuple(args[-1 if len(args) < 3 else 1].shape)
+        return (known[-1].scale, known[-1].shift) if alike else None
+    if name in ("add", "add_") and len(known) == 2 and None not in known:
+        mirrored = of_mirrored(*known)
+        return None if mirrored is None else (mirrored, 0.0)
+    if name not in PRODUCTS or len(known) < 2 or (known[0] is not None and known[1] is not None):
+        return None
+    origin, noise, other = (known[0], args[0], args[1]) if known[0] is not None else (known[1], args[1], args[0])
+    if name.startswith("div") and known[0] is None:
+        return None
+    number: Any = _one_number(other)
+    if number is None and not origin.shift:
+        several = _readable(other) and not other.is_complex() and np.broadcast_shapes(noise.shape, other.shape) == noise.shape
+        number = np.abs(numbers_of(other).astype(np.float64)) if several else None
+    if number is None or not np.all(number):
+        return None
+    scaled = np.multiply if name.startswith("mul") else np.divide
+    return scaled(origin.scale, np.abs(number)), float(scaled(origin.shift, number)) if origin.shift else 0.0
+
+
+def _apart(name: str, args: Sequence[Any]) -> bool:
+    """Whether an operator with indices takes each entry at most once: it has one list of indices, and none repeats."""
+    given = args[2:] if name == "index_select" else [index for index in args[1] if index is not None]
+    if len(given) != 1 or not _readable(given[0]):
+        return False
+    places = numbers_of(given[0]).ravel()
+    return places.dtype == np.bool_ or (places.size == np.unique(places).size and bool(np.all(places >= 0)))
+
+
+def _one_number(value: Any) -> float | None:
+    """A number, or the common entry of a tensor whose entries are all the same; None for any other tensor."""
+    if not hasattr(value, "detach"):
+        return float(value)
+    if not _readable(value):
+        return None
+    first = value.detach().flatten()[:1]
+    return float(first) if value.numel() and bool((value.detach() == first).all()) else None

@@ -1,0 +1,271 @@
+"""Follows drawn NumPy numbers through scaling to the operation that adds them to data.
+
+An array is followed only as long as its numbers are those that the recorder saw last: a program may write into an array, or into
+another view of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..draw import guarded, without
+from .noisy_maximum import with_scores
+from .origin import Origin
+from .same_numbers import any_repeated, bits_of, of_mirrored
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Noise(np.ndarray):
+    """Drawn numbers that have not been added to data yet. origin: None if the numbers are not known to be noise."""
+
+    origin: Origin | None
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.origin = guarded(lambda: _inherited(self, source))
+        _mark(source)
+
+    def copy(self, *args: Any, **options: Any) -> Any:
+        return _same(self, super().copy(*args, **options))
+
+    def astype(self, *args: Any, **options: Any) -> Any:
+        return _same(self, super().astype(*args, **options))
+
+    def transpose(self, *axes: Any) -> Any:
+        return _same(self, super().transpose(*axes), lambda scale: scale.transpose(*axes))
+
+    def swapaxes(self, one: Any, other: Any) -> Any:
+        return _same(self, super().swapaxes(one, other), lambda scale: scale.swapaxes(one, other))
+
+    @property
+    def T(self) -> Any:
+        return self.transpose()
+
+    def __array_function__(self, func: Any, types: Any, args: Any, options: Any) -> Any:
+        _mark(self)
+        result = super().__array_function__(func, types, args, options)
+        triangle = func in (np.triu, np.tril) and args and args[0] is self and self.ndim == 2
+        return _same(self, result, shifted=False) if triangle else result
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        out = options.get("out", ())
+        before = guarded(lambda: _before(ufunc, method, inputs, options))
+        named = {name: without(Noise, value, plain) for name, value in options.items()}
+        result = getattr(ufunc, method)(*(plain(i) for i in inputs), **named)
+        given = out[0] if out and len(out) == 1 else result
+        if method == "at":
+            result = plain(inputs[0])
+        if before is None or not isinstance(result, np.ndarray) or result.dtype.kind != "f":
+            return given
+        return guarded(lambda: _after(inputs, out, before, result, given), given)
+
+
+@dataclass(frozen=True, eq=False)
+class Before:
+    """What is known before an operation on noise. first: which input is noise. known: the origins of all inputs that are noise.
+    clean: the data to which the operation adds noise, if it does so. noise: a copy of the noise that it adds. scaled: the scale
+    and the shift of the noise after an operation that keeps it noise. into: whether the operation adds into the array of the
+    noise, which is its first input.
+    """
+
+    first: int
+    known: list[Origin]
+    clean: NDArray[np.float64] | None
+    noise: NDArray[Any]
+    scaled: tuple[Any, float] | None
+    into: bool
+
+
+def _before(ufunc: Any, method: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> Before | None:
+    """None if no input is noise, or if the operation has another form than one whose result is known, as with `where`."""
+    adds, out = ufunc in (np.add, np.subtract), options.get("out", ())
+    into = adds and (method == "at" or (method == "__call__" and len(out) == 1 and out[0] is inputs[0]))
+    origins = [origin_of(value, into and at == 0) for at, value in enumerate(inputs)]
+    for value in inputs[int(into) :]:
+        _mark(value)
+    known = [origin for origin in origins if origin is not None]
+    if not known or options.get("where", True) is not True:
+        return None
+    first = origins.index(known[0])
+    clean = _clean(ufunc, method, inputs, first, known[0]) if len(known) == 1 else None
+    if clean is None and known[0].at is not None:
+        return None
+    noise = np.array(plain(inputs[first]) - known[0].shift)  # a copy, because an in-place sum overwrites the array
+    scaled = _scaled(ufunc, method, inputs, first, known) if clean is None else None
+    return Before(first, known, clean, noise, scaled, into and first == 0)
+
+
+def _after(inputs: Sequence[Any], out: Sequence[Any], before: Before, result: NDArray[Any], given: Any) -> Any:
+    """What the program gets for the result of an operation on noise: a recorded mechanism, noise, or the plain result `given`."""
+    origin, clean = before.known[0], before.clean
+    if clean is not None:
+        wide, added = np.broadcast_to(clean, result.shape).copy(), dataclasses.replace(origin, seen=before.noise)
+        if before.into:
+            inputs[0].origin = origin.mechanisms.accumulate(added, wide, result)
+            return given
+        if origin.draw.law == "gumbel" and not origin.beside and not out:
+            return with_scores(added, wide, result)
+        mechanism = origin.mechanisms.noise_added(added, wide, result)
+        return out[0] if out else mechanism
+    if before.scaled is None or result.shape != np.shape(inputs[before.first]):
+        return given
+    noise = out[0] if out and isinstance(out[0], Noise) else result
+    beside = tuple(dict.fromkeys(draw for other in before.known for draw in other.draws))[1:]
+    bits, gathered = max(o.bits for o in before.known), len(before.known) == 1 and origin.gathered
+    return followed(
+        noise,
+        Origin(origin.mechanisms, origin.draw, before.scaled[0], beside, bits=bits, shift=before.scaled[1], gathered=gathered),
+    )
+
+
+def followed(numbers: Any, origin: Origin) -> Any:
+    """The array as `Noise` of this origin."""
+    noise: Any = numbers if isinstance(numbers, Noise) else numbers.view(Noise)
+    noise.origin = now(origin, plain(noise))
+    return noise
+
+
+def now(origin: Origin, numbers: NDArray[Any]) -> Origin:
+    """The origin of noise that has these numbers now."""
+    return dataclasses.replace(origin, seen=numbers.copy(), bits=min(origin.bits, bits_of(numbers - origin.shift)), read=False)
+
+
+def origin_of(value: Any, begun: bool = False) -> Origin | None:
+    """The origin of an array of noise; None for other values, and if the program has written numbers other than 0 into it. begun:
+    whether data may have been added into the array.
+    """
+    origin = value.origin if isinstance(value, Noise) else None
+    if origin is None or (origin.at is not None and (origin.read or not begun)):
+        return None
+    return origin if untouched(origin, plain(value)) else None
+
+
+def _mark(value: Any) -> None:
+    """Stores that an operation reads an array of noise."""
+    origin: Origin | None = getattr(value, "origin", None) if isinstance(value, Noise) else None
+    if origin is not None:
+        value.origin = dataclasses.replace(origin, read=True)
+
+
+def untouched(origin: Origin, numbers: NDArray[Any]) -> bool:
+    """Whether these are the numbers that were seen last, or 0 at some entries that were not shifted."""
+    seen = origin.seen
+    if seen is None or seen.shape != numbers.shape:
+        return False
+    return np.array_equal(seen if np.any(origin.shift) else np.where(numbers == 0, 0, seen), numbers)
+
+
+def plain(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, Noise) else value
+
+
+def _inherited(array: Any, source: Any) -> Origin | None:
+    """The origin of an array that NumPy made from `source`; None if it is no view of noise."""
+    origin = getattr(source, "origin", None)
+    if origin is None or origin.at is not None or not _is_view(array, source, np.ndim(origin.scale) > 0):
+        return None
+    seen = _seen(array, source, origin)
+    return dataclasses.replace(origin, seen=seen) if untouched(dataclasses.replace(origin, seen=seen), plain(array)) else None
+
+
+def _seen(array: Any, source: Any, origin: Origin) -> NDArray[Any] | None:
+    """A copy of the numbers that were seen last at the places of a view of noise; None if these places are not known, and if not
+    all numbers of the noise are still those that were seen last.
+    """
+    if origin.seen is None or array.dtype != source.dtype:
+        return None
+    if not source.flags.c_contiguous:
+        return plain(array).copy() if untouched(origin, plain(source)) else None
+    first = array.__array_interface__["data"][0] - source.__array_interface__["data"][0]
+    seen: NDArray[Any] = np.ndarray(array.shape, array.dtype, np.ascontiguousarray(origin.seen), first, array.strides)
+    return seen.copy()
+
+
+def _is_view(array: Any, source: Any, in_place: bool) -> bool:
+    """Whether `array` shows numbers of `source`, each at one place or along a broadcast axis. in_place: whether all numbers must
+    also keep their places.
+    """
+    if not np.may_share_memory(array, source):
+        return False
+    if in_place:
+        return bool(array.__array_interface__ == source.__array_interface__)
+    steps = [(size, abs(step)) for size, step in zip(array.shape, array.strides) if step and size > 1]  # noqa: B905  (Python 3.9)
+    span = sum((size - 1) * step for size, step in steps) + array.itemsize
+    return bool(np.prod([size for size, _ in steps], dtype=np.int64) * array.itemsize <= span)
+
+
+def _same(noise: Noise, result: Any, turn: Callable[[NDArray[Any]], NDArray[Any]] | None = None, shifted: bool = True) -> Any:
+    """A copy of noise as noise of the same origin. It is not followed if it holds no floating-point numbers. turn: gives the axes
+    their other order. shifted: whether the copy may hold shifted noise.
+    """
+
+    def told() -> Any:
+        origin = origin_of(noise)
+        if origin is None or result.dtype.kind != "f" or (np.any(origin.shift) and not shifted):
+            return plain(result)
+        if turn is not None and np.ndim(origin.scale):
+            origin = dataclasses.replace(origin, scale=turn(np.broadcast_to(origin.scale, noise.shape)))
+        return followed(plain(result), origin)
+
+    return guarded(told, plain(result))
+
+
+def _clean(ufunc: Any, method: str, inputs: Sequence[Any], first: int, origin: Origin) -> NDArray[np.float64] | None:
+    """A copy of the data to which an operation adds noise, made before an in-place sum overwrites them; None if the operation is
+    no sum of data and noise. first: which input is the noise. origin: of the noise; its shift counts as data.
+    """
+    shift = origin.shift
+    if method == "at" and first == 0 and ufunc in (np.add, np.subtract):
+        into = np.array(np.broadcast_to(shift, np.shape(inputs[0])), dtype=np.float64)
+        ufunc.at(into, inputs[1], plain(inputs[2]))
+        return into
+    if method != "__call__" or ufunc not in (np.add, np.subtract) or len(inputs) != 2:
+        return None
+    other = plain(inputs[1 - first])
+    number = np.size(other) == 1 and np.size(inputs[first]) != 1 and origin.at is None
+    if number or np.iscomplexobj(other):
+        return None
+    data = np.array(other, dtype=np.float64)
+    return np.asarray(ufunc(shift, data) if first == 0 else ufunc(data, shift))
+
+
+def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: Sequence[Origin]) -> tuple[Any, float] | None:
+    """The scale and the shift of the noise after a product with numbers, a sum with one number, a sum of two independent normal
+    draws, or a sum with itself transposed; None after other operations. Noise that is 0 at some entries is not shifted, and
+    shifted noise is multiplied by one number only: otherwise the entries without noise would not be known.
+    """
+    if not known or method != "__call__":
+        return None
+    scale, shift = known[0].scale, known[0].shift
+    if len(known) == 2 and ufunc in (np.add, np.subtract):
+        if ufunc is np.add and (mirrored := of_mirrored(*known)) is not None:
+            return mirrored, 0.0
+        normal = all(origin.draw.law == "normal" for origin in known) and np.shape(inputs[0]) == np.shape(inputs[1])
+        apart = not {id(draw) for draw in known[0].draws} & {id(draw) for draw in known[1].draws}
+        noises = [plain(i) - o.shift for o, i in zip(known, inputs)]  # noqa: B905  (Python 3.9)
+        once = all(np.all(n) and not any_repeated(dataclasses.replace(o, seen=n)) for o, n in zip(known, noises))  # noqa: B905
+        both = np.hypot(scale, known[1].scale), float(ufunc(shift, known[1].shift))
+        return both if normal and apart and once else None
+    if ufunc is np.negative:
+        return scale, -shift
+    if len(known) != 1 or len(inputs) != 2:
+        return None
+    other = plain(inputs[1 - first])
+    if np.iscomplexobj(other):
+        return None
+    number: Any = float(np.ravel(other)[0]) if np.size(other) == 1 else None
+    if ufunc in (np.add, np.subtract):
+        if not np.any(other):
+            return scale, shift if first == 0 or ufunc is np.add else -shift
+        if number is None or not np.isfinite(number) or not np.all(plain(inputs[first]) - shift):
+            return None
+        return scale, float(ufunc(shift, number) if first == 0 else ufunc(number, shift))
+    if (shift and number is None) or not (ufunc is np.multiply or (ufunc is np.divide and first == 0)):
+        return None
+    return ufunc(scale, np.abs(other)), float(ufunc(shift, number)) if shift else 0.0

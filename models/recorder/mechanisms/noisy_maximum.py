@@ -1,0 +1,110 @@
+"""Finds the exponential mechanism: the index of the largest score with Gumbel noise is a randomised report of the scores.
+
+This index is k with a probability proportional to exp(score k / scale) (the Gumbel-max trick). If the program uses the noisy
+scores in another way, the scores themselves are recorded as a mechanism.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..draw import guarded, without
+from ..returns import digest
+from .same_numbers import coarse, repeated
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .origin import Origin
+
+FEW = 1024  # a report has at most this many scores
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Noisy scores: clean + Gumbel noise of this origin, which has one scale. seen: a digest of this sum."""
+
+    origin: Origin
+    clean: NDArray[np.float64]
+    seen: int | None
+
+    def largest(self, places: Any, axis: Any) -> Any:
+        """Records the indices of the largest scores, `places`, as a report. Returns them, or the indices that replace them; None
+        if the maximum is not over the last axis, or over more than FEW scores.
+        """
+        last = self.clean.ndim == 1 if axis is None else axis % self.clean.ndim == self.clean.ndim - 1
+        if not last or not 1 < self.clean.shape[-1] <= FEW:
+            return None
+        powers = np.exp((self.clean - self.clean.max(-1, keepdims=True)) / self.origin.scale)
+        chances = powers / powers.sum(-1, keepdims=True)
+        values = tuple(map(float, range(self.clean.shape[-1])))
+        return self.origin.mechanisms.report(self.origin.draw, values, chances, places, (), False)
+
+    def settled(self, noisy: Any) -> Any:
+        """Records the noisy scores as a mechanism, unless the program has written into their array. Returns their values."""
+        kept = self.seen == digest(noisy)
+        return self.origin.mechanisms.noise_added(self.origin, self.clean, noisy) if kept else noisy
+
+
+class WithScores(np.ndarray):
+    """An array of noisy scores. scores: how they were computed; None if the entries are no longer noisy scores."""
+
+    scores: Scores | None
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.scores = None
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        named = {name: without(WithScores, value, _plain if name == "out" else _settled) for name, value in options.items()}
+        return getattr(ufunc, method)(*(_settled(i) for i in inputs), **named)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, options: Any) -> Any:
+        if func is np.argmax:
+            return super().__array_function__(func, types, args, options)
+        named = {name: without(WithScores, value, _settled) for name, value in options.items()}
+        return func(*without(WithScores, tuple(args), _settled), **named)
+
+    def astype(self, *args: Any, **options: Any) -> Any:
+        return _settled(self).astype(*args, **options)
+
+    def copy(self, *args: Any, **options: Any) -> Any:
+        return _settled(self).copy(*args, **options)
+
+    def argmax(self, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+        plain = _plain(self)
+        places = np.argmax(plain, axis=axis, keepdims=keepdims)
+
+        def largest() -> Any:
+            if self.scores is None or self.scores.seen != digest(plain) or keepdims:
+                return None
+            found = self.scores.largest(np.array(places), axis)
+            return found if found is None or found.ndim else found[()]
+
+        told = guarded(largest)
+        return np.argmax(_settled(self), axis=axis, keepdims=keepdims) if told is None else told
+
+
+def with_scores(origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Any:
+    """The array of noisy scores, as `WithScores`. If it is one number or has several scales, or if its noise is coarse or shared
+    by several entries, records it as a mechanism at once instead. origin: of the noise, `seen` where it was added.
+    """
+    odd = np.ndim(origin.scale) or not origin.scale > 0 or clean.ndim < 1 or coarse(origin, noisy)
+    if odd or (origin.seen is not None and any(repeated(origin, origin.seen, noisy.shape))):
+        return origin.mechanisms.noise_added(origin, clean, noisy)
+    told: Any = noisy.view(WithScores)
+    told.scores = Scores(origin, clean, digest(noisy))
+    return told
+
+
+def _plain(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, WithScores) else value
+
+
+def _settled(value: Any) -> Any:
+    if not isinstance(value, WithScores):
+        return value
+    scores, value.scores = value.scores, None
+    return _plain(value) if scores is None else guarded(lambda: scores.settled(_plain(value)), _plain(value))

@@ -1,0 +1,62 @@
+"""What the recorder knows of drawn noise, and the object that records the mechanisms of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..draw import Draw
+
+DOUBLE = 53  # significant bits of float64
+
+
+class Recorder(Protocol):
+    """Records the mechanisms of a run."""
+
+    def report(self, draw: Draw, values: tuple[float, ...], chances: Any, told: Any, *more: Any) -> Any:
+        """Records a report, and returns its value `told` or the value that replaces it."""
+        ...
+
+    def noise_added(self, origin: Origin, clean: Any, noisy: Any) -> Any:
+        """Records a sum of data and noise, and returns the sum `noisy` or the value that replaces it. origin: of the noise."""
+        ...
+
+    def accumulate(self, origin: Origin, clean: Any, noisy: Any) -> Origin | None:
+        """As `meet`, for data that the program adds into the array of the noise. Returns the origin with which the array is
+        followed further; None if it is not.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where noise was drawn. scale: the numbers are `scale` times numbers of the law at scale 1; a number, or an array of the
+    shape of the noise. beside: other draws that were added. seen: a copy of the numbers. bits: how many significant bits the
+    numbers had where they had the fewest. shift: a number that the program has added to each of them, as in `(noise + 3) + data`.
+    at: the position of the mechanism, once the program has added data into the array of the noise; `shift` is then an array, the
+    sum of these data. read: whether another operation has read the array, as it reads weights. Further data that are added into
+    it are then data of their own. gathered: whether each number is a draw of its own: `draw`, and `beside` in order.
+    """
+
+    mechanisms: Recorder
+    draw: Draw
+    scale: Any
+    beside: tuple[Draw, ...] = ()
+    seen: NDArray[Any] | None = None
+    bits: int = DOUBLE
+    shift: Any = 0.0
+    at: int | None = None
+    read: bool = False
+    gathered: bool = False
+
+    @property
+    def draws(self) -> tuple[Draw, ...]:
+        return (self.draw, *self.beside)
+
+    @property
+    def count(self) -> int:
+        """How many numbers were drawn for the noise, of each draw in a sum."""
+        return sum(draw.values.size for draw in (self.draws if self.gathered else (self.draw,)))

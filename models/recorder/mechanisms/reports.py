@@ -1,0 +1,394 @@
+"""Finds the randomised reports of a NumPy program: drawn numbers that choose between values of data, as in randomised response.
+
+A draw in which each number has its own probabilities is itself a report. Coins are random 0/1 numbers that have not been
+combined with data yet, such as uniform numbers after a comparison with a threshold. Coins become a report when they flip bits of
+data, or choose between two arrays so that every entry can get every value, or when data choose between two arrays of coins.
+Drawn whole numbers become a report when they shift data modulo a number to every value. Coins that only keep or drop data, as
+samples and dropout do, are no reports.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..draw import FEW, guarded, of_two, without
+from ..returns import digest
+from .laws import apart, exact, modulus_of, product, residues
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..draw import Draw
+    from .laws import Law
+    from .origin import Recorder
+
+BELOW, ABOVE = (np.less, np.less_equal), (np.greater, np.greater_equal)
+FLIPS, KEEPS = (np.bitwise_xor, np.logical_xor, np.not_equal), (np.equal,)
+NOT = (np.logical_not, np.invert)
+ROUNDED = 1e-6  # a change of the type that changes a drawn number by more than this share of it makes another number
+JOINS = (np.bitwise_or, np.logical_or, np.add, np.bitwise_xor, np.logical_xor, np.maximum)
+
+
+@dataclass(frozen=True, eq=False)
+class Coins:
+    """Drawn numbers that have not been combined with data yet. chance: for coins, the probability of 1, a number or an array;
+    None for other numbers, which are uniform or from finitely many values.
+
+    turned: whether the coins are transposed. mirrored: whether the entries (i, j) and (j, i) are the same coin. shape: of the
+    array. seen: a digest of the array, which shows whether the program has written into the array. own: the law of the entries,
+    if it is not that of `draw` alone. beside: other draws on which they depend. data, sign: the array holds data + sign * numbers
+    of this law. spread: whether `own` was computed from data.
+    """
+
+    mechanisms: Recorder
+    draw: Draw
+    chance: Any = None
+    turned: bool = False
+    mirrored: bool = False
+    shape: tuple[int, ...] = ()
+    seen: int | None = None
+    own: Law | None = None
+    beside: tuple[Draw, ...] = ()
+    data: NDArray[np.float64] | None = None
+    sign: int = 1
+    spread: bool = False
+
+    @property
+    def law(self) -> Law | None:
+        """The values of an entry and their probabilities, shape (..., values); None for uniform numbers, and sums with data."""
+        if self.data is not None or self.own is not None:
+            return self.own if self.data is None else None
+        if self.chance is not None:
+            return (0.0, 1.0), of_two(self.chance)
+        return None if self.draw.chances is None else (self.draw.among, self.draw.chances)
+
+    @property
+    def uniform(self) -> bool:
+        """Whether these are uniform numbers."""
+        return self.chance is None and self.own is None and self.draw.law == "uniform"
+
+    @property
+    def plain(self) -> Law | None:
+        """The law, if it is the same for all entries and depends on no data."""
+        law = None if self.mirrored or self.turned or self.spread else self.law
+        return law if law is not None and law[1].ndim == 1 else None
+
+    @property
+    def draws(self) -> tuple[Draw, ...]:
+        return (self.draw, *self.beside)
+
+    def with_chance(self, chance: Any) -> Coins:
+        return dataclasses.replace(self, chance=chance)
+
+    def without(self, entries: NDArray[np.bool_], numbers: Any) -> Coins | None:
+        """The coins after the program has set `entries` to 0. numbers: the new values of the array. None if they are no coins."""
+        if self.chance is None:
+            return None
+        return dataclasses.replace(self, chance=np.where(entries, 0.0, self.chance), seen=digest(numbers))
+
+    def transposed(self) -> Coins:
+        return dataclasses.replace(self, chance=np.transpose(self.chance), turned=not self.turned)
+
+    def joined(self, other: Coins) -> Coins | None:
+        """The union of coins and the same coins transposed, as in `flips | flips.T` for coins of one triangle; None for all other
+        pairs.
+        """
+        pair = self.draw is other.draw and self.turned != other.turned and np.ndim(self.chance) == np.ndim(other.chance) == 2
+        if not pair or np.any((self.chance > 0) & (other.chance > 0)):
+            return None
+        return dataclasses.replace(self, chance=self.chance + other.chance, mirrored=True)
+
+    def report(self, values: tuple[float, ...], chances: NDArray[np.float64], told: Any, beside: tuple[Draw, ...] = ()) -> Any:
+        """Records a report, and returns its value. If several entries share a coin, or if the coins are mirrored and the
+        probabilities are not symmetric, records nothing and returns `told` unchanged.
+        """
+        if told.shape != self.shape:
+            return told
+        if self.mirrored and not np.array_equal(chances, np.swapaxes(chances, 0, 1)):
+            return told
+        return self.mechanisms.report(self.draw, values, chances, told, (*self.beside, *beside), self.mirrored)
+
+    def times(self, other: Coins) -> Coins | None:
+        """Drawn numbers multiplied by independent drawn numbers, as in `lie * shift`; None if their law is not known."""
+        one, two = self.plain, other.plain
+        if one is None or two is None or self.shape != other.shape or not apart((*self.draws, *other.draws)):
+            return None
+        own = product(one, two)
+        return (
+            dataclasses.replace(self, chance=None, own=own, beside=(*self.beside, *other.draws)) if len(own[0]) <= FEW else None
+        )
+
+    def shifting(self, data: Any, sign: int, result: NDArray[Any]) -> Any:
+        """`result`, which is data + sign * the drawn numbers, as an array that stores the data; `result` unchanged if these are
+        no whole numbers.
+        """
+        given, law = np.asarray(data), self.plain
+        if law is None or not exact(given, law, result):
+            return result
+        wide = np.broadcast_to(given, result.shape).astype(np.float64)
+        return drawn(result, dataclasses.replace(self, chance=None, own=law, data=wide, sign=sign))
+
+    def wrapped(self, modulus: Any, result: NDArray[Any]) -> Any:
+        """`result`, which is the sum with data modulo a number: a report if each entry can get every value, else an array that
+        stores its law.
+        """
+        count = modulus_of(modulus)
+        if count is None or self.own is None or self.data is None:
+            return result
+        values, chances = residues(self.own, self.data, self.sign, count)
+        told = dataclasses.replace(self, own=(values, chances), data=None, spread=True)
+        return told.report(values, chances, result) if np.all(chances > 0) else drawn(result, told)
+
+
+class Drawn(np.ndarray):
+    """An array of drawn numbers. coins: how they were drawn; None if the numbers were changed or combined with data."""
+
+    coins: Coins | None
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.coins = None
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        given = [_plain(i) for i in inputs]
+        before = [np.array(g) for g in given] if "out" in options else given  # the operation overwrites one of them
+        known = guarded(lambda: [(at, coins) for at, i in enumerate(inputs) if (coins := coins_of(i, given[at])) is not None])
+        named = {name: without(Drawn, value, _plain) for name, value in options.items()}
+        result: Any = getattr(ufunc, method)(*given, **named)
+        if not known or method != "__call__" or not isinstance(result, np.ndarray) or options.get("where", True) is not True:
+            return result
+        return guarded(lambda: _combined(ufunc, inputs, before, known, result), result)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, options: Any) -> Any:
+        first = args[0] if args else None
+        coins = guarded(lambda: coins_of(first, _plain(first)))
+        result = super().__array_function__(func, types, args, options)
+        return guarded(lambda: _changed(func, args, options, coins, result), result)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        coins = guarded(lambda: coins_of(self, _plain(self)))
+        super().__setitem__(key, value)
+        self.coins = None
+        if coins is not None:
+            self.coins = guarded(lambda: _written(self, coins, key, value))
+
+    def astype(self, *args: Any, **options: Any) -> Any:
+        result = super().astype(*args, **options)
+        same = guarded(lambda: np.allclose(_plain(result), _plain(self), rtol=ROUNDED, atol=0))
+        return self._with(result, self.coins if same else None)
+
+    def copy(self, *args: Any, **options: Any) -> Any:
+        return self._with(super().copy(*args, **options), self.coins)
+
+    def reshape(self, *args: Any, **options: Any) -> Any:
+        simple = self.coins is not None and np.ndim(self.coins.chance) == 0 and self.coins.own is None and not options
+        return self._with(super().reshape(*args, **options), self.coins if simple else None)
+
+    def transpose(self, *axes: Any) -> Any:
+        flat = self.coins is not None and self.ndim == 2 and np.ndim(self.coins.chance) == 2 and not axes
+        return self._with(super().transpose(*axes), self.coins.transposed() if flat and self.coins is not None else None)
+
+    @property
+    def T(self) -> Any:
+        return self.transpose()
+
+    def _with(self, result: Any, coins: Coins | None) -> Any:
+        """`result`, as an array that stores `coins`, unless the program has written into this array."""
+
+        def told() -> Any:
+            known = coins_of(self, _plain(self)) is not None and isinstance(result, Drawn)
+            return drawn(result, coins) if known and coins is not None else result
+
+        return guarded(told, result)
+
+
+def _combined(ufunc: Any, inputs: Sequence[Any], given: Sequence[Any], known: Sequence[tuple[int, Coins]], result: Any) -> Any:
+    """The result of an operation on drawn numbers. given: the values of the inputs before it. known: which inputs are coins."""
+    if result.shape != np.shape(inputs[known[0][0]]):
+        return result
+    if len(known) == 2:
+        one, other = known[0][1], known[1][1]
+        both = one.joined(other) if ufunc in JOINS else one.times(other) if ufunc is np.multiply else None
+        return result if both is None else drawn(result, both)
+    at, coins = known[0]
+    return _followed(coins, ufunc, at == 0, [g for k, g in enumerate(given) if k != at], result)
+
+
+def _changed(func: Any, args: Any, options: Any, coins: Coins | None, result: Any) -> Any:
+    """The result of a NumPy function whose first argument holds `coins`."""
+    first = args[0] if args else None
+    if result is None and isinstance(first, Drawn):  # a function that writes into its first argument
+        first.coins = None
+        if func is np.fill_diagonal and coins is not None and np.ndim(args[1]) == 0 and not args[1]:
+            first.coins = coins.without(np.eye(*first.shape, dtype=np.bool_), _plain(first))
+    if func is np.where and len(args) == 3 and not isinstance(first, Drawn) and isinstance(result, np.ndarray):
+        return told_apart(first, args[1], args[2], _plain(result))
+    if coins is None or coins.chance is None or not isinstance(result, np.ndarray):
+        return result
+    if func in (np.triu, np.tril):
+        return drawn(result, coins.with_chance(func(np.broadcast_to(coins.chance, result.shape), *args[1:], **options)))
+    if func is np.where and len(args) == 3:
+        return chosen(coins, args[1], args[2], _plain(result))
+    return result
+
+
+def _written(array: Drawn, coins: Coins, key: Any, value: Any) -> Coins | None:
+    """The coins of an array after the program has set entries to `value`."""
+    if np.ndim(value) or value:
+        return None
+    written = np.zeros(array.shape, dtype=bool)
+    written[without(Drawn, key, _plain)] = True
+    return coins.without(written, _plain(array))
+
+
+def _plain(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, Drawn) else value
+
+
+def drawn(numbers: Any, coins: Coins) -> Any:
+    """The numbers as an array that stores `coins`."""
+    told: Any = numbers.view(Drawn)
+    told.coins = dataclasses.replace(coins, shape=numbers.shape, seen=digest(numbers))
+    return told
+
+
+def coins_of(value: Any, numbers: Any) -> Coins | None:
+    """The coins that an array stores; None if it stores none or the program has written into it. numbers: its values."""
+    coins = value.coins if isinstance(value, Drawn) else None
+    return coins if coins is not None and coins.seen == digest(numbers) else None
+
+
+def reported(mechanisms: Recorder, value: Any, draw: Draw) -> Any:
+    """The array that the program gets for a draw that is a report or may become part of one; None for all other draws."""
+    if type(value) is not np.ndarray or value.ndim == 0:
+        return None
+    coins = Coins(mechanisms, draw, shape=value.shape)
+    if draw.own_chances:
+        assert draw.chances is not None
+        return coins.report(draw.among, draw.chances, value)
+    if draw.law == "uniform":
+        return drawn(value, coins)
+    if draw.chances is not None and draw.chances.ndim == 1:
+        return drawn(value, coins.with_chance(float(draw.chances[1])) if draw.among == (0.0, 1.0) else coins)
+    return None
+
+
+def _followed(coins: Coins, ufunc: Any, first: bool, other: Sequence[Any], result: Any) -> Any:
+    """The result of an operation on drawn numbers: coins after a comparison or a negation, a report after an operation that flips
+    bits of data, else the plain result. first: whether the drawn numbers are the first input. other: the other inputs.
+    """
+    chance = coins.chance
+    if coins.uniform and ufunc in (*BELOW, *ABOVE) and np.size(other[0]) in (1, result.size):
+        return compared(coins, other[0], (ufunc in BELOW) == first, result)
+    if chance is not None and ufunc in NOT and result.dtype == bool:
+        return drawn(result, coins.with_chance(1 - chance))
+    if chance is not None and ufunc in (*FLIPS, *KEEPS):
+        return flipped(coins, chance if ufunc in FLIPS else 1 - chance, other[0], result)
+    if ufunc in (np.add, np.subtract) and other:
+        return shifted(coins, other[0], ufunc is np.subtract, first, result)
+    if ufunc is np.remainder and first:
+        return coins.wrapped(other[0], result)
+    return result
+
+
+def shifted(coins: Coins, data: Any, minus: bool, first: bool, result: NDArray[Any]) -> Any:
+    """The result of a sum or difference of drawn numbers and data, see `Coins.shifting`. minus: whether it is a difference.
+    first: whether the drawn numbers are its first term.
+    """
+    given = np.asarray(data)
+    if minus and first and given.dtype.kind in "biuf":
+        given = -given.astype(np.float64)
+    return coins.shifting(given, -1 if minus and not first else 1, result)
+
+
+def compared(coins: Coins, threshold: Any, below: bool, result: Any) -> Any:
+    """The result of a comparison of uniform numbers with a threshold, as coins; a report if each number has its own threshold.
+
+    below: whether the result is true below the threshold. result: an array of bool, into which a replaced report is written.
+    """
+    if result.shape != coins.shape:
+        return result
+    under = np.clip((np.asarray(threshold, dtype=np.float64) - coins.draw.loc) / coins.draw.scale, 0.0, 1.0)
+    chances = of_two(under if below else 1 - under)
+    if chances.ndim == 1:
+        return drawn(result, coins.with_chance(float(chances[1])))
+    return coins.report((0.0, 1.0), chances, result)
+
+
+def flipped(coins: Coins, chance: Any, data: Any, result: Any) -> Any:
+    """Records bits of data, each flipped with probability `chance`, as a report, and returns its value. Returns `result`
+    unchanged if the data are no bits.
+    """
+    bits = np.asarray(data)
+    if bits.dtype.kind not in "biuf" or bits.shape != result.shape or not np.all((bits == 0) | (bits == 1)):
+        return result
+    one = bits + chance - 2 * bits * chance
+    return coins.report((0.0, 1.0), np.stack([1 - one, one], axis=-1), result)
+
+
+def chosen(coins: Coins, one: Any, other: Any, result: Any) -> Any:
+    """The value of where(coins, one, other), recorded as a report if each entry with a coin can get every value; else
+    `result`.
+    """
+    sides = [coins_of(side, _plain(side)) for side in (one, other)]
+    tosses = [side for side in sides if side is not None]
+    if any(side.law is None or side.shape != result.shape for side in tosses):
+        return result
+    if tosses and (any(each.mirrored for each in (coins, *tosses)) or not apart([d for c in (coins, *tosses) for d in c.draws])):
+        return result
+    values = _values(one, sides[0]) | _values(other, sides[1])
+    if not values or len(values) > FEW:
+        return result
+    among = tuple(sorted(values))
+    share = np.broadcast_to(coins.chance, result.shape)[..., None]
+    chances = share * _chances(one, sides[0], among, result.shape) + (1 - share) * _chances(other, sides[1], among, result.shape)
+    tossed = (share[..., 0] > 0) & (share[..., 0] < 1)
+    if not np.any(tossed) or not np.all(chances[tossed] > 0):
+        return result
+    return coins.report(among, chances, result, tuple(draw for side in tosses for draw in side.draws))
+
+
+def told_apart(data: Any, one: Any, other: Any, result: Any) -> Any:
+    """The value of where(data, one, other), recorded as a report if both sides are coins; else `result`. Each entry takes one of
+    two coins, which may be the same coin with two thresholds.
+    """
+    first, second = (coins_of(side, _plain(side)) for side in (one, other))
+    if (
+        first is None
+        or second is None
+        or any(c.shape != result.shape or c.mirrored or c.turned or c.spread for c in (first, second))
+    ):
+        return result
+    if first.law is None or second.law is None or first.law[0] != second.law[0] or len(first.law[0]) > FEW:
+        return result
+    among, chosen_one = first.law[0], np.broadcast_to(np.asarray(data).astype(bool), result.shape)[..., None]
+    chances = np.where(chosen_one, *(_chances(None, side, among, result.shape) for side in (first, second)))
+    if first.draw is second.draw and not first.beside and not second.beside:
+        return first.report(among, chances, result)
+    return first.report(among, chances, result, second.draws) if apart((*first.draws, *second.draws)) else result
+
+
+def _values(side: Any, coins: Coins | None) -> set[float]:
+    """The values that one side of a choice can take; empty if there are more than FEW, or no numbers. coins: of the side, if
+    any.
+    """
+    if coins is not None and coins.law is not None:
+        return set(coins.law[0])
+    found = np.unique(np.asarray(_plain(side)))
+    return set(map(float, found)) if found.dtype.kind in "biuf" and found.size <= FEW else set()
+
+
+def _chances(side: Any, coins: Coins | None, among: tuple[float, ...], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """The probability of each value of `among` for each entry of one side of a choice: (*shape, values). coins: of the side, if
+    any.
+    """
+    if coins is not None and coins.law is not None:
+        own, chances = coins.law
+        columns = [chances[..., own.index(v)] if v in own else np.zeros(chances.shape[:-1]) for v in among]
+        return np.broadcast_to(np.stack(columns, axis=-1), (*shape, len(among)))
+    entries = np.broadcast_to(np.asarray(_plain(side), dtype=np.float64), shape)
+    return (entries[..., None] == np.array(among)).astype(np.float64)

@@ -1,0 +1,118 @@
+"""Finds the randomised reports of a PyTorch program from the operators that it runs. reports.py does the same for NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..draw import Draw, guarded, numbers_of
+from .found import Mechanisms
+from .reports import ROUNDED, Coins, Drawn, chosen, compared, drawn, flipped, reported, shifted, told_apart
+
+BELOW, ABOVE = ("lt", "le"), ("gt", "ge")
+FLIPS, KEEPS = ("bitwise_xor", "logical_xor", "ne"), ("eq",)
+NOT = ("bitwise_not", "logical_not")
+JOINS = ("bitwise_or", "logical_or", "add", "bitwise_xor", "logical_xor", "maximum")
+SAME = ("clone", "detach", "alias", "_to_copy", "lift_fresh")
+MOVED = ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "permute", "t", "transpose")
+TURNED = ("permute", "t", "transpose")
+
+
+def register(mechanisms: Mechanisms, tensor: Any, draw: Draw) -> bool:
+    """Registers a tensor that was just drawn, if it is a report or may become part of one. Returns whether it is registered."""
+    if tensor.dim() == 0 or tensor.requires_grad:
+        return False
+    told = reported(mechanisms, numbers_of(tensor), draw)
+    _keep(mechanisms, tensor, told)
+    return told is not None
+
+
+def as_drawn(mechanisms: Mechanisms, tensor: Any, array: Any) -> Any:
+    """`array`, the NumPy array of a tensor of drawn numbers, as an array that stores its coins."""
+    coins = _coins(mechanisms, tensor)
+    return array if coins is None or array.ndim == 0 else drawn(array, coins)
+
+
+def run(mechanisms: Mechanisms, name: str, args: Sequence[Any], options: Any, call: Callable[[], Any]) -> Any:
+    """Runs an operator on drawn numbers and returns its result. Follows the result, or records it if it is a report. A sum with
+    a factor for its second term is not followed.
+    """
+    known = [_coins(mechanisms, a) for a in args[: 3 if name == "where" else 2]]
+    result = call()
+    if name.endswith("_") and hasattr(args[0], "detach"):
+        mechanisms.coins.pop(args[0], None)
+    elif any(known) and all(_readable(value) for value in (*args[:3], result) if hasattr(value, "detach")):
+        name = f"{name}, scaled" if options and name in ("add", "sub") else name
+        guarded(lambda: _keep(mechanisms, result, _followed(mechanisms, name, args, known, result)))
+    return result
+
+
+def _readable(tensor: Any) -> bool:
+    """Whether NumPy can read the numbers of a tensor: not those of a sparse one."""
+    return str(tensor.layout) == "torch.strided"
+
+
+def _keep(mechanisms: Mechanisms, tensor: Any, told: Any) -> None:
+    if not isinstance(told, Drawn) or told.coins is None:
+        return
+    mechanisms.coins = by_tensor(mechanisms.coins)
+    mechanisms.coins[tensor] = told.coins
+
+
+def by_tensor(known: Any) -> Any:
+    """`known`, or, if it is None, a new dictionary whose keys are tensors."""
+    from torch.utils.weak import WeakTensorKeyDictionary
+
+    return WeakTensorKeyDictionary() if known is None else known
+
+
+def _coins(mechanisms: Mechanisms, value: Any) -> Coins | None:
+    return mechanisms.coins.get(value) if hasattr(value, "detach") and not value.requires_grad else None
+
+
+def _array(value: Any) -> Any:
+    return numbers_of(value) if hasattr(value, "detach") else value
+
+
+def _side(mechanisms: Mechanisms, value: Any) -> Any:
+    return as_drawn(mechanisms, value, _array(value)) if hasattr(value, "detach") else value
+
+
+def _followed(mechanisms: Mechanisms, name: str, args: Sequence[Any], known: Sequence[Any], result: Any) -> Any:
+    """The result of an operator, as `_followed` in reports.py returns it for the NumPy operation; None if the coins are not
+    followed beyond this operator. A replaced report is written into the memory of `result`.
+    """
+    numbers = _array(result)
+    if name == "where":
+        one, other = (_side(mechanisms, side) for side in args[1:3])
+        if known[0] is None:
+            return told_apart(_array(args[0]), one, other, numbers)
+        return chosen(known[0], one, other, numbers) if known[0].chance is not None else None
+    if known[0] is not None and known[-1] is not None and len(known) == 2:
+        both = known[0].joined(known[1]) if name in JOINS else known[0].times(known[1]) if name == "mul" else None
+        return None if both is None else drawn(numbers, both)
+    first = 0 if known[0] is not None else 1
+    coins, other = known[first], _array(args[1 - first]) if len(args) > 1 else 0
+    chance = coins.chance
+    if name in SAME or (name in MOVED and np.ndim(chance) == 0 and coins.own is None):
+        return (
+            drawn(numbers, coins) if name != "_to_copy" or np.allclose(numbers, _array(args[0]), rtol=ROUNDED, atol=0) else None
+        )
+    if name in ("add", "sub"):
+        return shifted(coins, other, name == "sub", first == 0, numbers)
+    if name == "remainder" and first == 0:
+        return coins.wrapped(other, numbers)
+    if name in TURNED and np.ndim(chance) == 2:
+        return drawn(numbers, coins.transposed())
+    if chance is None:
+        uniform = coins.uniform and name in (*BELOW, *ABOVE) and np.size(other) in (1, numbers.size)
+        return compared(coins, other, (name in BELOW) == (first == 0), numbers) if uniform else None
+    if name in ("triu", "tril"):
+        return drawn(numbers, coins.with_chance(getattr(np, name)(np.broadcast_to(chance, numbers.shape), *args[1:])))
+    if name in NOT and numbers.dtype == bool:
+        return drawn(numbers, coins.with_chance(1 - chance))
+    if name in (*FLIPS, *KEEPS):
+        return flipped(coins, chance if name in FLIPS else 1 - chance, other, numbers)
+    return None

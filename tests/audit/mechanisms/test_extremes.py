@@ -1,0 +1,87 @@
+"""Randomised response on the pairs of nodes; only sums of reports are released. At delta = 0 a sum has one largest value,
+which only one choice of the reports gives, so it costs as much as a report. A parity or a noisy sum costs less.
+"""
+
+import numpy as np
+import pytest
+
+from gnnaudit import Claim, Looped, load
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.storage.store import Store
+
+from ..recorded.votes import released
+
+GRAPH = load("campus:n=120:degree=6")
+LABELS = np.eye(GRAPH.classes)[GRAPH.y]
+
+
+def audited(read, epsilon, tmp_path, claimed=2.0, delta=0.0):
+    def train(graph, seed):
+        random = np.random.default_rng(seed)
+        bits = graph.adjacency().toarray() > 0
+        told = np.triu(bits ^ (random.random(bits.shape) < 1 / (1 + np.exp(epsilon))), 1).astype(float)
+        return released(read(told + told.T, random) / 8)
+
+    case = Case(Looped(train), Claim(claimed, delta))
+    return AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("sums"), 3, 1e-4))
+
+
+def per_class(told, random):
+    return told @ LABELS
+
+
+def with_signs(told, random):
+    return told @ (LABELS * np.where(np.arange(len(told)) % 2, 1, -1)[:, None])
+
+
+def in_all(told, random):
+    return np.outer(np.full(len(told), told.sum()), np.arange(GRAPH.classes))
+
+
+def parities(told, random):
+    return told @ LABELS % 2
+
+
+def thresholds(told, random):
+    return (told @ LABELS > 2).astype(float)
+
+
+def noisy(told, random):
+    return told @ LABELS + random.laplace(0, 4.0, LABELS.shape)
+
+
+def shuffled(told, random):
+    return (told @ LABELS)[random.permutation(len(told))]
+
+
+def sampled(told, random):
+    return (told * (random.random(told.shape) < 0.3)) @ LABELS
+
+
+@pytest.mark.parametrize("read", [per_class, with_signs, in_all])
+def test_a_sum_of_reports_costs_as_much_as_one_report_without_delta(read, tmp_path):
+    outcome = audited(read, 2.0, tmp_path)
+    assert not any(b.refuted for b in outcome.bounds)
+    assert "posteriors" in outcome.covers
+    assert min(b.reach for b in outcome.bounds) < 2.01
+
+
+@pytest.mark.parametrize("read", [per_class, with_signs, in_all])
+def test_a_sum_of_reports_that_keep_too_much_is_refuted(read, tmp_path):
+    (bound,) = (b for b in audited(read, 3.0, tmp_path).bounds if b.refuted)
+    assert bound.epsilon == pytest.approx(3.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("read", [parities, thresholds, noisy, shuffled, sampled])
+def test_functions_that_may_cost_less_than_a_report_refute_nothing(read, tmp_path):
+    outcome = audited(read, 3.0, tmp_path)
+    assert not any(b.refuted for b in outcome.bounds)
+    assert "posteriors" not in outcome.covers
+
+
+def test_with_delta_a_sum_of_reports_refutes_nothing(tmp_path):
+    outcome = audited(per_class, 3.0, tmp_path, delta=1e-6)
+    assert not any(b.refuted for b in outcome.bounds)
+    assert "posteriors" not in outcome.covers

@@ -1,0 +1,134 @@
+"""A noisy value refutes a claim only as far as the release shows it. Honest models release sums over groups, a projection or a
+fractional part of a noisy value; their epsilon is the closed form of the Gaussian mechanism on what is released.
+"""
+
+import numpy as np
+import pytest
+
+from gnnaudit import Claim, Looped, load
+from gnnaudit.accounting.gaussian import epsilon_of
+from gnnaudit.audit.audits.mechanism_bounds import from_mechanisms
+from gnnaudit.audit.case import Case
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.mechanisms.gate import examined, followed
+
+from ..recorded.votes import counts, released
+
+GRAPH, DELTA = load("campus:n=120:degree=6"), 1e-6
+
+
+def refuted(train, epsilon):
+    case = Case(Looped(train), Claim(epsilon, DELTA))
+    made, within = examined(case, GRAPH, Key("part")).study, followed(case, GRAPH, Key("part"))
+    return from_mechanisms(case, made, within).refuted
+
+
+def standard(seed, *shape):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def class_sums(std, answer):
+    """Local noise on degrees, of which only sums over classes are released: their noise has this standard deviation."""
+
+    def train(graph, seed):
+        size = np.bincount(graph.y, minlength=graph.classes)
+        local = graph.degree + std / np.sqrt(size[graph.y]) * standard(seed, graph.nodes)
+        total = np.zeros(graph.classes)
+        np.add.at(total, graph.y, local)
+        return released(answer(total)[graph.y][:, None] * np.eye(graph.classes)[graph.y])
+
+    return train
+
+
+def pairs_of_nodes(std):
+    """Sums over pairs of nodes, (0, 1) and so on: an edge between two pairs moves two of them by 1."""
+
+    def train(graph, seed):
+        noisy = graph.degree + std / 2**0.5 * standard(seed, graph.nodes)
+        return released(np.outer(np.repeat(noisy.reshape(-1, 2).sum(1), 2), np.arange(graph.classes)) / 8)
+
+    return train
+
+
+def projected(std):
+    """A noisy adjacency matrix times eight public orthonormal columns: an edge moves two rows, each by the norm of a row of P."""
+
+    def train(graph, seed):
+        k = np.arange(graph.nodes)
+        p = np.stack([np.cos(np.pi * (k + 0.5) * j / graph.nodes) for j in range(1, 9)], 1) * (2 / graph.nodes) ** 0.5
+        shown = np.tanh((graph.adjacency().toarray() + std * standard(seed, graph.nodes, graph.nodes)) @ p / 4)
+        return released(np.stack([shown[:, :4].sum(1), shown[:, 4:].sum(1), shown[:, 0], shown[:, 5]], 1))
+
+    return train
+
+
+def fraction(std):
+    """Whole numbers leave the fractional part of their sum with noise as it is: epsilon 0."""
+
+    def train(graph, seed):
+        noisy = counts(graph) + std * standard(seed, graph.nodes, graph.classes)
+        return released(noisy - np.floor(noisy))
+
+    return train
+
+
+def identity(total):
+    return total
+
+
+@pytest.mark.parametrize(
+    ("train", "truth"),
+    [
+        (class_sums(4.0, identity), 2 / 4),
+        (class_sums(4.0, lambda total: np.tanh(total / 200)), 2 / 4),
+        (pairs_of_nodes(4.0), 2**0.5 / 4),
+        (projected(0.5), 2 * (8 * 2 / 120) ** 0.5 / 0.5),
+        (fraction(0.3), 0.01),
+    ],
+)
+def test_a_part_of_a_noisy_value_costs_no_more_than_the_part(train, truth):
+    assert not refuted(train, 1.001 * float(epsilon_of(truth, DELTA)))
+
+
+def by_class(std):
+    """The same sums of degrees over classes, with too little noise."""
+    return class_sums(std, identity)
+
+
+def through(shape, std=4.0):
+    """Counts that the release shows, through a function that has an inverse."""
+
+    def train(graph, seed):
+        return released(shape(counts(graph) + std * standard(seed, graph.nodes, graph.classes)))
+
+    return train
+
+
+@pytest.mark.parametrize(
+    ("train", "truth"),
+    [
+        (by_class(0.25), 2**0.5 / 0.25),
+        (through(identity), 2**0.5 / 4),
+        (through(np.tanh), 2**0.5 / 4),
+        (through(lambda noisy: np.log1p(np.exp(noisy))), 2**0.5 / 4),
+        (through(lambda noisy: noisy - noisy.mean(0)), 2**0.5 / 4),
+    ],
+)
+def test_too_little_noise_on_what_the_release_shows_is_refuted(train, truth):
+    """Sums over classes are costed with an upper limit on their noise, so less of the truth is claimed."""
+    share = 0.3 if truth > 1 else 0.97
+    assert refuted(train, share * float(epsilon_of(truth, DELTA)))
+
+
+def test_a_release_of_many_numbers_is_judged_in_little_memory():
+    """Beside the counts, 48,000 released numbers: a square matrix of so many would take 18 GB. mu = sqrt(2) / 5.4."""
+
+    def train(graph, seed):
+        noisy = counts(graph) + 5.4 * standard(seed, graph.nodes, graph.classes)
+        return released(noisy) | {"wide": np.tanh(noisy @ standard(0, graph.classes, 400))}
+
+    truth = float(epsilon_of(2**0.5 / 5.4, DELTA))
+    for claimed in (0.95 * truth, 1.05 * truth):
+        case = Case(Looped(train, releases=("posteriors", "wide")), Claim(claimed, DELTA))
+        made, within = examined(case, GRAPH, Key("wide")).study, followed(case, GRAPH, Key("wide"))
+        assert from_mechanisms(case, made, within).refuted == (claimed < truth)

@@ -1,0 +1,308 @@
+"""Models whose only protection is randomised response: their epsilon is the closed form ln(p / (1 - p))."""
+
+import dataclasses
+import math
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+
+from gnnaudit import Claim, Looped, Release, Unit, load
+from gnnaudit.accounting.events.types import FiniteDpEvent, PureDpEvent
+from gnnaudit.accounting.upper.exact import finite_epsilon
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.mechanisms import reading
+from gnnaudit.audit.mechanisms.reading import elsewhere
+from gnnaudit.audit.recorded.worlds import small
+from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.recorder import Draw
+from gnnaudit.models.recorder.mechanisms.found import Mechanism
+
+GRAPH, DELTA, KEEP = load("campus:n=120:degree=6"), 1e-9, 0.8
+TRUTH = float(np.log(KEEP / (1 - KEEP)))
+RESPONSE = dp.RandomizedResponseDpEvent(2 * (1 - KEEP), 2)
+
+
+def read_out(adjacency, graph):
+    return shares(adjacency @ np.eye(graph.classes)[graph.y] / 4)
+
+
+def shares(scores):
+    return {"posteriors": scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)}
+
+
+def on_pairs(graph, seed):
+    edges = graph.adjacency().toarray() > 0
+    flips = np.triu(np.random.default_rng(seed).random(edges.shape) > KEEP, 1)
+    return read_out(edges ^ (flips | flips.T), graph)
+
+
+def upper_half_only(graph, seed):
+    edges = graph.adjacency().toarray() > 0
+    stays = np.random.default_rng(seed).random(edges.shape) < KEEP
+    told = np.triu(np.where(stays, edges, ~edges), 1)
+    return read_out(told | told.T, graph)
+
+
+def of_torch(graph, seed):
+    import torch
+
+    edges = torch.tensor(graph.adjacency().toarray() > 0)
+    torch.manual_seed(int(seed) % 2**31)
+    flips = torch.triu(torch.rand(edges.shape) > KEEP, 1)
+    return read_out((edges ^ (flips | flips.t())).numpy(), graph)
+
+
+def of_own_chances(graph, seed):
+    edges = graph.adjacency().toarray() > 0
+    told = np.triu(np.random.default_rng(seed).binomial(1, np.where(edges, KEEP, 1 - KEEP)), 1)
+    return read_out(told + told.T, graph)
+
+
+def each_direction(graph, seed):
+    """An edge is two bits here, each with a coin of its own."""
+    edges = graph.adjacency().toarray() > 0
+    return read_out(edges ^ (np.random.default_rng(seed).random(edges.shape) > KEEP), graph)
+
+
+def audited(train, tmp_path, epsilon, ledger=RESPONSE):
+    case = Case(Looped(train, events=ledger), Claim(epsilon, DELTA, Unit.UNDIRECTED_EDGE))
+    return AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("reports"), 3, 1e-4))
+
+
+@pytest.mark.parametrize("train", [on_pairs, upper_half_only, of_torch, of_own_chances])
+def test_the_exact_epsilon_as_a_claim_is_never_refuted_by_rounding(train, tmp_path):
+    assert not any(b.refuted for b in audited(train, tmp_path, TRUTH).bounds)
+
+
+@pytest.mark.parametrize("train", [on_pairs, upper_half_only, of_torch, of_own_chances])
+def test_randomised_response_on_pairs_has_the_epsilon_of_its_closed_form(train, tmp_path):
+    outcome = audited(train, tmp_path, 1.02 * TRUTH)
+    assert not any(b.refuted for b in outcome.bounds)
+    (bound,) = (b for b in outcome.bounds if np.isfinite(b.reach))
+    assert bound.epsilon == pytest.approx(TRUTH, rel=3e-4)
+    assert 1.02 * TRUTH <= bound.reach < 1.05 * TRUTH
+    assert any(b.refuted for b in audited(train, tmp_path, 0.98 * TRUTH).bounds)
+
+
+def test_entries_that_may_be_unread_are_said_to_be_unknown(tmp_path, monkeypatch):
+    """Of two moved entries the model reads one; without runs to find out which, no cost is stated."""
+    monkeypatch.setattr(reading, "RUNS", 1)
+    outcome = audited(upper_half_only, tmp_path, 0.5 * TRUTH)
+    assert not any(b.refuted or np.isfinite(b.reach) for b in outcome.bounds)
+    assert any("it is not known which of" in text for b in outcome.bounds for text in b.failed)
+
+
+def test_two_coins_for_one_edge_cost_twice(tmp_path):
+    assert any(b.refuted for b in audited(each_direction, tmp_path, 1.9 * TRUTH).bounds)
+    assert not any(b.refuted for b in audited(each_direction, tmp_path, 2.1 * TRUTH).bounds)
+
+
+def test_reports_that_only_a_sum_shows_refute_no_ledger_that_does_not_charge_for_them(tmp_path):
+    """The shuffle model proves a smaller epsilon for the sum of many reports than for the reports."""
+    outcome = audited(on_pairs, tmp_path, 0.5 * TRUTH, PureDpEvent(0.5 * TRUTH))
+    assert not any(b.refuted for b in outcome.bounds)
+    assert any("no released number shows the randomised reports" in text for b in outcome.bounds for text in b.failed)
+    assert not any(np.isfinite(b.reach) for b in outcome.bounds)
+
+
+class OfPairs:
+    """Releases noisy pairs, as rows of both triangles. coin: one for each pair, or the same for every seed."""
+
+    name, mode, unit, ledger = "of-pairs", "sound", Unit.UNDIRECTED_EDGE, PureDpEvent(TRUTH)
+    releases = offers = ("posteriors", "rows")
+    public = ()
+
+    def footprint(self, graph):
+        return 1 << 20
+
+    def coins(self, seed, shape):
+        return np.random.default_rng(seed).random(shape) > KEEP
+
+    def fit(self, worlds, device="cpu"):
+        found = {"posteriors": [], "rows": []}
+        for run in range(len(worlds)):
+            graph = worlds.removed(run).graph
+            edges = graph.adjacency().toarray() > 0
+            told = np.triu(edges ^ self.coins(worlds.seeds[run], edges.shape), 1)
+            noisy = told | told.T
+            found["posteriors"].append(read_out(noisy, graph)["posteriors"][worlds.watch])
+            found["rows"].append(noisy[worlds.watch])
+        return Release({name: np.array(each, dtype=np.float32) for name, each in found.items()}, worlds.watch)
+
+
+class Majority(OfPairs):
+    """Flips each pair three times and releases the majority: a pair costs less than one of its three reports."""
+
+    copies = 1 - 3 * KEEP**2 + 2 * KEEP**3  # the chance that the majority is wrong
+    ledger = PureDpEvent(math.log((1 - copies) / copies))
+
+    def fit(self, worlds, device="cpu"):
+        found = {"posteriors": [], "rows": []}
+        for run in range(len(worlds)):
+            graph = worlds.removed(run).graph
+            random, edges = np.random.default_rng(worlds.seeds[run]), graph.adjacency().toarray() > 0
+            flipped = [edges ^ (random.random(edges.shape) > KEEP) for _ in range(3)]
+            told = np.triu(flipped[0].astype(int) + flipped[1] + flipped[2] >= 2, 1)
+            noisy = told | told.T
+            found["posteriors"].append(read_out(noisy, graph)["posteriors"][worlds.watch])
+            found["rows"].append(noisy[worlds.watch])
+        return Release({name: np.array(each, dtype=np.float32) for name, each in found.items()}, worlds.watch)
+
+
+class SameCoins(OfPairs):
+    def coins(self, seed, shape):
+        return np.random.default_rng(7).random(shape) > KEEP
+
+
+class WithoutCoins(OfPairs):
+    """Asks a generator for bits whose probabilities are 0 and 1: the report is the data."""
+
+    def coins(self, seed, shape):
+        return np.zeros(shape, dtype=bool)
+
+    def fit(self, worlds, device="cpu"):
+        found = {"posteriors": [], "rows": []}
+        for run in range(len(worlds)):
+            graph = worlds.removed(run).graph
+            edges = np.random.default_rng(worlds.seeds[run]).binomial(1, graph.adjacency().toarray())
+            found["posteriors"].append(read_out(edges, graph)["posteriors"][worlds.watch])
+            found["rows"].append(edges[worlds.watch])
+        return Release({name: np.array(each, dtype=np.float32) for name, each in found.items()}, worlds.watch)
+
+
+def audited_model(model, tmp_path, epsilon):
+    case = Case(model, Claim(epsilon, DELTA, Unit.UNDIRECTED_EDGE))
+    return AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("pairs"), 3, 1e-4))
+
+
+@pytest.mark.parametrize("factor", [0.95, 1.05])
+def test_reports_that_released_numbers_show_need_no_ledger_that_names_them(factor, tmp_path):
+    bounds = audited_model(OfPairs(), tmp_path, factor * TRUTH).bounds
+    assert any(b.refuted for b in bounds) == (factor < 1)
+    assert max(b.epsilon for b in bounds) == pytest.approx(TRUTH, rel=3e-4)
+
+
+def test_reports_without_randomness_are_an_infinite_loss(tmp_path):
+    bounds = audited_model(WithoutCoins(), tmp_path, 10 * TRUTH).bounds
+    assert any(b.refuted and np.isinf(b.epsilon) for b in bounds)
+
+
+def test_coins_that_are_the_same_for_every_seed_hide_nothing(tmp_path):
+    bounds = audited_model(SameCoins(), tmp_path, 10 * TRUTH).bounds
+    assert any(b.refuted and np.isinf(b.epsilon) for b in bounds)
+
+
+def sampled(graph, seed):
+    """Edges are sampled, then their sums get Gaussian noise: the sample may hide an edge, and nothing is refuted."""
+    rng = np.random.default_rng(seed)
+    edges = graph.adjacency().toarray() * (rng.random((graph.nodes, graph.nodes)) < 0.5)
+    sums = edges @ np.eye(graph.classes)[graph.y]
+    return shares(np.tanh(sums + rng.standard_normal(sums.shape)))
+
+
+def thinned_by_degree(graph, seed):
+    """The same, where each node keeps its edges with a probability of its own."""
+    rng = np.random.default_rng(seed)
+    rates = np.broadcast_to((0.9 / (1 + np.arange(graph.nodes) % 3))[:, None], (graph.nodes, graph.nodes))
+    edges = graph.adjacency().toarray() * (rng.random((graph.nodes, graph.nodes)) < rates)
+    sums = edges @ np.eye(graph.classes)[graph.y]
+    return shares(np.tanh(sums + rng.standard_normal(sums.shape)))
+
+
+@pytest.mark.parametrize("train", [sampled, thinned_by_degree])
+def test_a_sample_is_no_randomised_response(train, tmp_path):
+    outcome = audited(train, tmp_path, 0.1, dp.GaussianDpEvent(20.0))
+    assert not any(b.refuted for b in outcome.bounds)
+    assert not any(np.isfinite(b.reach) for b in outcome.bounds)
+
+
+def noisy_maximum(law):
+    """Each node answers its best class, by scores that each neighbour moves by up to one in all classes."""
+
+    def train(graph, seed):
+        scores = graph.adjacency() @ np.sign(graph.x[:, : graph.classes] - 0.5)
+        noise = getattr(np.random.default_rng(seed), law)(0.0, BLUR, scores.shape)
+        best = (scores + noise).argmax(1)
+        return {"posteriors": np.log(np.eye(graph.classes)[best] * 0.9 + 0.1 / graph.classes)}
+
+    train.__name__ = f"noisy_maximum_{law}"
+    return train
+
+
+BLUR = 4.0  # report-noisy-max costs 2 / BLUR for each of two nodes (Dwork and Roth 2014, Claim 3.9)
+
+
+@pytest.mark.parametrize("law", ["laplace", "normal", "gumbel"])
+def test_a_noisy_maximum_is_not_charged_for_all_its_scores(law, tmp_path):
+    """All six scores of both nodes move: their noisy values cost twelve moves, the two maxima four."""
+    outcome = audited(noisy_maximum(law), tmp_path, 4 / BLUR, PureDpEvent(4 / BLUR))
+    assert not any(b.refuted for b in outcome.bounds)
+
+
+def test_a_noisy_maximum_is_charged_for_its_scores_if_the_ledger_charges_for_them(tmp_path):
+    assert any(b.refuted for b in audited(noisy_maximum("laplace"), tmp_path, 4 / BLUR, dp.LaplaceDpEvent(BLUR / 4)).bounds)
+
+
+class OfLabels:
+    """Releases the answer of each node: the exponential mechanism, whose epsilon for one edge is that of its probabilities."""
+
+    name, mode, unit, ledger = "of-labels", "sound", Unit.UNDIRECTED_EDGE, PureDpEvent(4 / BLUR)
+    releases = offers = ("posteriors", "labels")
+    public = ()
+
+    def footprint(self, graph):
+        return 1 << 20
+
+    def fit(self, worlds, device="cpu"):
+        found = {"posteriors": [], "labels": []}
+        for run in range(len(worlds)):
+            graph = worlds.removed(run).graph
+            answers = noisy_maximum("gumbel")(graph, worlds.seeds[run])["posteriors"]
+            found["posteriors"].append(answers[worlds.watch])
+            found["labels"].append(answers.argmax(1))
+        return Release({name: np.array(each, dtype=np.float32) for name, each in found.items()}, worlds.watch)
+
+
+def exact_epsilon(whole, edge):
+    """Of the two answers that an edge changes, by enumeration of all pairs of classes."""
+    pairs = []
+    for graph in (whole, dataclasses.replace(whole, edges=np.delete(whole.edges, edge, axis=1))):
+        scores = graph.adjacency() @ np.sign(graph.x[:, : graph.classes] - 0.5)
+        powers = np.exp((scores - scores.max(1, keepdims=True)) / BLUR)
+        rows = (powers / powers.sum(1, keepdims=True))[whole.edges[:, edge]]
+        pairs.append(np.outer(*rows).ravel())
+    return finite_epsilon(FiniteDpEvent(*map(tuple, pairs)), DELTA)
+
+
+@pytest.mark.parametrize("factor", [0.95, 1.05])
+def test_released_answers_of_the_exponential_mechanism_have_the_epsilon_of_their_probabilities(factor, tmp_path):
+    graphs = GRAPH, small(GRAPH, OfLabels())
+    worst = max(exact_epsilon(graph, edge) for graph in graphs for edge in range(graph.edges.shape[1]))
+    claim = Claim(factor * worst, DELTA, Unit.UNDIRECTED_EDGE)
+    outcome = AUDITS["differential"].run(Setting(Case(OfLabels(), claim), GRAPH, Store(tmp_path), Key("labels"), 3, 1e-4))
+    bound = max(outcome.bounds, key=lambda b: b.epsilon)
+    assert bound.epsilon <= worst
+    if factor > 1:
+        assert not any(b.refuted for b in outcome.bounds)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_majority_of_reports_is_not_charged_for_any_of_them(seed, tmp_path):
+    """A pair may be decided by one report while the two others disagree. Other random values show that they share it."""
+    model = Majority()
+    claim = Claim(0.5 * model.ledger.epsilon, DELTA, Unit.UNDIRECTED_EDGE, exposes=model.offers)
+    outcome = AUDITS["differential"].run(Setting(Case(model, claim), GRAPH, Store(tmp_path), Key("majority", seed), 3, 1e-4))
+    assert not any(b.refuted or np.isfinite(b.reach) for b in outcome.bounds)
+    assert any("no released number shows" in text for b in outcome.bounds for text in b.failed)
+
+
+def test_the_sum_modulo_two_of_two_reports_changes_with_half_of_their_entries_but_not_with_all():
+    noisy = np.random.default_rng(0).random((50, 2)) < 0.5
+    draw = Draw("uniform", np.zeros((50, 2)), "line")
+    report = Mechanism("line", draw, 1.0, np.full((50, 2, 2), 0.5), noisy, values=(0.0, 1.0))
+    parity = [np.logical_xor(*elsewhere(report, 0, half).noisy.T) for half in (False, True)]
+    assert np.array_equal(parity[0], np.logical_xor(*noisy.T))
+    assert not np.array_equal(parity[1], np.logical_xor(*noisy.T))
