@@ -49,9 +49,9 @@ def sparse(rng):
 def test_a_program_computes_the_same_while_it_is_recorded(program):
     plain = program(np.random.default_rng(1))
     with recording(follow=Mechanisms()) as recorded:
-        recorded = program(of_numpy.default_rng(1))
+        followed = program(of_numpy.default_rng(1))
     assert recorded.notes == []
-    both = [value if isinstance(value, tuple) else (value,) for value in (plain, recorded)]
+    both = [value if isinstance(value, tuple) else (value,) for value in (plain, followed)]
     for one, other in zip(*both, strict=True):
         np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
 

@@ -323,10 +323,10 @@ def test_reports_of_different_data_by_the_same_coins_share_them(toss):
 
 def share_noise(way):
     """The recorder says that the reports of a run share noise, and takes none of them for a copy."""
-    recorded = Mechanisms()
-    with recording(follow=recorded) as recorded:
+    found = Mechanisms()
+    with recording(follow=found) as recorded:
         way(np.random.default_rng(1))
-    same, shared = again(recorded.found, recorded.draws, {})
+    same, shared = again(found.found, recorded.draws, {})
     assert not same
     assert "share noise" in shared
 
@@ -336,10 +336,10 @@ def test_a_report_that_is_computed_twice_is_one_report():
         coins = rng.random((3, 4)) < 0.3
         return (BITS ^ coins), (BITS ^ coins)
 
-    recorded = Mechanisms()
-    with recording(follow=recorded) as recorded:
+    found = Mechanisms()
+    with recording(follow=found) as recorded:
         way(np.random.default_rng(1))
-    assert again(recorded.found, recorded.draws, {}) == ({1: 0}, "")
+    assert again(found.found, recorded.draws, {}) == ({1: 0}, "")
 
 
 def test_two_reports_with_the_same_first_coin_and_different_second_ones_are_two():
