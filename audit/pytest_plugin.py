@@ -77,6 +77,6 @@ def audited(train: Any, claim: Claim, graph: Graph | str, options: dict[str, Any
     model = train if isinstance(train, Model) else Looped(train, unit=claim.unit, name=getattr(train, "__name__", "train"))
     found = audit(model, load(graph) if isinstance(graph, str) else graph, claim, **{**USUAL, **options})
     claims = lines(found)
-    told = [f"{line.key.model}, {claimed(line)} for {UNITS[line.key.unit]}: {line.verdict.sentence}" for line in claims]
+    sentences = [f"{line.key.model}, {claimed(line)} for {UNITS[line.key.unit]}: {line.verdict.sentence}" for line in claims]
     weak = found.run.exit_code == 3 and bool(claims) and all(line.weak for line in claims if line.verdict.exit_code == 3)
-    return found, "; ".join(told) or f"{model.name}: nothing was tested", weak
+    return found, "; ".join(sentences) or f"{model.name}: nothing was tested", weak

@@ -124,7 +124,7 @@ def carry_out(
             if case.model.name not in checked:
                 with contained():
                     checked[case.model.name] = checked_first(case.model)
-                console.print(told(case, checked[case.model.name]), end="", highlight=False, markup=False, soft_wrap=True)
+                console.print(in_words(case, checked[case.model.name]), end="", highlight=False, markup=False, soft_wrap=True)
             checks = checked[case.model.name]
             try:
                 with contained():
@@ -217,12 +217,12 @@ def study(
         recorded = observe(case, case.counted(graph), key)
         counts = ((len(recorded.mechanisms), "mechanism"), (recorded.draws, "draw"), (recorded.tried, "secret"))
         mechanisms, draws, tried = (f"{n} {what}{'s' * (n != 1)}" for n, what in counts)
-        told = f"recorded: {mechanisms}, {draws}; {tried} removed one by one"
-        outcomes.append(Outcome("recorder", (), {}, told, offered(case.model), observed=recorded))
+        text = f"recorded: {mechanisms}, {draws}; {tried} removed one by one"
+        outcomes.append(Outcome("recorder", (), {}, text, offered(case.model), observed=recorded))
     return [*used, *leaks.rows, *skips], outcomes
 
 
-def told(case: Case, checks: Sequence[Check]) -> str:
+def in_words(case: Case, checks: Sequence[Check]) -> str:
     """A line that says how many clauses of the model contract hold, and names those that fail; "" if none was checked."""
     fails = [c.name for c in checks if c.failure]
     held = sum(c.how == "holds" for c in checks)

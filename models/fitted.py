@@ -30,8 +30,8 @@ def fitted(model: Model, worlds: Worlds, device: str = "cpu") -> Release:
     except (Exception, SystemExit) as fault:
         if out_of_memory(fault):
             raise
-        told = str(fault).startswith(f"{model.name}: ")  # this package's own sentence about the result, from `Looped`
-        raise ValueError(str(fault) if told else f"{model.name}: fit: {raised(fault)}") from fault
+        ours = str(fault).startswith(f"{model.name}: ")  # this package's own sentence about the result, from `Looped`
+        raise ValueError(str(fault) if ours else f"{model.name}: fit: {raised(fault)}") from fault
     if reason := not_a_release(release, model.releases, worlds):
         raise ValueError(f"{model.name}: {reason}")
     return release

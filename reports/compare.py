@@ -209,12 +209,12 @@ def _summary(claims: list[Judged], found: list[Difference], other: str) -> str:
             continue
         counts = [sum(d.word == word for d in kind) for word in ("more", "less")]
         what = "utility metrics" if utility else "attacks"
-        told = (
+        changed = (
             f"{more} in {counts[0]} and {less} in {counts[1]}"
             if any(counts)
             else "shows no significant difference from the first"
         )
-        parts.append(f"By {len(kind)} {what}, the second run ({other}) {told}.")
+        parts.append(f"By {len(kind)} {what}, the second run ({other}) {changed}.")
     return f"{' '.join(parts)} Only significant differences count (95 %, Bonferroni over all comparisons of a kind)."
 
 

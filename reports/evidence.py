@@ -104,8 +104,8 @@ class Evidence:
 
 def _sum(document: Mapping[str, Any]) -> str:
     """A checksum that detects damage but no forgery: whoever can write the file can also write a matching checksum."""
-    told = json.dumps({name: value for name, value in document.items() if name != "sum"}, sort_keys=True)
-    return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
+    words = json.dumps({name: value for name, value in document.items() if name != "sum"}, sort_keys=True)
+    return hashlib.blake2b(words.encode(), digest_size=16).hexdigest()
 
 
 def stem(*parts: str) -> str:
@@ -182,8 +182,8 @@ def judge(
     reason = most_telling(text for b in bounds for text in b.failed)
     why = f"a bound was withdrawn, because a condition failed: {reason}" if reason else ""
     if any(b.refuted for b in bounds):
-        told = "a test refuted the claim, but its repetition did not"
-        return Verdict("inconclusive", f"inconclusive: {f'{why}; ' if why else ''}{told}", 3)
+        ending = "a test refuted the claim, but its repetition did not"
+        return Verdict("inconclusive", f"inconclusive: {f'{why}; ' if why else ''}{ending}", 3)
     by_array = tests_of(claim, bounds)
     unseen = [array for array, tests in by_array.items() if all(math.isinf(b.notices) for b in tests)]
     if unseen:

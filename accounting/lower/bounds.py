@@ -105,10 +105,10 @@ def surety(percent: str, shape: str, assumed: tuple[str, ...] = ()) -> str:
 
 def resting(bound: Bound, theorem: str, *conditions: Condition) -> Bound:
     """The bound with this theorem and these further conditions. It is withdrawn if one of its conditions failed."""
-    told = dataclasses.replace(bound, theorem=theorem, conditions=(*bound.conditions, *conditions))
-    if not told.failed or told.withdrawn is not None:
-        return told
-    return unknown(dataclasses.replace(told, withdrawn=told.epsilon, epsilon=0.0, refuted=False, p_value=1.0))
+    resting_bound = dataclasses.replace(bound, theorem=theorem, conditions=(*bound.conditions, *conditions))
+    if not resting_bound.failed or resting_bound.withdrawn is not None:
+        return resting_bound
+    return unknown(dataclasses.replace(resting_bound, withdrawn=resting_bound.epsilon, epsilon=0.0, refuted=False, p_value=1.0))
 
 
 def unknown(bound: Bound) -> Bound:

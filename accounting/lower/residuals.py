@@ -175,8 +175,8 @@ def added_up(
     )
     theorem = "the composition of (moves along the released history / chi-squared upper limit of the noise)"
     spread = max(sizes) / min(sizes) - 1 if min(sizes) else math.inf
-    told = f"the smallest move of {len(sizes)} histories is used; they differ by {spread:.2%}"
-    steady = Condition("the means move as far along other histories", "checked" if spread <= STEADY else "failed", told)
+    detail = f"the smallest move of {len(sizes)} histories is used; they differ by {spread:.2%}"
+    steady = Condition("the means move as far along other histories", "checked" if spread <= STEADY else "failed", detail)
     drawn = [SAMPLED] if any(m.steps.size for m in moves) else []
     return resting(bound, theorem, steady, *drawn, alike_in_parts(residuals))
 
@@ -212,8 +212,8 @@ def alike(x: Array, rows: float, *, whole: bool) -> Condition:
         return ABSENT
     p_values = [not_normal(x.ravel()[:: max(1, x.size // MOST_SORTED)]), rows]
     if whole:
-        told = assumptions(x)
-        p_values += [told[name] for name in ("columns", "stages", "rows", "duplicates")]
+        conditions = assumptions(x)
+        p_values += [conditions[name] for name in ("columns", "stages", "rows", "duplicates")]
     return checked(ALIKE, "law, variances and correlations", min(1.0, len(p_values) * min(p_values)))
 
 

@@ -131,10 +131,10 @@ def add_up(setting: Setting) -> Outcome:
     gathered = [np.concatenate(r) for r in residuals.values()]
     worst = partial(worth, case.model.ledger, case.claim)
     bound = added_up(gathered, histories, case.claim, setting.alpha, worth=worst, attack="canary", audit=NAME)
-    told = ", ".join(f"'{purpose}' by {by:.3g}" for purpose, by in each.items())
+    moves = ", ".join(f"'{purpose}' by {by:.3g}" for purpose, by in each.items())
     sampled = f", {histories[0].steps.size} of them on samples of rate {rate:.3g}" if histories[0].steps.size else ""
     count = sum(p.size for p in gathered)
-    reach = f"one node moves {told} noise sds in all mechanisms together{sampled}; {count} residuals of {HISTORIES} runs"
+    reach = f"one node moves {moves} noise sds in all mechanisms together{sampled}; {count} residuals of {HISTORIES} runs"
     return Outcome(NAME, (bound,), {}, reach, offered(model))
 
 

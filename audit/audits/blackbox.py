@@ -80,8 +80,8 @@ def aligned_canaries(setting: Setting) -> Outcome:
         return until_decided(setting, lambda rounds: play(setting, made, rounds))
     scores, bits = play(setting, made, setting.rounds)
     found = both_tests(setting, scores, bits, setting.alpha)
-    told = f"{setting.rounds} rounds of {CANARIES} canary edges in a crafted graph"
-    return Outcome("blackbox", tuple(unknown(b) for b in found), {}, told, ("posteriors",))
+    text = f"{setting.rounds} rounds of {CANARIES} canary edges in a crafted graph"
+    return Outcome("blackbox", tuple(unknown(b) for b in found), {}, text, ("posteriors",))
 
 
 def check_memory(setting: Setting, graph: Graph) -> None:
@@ -150,8 +150,8 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
             break
         rounds, stage = rounds + min(rounds, left), stage + 1
     why = "refuted" if any(b.refuted for b in best) else "decided" if decided else "out of time"
-    told = f"{far}; {stage} stages, then {why}; estimated: {could}"
-    return Outcome("blackbox", tuple(unknown(b) for b in best), {}, told, ("posteriors",))
+    text = f"{far}; {stage} stages, then {why}; estimated: {could}"
+    return Outcome("blackbox", tuple(unknown(b) for b in best), {}, text, ("posteriors",))
 
 
 def most_right(case: Case) -> float:
@@ -219,5 +219,5 @@ def one_run(setting: Setting) -> Outcome:
     shaped = ledger_curve(case)
     if shaped is not None:
         found.append(mahloujifar(scores, seen.bits[0], case.claim, shaped, setting.alpha, **common))
-    told = f"one run with {len(items)} coins"
-    return Outcome("one-run", tuple(unknown(b) for b in found), {}, told, ("posteriors",))
+    text = f"one run with {len(items)} coins"
+    return Outcome("one-run", tuple(unknown(b) for b in found), {}, text, ("posteriors",))

@@ -77,21 +77,21 @@ def differential(setting: Setting) -> Outcome:
     frozen, other = (world(union, setting.key.fold("frozen", i).seed) for i in range(2))
     if case.claim.unit is Unit.FEATURES:
         faults = reports_of_others(case.model, union, int(frozen.seeds[0]))
-        told = "one user's features change no report of others"
-        return outcome(case, [exactly(faults, told)], "" if faults else told)
+        text = "one user's features change no report of others"
+        return outcome(case, [exactly(faults, text)], "" if faults else text)
     model = keeping(case.model, offered(case.model))
     release, first = recorded(model, frozen)
     if not first.releases:
-        told = "this model reports nothing about its noise"
-        return outcome(case, [exactly([], told)], told)
+        text = "this model reports nothing about its noise"
+        return outcome(case, [exactly([], text)], text)
     _, second = recorded(keeping(case.model, case.model.releases), other)
-    faults, told = counted(case, first, ledger)
+    faults, text = counted(case, first, ledger)
     faults += repeated_draws(first, second)
     strongest, found = repeated(model, union, release, first, ledger, setting.key)
     p_values = [*noise_p_values(first, second), *sample_p_values(first, second, ledger)]
     notices = smallest_noticed([first, second], strongest, setting.alpha / len(p_values))
     bounds = [exactly(faults + found, "counts and a repetition"), tested(case, p_values, setting.alpha, notices)]
-    return outcome(case, bounds, told)
+    return outcome(case, bounds, text)
 
 
 def of_own_model(setting: Setting) -> Outcome:
@@ -130,10 +130,10 @@ def of_own_model(setting: Setting) -> Outcome:
 def not_followed(made: Study) -> str:
     """Which draws may be noise that the recorder did not follow to the data; "" if there are none."""
     draws = [made.base.draws[at] for at in made.free]
-    told = [(d.line, d.law) for d in draws if d.law in (*SHIFTED, "geometric", "poisson") and not d.weights]
-    if not told:
+    unknown = [(d.line, d.law) for d in draws if d.law in (*SHIFTED, "geometric", "poisson") and not d.weights]
+    if not unknown:
         return ""
-    (line, law), count = Counter(told).most_common(1)[0]
+    (line, law), count = Counter(unknown).most_common(1)[0]
     alone = "; draw noise as arrays" if all(d.values.size == 1 for d in draws if (d.line, d.law) == (line, law)) else ""
     drawn = f"{count} draw{'s' * (count > 1)} of the law '{law}' at {line}"
     return f"{drawn} may be noise, whose numbers the recorder did not follow to the value that they are added to{alone}"
@@ -146,7 +146,7 @@ def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str
     epsilon of the mechanisms that were run.
     """
     plain, steps = executed(record, ledger)
-    told = f"{plain} mechanisms and {steps} on samples were run, the ledger composes {ledger.plain} and {ledger.steps}"
+    text = f"{plain} mechanisms and {steps} on samples were run, the ledger composes {ledger.plain} and {ledger.steps}"
     faults: list[str] = []
     declared = run = case.model.ledger
     drawn, noisy = sum(size for size, _ in record.draws), sum(r.noisy.size for r in record.releases)
@@ -156,12 +156,12 @@ def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str
         faults.append("the ledger charges for samples, and the training drew none")
         run = unsampled(run)
     elif steps > ledger.steps or plain > ledger.plain:
-        faults.append(told)
+        faults.append(text)
         run = recounted(run, plain / ledger.plain if ledger.plain else 1.0, steps / ledger.steps if ledger.steps else 1.0)
     best = tightest(upper(run, case.claim)) if run is not declared else None
     if best is not None and best.epsilon is not None:
         faults[-1] += f", which costs epsilon={best.epsilon:.4g} by {best.accountant}"
-    return faults, told
+    return faults, text
 
 
 def executed(record: Record, ledger: Charged) -> tuple[int, int]:
@@ -198,8 +198,8 @@ def noises(records: Sequence[Record]) -> Iterator[tuple[NDArray[np.float64], int
     its norm: 1 for Laplace noise, 2 for Gaussian noise.
     """
     for purpose in dict.fromkeys(r.purpose for record in records for r in record.releases):
-        told = [r for record in records for r in record.releases if r.purpose == purpose]
-        yield np.concatenate([r.residuals for r in told]), told[0].order
+        releases = [r for record in records for r in record.releases if r.purpose == purpose]
+        yield np.concatenate([r.residuals for r in releases]), releases[0].order
 
 
 def noise_p_values(*records: Record) -> Iterator[float]:
@@ -255,6 +255,6 @@ def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> B
     return resting(bound, TESTS, REPORTED, SEEDS)
 
 
-def outcome(case: Case, bounds: list[Bound], told: str) -> Outcome:
-    reach = "; ".join(dict.fromkeys([*(b.method for b in bounds if b.refuted), told]))
+def outcome(case: Case, bounds: list[Bound], text: str) -> Outcome:
+    reach = "; ".join(dict.fromkeys([*(b.method for b in bounds if b.refuted), text]))
     return Outcome(NAME, tuple(bounds), {}, reach, offered(case.model))

@@ -51,8 +51,8 @@ def not_charged(case: Case, first: History, moves: Shifts) -> str:
         return ""
     normal = (m for m, by in zip(first.mechanisms, moves, strict=True) if m.law == "normal" and m.size(by) > NOTHING)
     line = next((m.line for m in normal), None)
-    told = "the ledger does not charge for normal noise, so its proof may not release the values with such noise at"
-    return f"{told} {line}" if line else ""
+    text = "the ledger does not charge for normal noise, so its proof may not release the values with such noise at"
+    return f"{text} {line}" if line else ""
 
 
 def granted(case: Case, made: Study, first: History, moves: Shifts) -> Shifts:
@@ -77,9 +77,9 @@ def unseen(made: Study, first: History, moves: Shifts, seen: Shifts) -> str | No
     triples = list(zip(first.mechanisms, moves, seen, strict=True))
     lost = next((m for m, by, left in triples if m.law == REPORT and m.size(by) > NOTHING and not np.any(left)), None)
     if lost is not None:
-        told = "and the ledger does not charge for them; if only a sum or a sample of them is released, epsilon may be smaller"
+        text = "and the ledger does not charge for them; if only a sum or a sample of them is released, epsilon may be smaller"
         way = "; a ledger of RandomizedResponseDpEvent says that the adversary sees them"
-        return f"no released number shows the randomised reports at {lost.line}, {told}{way}"
+        return f"no released number shows the randomised reports at {lost.line}, {text}{way}"
     still = [i for i, (m, by, _) in enumerate(triples) if m.law == REPORT and not np.any(by)]
     noisy = [i for i, (m, by, _) in enumerate(triples) if m.law != REPORT and m.size(by) > NOTHING]
     if still and noisy and not independent(made, first, still, noisy):
@@ -116,9 +116,9 @@ def compared_only(made: Study, case: Case, first: History, shifts: Shifts) -> st
         little, far = (changes(made, first, {i: moved_by(first.mechanisms[i], size, i) for i in some}) for size in sizes)
         if little is not None and far and little <= FEW * far:
             line = first.mechanisms[some[0]].line
-            told = "only compared, as in report-noisy-max, and the ledger does not charge for their noise"
+            text = "only compared, as in report-noisy-max, and the ledger does not charge for their noise"
             way = "a ledger of Gaussian or Laplace events says that its proof releases them"
-            return f"the noisy values at {line} are {told}; comparisons may cost less; {way}"
+            return f"the noisy values at {line} are {text}; comparisons may cost less; {way}"
     return None
 
 
@@ -177,16 +177,16 @@ def shown_by(made: Study, first: History, within: Inside, shifts: Shifts, cells:
     kept, why = list(shifts), ""
     hidden = None if within.worst is None else within.worst.hidden
     for i in farthest(first, shifts)[:EACH]:
-        kept[i], told = shown_part(Look(made, first, (i,), tuple(cells), hidden), shifts[i])
-        why = why or told
+        kept[i], why_less = shown_part(Look(made, first, (i,), tuple(cells), hidden), shifts[i])
+        why = why or why_less
     terms = {k for group in within.sums for k in group[:-1]}
     some = tuple(i for i, m in enumerate(first.mechanisms) if m.law != REPORT and i not in terms)
     if len(some) > 1 and not within.again:
         look = Look(made, with_sums(first, within), some, tuple(cells), hidden)
-        each, told = shown_together(look, tuple(shifts[i] for i in some), bool(why))
+        each, why_less = shown_together(look, tuple(shifts[i] for i in some), bool(why))
         if each is not None:
             moved = dict(zip(some, each, strict=True))
-            return tuple(moved.get(i, np.zeros_like(by)) for i, by in enumerate(shifts)), told
+            return tuple(moved.get(i, np.zeros_like(by)) for i, by in enumerate(shifts)), why_less
     return tuple(kept), why
 
 

@@ -174,7 +174,7 @@ def from_secret(case: Case, made: Study, within: Inside) -> tuple[Bound, float]:
     epsilon = 0.0 if reason else min(epsilons)
     unhidden = Condition(UNHIDDEN.what, "failed", reason) if reason else UNHIDDEN
     conditions = (REPEATED, law_of(first), FRESH, EXACT, unhidden, GRANTED)
-    bound = exact(epsilon, reason or told(secret, first, shifts), MOVES, conditions)
+    bound = exact(epsilon, reason or described(secret, first, shifts), MOVES, conditions)
     refuted = epsilon > case.claim.epsilon and not bound.failed
     path = not_excluded(within)
     if within.past and not refuted:
@@ -261,15 +261,15 @@ def frequencies(report: Mechanism) -> float:
 
     Values with a variance below CELLS are not tested; the p-value is 1 if none is left.
     """
-    told, chances = np.asarray(report.noisy, dtype=np.float64).ravel(), report.clean.reshape(-1, len(report.values))
+    values, chances = np.asarray(report.noisy, dtype=np.float64).ravel(), report.clean.reshape(-1, len(report.values))
     spread = np.sqrt((chances * (1 - chances)).sum(0))
     known = spread**2 >= CELLS
-    gaps = [(np.abs(told - value) < REPORTED).sum() - chances[:, k].sum() for k, value in enumerate(report.values)]
+    gaps = [(np.abs(values - value) < REPORTED).sum() - chances[:, k].sum() for k, value in enumerate(report.values)]
     p_values = 2 * stats.norm.sf(np.abs(np.array(gaps)[known]) / spread[known])
     return min(1.0, len(p_values) * float(p_values.min())) if known.any() else 1.0
 
 
-def told(secret: str, run: History, shifts: Shifts) -> str:
+def described(secret: str, run: History, shifts: Shifts) -> str:
     """Says which mechanisms the secret moves and how far, with their lines of code."""
     moved = [(m, m.size(by)) for m, by in zip(run.mechanisms, shifts, strict=True) if m.size(by) > NOTHING]
     each_line: dict[tuple[str, str, str], list[float]] = {}

@@ -113,10 +113,10 @@ def run_stars(case: Case, graph: Graph, key: Key, device: str, count: int) -> St
         return None
     _, every = recorded(model, world(np.ones_like(bits)), device, run.releases)
     sums = [i for i, release in enumerate(run.releases) if release.shapes[0][1:-1] == (wider.nodes,)]
-    told = [run.releases[i] for i in sums]
-    noisy = np.stack([t.first(t.noisy)[0] / t.scale for t in told])
-    residuals = np.stack([t.first(t.residuals)[0] for t in told])
-    means = np.stack([every.releases[i].first(every.releases[i].clean)[0] for i in sums]) / told[0].scale
+    releases = [run.releases[i] for i in sums]
+    noisy = np.stack([t.first(t.noisy)[0] / t.scale for t in releases])
+    residuals = np.stack([t.first(t.residuals)[0] for t in releases])
+    means = np.stack([every.releases[i].first(every.releases[i].clean)[0] for i in sums]) / releases[0].scale
     own = [centres[:, None]] if model.mode != "sound" else []  # in mode "paper" the centre's own row is released too
     rows = np.concatenate([around, *own], axis=1)
     d, y = means[:, rows], noisy[:, rows]  # (hops, stars, rows, dim)
@@ -141,8 +141,8 @@ def weigh_rows(setting: Setting) -> Outcome:
     wider, canary = hub(dataclasses.replace(setting.graph, edges=setting.graph.edges[:, :0]))
     moves, residuals = drawn_rows(setting.case.model, wider, canary, setting.key.fold("run"), setting.store.device)
     bound = factorised(residuals[None, None], moves[:, None], setting.case.claim, setting.alpha, audit="rows")
-    strength, told = np.linalg.norm(moves), assumed(residuals[None, None])
-    reach = f"{len(moves)} rows, which a hub moves by {strength:.3g} noise sds in all; {residuals.size} residuals, {told}"
+    strength, conditions = np.linalg.norm(moves), assumed(residuals[None, None])
+    reach = f"{len(moves)} rows, which a hub moves by {strength:.3g} noise sds in all; {residuals.size} residuals, {conditions}"
     return Outcome("rows", (bound,), {}, reach, ("rows",))
 
 

@@ -105,8 +105,8 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str 
     silent = [
         (f"this audit cannot judge '{array}': " if array else "nothing is stated: ") + text for array, text in doubts.items()
     ]
-    told = "; ".join([*silent, found.told])
-    return Outcome(NAME, tuple(bounds), {}, told, offered(case.model), covers=covers)
+    summary = "; ".join([*silent, found.summary])
+    return Outcome(NAME, tuple(bounds), {}, summary, offered(case.model), covers=covers)
 
 
 def known_noise(case: Case, made: Study) -> Condition | None:
@@ -153,8 +153,8 @@ def mismatch(case: Case, found: Examination) -> str | None:
         return None
     lines = ", ".join(sorted({s.block.line for s in found.study.sources}))
     if isinstance(ledger, dp.UnsupportedDpEvent):
-        told = f"the cost of noise of the law '{', '.join(sorted(laws))}', as the run uses it, is not computed ({lines})"
-        return told if law_of(found) is None else None
+        text = f"the cost of noise of the law '{', '.join(sorted(laws))}', as the run uses it, is not computed ({lines})"
+        return text if law_of(found) is None else None
     kinds = [name for name, law in LAWS.items() if law.pays(ledger)]
     if not kinds:
         kind = next(type(event).__name__.removesuffix("DpEvent") for event, _ in parts(ledger))

@@ -42,19 +42,19 @@ def of_program(setting: Setting) -> Outcome:
     if not case.model.record:
         return repeat_seeds(setting)
     recorded = followed(case, union, setting.key)
-    bound, told = None, ""
+    bound, summary = None, ""
     if isinstance(recorded, str):
-        told = recorded or "no recorded noise was found that is added to data"
+        summary = recorded or "no recorded noise was found that is added to data"
     else:
         bound = mechanism_bounds.from_mechanisms(case, examined(case, union, setting.key).study, recorded)
-        told = bound.method
+        summary = bound.method
         if bound.refuted:
-            return Outcome(NAME, (bound,), {}, told, offered(case.model))
+            return Outcome(NAME, (bound,), {}, summary, offered(case.model))
     if case.claim.unit not in EDGES:
-        return Outcome(NAME, (bound,) if bound else (), {}, told, offered(case.model))
+        return Outcome(NAME, (bound,) if bound else (), {}, summary, offered(case.model))
     seeds = repeat_seeds(setting)
     bounds = (bound, *seeds.bounds) if bound else seeds.bounds
-    return dataclasses.replace(seeds, bounds=bounds, reach=f"{told}; {seeds.reach}", read=offered(case.model))
+    return dataclasses.replace(seeds, bounds=bounds, reach=f"{summary}; {seeds.reach}", read=offered(case.model))
 
 
 def repeat_seeds(setting: Setting) -> Outcome:
@@ -90,8 +90,8 @@ def answers(release: Release) -> list[bytes]:
     return [b"".join(release[name][run].tobytes() for name in sorted(release.arrays)) for run in range(release.runs)]
 
 
-def said(setting: Setting, told: str, errors: tuple[int, int] | None = None) -> Outcome:
-    """The outcome with one bound and the explanation `told`.
+def said(setting: Setting, text: str, errors: tuple[int, int] | None = None) -> Outcome:
+    """The outcome with one bound and the explanation `text`.
 
     errors: how many of SEEDS runs without the secret gave the first release, and how many of SEEDS runs with it did not. None:
     nothing was counted, so the bound is 0.
@@ -102,5 +102,5 @@ def said(setting: Setting, told: str, errors: tuple[int, int] | None = None) -> 
         epsilon = max(0.0, float(epsilon_of_rates(false, missed, claim.delta)))
     refuted = epsilon > claim.epsilon
     trials = (SEEDS, SEEDS) if errors is not None else (1, 1)
-    bound = Bound(epsilon, setting.alpha, "any", told, trials, refuted, None, math.inf, math.inf, "seeds", NAME)
-    return Outcome(NAME, (dataclasses.replace(bound, theorem=THEOREM, conditions=(FIXED,)),), {}, told, ("posteriors",))
+    bound = Bound(epsilon, setting.alpha, "any", text, trials, refuted, None, math.inf, math.inf, "seeds", NAME)
+    return Outcome(NAME, (dataclasses.replace(bound, theorem=THEOREM, conditions=(FIXED,)),), {}, text, ("posteriors",))

@@ -83,7 +83,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
     release, before = recorded(model, whole, store.device)
     if not before.releases:
         return Outcome("replay", (), {}, NOTHING, model.releases)
-    ledger, worst, told = charged(case.model.ledger), 0.0, "nothing moves"
+    ledger, worst, summary = charged(case.model.ledger), 0.0, "nothing moves"
     gaussian = [one.order == 2 and adds_up(one.purpose, before, ledger) for one in before.releases]
     mu, beyond, diverged = 0.0, 0.0, False
     for name, (mask, node) in absent.items():
@@ -93,7 +93,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
             coins = same_coins(before, graph, own)
             _, after = recorded(model, worlds, store.device, before.releases, coins=coins)
         except Diverged as where:
-            diverged, told = True, f"without '{name}' the run makes other noisy releases, beginning with '{where}'"
+            diverged, summary = True, f"without '{name}' the run makes other noisy releases, beginning with '{where}'"
             break
         hidden = kept_rows(release, own)
         squares = 0.0
@@ -101,7 +101,10 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
             by = moved(one, other, ledger, hidden, graph.nodes)
             if by > worst:
                 rows = rows_moved(one, other, hidden, graph.nodes)
-                worst, told = by, f"without '{name}', the move of {rows}'{one.purpose}' is {by:.4g} times what its noise covers"
+                worst, summary = (
+                    by,
+                    f"without '{name}', the move of {rows}'{one.purpose}' is {by:.4g} times what its noise covers",
+                )
             if added:
                 squares += distance(one, other, hidden, graph.nodes) ** 2
             else:
@@ -109,10 +112,10 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
         mu = max(mu, math.sqrt(squares) / (1 + ROUNDING))
     epsilon = math.inf if diverged else float(epsilon_of(mu, case.claim.delta))
     bound = replay_sums.replayed(case, epsilon, len(absent) + 1)
-    told += f"; all moves by one secret add up to {mu:.4g} noise sds" if any(gaussian) and not diverged else ""
+    summary += f"; all moves by one secret add up to {mu:.4g} noise sds" if any(gaussian) and not diverged else ""
     if not bound.refuted and (beyond > 1 + ROUNDING or mu > covered(case.model.ledger)):
-        bound = dataclasses.replace(bound, refuted=True, against="ledger", method=f"replay: {told}")
-    return Outcome("replay", (bound,), {}, f"{len(absent)} secrets: {told}. {replay_sums.SIZE_UNTESTED}", model.releases)
+        bound = dataclasses.replace(bound, refuted=True, against="ledger", method=f"replay: {summary}")
+    return Outcome("replay", (bound,), {}, f"{len(absent)} secrets: {summary}. {replay_sums.SIZE_UNTESTED}", model.releases)
 
 
 def adds_up(purpose: str, record: Record, ledger: Charged) -> bool:

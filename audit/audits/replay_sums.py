@@ -80,7 +80,7 @@ def replay(setting: Setting) -> Outcome:
         release = keeping(case.model, read).fit(without_each(union, seed, edges), store.device)
         moved = float(np.abs(release["posteriors"] - release["posteriors"][:1]).max())
         epsilon, notices = (0.0 if moved <= TOLERANCE else np.inf), 1.0
-        told = f"removing an edge moves no posterior by more than {moved:.1g}"
+        text = f"removing an edge moves no posterior by more than {moved:.1g}"
     else:
         model = keeping(case.model, read)
         whole = model.fit(without_each(union, seed, listed)[:1], store.device)
@@ -90,14 +90,14 @@ def replay(setting: Setting) -> Outcome:
         parts = (model.fit(worlds[at : at + step], store.device) for at in range(0, len(worlds), step))
         strength, stray = moves(chain([whole], parts), union, edges)
         epsilon = float(epsilon_of(strength * (1 - ROUNDING), case.claim.delta))
-        told = (
+        text = (
             f"the worst of {union.edges.shape[1]} edges moves the means by {strength:.4g} standard deviations of the stated noise"
         )
         if stray > TOLERANCE and not isinstance(case.model, External):  # on another graph, a program may draw other noise
-            epsilon, told = np.inf, f"removing one edge moves the noise by {stray:.2g} of its standard deviation"
-        told += f". {SIZE_UNTESTED}"
+            epsilon, text = np.inf, f"removing one edge moves the noise by {stray:.2g} of its standard deviation"
+        text += f". {SIZE_UNTESTED}"
     bound = replayed(case, epsilon, len(edges) + 1, notices)
-    return Outcome("replay", (bound,), {}, told, read)
+    return Outcome("replay", (bound,), {}, text, read)
 
 
 def without_each(graph: Graph, seed: int, edges: NDArray[np.int64]) -> Worlds:

@@ -56,15 +56,15 @@ def enumerate_channels(setting: Setting) -> Outcome:
     model, delta = case.model, case.claim.delta
     if isinstance(model, NoisyVotes):
         epsilon = votes_epsilon(model, graph.classes, delta) * (1 - GRID)
-        told = f"{model.queries} votes on secret samples: {epsilon:.4g} nats"
+        text = f"{model.queries} votes on secret samples: {epsilon:.4g} nats"
     elif isinstance(model, RandomisedEdges):
         epsilon, density = response_epsilon(model, case.model.ledger, delta)
-        told = f"one entry at density {density:g}, and Laplace noise on the density: {epsilon:.4g} nats"
+        text = f"one entry at density {density:g}, and Laplace noise on the density: {epsilon:.4g} nats"
     else:
         assert isinstance(model, FiniteChannels)
         channels = model.channels(graph.dim, graph.classes)
         epsilon = channels_epsilon(channels, delta)
-        told = f"channels of {' + '.join(f'{copies * channel_epsilon(matrix):.4g}' for matrix, copies in channels)} nats"
+        text = f"channels of {' + '.join(f'{copies * channel_epsilon(matrix):.4g}' for matrix, copies in channels)} nats"
     bound = Bound(
         epsilon=epsilon,
         alpha=0.0,
@@ -80,7 +80,7 @@ def enumerate_channels(setting: Setting) -> Outcome:
     )
     bound = resting(bound, THEOREM, OURS if is_built_in(model) else assumed("the channel is as declared"))
     sent = tuple(name for name in offered(case.model) if name != "posteriors")
-    return Outcome("exact", (bound,), {}, told, sent)
+    return Outcome("exact", (bound,), {}, text, sent)
 
 
 def channels_epsilon(channels: Sequence[tuple[NDArray[np.float64], int]], delta: float) -> float:

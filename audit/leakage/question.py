@@ -66,15 +66,15 @@ def question(graph: Graph, kind: str, key: Key) -> Question:
         return Question(game, game.challenge, np.zeros(0, dtype=bool), {UNITS[kind]: np.arange(len(items))})
     order = key.fold("edges").generator().permutation(graph.edges.shape[1])
     some = min(ASKED, order.size // 3 or order.size)  # of three or more edges, at least a third stay known to the attacker
-    items, told = np.sort(order[:some]), np.sort(order[some : 2 * some])
-    parts = {"known": graph.edges[:, told].T, **{name: pairs(graph, ASKED, key.fold(name)) for name, pairs in NON_EDGES.items()}}
+    items, known = np.sort(order[:some]), np.sort(order[some : 2 * some])
+    parts = {"known": graph.edges[:, known].T, **{name: pairs(graph, ASKED, key.fold(name)) for name, pairs in NON_EDGES.items()}}
     asked = np.concatenate([graph.edges[:, items].T, *parts.values()])
     ends = np.cumsum([len(items), *(len(p) for p in parts.values())])
     columns = dict(zip(parts, np.split(np.arange(len(asked)), ends[:-1])[1:], strict=True))
     there = np.arange(len(items), len(asked)) < ends[1]
     kinds = {UNITS[kind]: np.arange(len(items))}
-    kinds |= {name: np.concatenate([columns["known"], columns[name]]) for name in NON_EDGES if len(told) and len(parts[name])}
-    rest = np.delete(graph.edges, np.concatenate([items, told]), axis=1)
+    kinds |= {name: np.concatenate([columns["known"], columns[name]]) for name in NON_EDGES if len(known) and len(parts[name])}
+    rest = np.delete(graph.edges, np.concatenate([items, known]), axis=1)
     game = Game(graph, kind, items, key.fold(kind), watch=np.unique(asked), paired=True)
     return Question(game, Challenge(kind, dataclasses.replace(graph, edges=rest), asked), there, kinds)
 

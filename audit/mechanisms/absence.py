@@ -52,8 +52,8 @@ def history(made: Study, number: int) -> History:
     except Exception as fault:  # a user's code may refuse a subclass of ndarray with any exception
         if number:
             raise
-        told = f"the recorder's arrays end the training: {raised(fault)}"
-        return History(worlds, dataclasses.replace(made.base, notes=(told,)), ())
+        text = f"the recorder's arrays end the training: {raised(fault)}"
+        return History(worlds, dataclasses.replace(made.base, notes=(text,)), ())
     return History(worlds, played, tuple(recorded.found), bool(recorded.space))
 
 
@@ -76,8 +76,8 @@ def kept(made: Study, first: History, absent: Without) -> History:
     except (Diverged, OtherMechanisms) as line:
         raise Incomparable(f"{absent.secret} changes what is drawn or which mechanisms are run ({line})") from None
     except Exception as fault:  # a user's model may refuse a graph with any exception
-        told = f"in a world that differs by {absent.secret} the training ends ({type(fault).__name__}: {one_line(fault)})"
-        raise Incomparable(told) from None
+        text = f"in a world that differs by {absent.secret} the training ends ({type(fault).__name__}: {one_line(fault)})"
+        raise Incomparable(text) from None
     if len(again.found) != len(first.mechanisms):
         raise Incomparable(f"{absent.secret} changes how many mechanisms are run")
     both = list(zip(first.mechanisms, again.found, strict=True))

@@ -256,9 +256,9 @@ def changed(made: Study, first: History, absent: Without, after: Play, known: di
             gap[absent.hidden] = 0.0
         if (gap <= made.base.last_places(cell)).all() or cell.array in past:
             continue
-        told = f"{absent.secret} changes '{cell.array}' although every noisy value is the same"
+        text = f"{absent.secret} changes '{cell.array}' although every noisy value is the same"
         where = "" if past or isinstance(made.model, External) else parted(made, first, absent)
-        past[cell.array] = f"{told}; the path past the noise begins at {where}" if where else told
+        past[cell.array] = f"{text}; the path past the noise begins at {where}" if where else text
     return past
 
 

@@ -99,12 +99,12 @@ def _on_releases(found: Examination) -> tuple[tuple[ObservedMechanism, ...], Mov
         lines = ", ".join(dict.fromkeys(source.block.line for source in some))
         covered, cell = float((factor > 0).mean()), str(some[0].cell)
         mechanisms.append(ObservedMechanism(number, lines, "", some[0].block.law, scale, tuple(factor.shape), covered, cell))
-    told = [
+    rows = [
         (move.secret, tuple(float(np.linalg.norm([move.each[i] for i in group])) for group in groups.values()))
         for move in found.moves
         if len(move.each) == len(sources)
     ]
-    return tuple(mechanisms), told
+    return tuple(mechanisms), rows
 
 
 def _within(within: Inside, made: Study) -> tuple[ObservedMechanism, ...]:
@@ -153,19 +153,19 @@ def _worst(mechanism: ObservedMechanism, i: int, moves: Moves) -> ObservedMechan
 def _released(found: Examination, doubts: Mapping[str, str]) -> tuple[Released, ...]:
     """Each released array with its kind: noisy, computed from noisy values, past the noise, or not known."""
     noisy, arrays = set(found.noisy), dict.fromkeys(cell.array for cell in found.study.base.cells)
-    told = []
+    released = []
     for array in arrays:
         doubt = doubts.get(array, doubts.get(""))
         past = next((f for f in found.faults if f"'{array}'" in f), None)
         if past:
-            told.append(Released(array, "past the noise", past))
+            released.append(Released(array, "past the noise", past))
         elif doubt:
-            told.append(Released(array, "not known", doubt))
+            released.append(Released(array, "not known", doubt))
         elif array in noisy:
-            told.append(Released(array, "noisy", "noise was recorded on every part of it"))
+            released.append(Released(array, "noisy", "noise was recorded on every part of it"))
         else:
-            told.append(Released(array, "computed", "no secret changes it while the noisy values stay the same"))
-    return tuple(told)
+            released.append(Released(array, "computed", "no secret changes it while the noisy values stay the same"))
+    return tuple(released)
 
 
 def _unplaced(found: Examination, within: Inside | None) -> tuple[UnplacedDraw, ...]:
@@ -216,26 +216,28 @@ def _compared(
     moved = sum(1 for m in mechanisms if m.secret or m.move is None)
     still = len(mechanisms) - moved
     recorded = _counted(moved) + (f", and {still} that no tried secret moved (such as random initial weights)" if still else "")
-    told = []
+    sentences = []
     agrees: bool | None = None
     if isinstance(ledger, dp.UnsupportedDpEvent):
-        told.append(f"The model declares no ledger. Recorded: {recorded}.")
+        sentences.append(f"The model declares no ledger. Recorded: {recorded}.")
     else:
         declared = charged(ledger)
-        told.append(f"The ledger composes {_counted(declared.plain + declared.steps)}. Recorded: {recorded}.")
+        sentences.append(f"The ledger composes {_counted(declared.plain + declared.steps)}. Recorded: {recorded}.")
         laws = {m.law for m in mechanisms}
         pays, total = (gaussian_mu(ledger), np.linalg.norm) if laws <= {"normal"} else (laplace_total(ledger), np.sum)
         if pays is not None and known and laws <= EVENTS.keys():
             worst = max(float(total(each)) for _, each in moves)
             agrees = worst <= pays * (1 + SLACK)
-            told.append(f"The ledger covers a move of {pays:.4g} times the noise in all; the worst secret moves {worst:.4g}.")
+            sentences.append(
+                f"The ledger covers a move of {pays:.4g} times the noise in all; the worst secret moves {worst:.4g}."
+            )
         elif costs is not None and (total_cost := _epsilon(ledger, claim.delta)) is not None:
             agrees = costs <= total_cost * (1 + SLACK)
-            told.append(f"The ledger costs ε = {total_cost:.4g} at δ = {claim.delta:g}.")
+            sentences.append(f"The ledger costs ε = {total_cost:.4g} at δ = {claim.delta:g}.")
     if costs is not None:
         cost = f"The recorded mechanisms cost ε = {costs:.4g} at δ = {claim.delta:g} for the worst of {len(moves)} secrets"
-        told.append(f"{cost} that were tried; the claim is ε = {claim.epsilon:g}.")
-    return agrees, tuple(told)
+        sentences.append(f"{cost} that were tried; the claim is ε = {claim.epsilon:g}.")
+    return agrees, tuple(sentences)
 
 
 def _epsilon(ledger: dp.DpEvent, delta: float) -> float | None:

@@ -165,7 +165,7 @@ def unread(
     moved = [tuple(entry) for entry in np.argwhere(first.mechanisms[i].moved(by)).tolist()]
     left = RUNS_OF_PROGRAM if isinstance(made.model, External) else RUNS
 
-    def told(group: list[Entry], certain: bool = False) -> bool | None:
+    def any_read(group: list[Entry], certain: bool = False) -> bool | None:
         """Tests a group and adds its entries to `known`. Returns whether the run reads an entry of the group, None if unknown.
         certain: whether it is already known that the run reads one.
         """
@@ -178,11 +178,11 @@ def unread(
             known.update(dict.fromkeys(group, read))
             return read
         half = len(group) // 2
-        one = told(group[:half])
-        told(group[half:], certain=one is False)
+        one = any_read(group[:half])
+        any_read(group[half:], certain=one is False)
         return True
 
-    told([entry for entry in moved if entry not in known])
+    any_read([entry for entry in moved if entry not in known])
     kept = np.zeros_like(by)
     for entry in (entry for entry in moved if known[entry]):
         kept[entry] = by[entry]

@@ -106,14 +106,14 @@ def shown_part(look: Look, by: Floats) -> tuple[Floats, str]:
     its noise; otherwise to 0.
     """
     (mechanism,) = look.mechanisms
-    told = f"the release shows only part of the noisy value at {mechanism.line}"
+    reason = f"the release shows only part of the noisy value at {mechanism.line}"
     by = np.where(np.isfinite(by), by, 0.0).ravel()
     kept = _jumps(look, by) if look.cells else None
     if kept is None:
-        return np.zeros(mechanism.clean.shape), told
+        return np.zeros(mechanism.clean.shape), reason
     hides = not mechanism.shared and _hides(look, kept)
     share = (_pushed(look, kept) if mechanism.law == "normal" else 0.0) if hides else 1.0
-    return kept.reshape(mechanism.clean.shape) * share, told if hides else ""
+    return kept.reshape(mechanism.clean.shape) * share, reason if hides else ""
 
 
 def shown_together(look: Look, by: Shifts, known: bool) -> tuple[list[Floats] | None, str]:
@@ -313,15 +313,15 @@ def _pushed_as(look: Look, by: Floats, centred: bool) -> float:
     middle = [look.released((noise(2 * k) + noise(2 * k + 1)) / 2, centred) for k in range(MOVED // 2)]
     if any(run is None for run in (*runs, *moved, *middle)):
         return 0.0
-    told = np.array(runs)
-    gaps = np.array(moved) - told[:MOVED]
+    released = np.array(runs)
+    gaps = np.array(moved) - released[:MOVED]
     fitted = min(count, PROBES[0]) // 2
-    spread = told[:fitted].var(axis=0, ddof=1)
+    spread = released[:fitted].var(axis=0, ddof=1)
     weights = np.divide(gaps.mean(0), spread, out=np.zeros_like(spread), where=spread > 1e-9 * spread.max(initial=0))
     best = np.zeros_like(weights)
     best[(np.abs(weights) * np.sqrt(spread)).argmax()] = 1.0
     tried = [weights, best, *_decorrelated(look, by, gaps.mean(0), centred)]
-    return max(_over_its_noise(w, told[fitted:], gaps, told, np.array(middle)) for w in tried) / float(np.linalg.norm(by))
+    return max(_over_its_noise(w, released[fitted:], gaps, released, np.array(middle)) for w in tried) / float(np.linalg.norm(by))
 
 
 def _decorrelated(look: Look, by: Floats, gap: Floats, centred: bool) -> list[Floats]:
@@ -337,12 +337,12 @@ def _decorrelated(look: Look, by: Floats, gap: Floats, centred: bool) -> list[Fl
     return [numbers[:, kept] @ ((gap @ numbers[:, kept]) / np.square(sizes[kept]))]
 
 
-def _over_its_noise(weights: Floats, told: Floats, gaps: Floats, pairs: Floats, middle: Floats) -> float:
+def _over_its_noise(weights: Floats, released: Floats, gaps: Floats, pairs: Floats, middle: Floats) -> float:
     """The move of one weighted sum of the released numbers, over the upper limit of its noise; 0 if this sum is not linear in the
-    noisy value. told: the released numbers of runs with new noise. gaps: how far the move changes them, in MOVED runs. middle:
+    noisy value. released: numbers of runs with new noise. gaps: how far the move changes them, in MOVED runs. middle:
     the released numbers at the middle of each of the first `pairs`.
     """
-    moves, noise = gaps @ weights, told @ weights
+    moves, noise = gaps @ weights, released @ weights
     between = (pairs[0 : 2 * len(middle) : 2] + pairs[1 : 2 * len(middle) : 2]) @ weights / 2
     move = float(np.abs(moves).min())
     bent = max(float(np.ptp(moves)), float(np.abs(middle @ weights - between).max()))

@@ -74,7 +74,7 @@ class Examination:
     """The result of `examine`.
 
     study: the study of the model on the whole graph. faults: sentences, each a proof that epsilon is infinite (see
-    `Certificate`). moves: one for each removed secret. told: a summary in words. doubts: array -> why nothing is stated about it;
+    `Certificate`). moves: one for each removed secret. summary: in words. doubts: array -> why nothing is stated about it;
     the key "" stands for all arrays.
     """
 
@@ -82,7 +82,7 @@ class Examination:
     faults: tuple[str, ...] = ()
     doubts: Mapping[str, str] = field(default_factory=dict)
     moves: tuple[Move, ...] = ()
-    told: str = ""
+    summary: str = ""
 
     @property
     def laws(self) -> set[str]:
@@ -100,19 +100,19 @@ def examine(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
     """Examines the model on the whole graph and on a small graph with unusual nodes. A program runs on the whole graph only."""
     if isinstance(model, External):
         made = study(model, graph, key)
-        return Examination(made, (), {"": made.doubts[0]} if made.doubts else {}, told="the draws of a program were recorded")
+        return Examination(made, (), {"": made.doubts[0]} if made.doubts else {}, summary="the draws of a program were recorded")
     first = _examined(model, graph, unit, key)
     if first.faults or "" in first.doubts:
         return first
     try:
         second = _examined(model, small(graph, model), unit, key.fold("small"), False)
     except Exception as refusal:  # a user's model may refuse other graphs, with any exception
-        told = f"{first.told}; the model refused the small graph of unusual nodes ({type(refusal).__name__}: {refusal})"
-        return Examination(first.study, first.faults, first.doubts, first.moves, told)
+        summary = f"{first.summary}; the model refused the small graph of unusual nodes ({type(refusal).__name__}: {refusal})"
+        return Examination(first.study, first.faults, first.doubts, first.moves, summary)
     where = " on a small graph of unusual nodes"
     doubts = {**{array: text + where for array, text in second.doubts.items()}, **first.doubts}
     moves = (*first.moves, *(replace(move, secret=move.secret + where) for move in second.moves))
-    return Examination(first.study, tuple(f + where for f in second.faults), doubts, moves, first.told)
+    return Examination(first.study, tuple(f + where for f in second.faults), doubts, moves, first.summary)
 
 
 def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = True) -> Examination:
@@ -121,7 +121,7 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
     if made.doubts:
         return Examination(made, (), {"": made.doubts[0]})
     if made.unplaced:
-        return Examination(made, (), {cell.array: made.unplaced for cell in made.base.cells}, told=made.unplaced)
+        return Examination(made, (), {cell.array: made.unplaced for cell in made.base.cells}, summary=made.unplaced)
     doubts: dict[str, str] = {}
     reuse = used_twice(made)
     if reuse:
@@ -154,13 +154,13 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
             moves.append((_move(made, other, absent), absent, other))
             seen |= moving(moves[-1][0])
     count = len(made.sources)
-    told = f"{count} draws of noise were found in the release; {len(moves)} secrets were removed one by one"
+    summary = f"{count} draws of noise were found in the release; {len(moves)} secrets were removed one by one"
     if moves:
         largest, absent, other = max(moves, key=lambda m: m[0].size)
-        told += f"; {largest.left_out}" if largest.left_out else ""
+        summary += f"; {largest.left_out}" if largest.left_out else ""
         if text := resized(made, absent, other):  # the mechanisms within the run may still be known
             doubts |= {cell.array: text for cell in made.base.cells if cell.array not in doubts}
-    return Examination(made, (), doubts, tuple(move for move, _, _ in moves), told)
+    return Examination(made, (), doubts, tuple(move for move, _, _ in moves), summary)
 
 
 def louder(made: Study) -> list[int]:
@@ -205,8 +205,8 @@ def only_together(made: Study, many: Sequence[ManyAbsent], seen: set[int], doubt
         if one is not None:
             yield one
         else:
-            told = f"{absent.secret} moves {made.sources[i].cell}, and no single secret that was tried moves it"
-            doubts.setdefault(made.sources[i].cell.array, told)
+            text = f"{absent.secret} moves {made.sources[i].cell}, and no single secret that was tried moves it"
+            doubts.setdefault(made.sources[i].cell.array, text)
 
 
 def _without_many(made: Study, unit: Unit, key: Key) -> list[ManyAbsent]:
@@ -257,8 +257,8 @@ def _move(made: Study, other: Forced, absent: Without) -> Move:
             entries += moved
             small += _small(made, source, by)
     counted = math.fsum(entries)
-    told = small_moves(counted, counted + math.fsum(small), len(small), NOTHING)
-    return Move(absent.secret, math.sqrt(squares), tuple(entries), tuple(each), told, absent.half)
+    uncounted = small_moves(counted, counted + math.fsum(small), len(small), NOTHING)
+    return Move(absent.secret, math.sqrt(squares), tuple(entries), tuple(each), uncounted, absent.half)
 
 
 def _small(made: Study, source: Source, by: NDArray[np.float64]) -> list[float]:

@@ -152,8 +152,8 @@ def _parts(release: Release) -> Iterator[tuple[Cell, NDArray[Any]]]:
                 yield Cell(array_name), only
     for name, value in release.public.items():
         number = np.asarray(value)
-        told = number if number.dtype.kind in "biufc" else np.frombuffer(repr(value).encode(), dtype=np.uint8)
-        yield from ((Cell(f"public number {part}", public=True), only) for part, only in _real(name, told))
+        numbers = number if number.dtype.kind in "biufc" else np.frombuffer(repr(value).encode(), dtype=np.uint8)
+        yield from ((Cell(f"public number {part}", public=True), only) for part, only in _real(name, numbers))
 
 
 def _real(name: str, only: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -191,5 +191,5 @@ def small_moves(counted: float, total: float, entries: int, most: float) -> str:
     """
     if not entries or total <= (1 + TOGETHER) * counted:
         return ""
-    told = f"{entries} entries move by at most {most:g} times the noise each, too little to be told from rounding"
-    return f"{told}; together they raise the move from {counted:.4g} to {total:.4g}"
+    text = f"{entries} entries move by at most {most:g} times the noise each, too little to be told from rounding"
+    return f"{text}; together they raise the move from {counted:.4g} to {total:.4g}"

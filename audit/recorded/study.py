@@ -153,10 +153,12 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True) -> Study:
     tried = blocks(base.draws, {a.size for cell, a in base.cells.items() if not cell.public}, constant | set(copies))
     if len(tried) > MOST:
         lines = ", ".join(dict.fromkeys(block.line for block in tried))
-        told = f"the numbers drawn at {lines} are {len(tried)} times as many as those of a released array, or fill it in parts"
-        told += f"; the tool tries at most {MOST} such parts as noise on the release, and did not follow them to a sum with data"
+        summary = f"the numbers drawn at {lines} are {len(tried)} times as many as those of a released array, or fill it in parts"
+        summary += (
+            f"; the tool tries at most {MOST} such parts as noise on the release, and did not follow them to a sum with data"
+        )
         made = dataclasses.replace(made, others=tuple(o.draws for o in others), constant=constant, few=few)
-        return dataclasses.replace(made, copies=copies, unplaced=told)
+        return dataclasses.replace(made, copies=copies, unplaced=summary)
     sources = tuple(located(model, worlds[0], base, tried, copies))
     slack, wide = _slack(model, worlds[0], base, sources, copies)
     return Study(model, worlds[0], base, tuple(o.draws for o in others), sources, constant, copies, slack, wide, few=few)
@@ -201,8 +203,8 @@ def study_of_program(model: External, graph: Graph, key: Key) -> Study:
     except Unheard as reason:
         return _doubted(Study(model, worlds[0], bare), str(reason))
     except (Diverged, OtherMechanisms) as line:
-        told = f"with another seed the program makes other draws ({line}), so recorded draws cannot be replayed"
-        return _doubted(Study(model, worlds[0], histories[0].play), told)
+        summary = f"with another seed the program makes other draws ({line}), so recorded draws cannot be replayed"
+        return _doubted(Study(model, worlds[0], histories[0].play), summary)
     base, *others = (h.play for h in histories)
     made = Study(model, worlds[0], base, tuple(o.draws for o in others), histories=tuple(histories))
     if any(len(o.draws) != len(base.draws) for o in others):

@@ -237,10 +237,10 @@ def _parameter(value: Any) -> NDArray[Any]:
         if array.dtype.kind in "iufb" and array.size:
             return array
     try:
-        told = pickle.dumps(value)
+        raw = pickle.dumps(value)
     except Exception:  # an object may refuse a pickle with any exception
-        told = re.sub(r"0x[0-9a-f]+", "", repr(value)).encode()
-    return np.frombuffer(hashlib.blake2b(told, digest_size=16).digest(), dtype=np.uint8)
+        raw = re.sub(r"0x[0-9a-f]+", "", repr(value)).encode()
+    return np.frombuffer(hashlib.blake2b(raw, digest_size=16).digest(), dtype=np.uint8)
 
 
 Asked = Callable[[str, Sequence[Any], dict[str, Any], Any], Draw]  # (method, arguments, options, result) -> the draw

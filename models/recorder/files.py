@@ -73,7 +73,7 @@ def save(path: Path, recording: Recording) -> None:
         }
         for m in recording.mechanisms
     ]
-    told = {
+    header = {
         "draws": draws,
         "own": len(recording.draws),
         "mechanisms": mechanisms,
@@ -81,7 +81,7 @@ def save(path: Path, recording: Recording) -> None:
         "notes": recording.notes,
     }
     named = {str(number): array for number, array in enumerate(arrays)}
-    np.savez(path, told=np.frombuffer(json.dumps(told).encode(), dtype=np.uint8), **named)  # type: ignore[arg-type]
+    np.savez(path, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **named)  # type: ignore[arg-type]
 
 
 def no_link(path: str, flags: int) -> int:
@@ -110,8 +110,8 @@ def _read(file: BinaryIO, most: int) -> Recording | None:
         if not stored or sum(p.file_size for p in parts.infolist()) > most:
             return None
     with np.load(file, allow_pickle=False) as found:
-        told = json.loads(found["told"].tobytes())
-        arrays = {int(name): found[name] for name in found.files if name != "told"}
+        header = json.loads(found["header"].tobytes())
+        arrays = {int(name): found[name] for name in found.files if name != "header"}
 
     def get(value: Any) -> Any:
         return arrays[value["array"]] if isinstance(value, dict) else value
@@ -131,7 +131,7 @@ def _read(file: BinaryIO, most: int) -> Recording | None:
             calls=tuple(map(str, d["calls"])),
             weights=bool(d["weights"]),
         )
-        for d in told["draws"]
+        for d in header["draws"]
     ]
     mechanisms = [
         Mechanism(
@@ -146,6 +146,6 @@ def _read(file: BinaryIO, most: int) -> Recording | None:
             tuple(map(int, m["shared"])),
             int(m["parts"]),
         )
-        for m in told["mechanisms"]
+        for m in header["mechanisms"]
     ]
-    return Recording(draws[: told["own"]], mechanisms, str(told["diverged"]), [str(note) for note in told["notes"]])
+    return Recording(draws[: header["own"]], mechanisms, str(header["diverged"]), [str(note) for note in header["notes"]])

@@ -47,7 +47,7 @@ def returned() -> Iterator[list[Returned]]:
     """Records the returns of the program's own functions within this context, in this thread."""
     found: list[Returned] = []
 
-    def told(frame: Any, event: str, value: Any) -> None:
+    def on_event(frame: Any, event: str, value: Any) -> None:
         file = frame.f_code.co_filename
         if event != "return" or any(word in file for word in OTHERS):
             return
@@ -56,7 +56,7 @@ def returned() -> Iterator[list[Returned]]:
             found.append(Returned(f"{Path(file).name}:{frame.f_code.co_name}", outer_lines(), number))
 
     before = sys.getprofile()
-    sys.setprofile(told)
+    sys.setprofile(on_event)
     try:
         yield found
     finally:

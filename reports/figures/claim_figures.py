@@ -104,8 +104,8 @@ def residual_plot(found: Evidence) -> Plot:
         axes.set(xlim=(expected[0], expected[-1]), ylim=(1.2 * expected[0], 1.2 * expected[-1]))
         legend(axes)
 
-    told = "leave" if leaves(found) else "stay within"
-    alt = f"Quantiles of the residuals of {_who(found)}; they {told} the band of honest noise."
+    title = "leave" if leaves(found) else "stay within"
+    alt = f"Quantiles of the residuals of {_who(found)}; they {title} the band of honest noise."
     rows = tuple(zip(expected, observed, low, high, strict=True))
     header = ("normal", "observed", "low", "high")
     return Plot(_name("residuals", found), f"Residuals, audit “{found.game}”, {_who(found)}", alt, header, rows, draw, (4.6, 3.9))

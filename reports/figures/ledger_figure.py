@@ -45,10 +45,10 @@ def observed_plot(found: Evidence) -> Plot:
 
     columns = ("number", "line", "meets", "law", "scale", "released", "move", "secret")
     table = tuple(tuple(m[c] for c in columns) for m in seen["mechanisms"])
-    told = [f"{len(table)} mechanisms in order: each with data, noise and release.", *seen["compared"], *seen["faults"]]
+    notes = [f"{len(table)} mechanisms in order: each with data, noise and release.", *seen["compared"], *seen["faults"]]
     name = f"ledger-{slug(found.model, found.mode, f'{found.claim.epsilon:g}', found.claim.unit)}"
     size = 7.4, 0.9 + 0.78 * len(rows)
-    return Plot(name, "Mechanisms in the order of the run", " ".join(told), columns, table, draw, size)
+    return Plot(name, "Mechanisms in the order of the run", " ".join(notes), columns, table, draw, size)
 
 
 def _row(m: dict[str, Any]) -> tuple[str, str, str, str]:

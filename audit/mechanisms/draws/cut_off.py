@@ -97,7 +97,7 @@ def _in_mechanisms(made: Study, first: History, some: Sequence[int], delta: floa
 def _in_release(made: Study, placed: Sequence[int], claim: Claim) -> str:
     if not placed:
         return ""
-    told = f"noise drawn at {made.base.draws[placed[0]].line}, where it is large or near 0,"
+    text = f"noise drawn at {made.base.draws[placed[0]].line}, where it is large or near 0,"
     for absent in (group[0] for group in without_many(made.whole, claim.unit, Key("cut off")) if group):
         try:
             usual = _shown(made, made.base, absent)
@@ -108,9 +108,9 @@ def _in_release(made: Study, placed: Sequence[int], claim: Claim) -> str:
                 start = play(made.model, made.whole, script=script)
                 found = _constant(made, start, placed) if pattern.near else _shown(made, start, absent) - usual
             except Exception:  # a user's model may refuse other numbers with any exception
-                return f"{told} ends the training or changes what is drawn"
+                return f"{text} ends the training or changes what is drawn"
             if found:
-                return f"{told} does not hide what it hides elsewhere; it may be cut off or changed there"
+                return f"{text} does not hide what it hides elsewhere; it may be cut off or changed there"
         return ""
     return ""
 

@@ -142,21 +142,21 @@ class External:
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as supervisor:
             assert supervisor.stdout is not None
             # an interruption of this process closes the pipe, which ends the program
-            told = json.loads(supervisor.stdout.read() or b"{}")
-        if not told:
+            answer = json.loads(supervisor.stdout.read() or b"{}")
+        if not answer:
             raise OSError(f"target: the process that supervises {words[0]} was killed")
-        if self.run is not None and not told["hidden"]:
+        if self.run is not None and not answer["hidden"]:
             say_visible(self.run)
-        output, errors = told["output"], told["errors"]
+        output, errors = answer["output"], answer["errors"]
         kept = self._keep(output, errors)
-        if told["error"]:
-            raise ValueError(f"target: {words[0]} cannot be started ({told['error']}).")
-        if told["code"] is None:
+        if answer["error"]:
+            raise ValueError(f"target: {words[0]} cannot be started ({answer['error']}).")
+        if answer["code"] is None:
             way = "Give it more time with --target-timeout SECONDS."
             raise ValueError(f"target: {words[0]} did not end within {self.seconds:g} s for one training. {way}{kept}")
-        if told["code"] != 0:
+        if answer["code"] != 0:
             last = last_line(errors) or last_line(output) or "it printed nothing"
-            raise ValueError(f"target: {words[0]} {ended(told['code'])}: {last.rstrip('.') + '.' + kept if kept else last}")
+            raise ValueError(f"target: {words[0]} {ended(answer['code'])}: {last.rstrip('.') + '.' + kept if kept else last}")
         return kept
 
     def _keep(self, output: str, errors: str) -> str:

@@ -194,11 +194,11 @@ def main() -> None:
     asked = json.loads(sys.argv[1])
     for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(stop, lambda *_: None)  # the end of the run closes the pipe, and that ends the program
-    told = supervise(asked["words"], asked["seconds"], asked["hide"], asked["bytes"])
-    if told["orphaned"]:
+    answer = supervise(asked["words"], asked["seconds"], asked["hide"], asked["bytes"])
+    if answer["orphaned"]:
         shutil.rmtree(asked["folder"], ignore_errors=True)
     else:
-        print(json.dumps(told))
+        print(json.dumps(answer))
 
 
 if __name__ == "__main__":

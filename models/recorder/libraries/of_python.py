@@ -72,8 +72,8 @@ def numbers(result: Any) -> np.ndarray:
 
 
 def _of_numbers(population: Any) -> bool:
-    told = numbers(population)
-    return told.ndim == 1 and told.size > 0
+    values = numbers(population)
+    return values.ndim == 1 and values.size > 0
 
 
 def picked(name: str, call: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> Any:

@@ -73,7 +73,7 @@ def plain(value: Any) -> Any:
     return numbers_of(value) if hasattr(value, "detach") else value
 
 
-def told(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> None:
+def with_draw(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> None:
     """Records the numbers that an operator drew, and overwrites the drawn tensor if the recording replaces its numbers."""
     recorder = Active.recorder
     drawn = result[-1] if isinstance(result, (list, tuple)) else result
@@ -113,7 +113,7 @@ def _mode() -> Any:
             follows = recorder is not None and isinstance(recorder.follow, Mechanisms)
             result = found_torch.run(name, args, options, func) if follows else func(*args, **options)
             if random:
-                told(name, args, options, result)
+                with_draw(name, args, options, result)
             return result
 
     @cache

@@ -191,8 +191,8 @@ class Mechanisms:
         if partly:
             note(f"several entries of the value at {line} have the same noise number, drawn at {origin.draw.where}")
         if coarse(origin, noisy):
-            told = f"the noise drawn at {origin.draw.where} is rounded to {origin.bits} significant bits"
-            note(f"{told}, fewer than the value at {line} has; the last bits of this value may show the data")
+            text = f"the noise drawn at {origin.draw.where} is rounded to {origin.bits} significant bits"
+            note(f"{text}, fewer than the value at {line} has; the last bits of this value may show the data")
         if not np.all(covered):
             scale = np.where(covered, scale, 0.0)
         return self.record(covered, Mechanism(line, origin.draw, scale, clean, noisy, origin.beside, (), mirrored, shared))
@@ -207,8 +207,8 @@ class Mechanisms:
         if last is None or scale is None or last.mirrored or last.values:
             return None
         data = np.where(last.covered, last.clean, clean)
-        told = replace(last, scale=scale, clean=data, noisy=noisy, mirrored=True, parts=last.parts + 1)
-        return self.record(scale > 0, told, len(self.found) - 1)
+        whole = replace(last, scale=scale, clean=data, noisy=noisy, mirrored=True, parts=last.parts + 1)
+        return self.record(scale > 0, whole, len(self.found) - 1)
 
     def accumulate(self, origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Origin | None:
         """As `meet`, for data that the program adds into the array of the noise, to which it may add more. clean: all data so

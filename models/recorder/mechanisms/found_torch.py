@@ -53,11 +53,11 @@ def as_array(mechanisms: Any, tensor: Any, array: Any) -> Any:
     if mechanisms.coins and isinstance(drawn := guarded(lambda: reports_torch.as_drawn(mechanisms, tensor, array)), Drawn):
         return drawn
 
-    def told() -> Any:
+    def as_drawn() -> Any:
         origin = _origin(mechanisms, tensor) if mechanisms.tensors else None
         return array if origin is None or array.ndim == 0 else followed(array, origin)
 
-    return guarded(told, array)
+    return guarded(as_drawn, array)
 
 
 def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callable[..., Any]) -> Any:
@@ -185,11 +185,11 @@ def _met(mechanisms: Mechanisms, before: tuple[Origin, Any, Any], result: Any) -
     if values.dtype.kind != "f" or values.ctypes.data != result.data_ptr():
         return result
     wide = np.broadcast_to(clean, values.shape).copy()
-    told = with_scores(origin, wide, values) if origin.draw.law == "gumbel" else mechanisms.noise_added(origin, wide, values)
+    value = with_scores(origin, wide, values) if origin.draw.law == "gumbel" else mechanisms.noise_added(origin, wide, values)
     origins(mechanisms).pop(result, None)
-    if isinstance(told, WithScores) and told.scores is not None:
+    if isinstance(value, WithScores) and value.scores is not None:
         mechanisms.scores = reports_torch.by_tensor(mechanisms.scores)
-        mechanisms.scores[result] = told.scores
+        mechanisms.scores[result] = value.scores
     return result
 
 

@@ -205,7 +205,7 @@ def _same(noise: Noise, result: Any, turn: Callable[[NDArray[Any]], NDArray[Any]
     their other order. shifted: whether the copy may hold shifted noise.
     """
 
-    def told() -> Any:
+    def as_drawn() -> Any:
         origin = origin_of(noise)
         if origin is None or result.dtype.kind != "f" or (np.any(origin.shift) and not shifted):
             return plain(result)
@@ -213,7 +213,7 @@ def _same(noise: Noise, result: Any, turn: Callable[[NDArray[Any]], NDArray[Any]
             origin = dataclasses.replace(origin, scale=turn(np.broadcast_to(origin.scale, noise.shape)))
         return followed(plain(result), origin)
 
-    return guarded(told, plain(result))
+    return guarded(as_drawn, plain(result))
 
 
 def _clean(ufunc: Any, method: str, inputs: Sequence[Any], first: int, origin: Origin) -> NDArray[np.float64] | None:

@@ -83,8 +83,8 @@ class WithScores(np.ndarray):
             found = self.scores.largest(np.array(places), axis)
             return found if found is None or found.ndim else found[()]
 
-        told = guarded(largest)
-        return np.argmax(_settled(self), axis=axis, keepdims=keepdims) if told is None else told
+        largest_at = guarded(largest)
+        return np.argmax(_settled(self), axis=axis, keepdims=keepdims) if largest_at is None else largest_at
 
 
 def with_scores(origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Any:
@@ -94,9 +94,9 @@ def with_scores(origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Any:
     odd = np.ndim(origin.scale) or not origin.scale > 0 or clean.ndim < 1 or coarse(origin, noisy)
     if odd or (origin.seen is not None and any(repeated(origin, origin.seen, noisy.shape))):
         return origin.mechanisms.noise_added(origin, clean, noisy)
-    told: Any = noisy.view(WithScores)
-    told.scores = Scores(origin, clean, digest(noisy))
-    return told
+    scored: Any = noisy.view(WithScores)
+    scored.scores = Scores(origin, clean, digest(noisy))
+    return scored
 
 
 def _plain(value: Any) -> Any:

@@ -38,9 +38,9 @@ class Single(float):
 
 
 def single(value: float, origin: Origin) -> Single:
-    told = Single(value)
-    told.origin = origin
-    return told
+    followed = Single(value)
+    followed.origin = origin
+    return followed
 
 
 def _scaled(one: Single, factor: Any, result: Any) -> Any:

@@ -16,8 +16,8 @@ DOUBLE = 53  # significant bits of float64
 class Recorder(Protocol):
     """Records the mechanisms of a run."""
 
-    def report(self, draw: Draw, values: tuple[float, ...], chances: Any, told: Any, *more: Any) -> Any:
-        """Records a report, and returns its value `told` or the value that replaces it."""
+    def report(self, draw: Draw, values: tuple[float, ...], chances: Any, value: Any, *more: Any) -> Any:
+        """Records a report, and returns `value` or the value that replaces it."""
         ...
 
     def noise_added(self, origin: Origin, clean: Any, noisy: Any) -> Any:

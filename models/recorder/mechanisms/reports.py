@@ -103,15 +103,15 @@ class Coins:
             return None
         return dataclasses.replace(self, chance=self.chance + other.chance, mirrored=True)
 
-    def report(self, values: tuple[float, ...], chances: NDArray[np.float64], told: Any, beside: tuple[Draw, ...] = ()) -> Any:
+    def report(self, values: tuple[float, ...], chances: NDArray[np.float64], value: Any, beside: tuple[Draw, ...] = ()) -> Any:
         """Records a report, and returns its value. If several entries share a coin, or if the coins are mirrored and the
-        probabilities are not symmetric, records nothing and returns `told` unchanged.
+        probabilities are not symmetric, records nothing and returns `value` unchanged.
         """
-        if told.shape != self.shape:
-            return told
+        if value.shape != self.shape:
+            return value
         if self.mirrored and not np.array_equal(chances, np.swapaxes(chances, 0, 1)):
-            return told
-        return self.mechanisms.report(self.draw, values, chances, told, (*self.beside, *beside), self.mirrored)
+            return value
+        return self.mechanisms.report(self.draw, values, chances, value, (*self.beside, *beside), self.mirrored)
 
     def times(self, other: Coins) -> Coins | None:
         """Drawn numbers multiplied by independent drawn numbers, as in `lie * shift`; None if their law is not known."""
@@ -141,8 +141,8 @@ class Coins:
         if count is None or self.own is None or self.data is None:
             return result
         values, chances = residues(self.own, self.data, self.sign, count)
-        told = dataclasses.replace(self, own=(values, chances), data=None, spread=True)
-        return told.report(values, chances, result) if np.all(chances > 0) else drawn(result, told)
+        mixed = dataclasses.replace(self, own=(values, chances), data=None, spread=True)
+        return mixed.report(values, chances, result) if np.all(chances > 0) else drawn(result, mixed)
 
 
 class Drawn(np.ndarray):
@@ -199,11 +199,11 @@ class Drawn(np.ndarray):
     def _with(self, result: Any, coins: Coins | None) -> Any:
         """`result`, as an array that stores `coins`, unless the program has written into this array."""
 
-        def told() -> Any:
+        def followed() -> Any:
             known = coins_of(self, _plain(self)) is not None and isinstance(result, Drawn)
             return drawn(result, coins) if known and coins is not None else result
 
-        return guarded(told, result)
+        return guarded(followed, result)
 
 
 def _combined(ufunc: Any, inputs: Sequence[Any], given: Sequence[Any], known: Sequence[tuple[int, Coins]], result: Any) -> Any:
@@ -251,9 +251,9 @@ def _plain(value: Any) -> Any:
 
 def drawn(numbers: Any, coins: Coins) -> Any:
     """The numbers as an array that stores `coins`."""
-    told: Any = numbers.view(Drawn)
-    told.coins = dataclasses.replace(coins, shape=numbers.shape, seen=digest(numbers))
-    return told
+    marked: Any = numbers.view(Drawn)
+    marked.coins = dataclasses.replace(coins, shape=numbers.shape, seen=digest(numbers))
+    return marked
 
 
 def coins_of(value: Any, numbers: Any) -> Coins | None:

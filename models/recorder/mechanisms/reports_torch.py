@@ -24,9 +24,9 @@ def register(mechanisms: Mechanisms, tensor: Any, draw: Draw) -> bool:
     """Registers a tensor that was just drawn, if it is a report or may become part of one. Returns whether it is registered."""
     if tensor.dim() == 0 or tensor.requires_grad:
         return False
-    told = reported(mechanisms, numbers_of(tensor), draw)
-    _keep(mechanisms, tensor, told)
-    return told is not None
+    report = reported(mechanisms, numbers_of(tensor), draw)
+    _keep(mechanisms, tensor, report)
+    return report is not None
 
 
 def as_drawn(mechanisms: Mechanisms, tensor: Any, array: Any) -> Any:
@@ -54,11 +54,11 @@ def _readable(tensor: Any) -> bool:
     return str(tensor.layout) == "torch.strided"
 
 
-def _keep(mechanisms: Mechanisms, tensor: Any, told: Any) -> None:
-    if not isinstance(told, Drawn) or told.coins is None:
+def _keep(mechanisms: Mechanisms, tensor: Any, report: Any) -> None:
+    if not isinstance(report, Drawn) or report.coins is None:
         return
     mechanisms.coins = by_tensor(mechanisms.coins)
-    mechanisms.coins[tensor] = told.coins
+    mechanisms.coins[tensor] = report.coins
 
 
 def by_tensor(known: Any) -> Any:

@@ -145,7 +145,9 @@ def coins_in_common(mechanisms: Sequence[Mechanism], draws: Sequence[Draw], firs
     """
     joined = list(firsts)
     reports = {id(draw) for m in mechanisms if m.values for draw in (m.draw, *m.beside)}
-    known = [(at, told) for at, draw in enumerate(draws) if id(draw) in reports and (told := _deviations(draw)) is not None]
+    known = [
+        (at, deviations) for at, draw in enumerate(draws) if id(draw) in reports and (deviations := _deviations(draw)) is not None
+    ]
     known = sorted(known, key=lambda each: -each[1].shape[1])[:COMPARED]
     level = np.log(max(1, len(known) * (len(known) - 1)) / RARE)
     for (i, one), (j, other) in combinations(known, 2):
