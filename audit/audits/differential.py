@@ -24,7 +24,7 @@ from ..instruments.reported_run import Record, recorded
 from ..mechanisms.gate import a_strangers, examined, followed
 from ..mechanisms.inside import Inside
 from ..own.programs.program import External
-from . import mechanism_bounds, own_model, program_seeds
+from ..own_bounds import program_seeds, released_noise, within_run
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,21 +105,21 @@ def of_own_model(setting: Setting) -> Outcome:
     within = followed(case, union, setting.key)
     if not isinstance(within, Inside):
         why = within or not_followed(examined(case, union, setting.key).study)
-        return own_model.listen(setting, dict.fromkeys(offered(case.model), why) if why else None)
-    past = mechanism_bounds.paths_to(within, offered(case.model))
+        return released_noise.from_release(setting, dict.fromkeys(offered(case.model), why) if why else None)
+    past = within_run.paths_to(within, offered(case.model))
     unused = next((within.mechanisms[i].line for i in sorted(within.idle)), "")
-    found = own_model.listen(setting, past, unused)
+    found = released_noise.from_release(setting, past, unused)
     if any(b.refuted for b in found.bounds):
         return found
     recorded = examined(case, union, setting.key)
-    bound = mechanism_bounds.from_mechanisms(case, recorded.study, within)
+    bound = within_run.from_mechanisms(case, recorded.study, within)
     if bound.refuted:
         return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=f"{bound.method}; {found.reach}")
     covers = found.covers or {}
     silent = [array for array in offered(case.model) if array not in covers]
     if silent and "" not in recorded.doubts and bound.failed:
         reason = most_telling(c.detail for c in bound.conditions if c.how == "failed")
-        return own_model.listen(setting, {**dict.fromkeys(silent, reason), **past})
+        return released_noise.from_release(setting, {**dict.fromkeys(silent, reason), **past})
     if not silent or "" in recorded.doubts or math.isinf(bound.reach):
         return found
     bounds = (*(b for b in found.bounds if not b.failed), bound)

@@ -11,12 +11,12 @@ from gnnaudit.accounting.claim import Claim, Relation, Unit
 from gnnaudit.accounting.events.tree import gaussian_mu
 from gnnaudit.accounting.gaussian import epsilon_of, mu_of
 from gnnaudit.audit.audits import replay_sums
-from gnnaudit.audit.audits.own_model import listen
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.faults import strangers
 from gnnaudit.audit.instruments.reach import worth
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.contract import tiny
+from gnnaudit.audit.own_bounds.released_noise import from_release
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.gap.gap import Gap
 
@@ -68,7 +68,7 @@ class ManyLaplace(strangers.Sums):
 def test_the_reach_of_recorded_laplace_noise_is_the_epsilon_of_the_ledger_with_less_noise(tmp_path):
     model = ManyLaplace(sigma=1.0)
     claim = Claim(of_library(model.ledger, 1e-6), 1e-6, Unit.UNDIRECTED_EDGE, exposes=strangers.Sums.offers)
-    bounds = listen(Setting(Case(model, claim), tiny(48), Store(tmp_path), Key("worth"), 1, 1e-9)).bounds
+    bounds = from_release(Setting(Case(model, claim), tiny(48), Store(tmp_path), Key("worth"), 1, 1e-9)).bounds
     (bound,) = (b for b in bounds if np.isfinite(b.reach))
     less = dp.SelfComposedDpEvent(dp.LaplaceDpEvent(4.0 / bound.notices), 32)
     assert bound.notices > 1.5

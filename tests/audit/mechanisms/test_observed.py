@@ -11,7 +11,6 @@ from scipy.stats import norm
 
 from gnnaudit import Claim, Looped, Unit, audit
 from gnnaudit.accounting.gaussian import mu_of_claim
-from gnnaudit.audit.audits.mechanism_bounds import from_mechanisms
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.faults import strangers
 from gnnaudit.audit.key import Key
@@ -19,6 +18,7 @@ from gnnaudit.audit.mechanisms.gate import examined, followed
 from gnnaudit.audit.mechanisms.inside import inside
 from gnnaudit.audit.mechanisms.observed import observe
 from gnnaudit.audit.own.contract import tiny
+from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 from gnnaudit.audit.recorded.study import study
 
 CLAIM = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)

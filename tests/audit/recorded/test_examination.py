@@ -8,12 +8,12 @@ import pytest
 from gnnaudit import Looped
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.gaussian import mu_of_claim
-from gnnaudit.audit.audits.own_model import listen
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.faults import strangers
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms.gate import disbelieved, examined
 from gnnaudit.audit.own.contract import tiny
+from gnnaudit.audit.own_bounds.released_noise import from_release
 from gnnaudit.audit.storage.store import Store
 
 CLAIM = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE, exposes=strangers.Sums.offers)
@@ -53,7 +53,7 @@ def test_of_an_honest_model_every_draw_is_found_and_the_move_is_what_its_ledger_
     assert dict(found.doubts) == {}
     assert found.noisy == ("aggregates",)
     assert max(m.euclidean for m in found.moves) == pytest.approx(mu_of_claim(CLAIM), rel=1e-4)
-    outcome = listen(setting(model, tmp_path))
+    outcome = from_release(setting(model, tmp_path))
     assert not any(b.refuted for b in outcome.bounds)
     assert min(b.notices for b in outcome.bounds) < 1.001
     assert set(outcome.covers) == set(model.offers)
@@ -61,7 +61,7 @@ def test_of_an_honest_model_every_draw_is_found_and_the_move_is_what_its_ledger_
 
 @pytest.mark.parametrize("kind", strangers.INFINITE)
 def test_what_no_noise_covers_is_an_infinite_epsilon(kind, tmp_path):
-    (bound,) = listen(setting(calibrated(kind), tmp_path)).bounds
+    (bound,) = from_release(setting(calibrated(kind), tmp_path)).bounds
     assert bound.refuted
     assert np.isinf(bound.epsilon)
     assert "no noise covers these entries" in bound.method
@@ -69,20 +69,20 @@ def test_what_no_noise_covers_is_an_infinite_epsilon(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", [*UNKNOWN[:3], *(pytest.param(k, marks=pytest.mark.nightly) for k in UNKNOWN[3:])])
 def test_where_nothing_is_certain_nothing_is_refuted_and_no_reach_is_claimed_of_posteriors(kind, tmp_path):
-    outcome = listen(setting(calibrated(kind), tmp_path))
+    outcome = from_release(setting(calibrated(kind), tmp_path))
     assert not any(b.refuted for b in outcome.bounds)
     assert "posteriors" not in outcome.covers or all(np.isinf(b.notices) for b in outcome.bounds)
     assert "this audit cannot judge" in outcome.reach
 
 
 def test_noise_that_is_too_small_on_one_hop_is_refuted_with_the_exact_epsilon(tmp_path):
-    bound = listen(setting(calibrated(strangers.QuietSecondHop), tmp_path)).bounds[0]
+    bound = from_release(setting(calibrated(strangers.QuietSecondHop), tmp_path)).bounds[0]
     assert bound.refuted
     assert 4 < bound.epsilon < np.inf
 
 
 def test_a_law_other_than_the_ledgers_is_not_judged(tmp_path):
-    outcome = listen(setting(calibrated(StudentT), tmp_path))
+    outcome = from_release(setting(calibrated(StudentT), tmp_path))
     assert outcome.covers == {}
     assert "student-t" in outcome.reach
     assert not any(b.refuted for b in outcome.bounds)
@@ -90,10 +90,10 @@ def test_a_law_other_than_the_ledgers_is_not_judged(tmp_path):
 
 def test_laplace_noise_is_held_against_the_laplace_curve(tmp_path):
     claim = dataclasses.replace(CLAIM, epsilon=1.0, delta=0.0)
-    honest = listen(setting(strangers.LaplaceSums(), tmp_path, claim))
+    honest = from_release(setting(strangers.LaplaceSums(), tmp_path, claim))
     assert not any(b.refuted for b in honest.bounds)
     quiet = strangers.LaplaceSums(sigma=0.05)
-    assert listen(setting(quiet, tmp_path, claim)).bounds[0].refuted
+    assert from_release(setting(quiet, tmp_path, claim)).bounds[0].refuted
 
 
 @pytest.mark.nightly
@@ -114,5 +114,5 @@ def of_indices(graph, seed):
 
 def test_a_model_that_refuses_other_numbers_ends_no_audit(tmp_path):
     case = Case(Looped(of_indices), Claim(1.0, 1e-6, Unit.UNDIRECTED_EDGE))
-    outcome = listen(Setting(case, GRAPH, Store(tmp_path), Key("indices"), 3, 1e-4))
+    outcome = from_release(Setting(case, GRAPH, Store(tmp_path), Key("indices"), 3, 1e-4))
     assert not any(b.refuted for b in outcome.bounds)

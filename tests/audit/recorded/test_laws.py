@@ -10,11 +10,11 @@ from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.closed_forms import channel_epsilon
 from gnnaudit.accounting.events.types import FiniteDpEvent
 from gnnaudit.accounting.upper.tradeoff import curve
-from gnnaudit.audit.audits.own_model import listen
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.faults import strangers
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.contract import tiny
+from gnnaudit.audit.own_bounds.released_noise import from_release
 from gnnaudit.audit.recorded import laws
 from gnnaudit.audit.recorded.laws import shifted_geometric
 from gnnaudit.audit.storage.store import Store
@@ -37,7 +37,7 @@ def test_the_pair_of_two_sided_geometric_laws_costs_what_all_whole_numbers_cost(
 
 def played(model, seed, folder):
     claim = Claim(1.0, 1e-6, Unit.UNDIRECTED_EDGE, exposes=strangers.Sums.offers)
-    return claim, listen(Setting(Case(model, claim), tiny(48), Store(folder), Key("laws", seed), 1, 1e-9)).bounds
+    return claim, from_release(Setting(Case(model, claim), tiny(48), Store(folder), Key("laws", seed), 1, 1e-9)).bounds
 
 
 @pytest.mark.parametrize("kind", [strangers.LaplaceSums, strangers.GeometricCounts])

@@ -8,10 +8,10 @@ import torch
 
 from gnnaudit import Claim, Looped, load
 from gnnaudit.accounting.gaussian import epsilon_of
-from gnnaudit.audit.audits.mechanism_bounds import from_mechanisms
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms.gate import examined, followed
+from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 
 from ...recorded.votes import counts, released
 

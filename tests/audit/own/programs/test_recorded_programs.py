@@ -10,13 +10,13 @@ import pytest
 from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
 
 from gnnaudit import Claim, Unit, load, models
-from gnnaudit.audit.audits.mechanism_bounds import from_mechanisms
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms.gate import examined, followed
 from gnnaudit.audit.mechanisms.inside import Inside
 from gnnaudit.audit.mechanisms.observed import observe
 from gnnaudit.audit.own.programs.program import External
+from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 from gnnaudit.audit.recorded.playing import play
 from gnnaudit.models.graph.graph import Worlds
 from gnnaudit.models.recorder.files import load as load_recording

@@ -27,8 +27,8 @@ from ..recorded.playing import Diverged
 from ..recorded.study import History
 from .granted_values import behind, compared_only, granted, in_any_order, noised_again, not_charged, shown_by, together, unseen
 from .hiding import EQUAL, apart, every_secret, grown, hidden, not_fresh, same_entries, shown_always
-from .own_model import MOVES, REPEATED, exact, known_noise, noticed, reached, smallest_factor
-from .reach_of_runs import changed_by_noise
+from .other_runs import changed_by_noise
+from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reached, smallest_factor
 
 if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound

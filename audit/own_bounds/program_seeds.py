@@ -19,7 +19,7 @@ from ..instruments.repetition import NO_NODE
 from ..mechanisms.gate import examined, followed
 from ..own.programs.program import External
 from ..recorded.worlds import without_one
-from . import mechanism_bounds
+from . import within_run
 
 if TYPE_CHECKING:
     from ...models.base import Release
@@ -46,7 +46,7 @@ def of_program(setting: Setting) -> Outcome:
     if isinstance(recorded, str):
         summary = recorded or "no recorded noise was found that is added to data"
     else:
-        bound = mechanism_bounds.from_mechanisms(case, examined(case, union, setting.key).study, recorded)
+        bound = within_run.from_mechanisms(case, examined(case, union, setting.key).study, recorded)
         summary = bound.method
         if bound.refuted:
             return Outcome(NAME, (bound,), {}, summary, offered(case.model))

@@ -59,7 +59,7 @@ ALONE = Condition(
 )
 
 
-def listen(setting: Setting, past: Mapping[str, str] | None = None, unused: str = "") -> Outcome:
+def from_release(setting: Setting, past: Mapping[str, str] | None = None, unused: str = "") -> Outcome:
     """The bounds from the examination of the model.
 
     If a secret certainly changes the release past the noise, the bound is infinite. Otherwise one bound comes from the largest

@@ -1,0 +1,1 @@
+"""Bounds on the epsilon of a user's model, from the random draws and the mechanisms that the recorder found in its training."""
