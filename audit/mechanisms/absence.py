@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..recorded.own_rows import Located
     from ..recorded.playing import Play
     from ..recorded.study import Study
-    from ..recorded.worlds import Without
+    from ..recorded.worlds import Absence
 
 
 class Incomparable(Exception):
@@ -57,7 +57,7 @@ def history(made: Study, number: int) -> History:
     return History(worlds, played, tuple(recorded.found), bool(recorded.space))
 
 
-def without(made: Study, first: History, absent: Without) -> tuple[Play, Shifts]:
+def without(made: Study, first: History, absent: Absence) -> tuple[Play, Shifts]:
     """Repeats a run without a secret, with every noisy value the same. Returns the run and the move of each clean value, see
     `moved`.
 
@@ -67,7 +67,7 @@ def without(made: Study, first: History, absent: Without) -> tuple[Play, Shifts]
     return after.play, moved(made, first, absent, after)
 
 
-def kept(made: Study, first: History, absent: Without) -> History:
+def kept(made: Study, first: History, absent: Absence) -> History:
     """The repetition of a run without a secret, with every noisy value the same. Raises Incomparable as `without`."""
     again = Mechanisms(first.mechanisms)
     worlds = dataclasses.replace(absent.worlds, seeds=first.worlds.seeds)
@@ -90,7 +90,7 @@ def kept(made: Study, first: History, absent: Without) -> History:
     return History(worlds, after, tuple(again.found))
 
 
-def moved(made: Study, first: History, absent: Without, after: History) -> Shifts:
+def moved(made: Study, first: History, absent: Absence, after: History) -> Shifts:
     """How far the clean value of each mechanism moves from a run to its repetition `after` without a secret, in units of the
     scale.
 
@@ -105,7 +105,7 @@ def moved(made: Study, first: History, absent: Without, after: History) -> Shift
     return tuple(m.over(by) for m, by in zip(first.mechanisms, gaps, strict=True))
 
 
-def _leave_out_own(made: Study, first: History, absent: Without, after: History, gaps: list[NDArray[np.float64]]) -> None:
+def _leave_out_own(made: Study, first: History, absent: Absence, after: History, gaps: list[NDArray[np.float64]]) -> None:
     """Leaves the rows of absent nodes that are read for their own released rows alone out of the moves `gaps`, in place. Raises
     Incomparable as `moved`.
     """
@@ -127,7 +127,7 @@ def _leave_out_own(made: Study, first: History, absent: Without, after: History,
 
 
 def _read_alone(
-    made: Study, first: History, absent: Without, after: History, changed: Sequence[Located], known: Sequence[Located]
+    made: Study, first: History, absent: Absence, after: History, changed: Sequence[Located], known: Sequence[Located]
 ) -> bool:
     """Whether other noisy values at the places `changed`, in the run `after` without a secret, change nothing but released rows
     of absent nodes and clean values at the places `known`.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..key import Key
     from ..recorded.playing import Play
     from ..recorded.study import Study
-    from ..recorded.worlds import Without
+    from ..recorded.worlds import Absence
 
 
 # largest number of secrets that are removed one by one, each in a separate training; fewer for a program, which starts anew for
@@ -62,9 +62,9 @@ class Inside:
     moves: tuple[tuple[str, tuple[float, ...]], ...]
     past: dict[str, str]
     doubts: tuple[str, ...]
-    worst: Without | None = None
+    worst: Absence | None = None
     shifts: Shifts = ()
-    others: tuple[Without, ...] = ()
+    others: tuple[Absence, ...] = ()
     again: Mapping[int, int] = field(default_factory=dict)
     sums: tuple[tuple[int, ...], ...] = ()
     shared: str = ""
@@ -117,8 +117,8 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
     past: dict[str, str] = {}
     bound_up = entangled(made, first)
     doubts = [why for why in (bound_up, shared) if why]
-    ranked: list[tuple[tuple[float, float], Without]] = []
-    worst: Without | None = None
+    ranked: list[tuple[tuple[float, float], Absence]] = []
+    worst: Absence | None = None
     most = (0.0, 0.0)
     largest: Shifts = ()
     places, normal = range(len(first.mechanisms)), all(m.law == "normal" for m in first.mechanisms)
@@ -169,7 +169,7 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
     )
 
 
-def repetitions(made: Study, first: History, unit: Unit, key: Key) -> tuple[list[tuple[Without, History]], list[str]]:
+def repetitions(made: Study, first: History, unit: Unit, key: Key) -> tuple[list[tuple[Absence, History]], list[str]]:
     """The repetitions without many secrets at once, the largest number with which the run can be repeated; empty if there is
     none. The second result has a sentence if more secrets change the noise itself.
     """
@@ -190,8 +190,8 @@ def moving(first: History, shifts: Shifts, secrets: int = 1) -> set[int]:
 
 
 def only_together(
-    made: Study, first: History, many: Sequence[tuple[Without, History]], seen: set[int], doubts: list[str]
-) -> Iterator[Without]:
+    made: Study, first: History, many: Sequence[tuple[Absence, History]], seen: set[int], doubts: list[str]
+) -> Iterator[Absence]:
     """Yields, for mechanisms that many secrets together move and none of the mechanisms `seen` resembles, a world without one
     secret that moves them. Adds a doubt for each such mechanism for which the search by halving finds none.
 
@@ -199,7 +199,7 @@ def only_together(
     mechanisms that move in the worlds that it was given.
     """
 
-    def those(absent: Without, repetition: History | None = None) -> set[int]:
+    def those(absent: Absence, repetition: History | None = None) -> set[int]:
         return moving(first, _moved(made, first, absent, repetition), absent.among.size)
 
     together = ((absent, those(absent, run)) for absent, run in many if absent.fewer is not None)
@@ -213,7 +213,7 @@ def only_together(
             doubts.append(f"{absent.secret} moves the value at {names[i][0]}, and no single secret that was tried moves it")
 
 
-def _moved(made: Study, first: History, absent: Without, repetition: History | None = None) -> Shifts:
+def _moved(made: Study, first: History, absent: Absence, repetition: History | None = None) -> Shifts:
     """The moves without some secrets, or zeros if they are not known."""
     try:
         return moved(made, first, absent, kept(made, first, absent) if repetition is None else repetition)
@@ -246,7 +246,7 @@ def read_only(
     return tuple(kept), doubts
 
 
-def changed(made: Study, first: History, absent: Without, after: Play, known: dict[str, str]) -> dict[str, str]:
+def changed(made: Study, first: History, absent: Absence, after: Play, known: dict[str, str]) -> dict[str, str]:
     """`known` and the arrays that differ without the secret although every noisy value is the same, each with a sentence."""
     past = dict(known)
     for cell, before in made.base.cells.items():
@@ -262,7 +262,7 @@ def changed(made: Study, first: History, absent: Without, after: Play, known: di
     return past
 
 
-def parted(made: Study, first: History, absent: Without) -> str:
+def parted(made: Study, first: History, absent: Absence) -> str:
     """The line of the model where a path past the noise begins.
 
     It is the first line whose result differs without the secret and is not the clean value of a mechanism.

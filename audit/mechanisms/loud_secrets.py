@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ...accounting.claim import Unit
     from ..recorded.study import History, Study
-    from ..recorded.worlds import Without
+    from ..recorded.worlds import Absence
 
 Row = tuple[int, int]  # a mechanism, and an axis of its values or a triangle
 
@@ -33,12 +33,12 @@ TRIANGLES = {-1: np.triu, -2: np.tril}  # in place of an axis, for a value with 
 QUIET = 3  # number of nodes with the least noise that are among the secrets, for each mechanism
 
 
-def louder(made: Study, first: History, many: Sequence[tuple[Without, History]], unit: Unit) -> list[int]:
+def louder(made: Study, first: History, many: Sequence[tuple[Absence, History]], unit: Unit) -> list[int]:
     """Edges or nodes that move rows of clean values much farther than most do. On a graph of unusual nodes, only rows that stand
     out are searched.
     """
     graph, parts = first.worlds.graph, unread_triangles(made, first) if unit in EDGES else set[Row]()
-    some: list[tuple[Without, dict[Row, NDArray[np.float64]]]] = []
+    some: list[tuple[Absence, dict[Row, NDArray[np.float64]]]] = []
     for absent, run in many:
         rows = _by_node(rows_moved(first, run, parts), graph.nodes, unit in EDGES)
         if unit in EDGES:
@@ -63,7 +63,7 @@ def louder(made: Study, first: History, many: Sequence[tuple[Without, History]],
 
 
 def standing_out(
-    made: Study, first: History, many: Sequence[tuple[Without, Mapping[Row, NDArray[np.float64]]]], parts: Collection[Row]
+    made: Study, first: History, many: Sequence[tuple[Absence, Mapping[Row, NDArray[np.float64]]]], parts: Collection[Row]
 ) -> list[int]:
     """Edges or nodes that move a row of a clean value much farther than most do: at most LOUD for rows of nodes, and at most LOUD
     for others, each of another row.
@@ -87,7 +87,7 @@ def standing_out(
             continue
         own = without_edges(first.worlds, np.flatnonzero((graph.edges == row).any(0))) if of_node else absent
 
-        def moved(part: Without, at: Row = at, row: int = row) -> float:
+        def moved(part: Absence, at: Row = at, row: int = row) -> float:
             try:
                 return float(rows_moved(first, kept(made, first, part), parts)[at][row])
             except Incomparable:

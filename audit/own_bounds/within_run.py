@@ -9,56 +9,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
-from ...accounting.checks.conditions import Condition, checked, proved
+from ...accounting.checks.conditions import Condition
 from ...accounting.gaussian import mu_of_claim
 from ...models.recorder.mechanisms.found import REPORT, OtherMechanisms
 from ..mechanisms.absence import Incomparable, history, without
-from ..mechanisms.draws.lost import lost, mixed
+from ..mechanisms.draws.lost import mixed
 from ..mechanisms.inside import Inside, read_only, reports
-from ..mechanisms.reading import EACH, idle, unread_entries
+from ..mechanisms.reading import unread_entries
 from ..recorded.laws import NOTHING, cost, left_out
 from ..recorded.playing import Diverged
 from ..recorded.study import History
-from .granted_values import behind, compared_only, granted, in_any_order, noised_again, not_charged, shown_by, together, unseen
-from .hiding import EQUAL, apart, every_secret, grown, hidden, not_fresh, same_entries, shown_always
+from .attempt import (
+    EXACT,
+    FRESH,
+    GRANTED,
+    NO_PATH,
+    UNHIDDEN,
+    Attempt,
+    noise_not_followed,
+    noise_used_twice,
+    not_excluded,
+    nothing_moves,
+    release_of_noisy_values,
+    stale_noise,
+    unknown_law,
+    used,
+)
+from .granted_values import behind, compared_only, granted, in_any_order, noised_again, shown_by, together, unseen
+from .hiding import EQUAL, grown, hidden, same_entries, shown_always
+from .noise_law import law_of
 from .other_runs import changed_by_noise
 from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reached, smallest_factor
 
 if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
-    from ...models.recorder.mechanisms.found import Mechanism
     from ..case import Case
     from ..recorded.study import Shifts, Study
 
-MOST = 100_000  # largest number of values of a mechanism in the test of its law
-ROUNDED = 1e-2  # in units of the scale: if noisy values are rounded more coarsely, `distance` tests the drawn numbers instead
-REPORTED = 1e-6  # largest rounding error of a reported value
-CELLS = 25.0  # smallest variance of a count for which `frequencies` uses the normal approximation
-LAWS = {"normal": "norm", "laplace": "laplace"}
-GRANTED = Condition(
-    "for an adversary who sees the noisy value of each mechanism, and the random weights with which training starts",
-    "granted",
-    "proofs by composition assume this adversary; one who sees less may learn less",
-)
 STEADY = "runs with other noise have the same epsilon"
 AGAIN = 4  # largest number of further secrets that are tried if the release shows only part of what the first one moves
 COUNTED = "all moves together are little more than those that count"
-NO_PATH = "no path leads past the noise"
-EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
-FRESH = proved(
-    "no noise is used twice",
-    "the noise was compared with that of all other mechanisms and seeds; a value that is computed twice counts once",
-)
-
-UNHIDDEN = Condition(
-    "no other draw hides the move", "checked", "other draws replaced them, and each clean value moved by the same distance"
-)
 
 
 def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
@@ -106,167 +101,118 @@ def from_secret(case: Case, made: Study, within: Inside) -> tuple[Bound, float]:
     if something that it needs is not known. In both cases its `method` says why.
     """
     if within.worst is None:
-        path = not_excluded(within)
-        known = (REPEATED, Condition(NO_PATH, "failed", path)) if path else (REPEATED,)
-        if fixed := constant_noise(made, within):
-            known = (*known, Condition(FRESH.what, "failed", fixed))
-        return exact(0.0, next(iter(within.doubts), "no secret that was tried moves a mechanism"), MOVES, known), 0.0
-    secret, first = within.worst.secret, history(made, 0)
+        return nothing_moves(made, within), 0.0
+    first = history(made, 0)
     moves = used(made, first, within)
-    each = granted(case, made, first, moves)
-    if within.entangled or (doubt := not_charged(case, first, each)):
-        why = within.entangled or doubt
-        return fails("each noisy value is a release of data plus noise", why), 0.0
-    if stray := lost(made, first, each):
-        return fails(UNHIDDEN.what, stray), 0.0
-    secrets = every_secret(made, first, within, case.claim.unit, each)
-    for one, its_moves, its_shifts in secrets:
-        if stale := next(not_fresh(made, first, within, its_moves, its_shifts), ""):
-            if why := shown_always(made, first, its_shifts)[1] or mixed(made, first, its_shifts):
-                told_both = Condition(FRESH.what, "failed", f"{stale}; but {why}")
-                return exact(0.0, why, MOVES, (REPEATED, told_both, Condition(UNHIDDEN.what, "failed", why))), 0.0
-            return exact(math.inf, f"{one}: {stale}", MOVES, (REPEATED, EXACT, GRANTED)), math.inf
-    if within.shared:
-        return fails(FRESH.what, within.shared), 0.0
-    shifts = within.counted(each)
-    if wide := next((m.line for m, by in zip(first.mechanisms, each, strict=True) if np.any(np.isinf(by))), None):
-        shares = f"entries of the value at {wide} share a noise number and move by different amounts"
-        why = f"{shares}; the release may show only a function of both, such as their sum, whose epsilon is not computed"
-        return fails(FRESH.what, why), 0.0
-    if twice := next((why for _, _, by in secrets if (why := apart(first, within, by))), ""):
-        return fails(FRESH.what, twice), 0.0
-    if strange := {m.law for m in within.mechanisms} - {*LAWS, REPORT}:
-        return exact(0.0, f"the cost of noise of the law '{min(strange)}' is not computed", MOVES, (REPEATED,)), 0.0
-    whole = cost(first.mechanisms, shifts, case.claim.delta)
-    epsilons, reason = [whole], None
+    attempt = Attempt(case, made, within, within.worst, first, moves, granted(case, made, first, moves))
+    for check in (release_of_noisy_values, noise_not_followed, stale_noise, noise_used_twice, unknown_law):
+        if (bound := check(attempt)) is not None:
+            return bound, math.inf if math.isinf(bound.epsilon) else 0.0
+    return concluded(attempt, least_cost(attempt)), attempt.whole
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the moves of a secret prove. epsilon: the least cost (nats) of all runs and of all parts of the moves that were tried.
+    again: the cost in a second run. shifts: the moves that count. reason: why they prove nothing, or "".
+    """
+
+    epsilon: float
+    again: float
+    shifts: Shifts
+    reason: str
+
+
+def least_cost(attempt: Attempt) -> Cost:
+    """The cost of the moves in two runs, and, if both exceed the claim, of what the release always shows of them."""
+    made, first, within = attempt.made, attempt.first, attempt.within
+    whole = attempt.whole
     try:
         other = history(made, 1)
         if [m.line for m in other.mechanisms] != [m.line for m in first.mechanisms]:
             raise Incomparable("another seed runs other mechanisms")
-        _, moved = without(made, other, within.worst)
-        moved = within.counted(same_entries(first, each, moved))
-        epsilons.append(cost(other.mechanisms, moved, case.claim.delta))
-        reason = hidden(made, first, within, grown(first, secret, shifts, moved) is not None)
-        reason = reason or unseen(made, first, moves, each)
-        if min(epsilons) > case.claim.epsilon and not reason:
-            reason = (
-                compared_only(made, case, first, shifts)
-                or mixed(made, first, shifts)
-                or noised_again(made, first, shifts)
-                or together(made, first, shifts)
-                or in_any_order(made, first, shifts)
-            )
-            reason = reason or behind(made, first, within, shifts)
-            if not reason:
-                shifts, reason = unread_entries(made, first, shifts, within.worst.hidden)
-                epsilons.append(cost(first.mechanisms, shifts, case.claim.delta))
-            if min(epsilons) > case.claim.epsilon and not reason:
-                cells, reason = shown_always(made, first, shifts)
-            if min(epsilons) > case.claim.epsilon and not reason:
-                least, doubt = shown_by(made, first, within, shifts, cells)
-                epsilons.append(cost(first.mechanisms, least, case.claim.delta))
-                reason = doubt if epsilons[-1] <= case.claim.epsilon else ""
-                shifts = shifts if doubt else least
-    except (Incomparable, Diverged, OtherMechanisms) as found:
-        reason = str(found)
+        moved = within.counted(same_entries(first, attempt.each, without(made, other, attempt.worst)[1]))
+        again = cost(other.mechanisms, moved, attempt.case.claim.delta)
+        reason = hidden(made, first, within, grown(first, attempt.worst.secret, attempt.shifts, moved) is not None)
+        reason = reason or unseen(made, first, attempt.moves, attempt.each) or ""
+        found = Cost(min(whole, again), again, attempt.shifts, reason)
+        return found if reason or found.epsilon <= attempt.case.claim.epsilon else shown_part_of(attempt, found)
+    except (Incomparable, Diverged, OtherMechanisms) as departed:
+        return Cost(0.0, whole, attempt.shifts, str(departed))
     except Exception as fault:  # a user's model may raise any exception when it gets other numbers
-        reason = f"with other draws the training ends ({type(fault).__name__}), so they may hide a secret"
-    epsilon = 0.0 if reason else min(epsilons)
-    unhidden = Condition(UNHIDDEN.what, "failed", reason) if reason else UNHIDDEN
+        why = f"with other draws the training ends ({type(fault).__name__}), so they may hide a secret"
+        return Cost(0.0, whole, attempt.shifts, why)
+
+
+def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
+    """The cost of the part of the moves that the release always shows, or the reason why this part is not known."""
+    case, made, first, within, shifts = attempt.case, attempt.made, attempt.first, attempt.within, found.shifts
+    reason = (
+        compared_only(made, case, first, shifts)
+        or mixed(made, first, shifts)
+        or noised_again(made, first, shifts)
+        or together(made, first, shifts)
+        or in_any_order(made, first, shifts)
+        or behind(made, first, within, shifts)
+    )
+    if reason:
+        return replace(found, reason=reason)
+    shifts, reason = unread_entries(made, first, shifts, attempt.worst.hidden)
+    found = replace(found, epsilon=min(found.epsilon, attempt.cost(shifts)), shifts=shifts, reason=reason)
+    if reason or found.epsilon <= case.claim.epsilon:
+        return found
+    cells, reason = shown_always(made, first, shifts)
+    if reason:
+        return replace(found, reason=reason)
+    least, doubt = shown_by(made, first, within, shifts, cells)
+    epsilon = attempt.cost(least)
+    reason = doubt if epsilon <= case.claim.epsilon else ""
+    return replace(found, epsilon=min(found.epsilon, epsilon), shifts=shifts if doubt else least, reason=reason)
+
+
+def concluded(attempt: Attempt, found: Cost) -> Bound:
+    """The bound that the moves prove, and its smallest detectable violation."""
+    claim, first, within = attempt.case.claim, attempt.first, attempt.within
+    unhidden = Condition(UNHIDDEN.what, "failed", found.reason) if found.reason else UNHIDDEN
     conditions = (REPEATED, law_of(first), FRESH, EXACT, unhidden, GRANTED)
-    bound = exact(epsilon, reason or described(secret, first, shifts), MOVES, conditions)
-    refuted = epsilon > case.claim.epsilon and not bound.failed
+    text = found.reason or described(attempt.worst.secret, first, found.shifts)
+    bound = exact(0.0 if found.reason else found.epsilon, text, MOVES, conditions)
+    refuted = bound.epsilon > claim.epsilon and not bound.failed
     path = not_excluded(within)
     if within.past and not refuted:
         bound = replace(bound, epsilon=0.0, conditions=(*conditions, Condition(NO_PATH, "failed", path)))
-    notices = math.inf
-    laws = {m.law for m, by in zip(first.mechanisms, shifts, strict=True) if m.size(by) > NOTHING}
-    if not reason and not path and laws == {"normal"}:
-        total = math.sqrt(sum(m.size(by) ** 2 for m, by in zip(first.mechanisms, shifts, strict=True)))
-        notices = noticed(mu_of_claim(case.claim), total)
-    elif not reason and not path and laws:
-        notices = smallest_factor(lambda factor: cost(first.mechanisms, shifts, case.claim.delta, factor) > case.claim.epsilon)
-    if len(epsilons) > 1 and 0 < epsilons[1] < whole:  # a refutation needs both runs, so the reach is that of the smaller move
-        notices *= whole / epsilons[1]
-    reach = reached(case, notices, within.worst.half, laws)
+    laws = {m.law for m, by in zip(first.mechanisms, found.shifts, strict=True) if m.size(by) > NOTHING}
+    notices = math.inf if found.reason or path else detectable_factor(attempt, found.shifts, laws)
+    if 0 < found.again < attempt.whole:  # a refutation needs both runs, so the reach is that of the smaller move
+        notices *= attempt.whole / found.again
+    reach = reached(attempt.case, notices, attempt.worst.half, laws)
     bound = replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
-    if not refuted and math.isfinite(reach):
-        counted, why = cost(first.mechanisms, shifts, case.claim.delta), left_out(first.mechanisms, shifts)
-        if failed := Condition(COUNTED, "failed", why) if why else known_noise(case, made):
-            bound = without_reach(bound, failed)
-        elif why := changed_by_noise(made, first, within, case.claim, each, counted):
-            bound = without_reach(bound, Condition(STEADY, "failed", why))
-    return bound, whole
+    if refuted or math.isinf(reach):
+        return bound
+    if why := left_out(first.mechanisms, found.shifts):
+        return without_reach(bound, Condition(COUNTED, "failed", why))
+    if failed := known_noise(attempt.case, attempt.made):
+        return without_reach(bound, failed)
+    if why := changed_by_noise(attempt.made, first, within, claim, attempt.each, attempt.cost(found.shifts)):
+        return without_reach(bound, Condition(STEADY, "failed", why))
+    return bound
 
 
-def constant_noise(made: Study, within: Inside) -> str:
-    """A sentence about the first mechanism whose noise is the same for two seeds; "" if there is none."""
-    constant = [made.base.draws[at] for at in sorted(made.constant)]
-    drawn = ((m, draw) for m in within.mechanisms for draw in constant if np.array_equal(m.draw.values, draw.values))
-    return next((f"the noise of {draw.where}, added at {m.line}, is the same for two seeds" for m, draw in drawn), "")
-
-
-def not_excluded(within: Inside) -> str:
-    """Why a path past the noise is not excluded; "" if all repetitions, without one secret and without many, showed no path."""
-    together = "" if within.together else "the training fails when many secrets are removed at once"
-    return next(iter(within.past.values()), "") or next(iter(within.doubts), "") or together
+def detectable_factor(attempt: Attempt, shifts: Shifts, laws: set[str]) -> float:
+    """The smallest factor by which all noise must be too small for these moves to cost more than the claim; infinite if there
+    are no moves. laws: of the mechanisms that move.
+    """
+    claim = attempt.case.claim
+    if laws == {"normal"}:
+        total = math.sqrt(sum(m.size(by) ** 2 for m, by in zip(attempt.first.mechanisms, shifts, strict=True)))
+        return noticed(mu_of_claim(claim), total)
+    return smallest_factor(lambda factor: attempt.cost(shifts, factor) > claim.epsilon) if laws else math.inf
 
 
 def paths_to(within: Inside, arrays: Sequence[str]) -> dict[str, str]:
     """Array -> why a path past the noise to this array is not excluded. Empty if all paths are excluded."""
     path = not_excluded(within)
     return {array: within.past.get(array, path) for array in arrays} if path else {}
-
-
-def used(made: Study, first: History, within: Inside) -> Shifts:
-    """The moves of the worst secret, set to 0 for mechanisms that the run does not read.
-
-    If the run has at most EACH mechanisms, `within` already has these zeros. Otherwise this function tests the mechanisms that
-    move: one by one if there are at most EACH of them, else together.
-    """
-    moved = [i for i, by in enumerate(within.shifts) if np.abs(by).max(initial=0) > NOTHING]
-    if len(first.mechanisms) <= EACH:
-        return within.shifts
-    unused = idle(made, first, [[i] for i in reversed(moved)] if len(moved) <= EACH else [moved])
-    return tuple(np.zeros_like(by) if i in unused else by for i, by in enumerate(within.shifts))
-
-
-def fails(what: str, why: str) -> Bound:
-    """The bound 0, because its condition `what` fails."""
-    return exact(0.0, why, MOVES, (REPEATED, Condition(what, "failed", why)))
-
-
-def law_of(run: History) -> Condition:
-    """The condition that noisy minus clean values follow the recorded law and scale, with the p-value of its test."""
-    p_values = [frequencies(m) if m.law == REPORT else distance(m) for m in run.mechanisms]
-    tests = "Kolmogorov-Smirnov; reports: how often each value was reported"
-    return checked("noisy minus clean values follow the recorded law and scale", tests, len(p_values) * min(p_values))
-
-
-def distance(meeting: Mechanism) -> float:
-    """The p-value of a Kolmogorov-Smirnov test of the noise of a mechanism, in units of its scale, against the recorded law."""
-    left = meeting.draw.units.ravel() if coarse(meeting) else meeting.units[meeting.own]
-    return float(stats.kstest(left[:: max(1, left.size // MOST)], LAWS[meeting.law]).pvalue)
-
-
-def coarse(meeting: Mechanism) -> bool:
-    """Whether noisy values are rounded so coarsely that the noise cannot be computed from them."""
-    steps = np.spacing(np.abs(meeting.noisy[meeting.covered]))
-    scales = np.broadcast_to(meeting.scale, meeting.noisy.shape)[meeting.covered]
-    return bool(np.median(steps) > ROUNDED * np.median(scales))
-
-
-def frequencies(report: Mechanism) -> float:
-    """The Bonferroni p-value of "each value is reported as often as its probabilities say", by the normal approximation.
-
-    Values with a variance below CELLS are not tested; the p-value is 1 if none is left.
-    """
-    values, chances = np.asarray(report.noisy, dtype=np.float64).ravel(), report.clean.reshape(-1, len(report.values))
-    spread = np.sqrt((chances * (1 - chances)).sum(0))
-    known = spread**2 >= CELLS
-    gaps = [(np.abs(values - value) < REPORTED).sum() - chances[:, k].sum() for k, value in enumerate(report.values)]
-    p_values = 2 * stats.norm.sf(np.abs(np.array(gaps)[known]) / spread[known])
-    return min(1.0, len(p_values) * float(p_values.min())) if known.any() else 1.0
 
 
 def described(secret: str, run: History, shifts: Shifts) -> str:

@@ -26,7 +26,7 @@ from .playing import Diverged, play, rounding, same_numbers, same_rows, small_mo
 from .reuse import used_twice
 from .sources import Source, in_line, laid_out, moved_by, nudge
 from .study import Study, study
-from .worlds import UNUSUAL, Without, single_secrets, small, without_edges, without_many, without_one
+from .worlds import UNUSUAL, Absence, single_secrets, small, without_edges, without_many, without_one
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +44,7 @@ ATTEMPTS = 4  # largest number of secrets for which a `Certificate` is searched
 SECRETS = ((5_000, 24), (20_000, 6))  # (most nodes, secrets that are removed one by one); three for larger graphs
 
 
-ManyAbsent = tuple[Without, Forced | None, dict, dict[str, str]]  # see `_without_many`
+ManyAbsent = tuple[Absence, Forced | None, dict, dict[str, str]]  # see `_without_many`
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Move:
     euclidean: the norm over all cells with Gaussian noise. entries: the absolute moves of single entries with other noise. each:
     the move of each source of noise alone, the Euclidean norm for Gaussian noise and else the sum of absolute values. left_out:
     why smaller moves, which `entries` leaves out as rounding, may matter together; "" if they do not. half: whether these are
-    half of the moves in a world two steps away, see `Without`.
+    half of the moves in a world two steps away, see `Absence`.
     """
 
     secret: str
@@ -134,7 +134,7 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
             if mask.ndim and len(mask) == graph.nodes:
                 rows = np.concatenate([rows, np.flatnonzero(mask.reshape(len(mask), -1).any(1))])
     rows = np.array(list(dict.fromkeys(rows.tolist())), dtype=np.int64)
-    moves: list[tuple[Move, Without, Forced]] = []
+    moves: list[tuple[Move, Absence, Forced]] = []
     attempts, seen = 0, set[int]()
     loud = louder(made) if unit in EDGES and graph.name != UNUSUAL else []
     for absent in chain(without_one(made.whole, unit, key, rows, limit, loud), only_together(made, many, seen, doubts)):
@@ -184,7 +184,7 @@ def moving(move: Move) -> set[int]:
     return {i for i, by in enumerate(move.each) if by > NOTHING}
 
 
-def only_together(made: Study, many: Sequence[ManyAbsent], seen: set[int], doubts: dict[str, str]) -> Iterator[Without]:
+def only_together(made: Study, many: Sequence[ManyAbsent], seen: set[int], doubts: dict[str, str]) -> Iterator[Absence]:
     """Yields, for sources that many secrets together move and none of the sources `seen` resembles, a world without one secret
     that moves them. Adds a doubt for each such source for which the search by halving finds none.
 
@@ -192,7 +192,7 @@ def only_together(made: Study, many: Sequence[ManyAbsent], seen: set[int], doubt
     move in the worlds that it was given.
     """
 
-    def moved(absent: Without, other: Forced | None = None) -> set[int]:
+    def moved(absent: Absence, other: Forced | None = None) -> set[int]:
         try:
             other = other or forced(made.model, absent.worlds, made.base, made.sources, made.copies)
         except Exception:  # a user's model may refuse the graph without the secrets, with any exception
@@ -224,10 +224,10 @@ def _without_many(made: Study, unit: Unit, key: Key) -> list[ManyAbsent]:
         else:
             pairs = zip(many, runs, strict=True)
             return [(absent, other, differ, stray | again) for absent, ((differ, other, stray), again) in pairs]
-    return [(Without("", made.whole), None, {}, {"": why})]
+    return [(Absence("", made.whole), None, {}, {"": why})]
 
 
-def _without(made: Study, absent: Without) -> tuple[dict, Forced | None, dict[str, str]]:
+def _without(made: Study, absent: Absence) -> tuple[dict, Forced | None, dict[str, str]]:
     """Runs the model without a secret, with adjusted noise. Returns the entries that change in each cell, the run (None if it
     draws other numbers), and for each changed array why nothing is stated about it.
     """
@@ -240,7 +240,7 @@ def _without(made: Study, absent: Without) -> tuple[dict, Forced | None, dict[st
     return differ, other, texts
 
 
-def _move(made: Study, other: Forced, absent: Without) -> Move:
+def _move(made: Study, other: Forced, absent: Absence) -> Move:
     squares, entries, each, small = 0.0, [], [], list[float]()
     gaps = [laid_out(shift, s.factor.shape, s.across) for s, shift in zip(made.sources, other.shifts, strict=True)]
     for i, place in _own_rows(made, other, absent):
@@ -270,7 +270,7 @@ def _small(made: Study, source: Source, by: NDArray[np.float64]) -> list[float]:
     return [float(v) for v in sizes[(sizes <= NOTHING) & (sizes * np.abs(source.factor) > error)]]
 
 
-def _own_rows(made: Study, other: Forced, absent: Without) -> list[Located]:
+def _own_rows(made: Study, other: Forced, absent: Absence) -> list[Located]:
     """The released rows of absent nodes in each source, if no other released number depends on their noise. other: the run
     without the nodes.
     """
@@ -298,7 +298,7 @@ def _own_rows(made: Study, other: Forced, absent: Without) -> list[Located]:
     return private(tried, alone)
 
 
-def resized(made: Study, absent: Without, other: Forced) -> str | None:
+def resized(made: Study, absent: Absence, other: Forced) -> str | None:
     """A sentence if the noise has another size in the run without a secret, or if its size cannot be tested; else None.
 
     If the size of the noise changes, the move of a mean does not determine epsilon.
@@ -327,7 +327,7 @@ def weakest(made: Study) -> NDArray[np.int64]:
     return np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
 
 
-def reseeded(made: Study, absent: Without) -> dict[str, str]:
+def reseeded(made: Study, absent: Absence) -> dict[str, str]:
     """A doubt about all arrays if the same seed draws other noise in a world without some secrets, else {}. Such a model does not
     allow a run with another graph and the same noise.
     """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ...models.graph.graph import Worlds
     from ...models.recorder import Draw
-    from .worlds import Without
+    from .worlds import Absence
 
 NO_SEED = "no seed changes these entries"
 Masks = Mapping[Cell, "NDArray[np.bool_]"]
@@ -101,7 +101,7 @@ def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secre
     return Certificate(secret, cell, rows, int(entries.sum()), float(gap.max()))
 
 
-def seeded(made: Study, absent: Without) -> Certificate | None:
+def seeded(made: Study, absent: Absence) -> Certificate | None:
     """A certificate for a run without a secret that draws more or fewer numbers, if no seed changes the release.
 
     Such a release is a function of the graph alone: its draws are the same for all tried seeds, although equal numbers are

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 UNUSUAL = "small graph of unusual nodes"
 LEAVES, ALONE, CLIQUE = 130, 5, 12  # in the small graph: leaves of the hub, nodes without edges, nodes of the clique
-ALMOST = 0.1  # the part of a move that `Without.loudest` leaves out of account
+ALMOST = 0.1  # the part of a move that `Absence.loudest` leaves out of account
 NEAR = 6  # largest number of secrets that `without_one` chooses at the nodes `rows`
 
 
 @dataclass(frozen=True, eq=False)
-class Without:
+class Absence:
     """One run in a world without some secrets. secret: their description. hidden: absent nodes, whose own released rows are not
     compared. None if the world lacks no node. If only the features of a node are secret, its rows are compared as all others.
 
@@ -49,25 +49,25 @@ class Without:
     hidden: NDArray[np.int64] | None = None
     half: bool = False
     among: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    fewer: Callable[[NDArray[np.int64]], Without] | None = None
+    fewer: Callable[[NDArray[np.int64]], Absence] | None = None
 
-    def single(self, moves: Callable[[Without], bool]) -> Without | None:
+    def single(self, moves: Callable[[Absence], bool]) -> Absence | None:
         """A world that lacks one of the secrets alone and for which `moves` returns True, found by halving; None if the search
         finds none.
         """
-        absent: Without | None = self
+        absent: Absence | None = self
         while absent is not None and absent.fewer is not None and absent.among.size > 1:
             parts = map(absent.fewer, np.array_split(absent.among, 2))
             absent = next((part for part in parts if moves(part)), None)
         return absent
 
-    def loudest(self, moved: Callable[[Without], float], size: float) -> Without:
+    def loudest(self, moved: Callable[[Absence], float], size: float) -> Absence:
         """A world that lacks only the secret that moves a value farthest, found by halving: of two halves, the one that moves it
         farther. The second half is not tried if the first one moves it almost as far as both, or almost not at all.
 
         size: how far all secrets together move it.
         """
-        absent: Without = self
+        absent: Absence = self
         while absent.fewer is not None and absent.among.size > 1:
             one, two = map(absent.fewer, np.array_split(absent.among, 2))
             first = moved(one)
@@ -77,8 +77,8 @@ class Without:
 
 
 def single_secrets(
-    many: Iterable[tuple[Without, set[int]]], names: Sequence[object], seen: set[int], moved: Callable[[Without], set[int]]
-) -> Iterator[tuple[int, Without, Without | None]]:
+    many: Iterable[tuple[Absence, set[int]]], names: Sequence[object], seen: set[int], moved: Callable[[Absence], set[int]]
+) -> Iterator[tuple[int, Absence, Absence | None]]:
     """Yields, for each value that many secrets together move and no value `seen` resembles, its number, the world without the
     many, and a world without one secret that moves it; None if the search by halving finds none.
 
@@ -91,13 +91,13 @@ def single_secrets(
             if names[i] not in {names[j] for j in seen} | tried:
                 tried.add(names[i])
 
-                def moves(part: Without, i: int = i) -> bool:
+                def moves(part: Absence, i: int = i) -> bool:
                     return i in moved(part)
 
                 yield i, absent, absent.single(moves)
 
 
-def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
+def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Absence]:
     """Yields worlds that lack very many secrets. For edges, one world without any edge. For nodes, two worlds, each without one
     half of the nodes, whose rows have other features and labels, one world in which the nodes have other labels, and one in which
     half of the nodes are no training nodes; in the last two their own rows are compared. For features, four worlds, two for each
@@ -116,12 +116,12 @@ def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
         yield dataclasses.replace(_redrawn(whole, unit, half, random), secret=absent.secret)
     if unit is Unit.NODE:
         other = dataclasses.replace(whole.graph, y=(whole.graph.y + 1) % whole.graph.classes)
-        yield Without("a change of all labels", dataclasses.replace(whole, graph=other))
+        yield Absence("a change of all labels", dataclasses.replace(whole, graph=other))
         fewer = dataclasses.replace(whole.graph, train=whole.graph.train & ~np.isin(np.arange(whole.graph.nodes), half))
-        yield Without("the exclusion of half of the nodes from training", dataclasses.replace(whole, graph=fewer))
+        yield Absence("the exclusion of half of the nodes from training", dataclasses.replace(whole, graph=fewer))
 
 
-def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Without, ...]]:
+def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Absence, ...]]:
     """Yields the worlds of `without_any` as one tuple, then one world without half of the secrets, then one without a tenth of
     them.
 
@@ -140,7 +140,7 @@ def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Without,
 
 def without_one(
     whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], limit: int | None = None, loud: Sequence[int] = ()
-) -> Iterator[Without]:
+) -> Iterator[Absence]:
     """Yields worlds without one edge or node, or with the features and the label of one node replaced.
 
     For a node claim there are three worlds of each node. One lacks the node. One lacks it too and gives it other features and
@@ -174,7 +174,7 @@ def without_one(
             yield _relabelled(whole, node)
 
 
-def _with_row(whole: Worlds, unit: Unit, node: int, value: float) -> Without:
+def _with_row(whole: Worlds, unit: Unit, node: int, value: float) -> Absence:
     """A world in which all features of a node have one value. For node claims the node is absent."""
     gone = whole if unit is Unit.FEATURES else _without_nodes(whole, unit, np.array([node])).worlds
     x = gone.graph.x.toarray() if sp.issparse(gone.graph.x) else gone.graph.x.copy()
@@ -183,11 +183,11 @@ def _with_row(whole: Worlds, unit: Unit, node: int, value: float) -> Without:
         gone, graph=dataclasses.replace(gone.graph, x=sp.csr_array(x) if sp.issparse(gone.graph.x) else x)
     )
     if unit is Unit.FEATURES:
-        return Without(f"a row of features that are all {value:g}, for node {node},", worlds)
-    return Without(f"the absence of node {node}, with features that are all {value:g},", worlds, np.array([node]), True)
+        return Absence(f"a row of features that are all {value:g}, for node {node},", worlds)
+    return Absence(f"the absence of node {node}, with features that are all {value:g},", worlds, np.array([node]), True)
 
 
-def _relabelled(whole: Worlds, node: int) -> Without:
+def _relabelled(whole: Worlds, node: int) -> Absence:
     """A world in which a node has another label and is no training node, but keeps its features and its edges.
 
     Whoever asks about the node gives its features. The label, and whether the model was trained on it, are secret, so the node's
@@ -196,42 +196,42 @@ def _relabelled(whole: Worlds, node: int) -> Without:
     graph, here = whole.graph, np.arange(whole.graph.nodes) == node
     other = dataclasses.replace(graph, y=np.where(here, (graph.y + 1) % graph.classes, graph.y), train=graph.train & ~here)
     secret = f"a change of the label of node {node} and its exclusion from training"
-    return Without(secret, dataclasses.replace(whole, graph=other), half=True)
+    return Absence(secret, dataclasses.replace(whole, graph=other), half=True)
 
 
-def _redrawn(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], random: np.random.Generator) -> Without:
+def _redrawn(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], random: np.random.Generator) -> Absence:
     """A world in which the nodes have other features and labels, drawn from other rows. For node claims the nodes are absent."""
     name = f"node {nodes[0]}" if nodes.size == 1 else f"{nodes.size} nodes"
 
-    def fewer(part: NDArray[np.int64]) -> Without:
+    def fewer(part: NDArray[np.int64]) -> Absence:
         return _redrawn(whole, unit, part, random)
 
     if unit is Unit.FEATURES:
         worlds = dataclasses.replace(whole, graph=redrawn(whole.graph, nodes, random))
-        return Without(f"other features and labels of {name}", worlds, among=nodes, fewer=fewer)
+        return Absence(f"other features and labels of {name}", worlds, among=nodes, fewer=fewer)
     gone = _without_nodes(whole, unit, nodes).worlds
     worlds = dataclasses.replace(gone, graph=redrawn(gone.graph, nodes, random))
-    return Without(f"the absence of {name} with its features and labels", worlds, nodes, True, nodes, fewer)
+    return Absence(f"the absence of {name} with its features and labels", worlds, nodes, True, nodes, fewer)
 
 
-def without_edges(whole: Worlds, edges: NDArray[np.int64], secret: str = "") -> Without:
+def without_edges(whole: Worlds, edges: NDArray[np.int64], secret: str = "") -> Absence:
     """A world without these edges, given by their ids."""
     name = "edge ({}, {})".format(*whole.graph.edges[:, edges[0]]) if edges.size == 1 else f"{edges.size} edges"
     mask = Mask(edges, np.zeros((1, edges.size), dtype=bool))
     worlds = dataclasses.replace(whole, edges=mask).removed(0)
-    return Without(secret or f"the absence of {name}", worlds, among=edges, fewer=lambda part: without_edges(whole, part))
+    return Absence(secret or f"the absence of {name}", worlds, among=edges, fewer=lambda part: without_edges(whole, part))
 
 
-def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: str = "") -> Without:
+def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: str = "") -> Absence:
     name = name or (f"node {nodes[0]}" if nodes.size == 1 else f"{nodes.size} nodes")
 
-    def fewer(part: NDArray[np.int64]) -> Without:
+    def fewer(part: NDArray[np.int64]) -> Absence:
         return _without_nodes(whole, unit, part)
 
     if unit is not Unit.FEATURES:
         mask = Mask(nodes.astype(np.int64), np.zeros((1, nodes.size), dtype=bool))
         worlds = dataclasses.replace(whole, nodes=mask).removed(0)
-        return Without(f"the absence of {name}", worlds, nodes, among=nodes, fewer=fewer)
+        return Absence(f"the absence of {name}", worlds, nodes, among=nodes, fewer=fewer)
     graph = whole.graph
     x = graph.x.toarray() if sp.issparse(graph.x) else graph.x.copy()
     x[nodes] = x.max() + x.min() - x[nodes]
@@ -239,7 +239,7 @@ def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: st
     y[nodes] = (y[nodes] + 1) % graph.classes
     new = dataclasses.replace(graph, x=sp.csr_array(x) if sp.issparse(graph.x) else x, y=y)
     secret = f"a change of the features and the label of {name}"
-    return Without(secret, dataclasses.replace(whole, graph=new), among=nodes, fewer=fewer)
+    return Absence(secret, dataclasses.replace(whole, graph=new), among=nodes, fewer=fewer)
 
 
 def small(graph: Graph, model: Any) -> Graph:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ....models.recorder import Draw
     from ...recorded.playing import Cell, Play
     from ...recorded.study import History, Study
-    from ...recorded.worlds import Without
+    from ...recorded.worlds import Absence
 
     Floats = NDArray[np.float64]
 
@@ -188,7 +188,7 @@ def _of_a_list(draw: Draw, signs: NDArray[Any], chance: float, random: np.random
     return np.where(signs > 0, upper, lower)
 
 
-def _shown(made: Study, start: Play, absent: Without) -> set[Cell]:
+def _shown(made: Study, start: Play, absent: Absence) -> set[Cell]:
     """The parts of the release that noise cannot keep as they are in the run `start` when many secrets are absent."""
     other = forced(made.model, absent.worlds, start, made.sources, made.copies).play
     found = set()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ....models.recorder import Draw
     from ...recorded.playing import Cell, Play
     from ...recorded.study import History, Study
-    from ...recorded.worlds import Without
+    from ...recorded.worlds import Absence
 
 SEEDS = 2**16  # whole numbers from at least so many values may be seeds, which change nothing if all later draws are replaced
 VALUES = 14  # number of values of a draw that are tried between its ends
@@ -158,7 +158,7 @@ def _played(made: Study, script: list[Draw], moves: Sequence[tuple[Any, NDArray[
     return play(made.model, made.whole, moved_by(script, moves, made.copies), script)
 
 
-def _past(made: Study, run: History, absent: Without) -> set[Cell] | None:
+def _past(made: Study, run: History, absent: Absence) -> set[Cell] | None:
     """The released values that change without some secrets although every noisy value is the same; None if the run cannot be
     repeated without them.
     """

@@ -1,0 +1,160 @@
+"""What a bound from one secret is computed from, and the reasons for which it is 0 or infinite before any cost is computed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...accounting.checks.conditions import Condition, proved
+from ...models.recorder.mechanisms.found import REPORT
+from ..mechanisms.draws.lost import lost, mixed
+from ..mechanisms.inside import Inside
+from ..mechanisms.reading import EACH, idle
+from ..recorded.laws import NOTHING, cost
+from ..recorded.study import History
+from .granted_values import not_charged
+from .hiding import apart, every_secret, not_fresh, shown_always
+from .noise_law import LAWS
+from .released_noise import MOVES, REPEATED, exact
+
+if TYPE_CHECKING:
+    from ...accounting.lower.bounds import Bound
+    from ..case import Case
+    from ..recorded.study import Shifts, Study
+    from ..recorded.worlds import Absence
+
+GRANTED = Condition(
+    "for an adversary who sees the noisy value of each mechanism, and the random weights with which training starts",
+    "granted",
+    "proofs by composition assume this adversary; one who sees less may learn less",
+)
+NO_PATH = "no path leads past the noise"
+EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
+FRESH = proved(
+    "no noise is used twice",
+    "the noise was compared with that of all other mechanisms and seeds; a value that is computed twice counts once",
+)
+UNHIDDEN = Condition(
+    "no other draw hides the move", "checked", "other draws replaced them, and each clean value moved by the same distance"
+)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What a bound from one secret is computed from. moves: how far the secret moves each mechanism, 0 for mechanisms that the
+    run does not read. each: the part of these moves that the adversary may be granted.
+    """
+
+    case: Case
+    made: Study
+    within: Inside
+    worst: Absence
+    first: History
+    moves: Shifts
+    each: Shifts
+
+    @cached_property
+    def shifts(self) -> Shifts:
+        """`each`, with mechanisms that are computed twice counted once."""
+        return self.within.counted(self.each)
+
+    @cached_property
+    def secrets(self) -> list[tuple[str, Shifts, Shifts]]:
+        """Every secret that was tried, with its moves and the part of them that counts."""
+        return every_secret(self.made, self.first, self.within, self.case.claim.unit, self.each)
+
+    @cached_property
+    def whole(self) -> float:
+        """What all these moves cost (nats), even if the release shows only part of them."""
+        return self.cost(self.shifts)
+
+    def cost(self, shifts: Shifts, factor: float = 1.0) -> float:
+        """The epsilon (nats) of these moves at the claim's delta, if all noise is divided by `factor`."""
+        return cost(self.first.mechanisms, shifts, self.case.claim.delta, factor)
+
+
+def nothing_moves(made: Study, within: Inside) -> Bound:
+    """The bound 0 of a run in which no secret moves a mechanism."""
+    path, fixed = not_excluded(within), constant_noise(made, within)
+    known = [REPEATED]
+    if path:
+        known.append(Condition(NO_PATH, "failed", path))
+    if fixed:
+        known.append(Condition(FRESH.what, "failed", fixed))
+    return exact(0.0, next(iter(within.doubts), "no secret that was tried moves a mechanism"), MOVES, tuple(known))
+
+
+def release_of_noisy_values(attempt: Attempt) -> Bound | None:
+    why = attempt.within.entangled or not_charged(attempt.case, attempt.first, attempt.each)
+    return fails("each noisy value is a release of data plus noise", why) if why else None
+
+
+def noise_not_followed(attempt: Attempt) -> Bound | None:
+    why = lost(attempt.made, attempt.first, attempt.each)
+    return fails(UNHIDDEN.what, why) if why else None
+
+
+def stale_noise(attempt: Attempt) -> Bound | None:
+    """Infinite if a secret moves a value whose noise another run or mechanism has too; 0 if other draws may hide this move."""
+    made, first = attempt.made, attempt.first
+    for secret, moves, shifts in attempt.secrets:
+        if stale := next(not_fresh(made, first, attempt.within, moves, shifts), ""):
+            if why := shown_always(made, first, shifts)[1] or mixed(made, first, shifts):
+                both = Condition(FRESH.what, "failed", f"{stale}; but {why}")
+                return exact(0.0, why, MOVES, (REPEATED, both, Condition(UNHIDDEN.what, "failed", why)))
+            return exact(math.inf, f"{secret}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
+    return None
+
+
+def noise_used_twice(attempt: Attempt) -> Bound | None:
+    first, within = attempt.first, attempt.within
+    if within.shared:
+        return fails(FRESH.what, within.shared)
+    if wide := next((m.line for m, by in zip(first.mechanisms, attempt.each, strict=True) if np.any(np.isinf(by))), None):
+        shares = f"entries of the value at {wide} share a noise number and move by different amounts"
+        why = f"{shares}; the release may show only a function of both, such as their sum, whose epsilon is not computed"
+        return fails(FRESH.what, why)
+    twice = next((why for _, _, shifts in attempt.secrets if (why := apart(first, within, shifts))), "")
+    return fails(FRESH.what, twice) if twice else None
+
+
+def unknown_law(attempt: Attempt) -> Bound | None:
+    strange = {m.law for m in attempt.within.mechanisms} - {*LAWS, REPORT}
+    if not strange:
+        return None
+    return exact(0.0, f"the cost of noise of the law '{min(strange)}' is not computed", MOVES, (REPEATED,))
+
+
+def constant_noise(made: Study, within: Inside) -> str:
+    """A sentence about the first mechanism whose noise is the same for two seeds; "" if there is none."""
+    constant = [made.base.draws[at] for at in sorted(made.constant)]
+    drawn = ((m, draw) for m in within.mechanisms for draw in constant if np.array_equal(m.draw.values, draw.values))
+    return next((f"the noise of {draw.where}, added at {m.line}, is the same for two seeds" for m, draw in drawn), "")
+
+
+def not_excluded(within: Inside) -> str:
+    """Why a path past the noise is not excluded; "" if all repetitions, without one secret and without many, showed no path."""
+    together = "" if within.together else "the training fails when many secrets are removed at once"
+    return next(iter(within.past.values()), "") or next(iter(within.doubts), "") or together
+
+
+def used(made: Study, first: History, within: Inside) -> Shifts:
+    """The moves of the worst secret, set to 0 for mechanisms that the run does not read.
+
+    If the run has at most EACH mechanisms, `within` already has these zeros. Otherwise this function tests the mechanisms that
+    move: one by one if there are at most EACH of them, else together.
+    """
+    moved = [i for i, by in enumerate(within.shifts) if np.abs(by).max(initial=0) > NOTHING]
+    if len(first.mechanisms) <= EACH:
+        return within.shifts
+    unused = idle(made, first, [[i] for i in reversed(moved)] if len(moved) <= EACH else [moved])
+    return tuple(np.zeros_like(by) if i in unused else by for i, by in enumerate(within.shifts))
+
+
+def fails(what: str, why: str) -> Bound:
+    """The bound 0, because its condition `what` fails."""
+    return exact(0.0, why, MOVES, (REPEATED, Condition(what, "failed", why)))
