@@ -9,29 +9,26 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...models.recorder.mechanisms.found import REPORT, Mechanism, Mechanisms
+from ...models.recorder.mechanisms.found import REPORT, Mechanism
 from ...models.recorder.mechanisms.sharing import again
-from ...models.recorder.returns import digest, parting, returned
 from ..case import EDGES
 from ..own.programs.program import External
 from ..recorded.laws import NOTHING, cost
-from ..recorded.playing import play
 from ..recorded.study import History, Shifts
 from ..recorded.worlds import single_secrets, without_many, without_one
 from .absence import Incomparable, OtherNoise, history, kept, moved, without
 from .loud_secrets import louder, quietest
+from .past_noise import changed
 from .reading import EACH, Entry, idle, unread
 from .relations import REPEATED, SAME, entangled, sums
 
 if TYPE_CHECKING:
     from ...accounting.claim import Claim, Unit
     from ..key import Key
-    from ..recorded.playing import Play
     from ..recorded.study import Study
     from ..recorded.worlds import Absence
 
@@ -95,12 +92,79 @@ class Inside:
         return tuple(each)
 
 
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A repetition without one secret. shifts: the moves of what the run reads. each: the size of the move of each mechanism, in
+    units of its scale. cost: of all moves (nats), or 0 under normal noise alone: there the Euclidean norm of `each` orders moves
+    as their costs do.
+    """
+
+    absent: Absence
+    shifts: Shifts
+    each: tuple[float, ...]
+    cost: float
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """What trials are compared by: the cost first, then the Euclidean norm."""
+        return self.cost, float(np.linalg.norm(self.each))
+
+    def exceeds(self, other: Trial | None) -> bool:
+        """Whether it costs more than the other, by more than rounding."""
+        (cost, norm), (most, longest) = self.size, other.size if other is not None else (0.0, 0.0)
+        return cost > most * (1 + SAME) or (cost >= most * (1 - SAME) and norm > longest * (1 + SAME))
+
+
 def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
     """The mechanisms of the run on the whole graph, with their moves by several secrets. If the mechanisms are not known, returns
     the reason instead, and "" if the run adds no recorded noise to data.
     """
-    unit = claim.unit
     first = history(made, 0)
+    if (reason := not_known(made, first)) is not None:
+        return reason
+    found, read = without_secrets(made, first), reports(first)
+    many, strange = repetitions(made, first, claim.unit, key.fold("many"))
+    doubts = [why for why in (found.entangled, found.shared, *strange) if why]
+    past: dict[str, str] = {}
+    worst: Trial | None = None
+    trials: list[Trial] = []
+    normal, seen = all(m.law == "normal" for m in first.mechanisms), set(found.idle)
+    for absent in tried(made, first, claim.unit, key, many, seen, doubts):
+        try:
+            after, shifts = without(made, first, absent)
+        except Incomparable as departed:
+            doubts.append(str(departed))
+            continue
+        seen |= moving(first, shifts)
+        shifts, lost = read_only(made, first, found.idle, shifts, read)
+        doubts += lost
+        counted = found.counted(shifts)
+        each = tuple(m.size(by) for m, by in zip(first.mechanisms, counted, strict=True))
+        trial = Trial(absent, shifts, each, 0.0 if normal else cost(first.mechanisms, counted, claim.delta))
+        worst = trial if trial.exceeds(worst) else worst
+        trials.append(dataclasses.replace(trial, shifts=()))  # the moves of all trials may not fit into memory
+        past = changed(made, first, absent, after, past)
+    steady = {i for i in range(len(first.mechanisms)) if not any(trial.each[i] for trial in trials)}
+    for absent, repetition in many:
+        past = changed(made, first, absent, repetition.play, past)
+        clean = zip(first.mechanisms, repetition.mechanisms, strict=True)
+        steady -= {i for i, (m, o) in enumerate(clean) if not np.array_equal(m.clean, o.clean)}
+    costly = sorted(trials, key=lambda trial: trial.size, reverse=True)
+    return dataclasses.replace(
+        found,
+        moves=tuple((trial.absent.secret, trial.each) for trial in trials),
+        past=past,
+        doubts=tuple(doubts),
+        worst=worst.absent if worst is not None else None,
+        shifts=worst.shifts if worst is not None else (),
+        others=tuple(trial.absent for trial in costly if worst is None or trial.absent is not worst.absent),
+        together=bool(many),
+        steady=frozenset(steady if many else ()),
+    )
+
+
+def not_known(made: Study, first: History) -> str | None:
+    """Why the mechanisms of the run are not known; "" if it has none, and None if they are known."""
     if first.play.notes:
         return first.play.notes[0]
     cells = made.base.cells
@@ -109,64 +173,38 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
         return "recording the mechanisms within a run changes its release"
     if not first.complete:
         return "the values of the mechanisms within the run take more than 1 GiB, and were not followed"
-    if not first.mechanisms:
-        return ""
+    return None if first.mechanisms else ""
+
+
+def without_secrets(made: Study, first: History) -> Inside:
+    """What the run itself shows of its mechanisms, before any secret is removed."""
     repeats, shared = again(first.mechanisms, first.play.draws, made.copies)
-    moves: list[tuple[str, tuple[float, ...]]] = []
-    read = reports(first)
-    past: dict[str, str] = {}
     bound_up = entangled(made, first)
-    doubts = [why for why in (bound_up, shared) if why]
-    ranked: list[tuple[tuple[float, float], Absence]] = []
-    worst: Absence | None = None
-    most = (0.0, 0.0)
-    largest: Shifts = ()
-    places, normal = range(len(first.mechanisms)), all(m.law == "normal" for m in first.mechanisms)
+    places = range(len(first.mechanisms))
     unused = idle(made, first, [[i] for i in reversed(places)]) if len(places) <= EACH else frozenset[int]()
     repeats = without_idle(repeats, unused)
     added = tuple(sums(made, first, repeats))
-    found = Inside(first.mechanisms, (), {}, (), again=repeats, sums=added, shared=shared, entangled=bound_up, idle=unused)
-    many, strange = repetitions(made, first, unit, key.fold("many"))
-    doubts += strange
+    return Inside(first.mechanisms, (), {}, (), again=repeats, sums=added, shared=shared, entangled=bound_up, idle=unused)
+
+
+def tried(
+    made: Study,
+    first: History,
+    unit: Unit,
+    key: Key,
+    many: Sequence[tuple[Absence, History]],
+    seen: set[int],
+    doubts: list[str],
+) -> Iterator[Absence]:
+    """The worlds without one secret: a list, then those that `only_together` finds. A program is not searched for further ones.
+    many, seen, doubts: see `only_together`.
+    """
     program = isinstance(made.model, External)
     loud = [] if program else louder(made, first, many, unit)
     near = np.array([*([] if unit in EDGES else loud), *quietest(first)], dtype=np.int64)
-    listed = without_one(made.whole, unit, key, near, OF_PROGRAM if program else SECRETS, loud)
-    seen = set(unused)
-    for absent in chain(listed, () if program else only_together(made, first, many, seen, doubts)):
-        try:
-            after, shifts = without(made, first, absent)
-        except Incomparable as reason:
-            doubts.append(str(reason))
-            continue
-        seen |= moving(first, shifts)
-        shifts, lost = read_only(made, first, found.idle, shifts, read)
-        doubts += lost
-        counted = found.counted(shifts)
-        each = tuple(m.size(by) for m, by in zip(first.mechanisms, counted, strict=True))
-        moves.append((absent.secret, each))
-        # the Euclidean norm orders moves under normal noise as their costs do, but not other moves
-        size = (0.0 if normal else cost(first.mechanisms, counted, claim.delta), float(np.linalg.norm(each)))
-        ranked.append((size, absent))
-        if size[0] > most[0] * (1 + SAME) or (size[0] >= most[0] * (1 - SAME) and size[1] > most[1] * (1 + SAME)):
-            worst, most, largest = absent, size, shifts
-        past = changed(made, first, absent, after, past)
-    steady = {i for i in places if not any(each[i] for _, each in moves)}
-    for absent, repetition in many:
-        past = changed(made, first, absent, repetition.play, past)
-        clean = zip(first.mechanisms, repetition.mechanisms, strict=True)
-        steady -= {i for i, (m, o) in enumerate(clean) if not np.array_equal(m.clean, o.clean)}
-    return dataclasses.replace(
-        found,
-        moves=tuple(moves),
-        past=past,
-        doubts=tuple(doubts),
-        worst=worst,
-        shifts=largest,
-        others=tuple(absent for _, absent in sorted(ranked, key=lambda r: r[0], reverse=True) if absent is not worst),
-        together=bool(many),
-        steady=frozenset(steady if many else ()),
-    )
+    yield from without_one(made.whole, unit, key, near, OF_PROGRAM if program else SECRETS, loud)
+    if not program:
+        yield from only_together(made, first, many, seen, doubts)
 
 
 def repetitions(made: Study, first: History, unit: Unit, key: Key) -> tuple[list[tuple[Absence, History]], list[str]]:
@@ -244,34 +282,6 @@ def read_only(
         if lost:
             doubts.append(f"it is not known which of {lost} randomised reports at {first.mechanisms[i].line} the run uses")
     return tuple(kept), doubts
-
-
-def changed(made: Study, first: History, absent: Absence, after: Play, known: dict[str, str]) -> dict[str, str]:
-    """`known` and the arrays that differ without the secret although every noisy value is the same, each with a sentence."""
-    past = dict(known)
-    for cell, before in made.base.cells.items():
-        other = after.cells.get(cell)
-        gap = np.abs(other - before) if other is not None and other.shape == before.shape else np.full(before.shape, np.inf)
-        if absent.hidden is not None and gap.ndim and len(gap) == made.whole.graph.nodes:
-            gap[absent.hidden] = 0.0
-        if (gap <= made.base.last_places(cell)).all() or cell.array in past:
-            continue
-        text = f"{absent.secret} changes '{cell.array}' although every noisy value is the same"
-        where = "" if past or isinstance(made.model, External) else parted(made, first, absent)
-        past[cell.array] = f"{text}; the path past the noise begins at {where}" if where else text
-    return past
-
-
-def parted(made: Study, first: History, absent: Absence) -> str:
-    """The line of the model where a path past the noise begins.
-
-    It is the first line whose result differs without the secret and is not the clean value of a mechanism.
-    """
-    with returned() as one:
-        play(made.model, first.worlds, script=first.play.draws, follow=Mechanisms(first.mechanisms))
-    with returned() as other:
-        kept(made, first, absent)
-    return parting(one, other, {number for m in first.mechanisms if (number := digest(m.clean)) is not None})
 
 
 def without_idle(again: Mapping[int, int], idle: Collection[int]) -> dict[int, int]:
