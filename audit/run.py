@@ -29,7 +29,7 @@ from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting, offered
 from .leakage.pool import membership
 from .leakage.utility import utility
-from .mechanisms.gate import forget, heard_at_all
+from .mechanisms.gate import forget, is_recorded
 from .mechanisms.observed import observe
 from .own.audited import audited
 from .own.contained import contained
@@ -111,7 +111,7 @@ def carry_out(
         store = Store(folder.absolute(), memory=plan.memory, device=plan.device, execute=execute, fresh=plan.fresh)
         files = {case.model.name: about for case in todo if (about := audited(case.model))}
         write_spec(folder, files)
-        taken = sum(a.looks for a in audits for c in todo if a.refuses(c) is None)
+        taken = sum(a.tests for a in audits for c in todo if a.refuses(c) is None)
         alpha = divide(plan.alpha, max(1, taken))  # fixed before any test; a union bound covers all tests
         rows: list[Any] = []
         observed: list[dict[str, Any]] = []
@@ -213,7 +213,7 @@ def study(
             skips.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
             results = tuple(marked(first, ()) for first in results)  # without a repetition no refutation counts
         outcomes += results
-    if plan.record and heard_at_all(case.model):
+    if plan.record and is_recorded(case.model):
         recorded = observe(case, case.counted(graph), key)
         counts = ((len(recorded.mechanisms), "mechanism"), (recorded.draws, "draw"), (recorded.tried, "secret"))
         mechanisms, draws, tried = (f"{n} {what}{'s' * (n != 1)}" for n, what in counts)

@@ -29,7 +29,7 @@ def confirmed(
 
     A refutation is confirmed if the same test refutes in both outcomes, see `backs`. The repetition has fresh coins and noise, so
     its errors are independent of those of the first test. The probability that a test refutes a true claim in both outcomes is at
-    most the product of its levels, `setting.alpha` and LEVEL / looks. The level of the bounds of the repetition is the smaller of
+    most the product of its levels, `setting.alpha` and LEVEL / tests. The level of the bounds of the repetition is the smaller of
     these two, because they are printed too.
 
     A trial-limited audit (`Audit.trial_limited`) detects smaller violations with more rounds. The function repeats such an audit
@@ -39,7 +39,7 @@ def confirmed(
     early = audit.trial_limited and any(b.p_value is not None and b.p_value < setting.level for b in outcome.bounds)
     if not early and not any(b.refuted and b.alpha > 0 for b in outcome.bounds):
         return (outcome,)
-    key, level = setting.key.fold(audit.name, "again"), LEVEL / max(1, audit.looks)
+    key, level = setting.key.fold(audit.name, "again"), LEVEL / max(1, audit.tests)
     fresh = dataclasses.replace(setting, key=key, alpha=min(setting.alpha, level), first=None, repeats=True)
     if audit.trial_limited:
         fresh = dataclasses.replace(fresh, alpha=setting.alpha, rounds=setting.rounds * times(setting.level, setting.alpha))

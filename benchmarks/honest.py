@@ -94,7 +94,7 @@ def cases() -> tuple[Case, ...]:
 
 def level() -> float:
     """The level of one test in a run of all six systems at one budget with all audits."""
-    looks = sum(a.looks for a in AUDITS.values() for c in cases() if a.refuses(c) is None)
+    looks = sum(a.tests for a in AUDITS.values() for c in cases() if a.refuses(c) is None)
     return divide(FAMILY, looks // len(BUDGETS))
 
 

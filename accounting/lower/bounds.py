@@ -347,11 +347,12 @@ def of_share(bound: Bound, share: float, alpha: float) -> Bound:
     return dataclasses.replace(bound, alpha=alpha, p_value=None if bound.p_value is None else min(1.0, bound.p_value / share))
 
 
-def divide(alpha: float, looks: int) -> float:
-    """The level of each of `looks` tests, so that the probability of any false alarm is at most alpha under any dependence.
-    Raises ValueError for alpha outside (0, 1) and for looks < 1.
+def divide(alpha: float, tests: int) -> float:
+    """The level of each of so many tests, so that the probability of any false alarm is at most alpha under any dependence.
+
+    Raises ValueError for alpha outside (0, 1) and for tests < 1.
     """
     check_alpha(alpha)
-    if looks < 1:
-        raise ValueError(f"looks={looks}: must be at least 1. A plan without tests needs no alpha.")
-    return alpha / looks
+    if tests < 1:
+        raise ValueError(f"looks={tests}: must be at least 1. A plan without tests needs no alpha.")
+    return alpha / tests

@@ -22,13 +22,13 @@ class Audit:
     """An entry of AUDITS. declines: gives the reason why the audit cannot test a case with a finite claim, or None. play: runs
     the audit.
 
-    looks: the number of its statistical tests, each of which spends a share of alpha. masks: whether the audit removes units by
+    tests: the number of its statistical tests, each of which spends a share of alpha. masks: whether the audit removes units by
     masks; its bounds then assume that the model treats a masked unit as absent. trial_limited: whether the audit detects smaller
     violations with more rounds; see `second_look`.
     """
 
     name: str
-    looks: int
+    tests: int
     declines: Callable[[Case], str | None]
     play: Callable[[Setting], Outcome]
     masks: bool = True

@@ -40,7 +40,7 @@ def audits(json: Json = False) -> None:
     """
     from ..audits.registry import AUDITS
 
-    rows = [{"name": a.name, "tests": a.looks, "needs": (a.declines.__doc__ or "").split("\n")[0]} for a in AUDITS.values()]
+    rows = [{"name": a.name, "tests": a.tests, "needs": (a.declines.__doc__ or "").split("\n")[0]} for a in AUDITS.values()]
     show("Audits", rows, json)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from ...models.engine.run_batches import Company
+    from ...models.engine.run_batches import RunGroup
     from ...models.graph.graph import Graph, Worlds
 
 
@@ -128,13 +128,13 @@ class RowsNotNormalised(Gap):
 class NormalisesAfterSumming(Gap):
     """Sums the encoder's rows without normalisation, and normalises only the sums."""
 
-    def _encoded(self, company: Company) -> Tensor:
+    def _encoded(self, group: RunGroup) -> Tensor:
         def forward(layer: Any, own: Any, x: Any, training: bool = False) -> Any:
             return (x, None) if not training else lengths(layer, own, x, training)
 
         lengths = UnitLength.forward
         with patch.multiple(UnitLength, forward=forward):
-            return super()._encoded(company)
+            return super()._encoded(group)
 
 
 class NoiseSeededByEdges(Gap):

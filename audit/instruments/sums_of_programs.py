@@ -38,7 +38,7 @@ def doubted(name: str, setting: Setting) -> str | None:
         return None
     union = case.counted(setting.graph)
     edge = catalogue(union, setting.key)[:1]
-    seeds = np.array([setting.key.fold("unheard", i).seed for i in range(2)], dtype=np.uint64)
+    seeds = np.array([setting.key.fold("unrecorded", i).seed for i in range(2)], dtype=np.uint64)
     rows = np.arange(union.nodes, dtype=np.int64)
     worlds = Worlds(union, seeds, rows, edges=Mask(edge, np.array([[True], [False]])))
     release = keeping(case.model, SUMS).fit(worlds)

@@ -95,7 +95,7 @@ def _with_small(recorded: Inside, model: Model, graph: Graph, claim: Claim, key:
     return dataclasses.replace(recorded, past={**past, **recorded.past}, doubts=doubts, small=(made, other))
 
 
-def heard_at_all(model: Model) -> bool:
+def is_recorded(model: Model) -> bool:
     """Whether the model's draws are recorded: it is a user's own, and runs in this process or as a program with `record`."""
     return model.record if isinstance(model, External) else a_strangers(model)
 

@@ -48,7 +48,7 @@ AFFINE = 0.02  # of the move: largest deviation of a number of the release that 
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class View:
     """What a release shows of some mechanisms. cells: the released arrays that count. hidden: nodes whose own rows do not count.
 
     The noisy values of all mechanisms stand in one row of numbers, and so do changes of them, in units of the noise.
@@ -100,41 +100,41 @@ class Look:
         return np.asarray((1 + seed % 2) * np.random.default_rng(seed).standard_normal(size) * (seed > 0), dtype=np.float64)
 
 
-def shown_part(look: Look, by: Floats) -> tuple[Floats, str]:
+def shown_part(view: View, by: Floats) -> tuple[Floats, str]:
     """The move `by` of a mechanism, as far as the release shows it, and a sentence if the release shows only part of the noisy
     value, or "". If the noise is normal and this part is linear, the move shrinks to a lower bound on the move of the part over
     its noise; otherwise to 0.
     """
-    (mechanism,) = look.mechanisms
+    (mechanism,) = view.mechanisms
     reason = f"the release shows only part of the noisy value at {mechanism.line}"
     by = np.where(np.isfinite(by), by, 0.0).ravel()
-    kept = _jumps(look, by) if look.cells else None
+    kept = _jumps(view, by) if view.cells else None
     if kept is None:
         return np.zeros(mechanism.clean.shape), reason
-    hides = not mechanism.shared and _hides(look, kept)
-    share = (_pushed(look, kept) if mechanism.law == "normal" else 0.0) if hides else 1.0
+    hides = not mechanism.shared and _hides(view, kept)
+    share = (_pushed(view, kept) if mechanism.law == "normal" else 0.0) if hides else 1.0
     return kept.reshape(mechanism.clean.shape) * share, reason if hides else ""
 
 
-def shown_together(look: Look, by: Shifts, known: bool) -> tuple[list[Floats] | None, str]:
+def shown_together(view: View, by: Shifts, known: bool) -> tuple[list[Floats] | None, str]:
     """As `shown_part`, for the moves of all mechanisms of a run that may hide one another; None if the release shows all of them.
     known: whether the release is known to show only part of one of them.
 
     A release of fewer linear functions than noisy values, such as a weighted sum for each row or a linear head on several
     values, hides a part of the joint move behind the noise of all.
     """
-    row = look.row([np.where(np.isfinite(each), each, 0.0) for each in by])
-    if not row.any() or any(m.shared for m in look.mechanisms) or look.released(look.elsewhere(1)) is None:
+    row = view.row([np.where(np.isfinite(each), each, 0.0) for each in by])
+    if not row.any() or any(m.shared for m in view.mechanisms) or view.released(view.elsewhere(1)) is None:
         return None, ""
-    normal = all(m.law == "normal" for m in look.mechanisms)
-    if not (known and normal) and not _hides(look, row):
+    normal = all(m.law == "normal" for m in view.mechanisms)
+    if not (known and normal) and not _hides(view, row):
         return None, ""
-    share = _pushed(look, row) if normal else 0.0
-    lines = " and ".join(list(dict.fromkeys(m.line for m in look.mechanisms))[:LINES])
-    return look.split(row * share), f"the release shows only part of the noisy values at {lines} together"
+    share = _pushed(view, row) if normal else 0.0
+    lines = " and ".join(list(dict.fromkeys(m.line for m in view.mechanisms))[:LINES])
+    return view.split(row * share), f"the release shows only part of the noisy values at {lines} together"
 
 
-def _jumps(look: Look, by: Floats) -> Floats | None:
+def _jumps(view: View, by: Floats) -> Floats | None:
     """The move, set to 0 at entries that jump by their move without changing the release, as the fractional part of whole numbers
     does; None if the release does not show the move, or if not all entries are known. A part of the jump must change the release,
     because a run may clip.
@@ -146,13 +146,13 @@ def _jumps(look: Look, by: Floats) -> Floats | None:
     def seen(jump: Floats) -> bool:
         known = 0
         for seed in range(POINTS):
-            start = look.elsewhere(seed)
+            start = view.elsewhere(seed)
             if seed not in before:
-                before[seed] = look.released(start)
-            one, whole = before[seed], look.released(start + jump)
+                before[seed] = view.released(start)
+            one, whole = before[seed], view.released(start + jump)
             if one is None or whole is None or (np.abs(one - whole) > 10 * rounding(one)).any():
                 return True
-            part = look.released(start + PART * jump)
+            part = view.released(start + PART * jump)
             known += part is not None and bool((np.abs(one - part) > 10 * rounding(one)).any())
         return not known
 
@@ -175,20 +175,20 @@ def _only(move: Floats, entries: Collection[Entry]) -> Floats:
     return kept
 
 
-def _hides(look: Look, by: Floats) -> bool:
+def _hides(view: View, by: Floats) -> bool:
     """Whether other entries of the noisy value can undo a part of the move, for every noisy value that is tried: then the release
     is a function of fewer numbers, such as sums over groups.
 
     Changes of the noisy value that leave the release the same are found from small changes of some entries, and tested with large
     ones. A row in which a common change is undone, as softmax undoes it, hides nothing.
     """
-    program = isinstance(look.made.model, External)
-    count = look.numbers(look.first).size
-    most = 3 * ENTRIES_OF_PROGRAM if program else max(ENTRIES * min(2, len(look.at)), count + LINE if count < MANY else 0)
-    entries = _candidates(look, by, most)
-    move, effects = np.array([by[entry] for entry in entries]), [_row_sums(look, entries)]
+    program = isinstance(view.made.model, External)
+    count = view.numbers(view.first).size
+    most = 3 * ENTRIES_OF_PROGRAM if program else max(ENTRIES * min(2, len(view.at)), count + LINE if count < MANY else 0)
+    entries = _candidates(view, by, most)
+    move, effects = np.array([by[entry] for entry in entries]), [_row_sums(view, entries)]
     for seed in SEEDS[: 1 if program else None]:
-        effect = _effects(look, entries, look.elsewhere(seed))
+        effect = _effects(view, entries, view.elsewhere(seed))
         if effect is None:
             return False
         effects.append(effect)
@@ -198,34 +198,34 @@ def _hides(look: Look, by: Floats) -> bool:
         _, sizes, directions = np.linalg.svd(every, full_matrices=len(every) < len(entries))
         rank = int((sizes > SMALL * sizes.max(initial=0)).sum())
         undone = directions[rank:].T @ (directions[rank:] @ move)
-        if float(undone @ undone) < LOST[len(look.at) > 1] * float(move @ move):
+        if float(undone @ undone) < LOST[len(view.at) > 1] * float(move @ move):
             return False
         top = int(np.abs(np.where(move != 0, undone, 0.0)).argmax())
-        if _invariant(look, entries, undone / undone[top], top):
+        if _invariant(view, entries, undone / undone[top], top):
             return True
     return False
 
 
-def _effects(look: Look, entries: list[Entry], start: Floats, centred: bool = False) -> Floats | None:
+def _effects(view: View, entries: list[Entry], start: Floats, centred: bool = False) -> Floats | None:
     """How the release changes with each entry, in units of the noise, (numbers, entries); None if a run fails."""
-    before, steps = look.released(start, centred), np.full(start.shape, STEP)
-    columns = [look.released(start + _only(steps, [entry]), centred) for entry in entries]
+    before, steps = view.released(start, centred), np.full(start.shape, STEP)
+    columns = [view.released(start + _only(steps, [entry]), centred) for entry in entries]
     if before is None or any(column is None for column in columns):
         return None
     return (np.stack([np.asarray(column) for column in columns], axis=1) - before[:, None]) / STEP
 
 
-def _invariant(look: Look, entries: list[Entry], undone: Floats, top: int) -> bool:
+def _invariant(view: View, entries: list[Entry], undone: Floats, top: int) -> bool:
     """Whether the release stays nearly the same if the entries change by `undone` times the noise, at new noisy values; a change
     of the entry `top` alone is the measure.
     """
     known = 0
     for seed, size in ((4, 1.0), (5, 1.0), (6, 1.0), (7, 4.0)):
-        start = look.elsewhere(seed)
+        start = view.elsewhere(seed)
         change = np.zeros_like(start)
         for entry, amount in zip(entries, undone, strict=True):
             change[entry] = size * amount
-        runs = [look.released(start + part) for part in (np.zeros_like(start), _only(change, [entries[top]]), change)]
+        runs = [view.released(start + part) for part in (np.zeros_like(start), _only(change, [entries[top]]), change)]
         if any(run is None for run in runs):
             return False
         before, alone, both = (np.asarray(run) for run in runs)
@@ -239,19 +239,19 @@ def _invariant(look: Look, entries: list[Entry], undone: Floats, top: int) -> bo
     return known > 1
 
 
-def _candidates(look: Look, by: Floats, most: int) -> list[Entry]:
+def _candidates(view: View, by: Floats, most: int) -> list[Entry]:
     """The first entries of `_in_order`, each once."""
-    return list(dict.fromkeys(islice(_in_order(look, by, most), 3 * most)))[:most]
+    return list(dict.fromkeys(islice(_in_order(view, by, most), 3 * most)))[:most]
 
 
-def _in_order(look: Look, by: Floats, most: int) -> Iterator[Entry]:
+def _in_order(view: View, by: Floats, most: int) -> Iterator[Entry]:
     """Entries with noise: a third that move; then, for one mechanism, entries on a line with the farthest one, and for several
     the rows that move farthest; then any.
     """
-    random, own = np.random.default_rng(look.at[0]), look.row([m.own for m in look.mechanisms])
+    random, own = np.random.default_rng(view.at[0]), view.row([m.own for m in view.mechanisms])
     moved = sorted(moved_entries(by), key=lambda e: -abs(by[e]))
     yield from moved[: max(2, most // 3)]
-    near = _on_lines(look.mechanisms[0].clean.shape, moved[0][0], most, random) if len(look.at) == 1 else _in_rows(look, by)
+    near = _on_lines(view.mechanisms[0].clean.shape, moved[0][0], most, random) if len(view.at) == 1 else _in_rows(view, by)
     yield from ((at,) for at in near if own[at])
     some = np.flatnonzero(own)
     yield from ((int(at),) for at in some[random.permutation(len(some))[: 2 * most]])
@@ -266,23 +266,23 @@ def _on_lines(shape: Entry, farthest: int, most: int, random: np.random.Generato
         yield from (int(np.ravel_multi_index((*top[:axis], at, *top[axis + 1 :]), shape)) for at in line)
 
 
-def _in_rows(look: Look, by: Floats) -> Iterator[int]:
+def _in_rows(view: View, by: Floats) -> Iterator[int]:
     """The places of the entries in all mechanisms, row by row: first the row in which all of them together move farthest. A row
     belongs to a node; without an axis for the nodes, it is an index of the first axis.
     """
-    nodes, rows = look.first.worlds.graph.nodes, []
-    for shape in (m.clean.shape for m in look.mechanisms):
+    nodes, rows = view.first.worlds.graph.nodes, []
+    for shape in (m.clean.shape for m in view.mechanisms):
         axis = shape.index(nodes) if nodes in shape else 0
         rows.append(np.indices(shape)[axis] if shape else np.zeros(1, dtype=int))
-    row = look.row(rows)
+    row = view.row(rows)
     for top in np.argsort(-np.bincount(row, np.square(by)), kind="stable"):
         yield from np.random.default_rng(0).permutation(np.flatnonzero(row == top)).tolist()
 
 
-def _row_sums(look: Look, entries: list[Entry]) -> Floats:
+def _row_sums(view: View, entries: list[Entry]) -> Floats:
     """For each row of a noisy value whose entries are all changed: how each entry moves the row's sum, scaled to length 1."""
     places, sums, first = {entry: at for at, (entry,) in enumerate(entries)}, [], 0
-    for m in look.mechanisms:
+    for m in view.mechanisms:
         shape = m.clean.shape or (1,)
         scale, width = np.broadcast_to(np.asarray(m.scale, dtype=np.float64), shape).ravel(), shape[-1]
         for start in sorted({e - (e - first) % width for e in places if first <= e < first + m.clean.size}):
@@ -294,23 +294,23 @@ def _row_sums(look: Look, entries: list[Entry]) -> Floats:
     return np.array(sums).reshape(len(sums), len(entries))
 
 
-def _pushed(look: Look, by: Floats) -> float:
+def _pushed(view: View, by: Floats) -> float:
     """A lower bound on the move of one linear function of the release over its noise, as a share of the move of the noisy values;
     0 if no linear function is found. The noise is estimated from runs with new noise, and its upper limit counts.
     """
-    return max(_pushed_as(look, by, centred) for centred in (False, True))
+    return max(_pushed_as(view, by, centred) for centred in (False, True))
 
 
-def _pushed_as(look: Look, by: Floats, centred: bool) -> float:
-    own = look.row([m.units for m in look.mechanisms])
-    count = OF_PROGRAM if isinstance(look.made.model, External) else PROBES[len(look.at) > 1]
+def _pushed_as(view: View, by: Floats, centred: bool) -> float:
+    own = view.row([m.units for m in view.mechanisms])
+    count = OF_PROGRAM if isinstance(view.made.model, External) else PROBES[len(view.at) > 1]
 
     def noise(k: int) -> Floats:
         return np.asarray(np.random.default_rng((7, k)).standard_normal(own.shape) - own)
 
-    runs = [look.released(noise(k), centred) for k in range(count)]
-    moved = [look.released(noise(k) + by, centred) for k in range(MOVED)]
-    middle = [look.released((noise(2 * k) + noise(2 * k + 1)) / 2, centred) for k in range(MOVED // 2)]
+    runs = [view.released(noise(k), centred) for k in range(count)]
+    moved = [view.released(noise(k) + by, centred) for k in range(MOVED)]
+    middle = [view.released((noise(2 * k) + noise(2 * k + 1)) / 2, centred) for k in range(MOVED // 2)]
     if any(run is None for run in (*runs, *moved, *middle)):
         return 0.0
     released = np.array(runs)
@@ -320,16 +320,16 @@ def _pushed_as(look: Look, by: Floats, centred: bool) -> float:
     weights = np.divide(gaps.mean(0), spread, out=np.zeros_like(spread), where=spread > 1e-9 * spread.max(initial=0))
     best = np.zeros_like(weights)
     best[(np.abs(weights) * np.sqrt(spread)).argmax()] = 1.0
-    tried = [weights, best, *_decorrelated(look, by, gaps.mean(0), centred)]
+    tried = [weights, best, *_decorrelated(view, by, gaps.mean(0), centred)]
     return max(_over_its_noise(w, released[fitted:], gaps, released, np.array(middle)) for w in tried) / float(np.linalg.norm(by))
 
 
-def _decorrelated(look: Look, by: Floats, gap: Floats, centred: bool) -> list[Floats]:
+def _decorrelated(view: View, by: Floats, gap: Floats, centred: bool) -> list[Floats]:
     """For several mechanisms, the weights of the released numbers with the largest move over the noise of the tested entries."""
-    if len(look.at) == 1:
+    if len(view.at) == 1:
         return []
-    most = 3 * ENTRIES_OF_PROGRAM if isinstance(look.made.model, External) else 2 * ENTRIES
-    effect = _effects(look, _candidates(look, by, most), look.elsewhere(0), centred)
+    most = 3 * ENTRIES_OF_PROGRAM if isinstance(view.made.model, External) else 2 * ENTRIES
+    effect = _effects(view, _candidates(view, by, most), view.elsewhere(0), centred)
     if effect is None:
         return []
     numbers, sizes, _ = np.linalg.svd(effect, full_matrices=False)

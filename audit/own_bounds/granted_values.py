@@ -16,7 +16,7 @@ from ...models.recorder.mechanisms.found import REPORT
 from ..mechanisms.extremes import shown_at_an_end
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import EACH, alike, farthest, moved_by, repeated, shown, with_other_values
-from ..mechanisms.recoverable import Look, shown_part, shown_together
+from ..mechanisms.recoverable import View, shown_part, shown_together
 from ..mechanisms.relations import added_only, exchanged, proportional, same_release
 from ..recorded.laws import NOTHING
 from ..recorded.study import History
@@ -177,13 +177,13 @@ def shown_by(made: Study, first: History, within: Inside, shifts: Shifts, cells:
     kept, why = list(shifts), ""
     hidden = None if within.worst is None else within.worst.hidden
     for i in farthest(first, shifts)[:EACH]:
-        kept[i], why_less = shown_part(Look(made, first, (i,), tuple(cells), hidden), shifts[i])
+        kept[i], why_less = shown_part(View(made, first, (i,), tuple(cells), hidden), shifts[i])
         why = why or why_less
     terms = {k for group in within.sums for k in group[:-1]}
     some = tuple(i for i, m in enumerate(first.mechanisms) if m.law != REPORT and i not in terms)
     if len(some) > 1 and not within.again:
-        look = Look(made, with_sums(first, within), some, tuple(cells), hidden)
-        each, why_less = shown_together(look, tuple(shifts[i] for i in some), bool(why))
+        view = View(made, with_sums(first, within), some, tuple(cells), hidden)
+        each, why_less = shown_together(view, tuple(shifts[i] for i in some), bool(why))
         if each is not None:
             moved = dict(zip(some, each, strict=True))
             return tuple(moved.get(i, np.zeros_like(by)) for i, by in enumerate(shifts)), why_less

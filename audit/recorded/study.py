@@ -15,7 +15,7 @@ from ...models.recorder.draw import SHIFTED
 from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
 from ...models.recorder.mechanisms.sharing import in_common
 from ..own.programs.program import External
-from ..own.programs.recording import Unheard
+from ..own.programs.recording import Unrecorded
 from .playing import Cell, Diverged, Play, alike, cells, play, rounding
 from .seeds import few_values
 from .sources import MOST, Source, blocks, in_line, located, moved_by, nudge
@@ -200,7 +200,7 @@ def study_of_program(model: External, graph: Graph, key: Key) -> Study:
                 return _doubted(Study(model, world, played), why)
             if len(histories) == 1 and not close(played, _repeated(model, worlds[1], histories[0])):
                 return _doubted(Study(model, world, played), "the release depends on random numbers that were not recorded")
-    except Unheard as reason:
+    except Unrecorded as reason:
         return _doubted(Study(model, worlds[0], bare), str(reason))
     except (Diverged, OtherMechanisms) as line:
         summary = f"with another seed the program makes other draws ({line}), so recorded draws cannot be replayed"

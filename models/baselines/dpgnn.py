@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from ..engine.run_batches import Company
+    from ..engine.run_batches import RunGroup
     from ..graph.graph import Graph, Worlds
 
 
@@ -103,21 +103,21 @@ class DpGnn(common.DegreeRecipe):
         """Bytes of three arrays of features, the activations, the arcs and the weights."""
         return 4 * graph.nodes * (3 * graph.dim + 12 * self.hidden) + 16 * graph.arc_count + 50 * graph.dim * self.hidden
 
-    def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:
-        worlds, graph = company.worlds, company.worlds.graph
+    def _fit(self, group: RunGroup) -> dict[str, NDArray[np.float32]]:
+        worlds, graph = group.worlds, group.worlds.graph
         sends = worlds.trained()
         kept = [arcs & sends[run, graph.arcs[0]] for run, arcs in enumerate(self._bounded(worlds))]
-        near = self._mean(company, kept)
+        near = self._mean(group, kept)
         branch = (Linear(graph.dim, self.hidden),)
         network = Network((branch, branch), (Selu(), Linear(2 * self.hidden, graph.classes)), graph.classes)
         how = private(self, self.noise_std / self.clip, fixed=self.mode == "paper")
-        parts = draw(network.layers, worlds.seeds, "dpgnn", device=company.device)
-        rows, nodes = company.rows("train", [None, near]), company.nodes["train"]
+        parts = draw(network.layers, worlds.seeds, "dpgnn", device=group.device)
+        rows, nodes = group.rows("train", [None, near]), group.nodes["train"]
         weights = train_privately(network, parts, rows, nodes, graph.nodes, worlds.seeds, "dpgnn", how)
         if self.mode == "sound":
             unprotected = (graph.val | graph.test)[graph.arcs[0]]
-            near = self._mean(company, [arcs & unprotected for arcs in arc_present(worlds)])
-        posteriors = common.log_probabilities(network, weights, company.rows("watch", [None, near]))
+            near = self._mean(group, [arcs & unprotected for arcs in arc_present(worlds)])
+        posteriors = common.log_probabilities(network, weights, group.rows("watch", [None, near]))
         return common.withhold(self, worlds, {"posteriors": posteriors})
 
     def _bounded(self, worlds: Worlds) -> NDArray[np.bool_]:
@@ -134,12 +134,12 @@ class DpGnn(common.DegreeRecipe):
             present[run] &= left[sender] <= self.max_degree
         return present
 
-    def _mean(self, company: Company, kept: list[NDArray[np.bool_]]) -> Tensor:
+    def _mean(self, group: RunGroup, kept: list[NDArray[np.bool_]]) -> Tensor:
         """(runs, nodes, dim): for each node, the mean of the features of its senders over the arcs `kept`, (arcs,) bool for each
         run; zero if it has no sender.
         """
-        graph = company.worlds.graph
-        x = company.features("all").dense.unsqueeze(0).expand(len(kept), -1, -1)
-        sums = Aggregation.over(graph.nodes, [graph.arcs[:, arcs] for arcs in kept], company.device)(x)
+        graph = group.worlds.graph
+        x = group.features("all").dense.unsqueeze(0).expand(len(kept), -1, -1)
+        sums = Aggregation.over(graph.nodes, [graph.arcs[:, arcs] for arcs in kept], group.device)(x)
         counts = np.stack([np.bincount(graph.arcs[1][arcs], minlength=graph.nodes) for arcs in kept])
         return sums / torch.from_numpy(np.maximum(counts, 1).astype(np.float32)[:, :, None]).to(sums)

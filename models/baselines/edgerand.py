@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
     from numpy.typing import NDArray
 
-    from ..engine.run_batches import Company
+    from ..engine.run_batches import RunGroup
     from ..graph.graph import Graph, Worlds
 
 LINK_SHARE = 0.9  # the share of epsilon that the entries spend; the density spends the rest
@@ -90,24 +90,24 @@ class EdgeRand(common.EdgeRecipe):
         """Bytes of two sparse matrices, the activations of all layers and the values that the backward pass stores."""
         return 4 * (graph.nodes * self.hidden * (self.layers * 8 + 16) + graph.dim * self.hidden * 6) + 60 * graph.arc_count
 
-    def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:
-        worlds, classes = company.worlds, company.worlds.graph.classes
+    def _fit(self, group: RunGroup) -> dict[str, NDArray[np.float32]]:
+        worlds, classes = group.worlds, group.worlds.graph.classes
         graphs = [self.response(worlds, run) for run in range(worlds.runs)]
-        there, back = (Aggregation.over(worlds.graph.nodes, ends, company.device) for ends in (graphs, [g[::-1] for g in graphs]))
+        there, back = (Aggregation.over(worlds.graph.nodes, ends, group.device) for ends in (graphs, [g[::-1] for g in graphs]))
         base = mlp([worlds.graph.dim, *[self.hidden] * self.base_layers], Unit.DIRECTED_EDGE, plain=False)
         # a layer has one matrix for the sum over the neighbours and one for the node's own row, and scales rows to length 1
         linear = Linear(2 * self.hidden, self.hidden)
         layer: tuple[Layer, ...] = (Neighbours(there, back), linear, UnitLength(), *activated(self.hidden, self.unit))
         network = Network((base,), (*layer * self.layers, Linear(self.hidden, classes)), classes)
-        everyone = company.rows("all", [None])
-        labels = torch.from_numpy(worlds.graph.y).to(company.device)
+        everyone = group.rows("all", [None])
+        labels = torch.from_numpy(worlds.graph.y).to(group.device)
 
         def counted(which: str) -> Rows:
-            index = torch.from_numpy(company.nodes[which]).to(company.device)
+            index = torch.from_numpy(group.nodes[which]).to(group.device)
             return Rows(everyone.inputs, labels[index], index)
 
-        parts = draw(network.layers, worlds.seeds, "sage", device=company.device)
-        check = counted("check") if company.nodes["check"].size else None
+        parts = draw(network.layers, worlds.seeds, "sage", device=group.device)
+        check = counted("check") if group.nodes["check"].size else None
         weights = train(network, parts, counted("train"), self.epochs, self.learning_rate, check)
         return {"posteriors": common.log_probabilities(network, weights, everyone)[:, worlds.watch]}
 

@@ -45,7 +45,7 @@ def companies(worlds: Worlds, units: int, batch: int | None = None) -> Iterator[
             first = run
 
 
-class Company:
+class RunGroup:
     """Worlds that train on the same nodes, and their network inputs.
 
     nodes: the ids of the nodes to train on ("train"), to validate on ("check") and to release ("watch"), and of all nodes

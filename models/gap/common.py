@@ -12,7 +12,7 @@ import torch
 
 from ...accounting.claim import Unit
 from ..base import Release
-from ..engine.run_batches import Company, companies
+from ..engine.run_batches import RunGroup, companies
 from ..graph.neighbour_lists import degrees
 from ..random import streams, witness
 
@@ -73,11 +73,11 @@ class EdgeRecipe:
         cover.
         """
         self.check(worlds.graph)
-        parts = [self._fit(Company(worlds[runs], device)) for runs in companies(worlds, self.hidden, self._batch)]
+        parts = [self._fit(RunGroup(worlds[runs], device)) for runs in companies(worlds, self.hidden, self._batch)]
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in self.releases}
         return Release(arrays, worlds.watch, self._known)
 
-    def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:
+    def _fit(self, group: RunGroup) -> dict[str, NDArray[np.float32]]:
         """The released arrays of some runs, run axis first."""
         raise NotImplementedError
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from ..engine.run_batches import Company
+    from ..engine.run_batches import RunGroup
     from ..graph.graph import Graph
 
 
@@ -62,41 +62,41 @@ class Gap(common.NoisySums):
         """Bytes of the rows of all hops, the activations of the classifier, and the values that its backward pass stores."""
         return 4 * (graph.nodes * self.hidden * (self.hops + 1) * 14 + graph.dim * self.hidden * 6)
 
-    def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:
-        worlds = company.worlds
-        aggregation = company.aggregation(self._cut)
-        steps, sums = [self._encoded(company)], []
+    def _fit(self, group: RunGroup) -> dict[str, NDArray[np.float32]]:
+        worlds = group.worlds
+        aggregation = group.aggregation(self._cut)
+        steps, sums = [self._encoded(group)], []
         for hop in range(1, self.hops + 1):
             sums.append(common.perturb(aggregation(steps[-1]), worlds.seeds, self.noise_std, hop))
             steps.append(torch.nn.functional.normalize(sums[-1], dim=2))
         released = self._watched(worlds, aggregates=sums, inputs=steps[: self.hops])
         if "posteriors" in self.keep:
-            released["posteriors"] = self._classified(company, steps)
+            released["posteriors"] = self._classified(group, steps)
         return common.withhold(self, worlds, released)
 
-    def _encoded(self, company: Company) -> Tensor:
+    def _encoded(self, group: RunGroup) -> Tensor:
         """The encoder's output: (runs, nodes, hidden), rows of length 1."""
-        worlds, classes = company.worlds, company.worlds.graph.classes
+        worlds, classes = group.worlds, group.worlds.graph.classes
         seeds = np.array([self.public_seed], dtype=np.uint64) if self._shares_first else worlds.seeds
         wide = (worlds.graph.dim, *[self.hidden] * self.encoder_layers)
         encoder = (*mlp(wide, self.unit), UnitLength())
         network = Network((encoder,), (*activated(self.hidden, self.unit), Linear(self.hidden, classes)), classes)
-        parts = draw(network.layers, seeds, "encoder", device=company.device)
-        weights = train_stage(self, company, network, parts, [None], "encoder")
-        z = through(encoder, weights.numbers[: len(encoder)], company.features("all"))
+        parts = draw(network.layers, seeds, "encoder", device=group.device)
+        weights = train_stage(self, group, network, parts, [None], "encoder")
+        z = through(encoder, weights.numbers[: len(encoder)], group.features("all"))
         return z.transpose(1, 2).expand(worlds.runs, -1, -1)
 
-    def _classified(self, company: Company, steps: list[Tensor]) -> NDArray[np.float32]:
+    def _classified(self, group: RunGroup, steps: list[Tensor]) -> NDArray[np.float32]:
         """Trains the classifier on the rows of all hops, (runs, nodes, hidden) each. Returns log-probabilities (runs, w,
         classes).
         """
-        worlds, classes = company.worlds, company.worlds.graph.classes
+        worlds, classes = group.worlds, group.worlds.graph.classes
         base, wide = mlp([self.hidden] * (self.base_layers + 1), self.unit), self.hidden * len(steps)
         trunk = (UnitLength(), *activated(wide, self.unit), Linear(wide, classes))
         network = Network((base,) * len(steps), trunk, classes)
-        parts = draw(network.layers, worlds.seeds, "classifier", device=company.device)
-        weights = train_stage(self, company, network, parts, steps, "classifier")
-        return common.log_probabilities(network, weights, company.rows("watch", steps))
+        parts = draw(network.layers, worlds.seeds, "classifier", device=group.device)
+        weights = train_stage(self, group, network, parts, steps, "classifier")
+        return common.log_probabilities(network, weights, group.rows("watch", steps))
 
 
 def activated(units: int, unit: Unit) -> tuple[Layer, ...]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
     from numpy.typing import NDArray
 
-    from ..engine.run_batches import Company
+    from ..engine.run_batches import RunGroup
     from ..graph.graph import Graph
 
 
@@ -56,11 +56,11 @@ class Mlp(common.NodeRecipe):
         """Bytes of the activations of all layers and of the values that the backward pass stores."""
         return 4 * (graph.nodes * self.hidden * self.layers * 6 + graph.dim * self.hidden * 6)
 
-    def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:
-        graph = company.worlds.graph
+    def _fit(self, group: RunGroup) -> dict[str, NDArray[np.float32]]:
+        graph = group.worlds.graph
         widths = [graph.dim, *[self.hidden] * (self.layers - 1), graph.classes]
         network = Network((mlp(widths, self.unit),), (), graph.classes)
-        parts = draw(network.layers, company.worlds.seeds, "mlp", device=company.device)
-        weights = train_stage(self, company, network, parts, [None], "mlp")
-        posteriors = common.log_probabilities(network, weights, company.rows("watch", [None]))
-        return common.withhold(self, company.worlds, {"posteriors": posteriors})
+        parts = draw(network.layers, group.worlds.seeds, "mlp", device=group.device)
+        weights = train_stage(self, group, network, parts, [None], "mlp")
+        posteriors = common.log_probabilities(network, weights, group.rows("watch", [None]))
+        return common.withhold(self, group.worlds, {"posteriors": posteriors})

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from ..engine.run_batches import Company
+    from ..engine.run_batches import RunGroup
     from ..graph.graph import Graph
 
 
@@ -68,9 +68,9 @@ class ProGap(common.NoisySums):
         """Bytes of the sums of all stages, the activations of the last stage, and the values that its backward pass stores."""
         return 4 * (graph.nodes * self.hidden * (self.depth + 1) * (8 + 4 * self.base_layers) + graph.dim * self.hidden * 6)
 
-    def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:
-        worlds, classes = company.worlds, company.worlds.graph.classes
-        aggregation = company.aggregation(self._cut)
+    def _fit(self, group: RunGroup) -> dict[str, NDArray[np.float32]]:
+        worlds, classes = group.worlds, group.worlds.graph.classes
+        aggregation = group.aggregation(self._cut)
         sums: list[Tensor] = []
         rows: list[Tensor] = []
         branches: list[tuple[Layer, ...]] = []
@@ -80,23 +80,23 @@ class ProGap(common.NoisySums):
             network = Network(tuple(branches), (UnitLinear(self.hidden * (stage + 1), classes),), classes)
             shared = stage == 0 and self._shares_first
             seeds = np.array([self.public_seed], dtype=np.uint64) if shared else worlds.seeds
-            fresh = draw((*branches[-1], *network.trunk), seeds, "stage", stage, device=company.device)
+            fresh = draw((*branches[-1], *network.trunk), seeds, "stage", stage, device=group.device)
             inputs = [None, *sums]
             if stage == self.depth and "posteriors" not in self.keep:
                 break
-            weights = train_stage(self, company, network, [*bases, *fresh], inputs, f"stage {stage}")
+            weights = train_stage(self, group, network, [*bases, *fresh], inputs, f"stage {stage}")
             if shared:
                 weights = Weights(together([weights.parts] * worlds.runs))
             bases = weights.parts[: -len(network.trunk)]
             if stage == self.depth:
                 break
             own = weights.numbers[len(bases) - len(branches[-1]) : len(bases)]
-            x = sums[-1].transpose(1, 2).contiguous() if sums else company.features("all")
+            x = sums[-1].transpose(1, 2).contiguous() if sums else group.features("all")
             rows.append(through((*branches[-1], UnitLength()), [*own, ()], x).transpose(1, 2))
             sums.append(common.perturb(aggregation(rows[-1]), worlds.seeds, self.noise_std, stage + 1))
         released = self._watched(worlds, aggregates=sums, inputs=rows)
         if "posteriors" in self.keep:
-            released["posteriors"] = common.log_probabilities(network, weights, company.rows("watch", inputs))
+            released["posteriors"] = common.log_probabilities(network, weights, group.rows("watch", inputs))
         return common.withhold(self, worlds, released)
 
     def _base(self, inputs: int) -> tuple[Layer, ...]:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ..engine.network import Network, Parts, Weights
-    from ..engine.run_batches import Company
+    from ..engine.run_batches import RunGroup
     from .common import NodeRecipe
 
 
 def train_stage(
-    recipe: NodeRecipe, company: Company, network: Network, parts: Parts, inputs: Sequence[Tensor | None], purpose: str
+    recipe: NodeRecipe, group: RunGroup, network: Network, parts: Parts, inputs: Sequence[Tensor | None], purpose: str
 ) -> Weights:
     """Trains a network of a recipe. inputs: for each branch (runs, all nodes, units), or None for the features. purpose: the name
     of the random streams.
@@ -27,13 +27,13 @@ def train_stage(
     At edge level labels are public, so both modes keep the epoch with the highest accuracy on the validation nodes. At node level
     only mode "paper" does so, as the released code does. Its ledger does not charge for that choice.
     """
-    chooses = company.nodes["check"].size and (recipe.unit is not Unit.NODE or recipe.mode == "paper")
-    check = company.rows("check", inputs) if chooses else None
-    rows = company.rows("train", inputs)
+    chooses = group.nodes["check"].size and (recipe.unit is not Unit.NODE or recipe.mode == "paper")
+    check = group.rows("check", inputs) if chooses else None
+    rows = group.rows("train", inputs)
     if recipe.unit is not Unit.NODE:
         return train(network, parts, rows, recipe.epochs, recipe.learning_rate, check)
-    worlds, how = company.worlds, private(recipe, recipe.sigma)
-    return train_privately(network, parts, rows, company.nodes["train"], worlds.graph.nodes, worlds.seeds, purpose, how, check)
+    worlds, how = group.worlds, private(recipe, recipe.sigma)
+    return train_privately(network, parts, rows, group.nodes["train"], worlds.graph.nodes, worlds.seeds, purpose, how, check)
 
 
 def private(recipe: NodeRecipe, sigma: float, **more: Any) -> Private:

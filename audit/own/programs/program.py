@@ -100,7 +100,7 @@ class External:
     def recorded(self, world: Worlds, request: Request) -> tuple[Release, Recording]:
         """The release of one world, and the recorded draws. If the run diverges from the request, the release is empty.
 
-        Raises ValueError as `fit`, and Unheard if nothing was recorded.
+        Raises ValueError as `fit`, and Unrecorded if nothing was recorded.
         """
         release, recording = self._fit_one(world, request)
         assert recording is not None

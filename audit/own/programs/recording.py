@@ -24,7 +24,7 @@ if asked or {ANOTHER!r} in os.environ:
         start()
     except Exception as fault:
         if asked:
-            open(os.path.join(asked, "unheard"), "w").write(type(fault).__name__ + ": " + str(fault))
+            open(os.path.join(asked, "unrecorded"), "w").write(type(fault).__name__ + ": " + str(fault))
 sys.path = [p for p in sys.path if not p.endswith({CARRIED!r} + "-path")]
 own = sys.modules.pop("sitecustomize")
 try:
@@ -34,7 +34,7 @@ except ImportError:
 """  # Python imports this `sitecustomize` at its start; the last lines import the program's own `sitecustomize`, if there is one
 
 
-class Unheard(ValueError):
+class Unrecorded(ValueError):
     """Nothing was recorded of a program; the message says why."""
 
 
@@ -59,12 +59,12 @@ def brought(folder: Path, request: Request) -> dict[str, str]:
 
 
 def received(folder: Path, most: int) -> Recording:
-    """The recording in `folder`. most: the largest size in bytes. Raises Unheard if nothing was recorded."""
+    """The recording in `folder`. most: the largest size in bytes. Raises Unrecorded if nothing was recorded."""
     own = folder / "record"
-    if not own.is_symlink() and (own / "unheard").is_file():
-        raise Unheard(f"the recorder could not start in the program's Python ({_reason(own / 'unheard')})")
+    if not own.is_symlink() and (own / "unrecorded").is_file():
+        raise Unrecorded(f"the recorder could not start in the program's Python ({_reason(own / 'unrecorded')})")
     if own.is_symlink() or not (own / "recording.npz").is_file():
-        raise Unheard("nothing was recorded: the program is not Python, ignores PYTHONPATH, or ends without its exit handlers")
+        raise Unrecorded("nothing was recorded: the program is not Python, ignores PYTHONPATH, or ends without its exit handlers")
     recording = load(own / "recording.npz", most)
     others = len(list(own.glob("another-*")))
     if others:

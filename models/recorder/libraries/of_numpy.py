@@ -178,7 +178,7 @@ def _method(base: type, name: str) -> Callable[..., Any]:
     return method
 
 
-def _heard(base: Any) -> Any:
+def _recorded(base: Any) -> Any:
     """A subclass of a generator class. It records its draws and returns the same numbers as the class."""
     methods: dict[str, Any] = {name: _method(base, name) for name in METHODS if hasattr(base, name)}
     if base is np.random.Generator:
@@ -186,7 +186,7 @@ def _heard(base: Any) -> Any:
     return _AlsoPlain(base.__name__, (base,), {**methods, "__module__": __name__, "__doc__": base.__doc__})
 
 
-Generator, RandomState = (_heard(base) for base in BASES)
+Generator, RandomState = (_recorded(base) for base in BASES)
 FUNCTIONS = tuple(m for m in METHODS if hasattr(np.random, m))
 
 

@@ -221,10 +221,10 @@ LINKS = {
         "(inputs.parent / 'stdout').symlink_to(key); print('0' * 64)"
     ),
     "the reason of a recorder that fails was read through a link, and told": (
-        "(record / 'unheard').symlink_to(key); (record / 'recording.npz').unlink(missing_ok=True)"
+        "(record / 'unrecorded').symlink_to(key); (record / 'recording.npz').unlink(missing_ok=True)"
     ),
     "the folder of the recording is a link": (
-        "import shutil; shutil.rmtree(record); record.symlink_to(key.parent); (inputs.parent / 'unheard').symlink_to(key)"
+        "import shutil; shutil.rmtree(record); record.symlink_to(key.parent); (inputs.parent / 'unrecorded').symlink_to(key)"
     ),
     "a recording is a link": "(record / 'recording.npz').unlink(missing_ok=True); (record / 'recording.npz').symlink_to(key)",
     "the folder of all its files is a link": "f = inputs.parent; f.rename(f.with_name('gone')); f.symlink_to(key.parent)",
