@@ -354,5 +354,5 @@ def divide(alpha: float, tests: int) -> float:
     """
     check_alpha(alpha)
     if tests < 1:
-        raise ValueError(f"looks={tests}: must be at least 1. A plan without tests needs no alpha.")
+        raise ValueError(f"tests={tests}: must be at least 1. A plan without tests needs no alpha.")
     return alpha / tests
