@@ -131,18 +131,8 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True) -> Study:
         return _doubted(Study(model, worlds[0], plain), f"{len(plain.draws)} numbers are drawn one by one, too many to record")
     base, *others = (play(model, w) for w in worlds)
     made = Study(model, worlds[0], base)
-    if base.notes:
-        return _doubted(made, base.notes[0])
-    if not same(plain, base):
-        return _doubted(made, "the same seed gives another release, so no run can be repeated")
-    try:
-        recorded = close(base, play(model, worlds[1], script=base.draws))
-    except Diverged as line:
-        return _doubted(made, f"another seed draws more or fewer numbers ({line}), so recorded draws cannot be replayed")
-    if not recorded:
-        return _doubted(made, "the release depends on random numbers that were not recorded")
-    if any(len(o.draws) != len(base.draws) for o in others):
-        return _doubted(made, "another seed draws more or fewer numbers")
+    if reason := not_replayable(made, plain, worlds[1], others):
+        return _doubted(made, reason)
     if probed and switches_by_seed(model, graph, key, base):
         return _doubted(made, "with the same draws another seed gives another release, so some seeds may switch the noise off")
     few = few_values(model, graph, key, base.draws, sure) if probed else {}
@@ -153,15 +143,35 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True) -> Study:
     tried = blocks(base.draws, {a.size for cell, a in base.cells.items() if not cell.public}, constant | set(copies))
     if len(tried) > MOST:
         lines = ", ".join(dict.fromkeys(block.line for block in tried))
-        summary = f"the numbers drawn at {lines} are {len(tried)} times as many as those of a released array, or fill it in parts"
-        summary += (
-            f"; the tool tries at most {MOST} such parts as noise on the release, and did not follow them to a sum with data"
+        unplaced = (
+            f"the numbers drawn at {lines} are {len(tried)} times as many as those of a released array, or fill it in parts; the "
+            f"tool tries at most {MOST} such parts as noise on the release, and did not follow them to a sum with data"
         )
-        made = dataclasses.replace(made, others=tuple(o.draws for o in others), constant=constant, few=few)
-        return dataclasses.replace(made, copies=copies, unplaced=summary)
+        draws = tuple(o.draws for o in others)
+        return dataclasses.replace(made, others=draws, constant=constant, few=few, copies=copies, unplaced=unplaced)
     sources = tuple(located(model, worlds[0], base, tried, copies))
     slack, wide = _slack(model, worlds[0], base, sources, copies)
     return Study(model, worlds[0], base, tuple(o.draws for o in others), sources, constant, copies, slack, wide, few=few)
+
+
+def not_replayable(made: Study, plain: Play, world: Worlds, others: Sequence[Play]) -> str:
+    """Why a run with another seed cannot be repeated with the draws of the first; "" if it can. plain: the first run, played once
+    more. world: with another seed. others: runs with other seeds.
+    """
+    base = made.base
+    if base.notes:
+        return base.notes[0]
+    if not same(plain, base):
+        return "the same seed gives another release, so no run can be repeated"
+    try:
+        recorded = close(base, play(made.model, world, script=base.draws))
+    except Diverged as line:
+        return f"another seed draws more or fewer numbers ({line}), so recorded draws cannot be replayed"
+    if not recorded:
+        return "the release depends on random numbers that were not recorded"
+    if any(len(o.draws) != len(base.draws) for o in others):
+        return "another seed draws more or fewer numbers"
+    return ""
 
 
 def switches_by_seed(model: Model, graph: Graph, key: Key, base: Play) -> bool:
