@@ -1,7 +1,8 @@
-"""What limits a reach that one recorded run gives: runs with other noise, and secrets that moved less far at first."""
+"""What limits a bound or a reach that one recorded run gives: runs with other noise, and secrets that moved less far at first."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -9,19 +10,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
+from ...models.recorder.mechanisms.found import REPORT
 from ..mechanisms.absence import Incomparable, history, without
 from ..mechanisms.reading import idle, repeated
 from ..own.programs.program import External
-from ..recorded.laws import cost
+from ..recorded.laws import NOTHING, cost
 from .hiding import EQUAL, same_entries
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ...accounting.claim import Claim
+    from ...models.recorder.mechanisms.found import Mechanism
     from ..mechanisms.inside import Inside
     from ..recorded.study import History, Shifts, Study
+    from ..recorded.worlds import Absence
 
 SEEDS = range(1, 8)  # numbers of the runs with other seeds
 FEW, SINGLE = 8, 24  # noisy values of at most FEW numbers are moved into their tails, SINGLE numbers in all
+SCALES = 3.0  # how far a noisy value that tells much about a secret lies from the recorded one, in units of the noise
+ONE_BY_ONE = 8  # number of mechanisms whose telling values are chosen one after the other
 TAIL = 1e-3  # probability of noise beyond the tried tail
 LAWS = {"normal": stats.norm, "laplace": stats.laplace}
 
@@ -39,6 +47,13 @@ def changed_by_noise(made: Study, first: History, within: Inside, claim: Claim, 
     unread = [i for i, by in enumerate(within.shifts) if not np.any(by) or i in within.idle]
     unread = [i for i in unread if i in within.idle or np.any(shifts[i])]
     epsilons = [counted]
+    still = {i for i, by in enumerate(shifts) if not np.any(by) and i not in within.idle}
+    for run in _telling_runs(made, first, within.worst, shifts):
+        with suppress(Incomparable):
+            moves = without(made, run, within.worst)[1]
+            same = same_entries(first, shifts, moves)
+            moved = within.counted(tuple(moves[i] if i in still else by for i, by in enumerate(same)))
+            epsilons.append(share * cost(run.mechanisms, moved, claim.delta))
     for run in _with_other_noise(made, first):
         try:
             moved = within.counted(same_entries(first, shifts, without(made, run, within.worst)[1]))
@@ -58,6 +73,76 @@ def changed_by_noise(made: Study, first: History, within: Inside, claim: Claim, 
         return ""
     depends = f"the epsilon of this secret depends on the noise of the run: it is {min(epsilons):.3g} in one run"
     return f"{depends} and {max(epsilons):.3g} in another, and their average is not computed"
+
+
+def least_share(made: Study, first: History, within: Inside, each: Shifts, delta: float) -> float:
+    """The smallest cost of the worst secret in runs in which the noisy values tell much about it, over its cost in `first`; 1 if
+    no such run costs less.
+
+    How far a secret moves a value may depend on earlier noisy values: a node that was chosen once is not chosen again. Then the
+    moves of one run do not add up, because the values that tell most occur in runs in which later values move less. each: all
+    moves of the secret in `first`. delta: of the claim. Raises Incomparable if such a run has other mechanisms.
+    """
+    assert within.worst is not None
+    whole = cost(first.mechanisms, within.counted(each), delta)
+    share = 1.0
+    for side in (1, -1):
+        for run in _telling(made, first, within.worst, each, side, ONE_BY_ONE):
+            moves = within.counted(same_entries(first, each, without(made, run, within.worst)[1]))
+            other = cost(run.mechanisms, moves, delta)
+            share = min(share, 1.0 if other >= whole * (1 - EQUAL) else 0.0 if math.isinf(whole) else other / whole)
+    return share
+
+
+def _telling(made: Study, first: History, absent: Absence, each: Shifts, side: int, alone: int = 0) -> Iterator[History]:
+    """Yields the run in which each mechanism that the secret moves has a noisy value that tells much about it. Yields nothing if
+    the run has no other mechanism whose move could depend on this value.
+
+    side: which world these values speak for, 1 or -1. alone: for how many mechanisms the values are chosen one after the other,
+    each along the run that has the earlier ones; those of the others are chosen at once. A program is too slow for the former.
+    """
+    moved = [i for i, (m, by) in enumerate(zip(first.mechanisms, each, strict=True)) if m.size(by) > NOTHING]
+    alone = 0 if isinstance(made.model, External) else alone
+    groups = [*([i] for i in moved[:alone]), moved[alone:]]
+    run = first
+    instead: dict[int, Mechanism] = {}
+    for group in groups:
+        if not group or len(first.mechanisms) < 2:
+            continue
+        moves = without(made, run, absent)[1]
+        instead |= {i: _most_telling(run.mechanisms[i], moves[i], side) for i in group}
+        other = repeated(made, first, instead)
+        if other is None:
+            line = first.mechanisms[group[0]].line
+            raise Incomparable(f"with another noisy value at {line} the run has other mechanisms; moves of one run do not add up")
+        run = other
+    if run is not first:
+        yield run
+
+
+def _telling_runs(made: Study, first: History, absent: Absence, each: Shifts) -> Iterator[History]:
+    """The runs of `_telling` for both worlds; those that have other mechanisms are left out."""
+    for side in (1, -1):
+        with suppress(Incomparable):
+            yield from _telling(made, first, absent, each, side)
+
+
+def _most_telling(mechanism: Mechanism, by: NDArray[np.float64], side: int) -> Mechanism:
+    """The mechanism with a noisy value that tells much about a secret. by: how far the secret moves the clean value, as
+    `Mechanism.over` gives it. side: 1 for the world with the secret, -1 for the world without it.
+    """
+    if mechanism.law == REPORT:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = np.log(mechanism.clean) - np.log(np.clip(mechanism.clean + by, 0.0, 1.0))
+        ratios = np.where(mechanism.clean > 0, side * np.nan_to_num(ratios, posinf=np.inf, neginf=-np.inf), -np.inf)
+        values = np.array(mechanism.values)[ratios.argmax(-1)]
+        return mechanism.with_noisy(np.where(mechanism.moved(by), values, mechanism.noisy))
+    size = float(np.linalg.norm(by)) if mechanism.law == "normal" else float(np.abs(by).max(initial=0.0))
+    along = by / size if mechanism.law == "normal" and size else np.sign(by)
+    if mechanism.shared:
+        own = tuple(slice(0, 1) if axis in mechanism.shared else slice(None) for axis in range(along.ndim))
+        along = np.broadcast_to(along[own], along.shape)
+    return mechanism.with_noisy(mechanism.noisy - side * SCALES * np.asarray(mechanism.scale) * along)
 
 
 def _with_other_noise(made: Study, first: History) -> Iterator[History]:

@@ -43,7 +43,7 @@ from .attempt import (
 from .granted_values import behind, compared_only, granted, in_any_order, noised_again, shown_by, together, unseen
 from .hiding import EQUAL, grown, hidden, same_entries, shown_always
 from .noise_law import law_of
-from .other_runs import changed_by_noise
+from .other_runs import changed_by_noise, least_share
 from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reached, smallest_factor
 
 if TYPE_CHECKING:
@@ -53,6 +53,12 @@ if TYPE_CHECKING:
 
 STEADY = "runs with other noise have the same epsilon"
 AGAIN = 4  # largest number of further secrets that are tried if the release shows only part of what the first one moves
+DEPENDS = "how far the secret moves a value depends on earlier noisy values, so the moves of one run do not add up"
+ADDS_UP = Condition(
+    "the moves of one run add up",
+    "checked",
+    "the cost exceeds the claim also with the noisy values that tell most about the secret, for either world",
+)
 COUNTED = "all moves together are little more than those that count"
 
 
@@ -166,18 +172,25 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
         return replace(found, reason=reason)
     least, doubt = shown_by(made, first, within, shifts, cells)
     epsilon = attempt.cost(least)
-    reason = doubt if epsilon <= case.claim.epsilon else ""
-    return replace(found, epsilon=min(found.epsilon, epsilon), shifts=shifts if doubt else least, reason=reason)
+    shifts, epsilon = shifts if doubt else least, min(found.epsilon, epsilon)
+    if epsilon <= case.claim.epsilon:
+        return replace(found, epsilon=epsilon, shifts=shifts, reason=doubt)
+    share = least_share(made, first, within, attempt.each, case.claim.delta)
+    reason = "" if share * epsilon > case.claim.epsilon else DEPENDS
+    return replace(found, epsilon=share * epsilon, shifts=shifts, reason=reason)
 
 
 def concluded(attempt: Attempt, found: Cost) -> Bound:
     """The bound that the moves prove, and its smallest detectable violation."""
     claim, first, within = attempt.case.claim, attempt.first, attempt.within
     unhidden = Condition(UNHIDDEN.what, "failed", found.reason) if found.reason else UNHIDDEN
-    conditions = (REPEATED, law_of(first), FRESH, EXACT, unhidden, GRANTED)
+    conditions: tuple[Condition, ...] = (REPEATED, law_of(first), FRESH, EXACT, unhidden, GRANTED)
     text = found.reason or described(attempt.worst.secret, first, found.shifts)
     bound = exact(0.0 if found.reason else found.epsilon, text, MOVES, conditions)
     refuted = bound.epsilon > claim.epsilon and not bound.failed
+    if refuted and sum(m.size(by) > NOTHING for m, by in zip(first.mechanisms, found.shifts, strict=True)) > 1:
+        conditions = (*conditions, ADDS_UP)
+        bound = replace(bound, conditions=conditions)
     path = not_excluded(within)
     if within.past and not refuted:
         bound = replace(bound, epsilon=0.0, conditions=(*conditions, Condition(NO_PATH, "failed", path)))
