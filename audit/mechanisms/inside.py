@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...models.recorder.draws.returns import digest, parting, returned
 from ...models.recorder.mechanisms.found import REPORT, Mechanism, Mechanisms
 from ...models.recorder.mechanisms.sharing import again
-from ...models.recorder.returns import digest, parting, returned
 from ..case import EDGES
 from ..own.programs.program import External
 from ..recorded.laws import NOTHING, cost
