@@ -12,8 +12,10 @@ audit: $(VENV)/ready
 test: $(VENV)/ready
 	$(BIN)/pytest -n auto --maxprocesses 8 --dist loadfile
 
+# the tests of Ray clusters run only with Ray; -rs says why a test was skipped
 nightly: $(VENV)/ready
-	$(BIN)/pytest -m nightly
+	$(BIN)/pip install -q --disable-pip-version-check --no-compile -c requirements.lock -e '.[dev,ray]'
+	$(BIN)/pytest -m nightly -rs
 	$(BIN)/pytest -m hypothesis --hypothesis-profile explore
 
 check: $(VENV)/ready .types

@@ -44,9 +44,17 @@ class Pilot:
 class Attack(Protocol):
     """A frozen attack. Its scores are in logit space, so that they do not saturate; a higher score means a member.
 
-    Some attacks learn something about each single unit, as LiRA learns two normal distributions. Such an attack has the class
-    attribute `of_each_unit = True`, and scores only units whose membership varied in the shadow runs.
+    `AttackDefaults` has the values of of_each_unit, public and within that most attacks have.
     """
+
+    @property
+    def of_each_unit(self) -> bool: ...  # learns something about each single unit, so scores only units that varied in the pilot
+
+    @property
+    def public(self) -> bool: ...  # is fitted on shadow models of public nodes
+
+    @property
+    def within(self) -> bool: ...  # is fitted on half of the challenges of the run under attack, and scores the other half
 
     @property
     def name(self) -> str: ...
@@ -66,14 +74,30 @@ class Attack(Protocol):
         ...
 
 
-class Untrained:
+class AttackDefaults:
+    """The base class of attacks. An attack that differs says so by a field or a class attribute of the same name."""
+
+    @property
+    def of_each_unit(self) -> bool:
+        return False
+
+    @property
+    def public(self) -> bool:
+        return False
+
+    @property
+    def within(self) -> bool:
+        return False
+
+
+class Untrained(AttackDefaults):
     """The base class of attacks that learn nothing from a pilot."""
 
     def fit(self, pilot: Pilot | None) -> Self:
         return self
 
 
-class OneQuery:
+class OneQuery(AttackDefaults):
     """The base class of attacks that read the answers to one query, the field `query`."""
 
     query: str

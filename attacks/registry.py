@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .links.link_stealing import LinkClassifier
 from .links.linkteller import LinkTeller
@@ -17,6 +17,9 @@ from .membership.multi_lira import MultiLira, strongest
 from .membership.rmia import Relative
 from .membership.shadow_classifier import ShadowMlp
 from .membership.threshold import Confidence, Entropy, LabelOnly, ModifiedEntropy
+
+if TYPE_CHECKING:
+    from .base import Attack
 
 DEPLOYED, ALONE, WHOLE = "posteriors", "posteriors@0-hop", "posteriors@full"
 
@@ -40,7 +43,7 @@ def _steps(attack: ShadowMlp) -> ShadowMlp:
 
 
 # name -> a function that makes the attack for a query
-ATTACKS: dict[str, Callable[..., Any]] = {
+ATTACKS: dict[str, Callable[..., Attack]] = {
     "label-only": LabelOnly,
     "label-only-neighbours": lambda query=DEPLOYED: NeighbourhoodLabels((WHOLE, ALONE)),
     "confidence": Confidence,
@@ -91,6 +94,6 @@ ABOUT = {  # descriptions of attacks that share a class; docstrings describe the
 BASELINES = (FEATURES, EDGE_FREE)  # attacks that read no model: their AUC against non-edges measures homophily
 
 
-def how_asked(attack: Any) -> str:
+def how_asked(attack: Attack) -> str:
     """The queries that an attack reads, joined by "+", for the column `query` of the report."""
     return "+".join(QUERIES.get(n, n) for n in attack.needs)

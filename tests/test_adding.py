@@ -10,6 +10,7 @@ from dp_accounting import GaussianDpEvent, NonPrivateDpEvent
 from gnnaudit.accounting.claim import Unit
 from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.upper.accountants import ACCOUNTANTS, Accountant
+from gnnaudit.attacks.base import Untrained
 from gnnaudit.attacks.links.similarity import LinkStealing
 from gnnaudit.attacks.registry import ATTACKS
 from gnnaudit.attacks.signals import logs
@@ -77,7 +78,7 @@ def degrees(mode, facts, private):
 
 
 @dataclass(frozen=True)
-class Peak:
+class Peak(Untrained):
     """An attack: the larger the greatest log-probability, the likelier a member."""
 
     query: str = "posteriors"
@@ -87,9 +88,6 @@ class Peak:
     @property
     def needs(self):
         return (self.query,)
-
-    def fit(self, pilot):
-        return self
 
     def score(self, release, challenge):
         return logs(release, challenge.items, self.query).max(-1)

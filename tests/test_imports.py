@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from gnnaudit import models
 from gnnaudit.accounting.cache import sources
 from gnnaudit.audit.storage.store import code_version
@@ -68,8 +70,6 @@ def arrows(root: Path) -> Arrows:
 
     found: Arrows = defaultdict(set)
     for module, path in files.items():
-        if path.name == "__init__.py":
-            continue
         owners = {owner(target) for target in imported(path, module)} - {None, path}
         found[path.relative_to(root).as_posix()] |= {o.relative_to(root).as_posix() for o in owners if o is not None}
     return found
@@ -89,13 +89,32 @@ def circles(graph: Arrows) -> list[list[str]]:
     return sorted({tuple(sorted(b for b in reach[a] if a in reach.get(b, ()))) for a in graph if a in reach[a]})  # type: ignore[arg-type]
 
 
+def room(file: str) -> str:
+    """A folder at any depth is one room, without its sub-folders; a file at the top of a floor is one."""
+    return file.removesuffix(".py") if file.count("/") == 1 else file.rsplit("/", 1)[0]
+
+
 def rooms(graph: Arrows) -> Arrows:
-    """The same between rooms: a sub-package is one, a file at the top of a floor is one."""
+    """The same between rooms."""
     found: Arrows = defaultdict(set)
     for file, targets in graph.items():
-        room = "/".join(file.split("/")[:2])
-        found[room] |= {other for t in targets if (other := "/".join(t.split("/")[:2])) != room}
+        found[room(file)] |= {room(t) for t in targets} - {room(file)}
     return found
+
+
+def layers(text: str) -> dict[str, dict[str, int]]:
+    """floor -> room -> number of its layer, 0 for the lowest, as in the table of docs/architecture.md."""
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in text.splitlines() if row.startswith("| `")]
+    found = {floor.strip("`/"): listed for floor, _, listed in rows if floor.strip("`/") in MAY_IMPORT}
+    return {
+        floor: {f"{floor}/{name.strip()}": at for at, layer in enumerate(listed.split(";")) for name in layer.split(",")}
+        for floor, listed in found.items()
+    }
+
+
+def upward(graph: Arrows, layer: dict[str, int]) -> list[tuple[str, str]]:
+    """The imports between rooms of one floor that do not lead to a lower layer."""
+    return [(a, b) for a, targets in rooms(graph).items() for b in targets if {a, b} <= set(layer) and layer[b] >= layer[a]]
 
 
 def test_imports_point_one_way_at_every_depth():
@@ -122,6 +141,29 @@ def test_a_circle_of_files_and_one_of_rooms_are_found(tmp_path):
     assert circles(rooms(arrows(tmp_path))) == [("models/engine", "models/gap")]
     (tmp_path / "models" / "gap" / "other.py").write_text("from . import one\nd = 4\n")
     assert len(circles(arrows(tmp_path))) == 1
+
+
+@pytest.mark.parametrize("importing", ["all.py", "__init__.py"])
+def test_a_circle_of_a_folder_and_its_sub_folder_is_found(tmp_path, importing):
+    (tmp_path / "audit" / "findings" / "systems").mkdir(parents=True)
+    (tmp_path / "audit" / "findings" / "finding.py").write_text("a = 1\n")
+    (tmp_path / "audit" / "findings" / "systems" / "gap.py").write_text("from ..finding import a\nb = 2\n")
+    assert circles(rooms(arrows(tmp_path))) == []
+    (tmp_path / "audit" / "findings" / importing).write_text("from .systems.gap import b\n")
+    assert circles(arrows(tmp_path)) == []
+    assert circles(rooms(arrows(tmp_path))) == [("audit/findings", "audit/findings/systems")]
+
+
+def test_an_import_of_a_higher_layer_is_found(tmp_path):
+    (tmp_path / "models" / "gap").mkdir(parents=True)
+    (tmp_path / "models" / "gap" / "one.py").write_text("from ..base import a\n")
+    (tmp_path / "models" / "base.py").write_text("a = 1\n")
+    layer = layers("| `models/` | accounting | base; gap, dpar |")["models"]
+    assert layer == {"models/base": 0, "models/gap": 1, "models/dpar": 1}
+    assert upward(arrows(tmp_path), layer) == []
+    for wrong in ("gap; base", "gap, base"):
+        layer = layers(f"| `models/` | accounting | {wrong} |")["models"]
+        assert upward(arrows(tmp_path), layer) == [("models/gap", "models/base")]
 
 
 def test_every_package_is_listed_for_a_wheel():
@@ -172,3 +214,12 @@ def test_files_and_rooms_import_one_another_without_circles():
     graph = arrows(ROOT)
     assert circles(graph) == []
     assert circles(rooms(graph)) == []
+
+
+def test_the_documented_layers_hold_every_room_and_import_only_lower_ones():
+    graph, documented = arrows(ROOT), layers((ROOT / "docs" / "architecture.md").read_text())
+    for floor in MAY_IMPORT:
+        files = [p.relative_to(ROOT).as_posix() for p in (ROOT / floor).rglob("*.py")]
+        code = {room(file) for file in files if not file.endswith("/__init__.py")}
+        assert set(documented[floor]) == code
+        assert upward(graph, documented[floor]) == []

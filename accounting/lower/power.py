@@ -16,6 +16,7 @@ from ..arguments import check_alpha
 from ..checks import score_law
 from ..checks.independence import FEWEST_RUNS, OF_COINS
 from ..claim import Claim
+from ..noncentral_t import critical_value, tail
 from .error_rates import choose, epsilon_of_rates, mu_of_rates, pilot_rounds, rate_at_most, weighed
 
 Array = NDArray[np.float64]
@@ -271,8 +272,7 @@ def _power_of_t(mu: float, true: float, n0: int, n1: int, alpha: float) -> float
     freedom, error = n0 + n1 - 2, math.sqrt(1 / n0 + 1 / n1)
     if freedom < 1:
         return 0.0
-    critical = special.nctdtrit(freedom, mu / error, 1 - alpha)
-    return float(1 - special.nctdtr(freedom, true / error, critical))
+    return float(tail(critical_value(alpha, freedom, mu / error), freedom, true / error))
 
 
 def _power_of_gate(a: Array, b: Array, claimed: Callable[[Array], Array], n0: int, n1: int, alpha: float) -> Array:

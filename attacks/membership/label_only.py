@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from ..base import learnt, shadows_of
+from ..base import AttackDefaults, learnt, shadows_of
 from ..signals import logs
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class NeighbourhoodLabels:
+class NeighbourhoodLabels(AttackDefaults):
     """The log odds of membership, given which queries predict the node's label, and which agree with the first query.
 
     queries: queries about the same node, each with fewer neighbours than the previous one. odds: (patterns,), log odds from

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from scipy.special import gammaln
 
-from ..base import learnt, shadows_of
+from ..base import AttackDefaults, learnt, shadows_of
 from ..signals import label_logit, logs, neighbours_logit
 from .lira import ends_logit
 from .shrinkage import shrunk
@@ -82,7 +82,7 @@ def laws_of(
 
 
 @dataclass(frozen=True, eq=False)
-class MultiLira:
+class MultiLira(AttackDefaults):
     """log p(signals | in) - log p(signals | out), with one Student distribution for each side of each challenge.
 
     kind: "node" or "edge". Three fields name the queries that give a kind of signal. logits: queries that give all logits of the
@@ -141,7 +141,7 @@ class MultiLira:
 
 
 @dataclass(frozen=True, eq=False)
-class SumOfRatios:
+class SumOfRatios(AttackDefaults):
     """The sum of several log-likelihood ratios, whose errors partly cancel."""
 
     attacks: tuple[Attack, ...]

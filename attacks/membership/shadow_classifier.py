@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ...models.random.streams import stream
-from ..base import learnt, shadows_of
+from ..base import AttackDefaults, learnt, shadows_of
 from ..signals import logs
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ EXAMPLES = 20_000  # the classifier trains on at most this many rows; more rows 
 
 
 @dataclass(frozen=True, eq=False)
-class ShadowMlp:
+class ShadowMlp(AttackDefaults):
     """A perceptron on the posteriors of one or several queries, trained on the rows of the pilot's runs.
 
     The defaults are those of Olatunji et al. 2021 (TSTF, TSTS). `ShadowMlp.he(queries)` is the attack of He et al. 2021 (0-hop,

@@ -16,7 +16,7 @@ from ...accounting.claim import Unit
 from ...accounting.events.counts import Charged, charged, coin_p_values, recounted, unsampled
 from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.accountants import tightest, upper
-from ...models.recorder.draw import SHIFTED
+from ...models.recorder.draws.draw import SHIFTED
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..instruments.reach import worth
 from ..instruments.repetition import repeated, reports_of_others, world

@@ -47,8 +47,8 @@ def findings(
         raise typer.Exit(_on_checkout(ids or [], checkout, python or sys.executable, seed, json))
     from ...reports.files import writable
     from ..findings import page
-    from ..findings.all_findings import FINDINGS
     from ..findings.finding import run
+    from ..findings.systems.all_findings import FINDINGS
     from ..key import Key
 
     unknown = [name for name in ids or () if name not in FINDINGS]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ...attacks.base import Attack
     from ...models.graph.graph import Graph
     from ..games.game import Seen
     from ..key import Key
@@ -88,7 +89,7 @@ def membership(
 
 
 def attacked(
-    case: Case, graph: Graph, kind: str, store: Store, key: Key, attacks: list[Any], shadows: int, targets: int
+    case: Case, graph: Graph, kind: str, store: Store, key: Key, attacks: list[Attack], shadows: int, targets: int
 ) -> Measured:
     """Runs these attacks and the baselines on one game. Only attacks that query models, or use shadow models of public data, need
     further training.
@@ -97,7 +98,7 @@ def attacked(
     pool = store.fit(keeping(case.model, (DEPLOYED,)), asked.game, shadows + targets)
     split = Pool(asked, pool[:shadows], pool[shadows:])
     live = [a for a in attacks if {"queries", "graph queries"} & set(a.needs)]
-    public = [a for a in attacks if getattr(a, "public", False)]
+    public = [a for a in attacks if a.public]
     stored = [*(b for b in BASELINES if kind in b.kinds), *(a for a in attacks if a not in live + public)]
     groups = slices(pool.challenge, graph)
     found = scored_rows(case, split, stored, groups)
@@ -130,7 +131,7 @@ def with_models(attacks: list[Any], model: Any, split: Pool, device: str) -> Ite
             yield dataclasses.replace(attack, target=target, shadows=others)
 
 
-def scored_rows(case: Case, split: Pool, attacks: list[Any], groups: dict[str, NDArray[np.str_]]) -> Measured:
+def scored_rows(case: Case, split: Pool, attacks: list[Attack], groups: dict[str, NDArray[np.str_]]) -> Measured:
     """Fits attacks on the shadow runs and scores the target runs. groups: as `slices` gives them."""
     asked, target, kind = split.asked, split.target, split.asked.game.kind
     bits = asked.bits(target.bits)
@@ -169,23 +170,25 @@ def measured(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> Leak | str
         return str(reason)
 
 
-def answers_of(attack: Any, split: Pool, bits: NDArray[np.bool_]) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
+def answers_of(
+    attack: Attack, split: Pool, bits: NDArray[np.bool_]
+) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
     """The result of `scored` for an attack that is fitted on the shadow runs.
 
     An attack with `within` is instead fitted on half of the challenges of each target, and scored on the other half.
     """
     asked, target = split.asked, split.target
-    if not getattr(attack, "within", False):
+    if not attack.within:
         return scored(attack.fit(split.pilot.pilot), target, asked)
     tried = np.arange(len(asked.challenge)) % 2 == 1
     scores = scores_within(attack, target.release, asked.challenge, bits, ~tried)
     return iter([(UNITS[asked.game.kind], np.flatnonzero(tried), scores)])
 
 
-def scored(attack: Any, target: Seen, asked: Question) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
+def scored(attack: Attack, target: Seen, asked: Question) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
     """Yields, for each kind of non-member, its name, the columns of the challenge, and their scores, (targets, columns)."""
     kinds = asked.kinds
-    if getattr(attack, "of_each_unit", False):
+    if attack.of_each_unit:
         kinds = {UNITS[asked.game.kind]: kinds[UNITS[asked.game.kind]]}
     columns = np.unique(np.concatenate(list(kinds.values())))
     challenge = dataclasses.replace(asked.challenge, items=asked.challenge.items[columns])
@@ -209,7 +212,7 @@ def sliced_leaks(
 
 def row(
     case: Case,
-    attack: Any,
+    attack: Attack,
     kind: str,
     negatives: str,
     leak: Leak,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ...models.base import Model, Release
     from ...models.graph.graph import Worlds
-    from ...models.recorder.draw import Follow
+    from ...models.recorder.draws.draw import Follow
 
 Array = "NDArray[np.float64]"
 Numbers = Mapping[int, "NDArray[Any]"]  # position in the order of draws -> the numbers that replace them

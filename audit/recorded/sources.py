@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.recorder.draw import SHIFTED
+from ...models.recorder.draws.draw import SHIFTED
 from .playing import Cell, Diverged, Play, play, rounding
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...models.graph.graph import Worlds
-from ...models.recorder.draw import SHIFTED
+from ...models.recorder.draws.draw import SHIFTED
 from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
 from ...models.recorder.mechanisms.sharing import in_common
 from ..own.programs.program import External

@@ -58,6 +58,8 @@ def identity(model: Model, game: Game) -> str:
     if dataclasses.is_dataclass(model):  # fields with compare=False are left out, because they do not change the release
         fields = {f.name: fields[f.name] for f in dataclasses.fields(model) if f.compare}
     code = [code_version(), *own_code(model), compiled.path(), compiled.instruction_set()]
+    if isinstance(game.graph.x, np.memmap):
+        code.append("mapped")  # torch then trains stages that compiled loops train otherwise, and rounds in another order
     text = json.dumps([type(model).__name__, fields, game.identity, code], sort_keys=True, default=_named)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..graph.neighbour_lists import degrees
+from .spooled import BLOCK, blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     Masks = tuple[NDArray[np.bool_], ...]  # train, val, test
 
-BLOCK = 1 << 20  # how many arcs are read at a time
 SPARSE_BELOW = 0.1  # features with a smaller share of non-zeros are stored as csr_array, which is then smaller and faster
 
 
@@ -66,7 +66,7 @@ def check(raw: Raw) -> Raw:
         raise ValueError("the graph has 0 nodes: nothing can be trained on it.")
     if x.shape[0] != n:
         raise ValueError(f"x has {x.shape[0]} rows, y has {n}: every node needs one row of features and one label.")
-    if edges.size and (edges.min() < 0 or edges.max() >= n):
+    if any(block.min() < 0 or block.max() >= n for block in blocks(edges)):
         outside = (edges < 0) | (edges >= n)
         first = int(edges[outside][0])
         raise ValueError(f"node id {first} in the edges: ids must be in 0 … {n - 1} ({outside.any(axis=0).sum()} such edges).")
@@ -208,8 +208,11 @@ def simple(raw: Raw, directed: bool) -> Raw:
         notes.append(f"{edges - alone} edges are listed in both directions and {alone} in one; each counts once.")
     if not edges:
         raise ValueError("the graph has no edges between different nodes: there is nothing to aggregate or to audit.")
-    ends = np.empty((2, numbers.size), dtype=np.int64)
-    np.divmod(numbers, raw.nodes, out=(ends[0], ends[1]))
+    # of an undirected graph with both arcs of each edge, the ends take the memory of the arcs
+    store = keys if 2 * numbers.size <= keys.size < 3 * numbers.size else np.empty(2 * numbers.size, dtype=np.int64)
+    ends = store[: 2 * numbers.size].reshape(2, -1)
+    for at in range(0, numbers.size, BLOCK):
+        ends[0, at : at + BLOCK], ends[1, at : at + BLOCK] = np.divmod(numbers[at : at + BLOCK], raw.nodes)
     return dataclasses.replace(raw, edges=ends, directed=directed).noting(*notes)
 
 
@@ -229,8 +232,8 @@ def arc_keys(edges: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
     Arcs are read in blocks, so only the result takes memory in proportion to the number of arcs.
     """
     keys, end = np.empty(edges.shape[1], dtype=np.int64), 0
-    for at in range(0, edges.shape[1], BLOCK):
-        u, v = edges[:, at : at + BLOCK]
+    for block in blocks(edges):
+        u, v = block
         u, v = u[u != v], v[u != v]
         keys[end : end + u.size] = 2 * (np.minimum(u, v) * nodes + np.maximum(u, v)) + (u > v)
         end += u.size

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from ..errors import listed, one_line
 from .checks import Raw, whole
+from .spooled import spooled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +45,11 @@ def npz(path: Path) -> Raw:
                 raise ValueError("it holds a single array")
             keys = set(file.files)
             wanted = {k for k in keys if k in {"x", "y", "edge_index", "labels", *MASKS} or k.startswith(("adj", "attr"))}
-            arrays = {k: file[k] for k in wanted}
+            arrays = {k: file[k] for k in wanted - {"edge_index"}}
+            if "edge_index" in wanted:
+                with zipfile.ZipFile(path) as archive:
+                    arcs = spooled(archive, "edge_index")
+                arrays["edge_index"] = file["edge_index"] if arcs is None else arcs
     except (ValueError, OSError, EOFError, KeyError, MemoryError, NotImplementedError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path}: not a NumPy archive that can be read without unpickling ({one_line(error)}).") from None
     except Exception as error:  # zlib and numpy's header parser raise further types of error on damaged files

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from .draw import Active, Change, Draw, Follow, Recorder
+from .draws.draw import Active, Change, Draw, Follow, Recorder
 from .libraries import of_numpy, of_python, of_scipy, of_torch
 
 __all__ = ["Change", "Draw", "Recorder", "recordable", "recording"]

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .draw import Draw, numbers_of
+from .draws.draw import Draw, numbers_of
 from .mechanisms.found import Mechanism
 
 

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .draw import Active, Draw, Recorder
+from .draws.draw import Active, Draw, Recorder
 from .files import Recording, load, save
 from .libraries import of_numpy, of_python, of_scipy, of_torch
 from .mechanisms.found import Mechanisms, OtherMechanisms

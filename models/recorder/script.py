@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .draw import Departed, Draw
+from .draws.draw import Departed, Draw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....models.recorder.draw import SHIFTED
+from ....models.recorder.draws.draw import SHIFTED
 from ....models.recorder.mechanisms.found import REPORT
 from ...recorded.laws import NOTHING
 from ...recorded.study import History, Shifts

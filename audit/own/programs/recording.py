@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....models import recorder
-from ....models.recorder.draw import Draw
+from ....models.recorder.draws.draw import Draw
 from ....models.recorder.files import Recording, load, no_link, save
 from ....models.recorder.in_a_program import ANOTHER, FOLDER
 from ....models.recorder.mechanisms.found import Mechanism

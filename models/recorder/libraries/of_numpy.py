@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draw import Active, Draw, calling_line, of_two, parameters, recorded_call, rows_of, shuffled
+from ..draws.draw import Active, Draw, calling_line, of_two, parameters, recorded_call, rows_of, shuffled
 from ..mechanisms.one_by_one import gathering
 
 # Method -> its law, and the names of its arguments in order. Only loc, scale, low, high, n, a, p, replace, mean and cov are read.

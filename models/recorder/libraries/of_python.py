@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draw import Active, Draw, calling_line, parameters, recorded_call, shuffled
+from ..draws.draw import Active, Draw, calling_line, parameters, recorded_call, shuffled
 
 LAWS = {"gauss": "normal", "normalvariate": "normal", "random": "uniform"}
 METHODS = (

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draw import NO_REQUEST, Draw, calling_line, parameters, recorded_call
+from ..draws.draw import NO_REQUEST, Draw, calling_line, parameters, recorded_call
 
 NAMES = {
     "norm": "normal",

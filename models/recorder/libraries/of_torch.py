@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draw import Active, Draw, calling_line, guarded, numbers_of, of_two, parameters, put, rows_of
+from ..draws.draw import Active, Draw, calling_line, guarded, numbers_of, of_two, parameters, put, rows_of
 from ..mechanisms import found_torch
 from ..mechanisms.found import Mechanisms
 from .of_numpy import evenly

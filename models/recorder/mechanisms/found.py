@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..draw import SHIFTED, Departed, Draw, calling_line, note
+from ..draws.draw import SHIFTED, Departed, Draw, calling_line, note
 from .noise import followed
 from .one_by_one import single
 from .origin import Origin

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draw import Active, Draw, guarded, numbers_of
+from ..draws.draw import Active, Draw, guarded, numbers_of
 from . import reports_torch
 from .found import FOLLOWED, Mechanisms, located, located_at_data
 from .noise import followed, now, untouched

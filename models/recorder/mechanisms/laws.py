@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..draw import FEW
+from ..draws.draw import FEW
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..draw import Draw
+    from ..draws.draw import Draw
 
     Law = tuple[tuple[float, ...], NDArray[np.float64]]  # the values of an entry and their probabilities, shape (..., values)
 

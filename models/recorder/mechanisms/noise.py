@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..draw import guarded, without
+from ..draws.draw import guarded, without
 from .noisy_maximum import with_scores
 from .origin import Origin
 from .same_numbers import any_repeated, bits_of, of_mirrored

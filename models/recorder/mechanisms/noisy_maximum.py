@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..draw import guarded, without
-from ..returns import digest
+from ..draws.draw import guarded, without
+from ..draws.returns import digest
 from .same_numbers import coarse, repeated
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..draw import Active, guarded
+from ..draws.draw import Active, guarded
 from .noise import followed
 from .origin import Origin
 

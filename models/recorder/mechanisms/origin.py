@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..draw import Draw
+    from ..draws.draw import Draw
 
 DOUBLE = 53  # significant bits of float64
 

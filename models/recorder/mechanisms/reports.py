@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..draw import FEW, guarded, of_two, without
-from ..returns import digest
+from ..draws.draw import FEW, guarded, of_two, without
+from ..draws.returns import digest
 from .laws import apart, exact, modulus_of, product, residues
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..draw import Draw
+    from ..draws.draw import Draw
     from .laws import Law
     from .origin import Recorder
 

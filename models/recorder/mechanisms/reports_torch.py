@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draw import Draw, guarded, numbers_of
+from ..draws.draw import Draw, guarded, numbers_of
 from .found import Mechanisms
 from .reports import ROUNDED, Coins, Drawn, chosen, compared, drawn, flipped, reported, shifted, told_apart
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..draw import SHIFTED
+from ..draws.draw import SHIFTED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..draw import Draw
+    from ..draws.draw import Draw
     from .found import Mechanism
 
 ALIKE = 1e-4  # in units of the noise scale: two copies of the same noise, each rounded to float32, differ by less

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from gnnaudit.audit.cli.findings import findings
-from gnnaudit.audit.findings.all_findings import FINDINGS
 from gnnaudit.audit.findings.finding import run
 from gnnaudit.audit.findings.page import table
+from gnnaudit.audit.findings.systems.all_findings import FINDINGS
 from gnnaudit.audit.key import Key
 from gnnaudit.reports.results import parse
 

@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from gnnaudit.audit.cli.main import app
-from gnnaudit.audit.findings.all_findings import FINDINGS
 from gnnaudit.audit.findings.checkout import CHECKOUTS, play
+from gnnaudit.audit.findings.systems.all_findings import FINDINGS
 from gnnaudit.audit.key import Key
 
 CHUNKS = """

@@ -3,8 +3,8 @@
 import pytest
 
 from gnnaudit.audit.findings import finding
-from gnnaudit.audit.findings.all_findings import FINDINGS
 from gnnaudit.audit.findings.descriptions import KEYS, PROOFS, read
+from gnnaudit.audit.findings.systems.all_findings import FINDINGS
 
 WHOLE = dict.fromkeys(KEYS, '"words"') | {"printed": "1", "proof": '"exact"'}
 

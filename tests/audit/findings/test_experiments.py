@@ -4,9 +4,9 @@ import pytest
 
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.audit.findings import certificate
-from gnnaudit.audit.findings.all_findings import FINDINGS
 from gnnaudit.audit.findings.finding import run
 from gnnaudit.audit.findings.systems import dpgnn, field_graphs, field_training, gap
+from gnnaudit.audit.findings.systems.all_findings import FINDINGS
 from gnnaudit.audit.key import Key
 
 PROVED = [name for name, f in FINDINGS.items() if f.proof != "argued"]

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from gnnaudit.audit.findings import page
-from gnnaudit.audit.findings.all_findings import FINDINGS
 from gnnaudit.audit.findings.finding import run
+from gnnaudit.audit.findings.systems.all_findings import FINDINGS
 from gnnaudit.audit.key import Key
 
 SHOWN = ("blink-two-lists", "blink-symrr-diagonal", "linkteller-edgerand", "dpdgc-row-shift")

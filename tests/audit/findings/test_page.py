@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gnnaudit.audit.cli.findings import findings
-from gnnaudit.audit.findings.all_findings import FINDINGS
 from gnnaudit.audit.findings.finding import run
 from gnnaudit.audit.findings.page import encoded, row
+from gnnaudit.audit.findings.systems.all_findings import FINDINGS
 from gnnaudit.audit.key import Key
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "docs"))

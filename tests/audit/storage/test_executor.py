@@ -6,6 +6,8 @@ import json
 import multiprocessing
 import os
 import pickle
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -204,6 +206,13 @@ def test_what_ray_lacks_is_not_called_ray(tmp_path, monkeypatch, body, said):
     monkeypatch.delitem(sys.modules, "ray", raising=False)
     with pytest.raises(ValueError, match=said), ray_cluster("local", 1):
         pass
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_the_nightly_tests_are_run_with_ray_and_say_what_they_skip():
+    root = Path(__file__).parents[3]
+    commands = subprocess.run(["make", "-n", "nightly"], cwd=root, capture_output=True, text=True, check=True).stdout
+    assert re.search(r"pip install .*\[dev,ray\]'\n.*pytest -m nightly -rs\n", commands)
 
 
 @pytest.mark.nightly  # a Ray cluster takes seconds to start

@@ -15,6 +15,7 @@ from gnnaudit.audit.storage import store as store_module
 from gnnaudit.audit.storage.executor import processes
 from gnnaudit.audit.storage.store import Store, identity
 from gnnaudit.models.base import Release
+from gnnaudit.models.graph import memory_mapped
 from gnnaudit.models.random.streams import normal
 
 
@@ -108,6 +109,12 @@ def test_another_recipe_graph_or_key_is_another_part(graph, game):
         identity(Degrees(), replace(game, items=game.items[:5])),
     ]
     assert len({identity(Degrees(), game), *others}) == 5
+
+
+def test_a_graph_that_is_mapped_shares_no_parts_with_its_copy_in_memory(graph, game, tmp_path):
+    mapped = memory_mapped.write(graph, tmp_path / "mapped")
+    assert mapped.digest == graph.digest
+    assert identity(Degrees(), replace(game, graph=mapped)) != identity(Degrees(), game)
 
 
 def test_recipes_are_told_apart_by_every_number_of_their_arrays_and_not_by_their_place_in_memory(game):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gnnaudit.models.recorder.draw import Draw
+from gnnaudit.models.recorder.draws.draw import Draw
 from gnnaudit.models.recorder.files import Recording, load, save
 from gnnaudit.models.recorder.mechanisms.found import Mechanism
 

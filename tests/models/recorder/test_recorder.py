@@ -107,7 +107,7 @@ def test_a_covariance_without_entries_beside_the_diagonal_is_independent_normal_
 def test_the_line_that_draws_is_named():
     with recording() as recorded:
         default_rng(1).normal()
-    assert recorded.draws[0].line.startswith("test_hearing.py, line ")
+    assert recorded.draws[0].line.startswith("test_recorder.py, line ")
 
 
 @pytest.mark.parametrize("source", SOURCES)

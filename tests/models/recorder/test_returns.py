@@ -2,7 +2,7 @@
 
 import torch
 
-from gnnaudit.models.recorder.returns import returned
+from gnnaudit.models.recorder.draws.returns import returned
 
 
 def test_functions_within_vmap_and_grad_are_passed_over():

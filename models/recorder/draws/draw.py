@@ -132,7 +132,7 @@ class Active:
     recorder: Recorder | None = None
 
 
-HERE = str(Path(__file__).parent)
+HERE = str(Path(__file__).parents[1])
 QUIET = (HERE, str(Path(np.__file__).parent), "/torch/", "/scipy/", "/random.py", "/secrets.py", "<__array", "<frozen")
 STANDARD = str(Path(os.__file__).parent)
 OTHERS = (
@@ -140,7 +140,7 @@ OTHERS = (
     STANDARD,
     "site-packages",
     "<string>",
-    *(str(Path(__file__).parents[2] / own) + os.sep for own in ("models", "audit")),
+    *(str(Path(__file__).parents[3] / own) + os.sep for own in ("models", "audit")),
 )
 
 
