@@ -164,16 +164,17 @@ def both_tests(setting: Setting) -> Tests:
 
 
 def until_decided(setting: Setting, played: Played) -> Outcome:
-    """Doubles the rounds until a test refutes the claim, a violation by `setting.notices` would be detected, or time is up.
+    """Doubles the rounds until a test suspects the claim, a violation by `setting.notices` would be detected, or time is up.
 
-    Stage j tests all rounds so far at level alpha / (j (j + 1)). These levels add up to at most alpha over any number of stages,
-    so the bounds hold for every stopping rule (a union bound). Each test keeps its largest bound. If a check fails at a stage,
-    the test loses its bounds of this and all earlier stages.
+    Stage j tests all rounds so far with the share 1 / (j (j + 1)) of each level: `setting.alpha` for the bounds, and
+    `setting.level` for a suspicion, which a repetition then has to confirm (see `second_look`). A repetition plays on until a
+    bound refutes the claim. The shares add up to at most 1 over any number of stages, so both levels hold for every stopping rule
+    (a union bound). Each test keeps its largest bound and its smallest p-value. If a check fails at a stage, the test loses both
+    of this and all earlier stages.
 
     The audit estimates the detectable violation from the share of correct guesses. This estimate only decides when to stop, so no
-    bound depends on it. It decides nothing in the repetition of a test that refuted, nor while more guesses are correct than the
-    claim allows, because more rounds may then refute the claim. played: maps a number of rounds to scores and bits, (rounds,
-    canaries) each.
+    bound depends on it. It decides nothing in a repetition, nor while more guesses are correct than the claim allows, because
+    more rounds may then refute the claim. played: maps a number of rounds to scores and bits, (rounds, canaries) each.
     """
     limit, started, rounds, stage = most_right(setting.case), time.monotonic(), setting.rounds, 1
     tests, best = both_tests(setting), list[Bound]()
@@ -181,23 +182,33 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
         scores, bits = played(rounds)
         share = 1 / (stage * (stage + 1))
         now = [of_share(b, share, setting.alpha) for b in tests(scores, bits, setting.alpha * share)]
-        best = [b if b.failed or a.failed or b.epsilon > a.epsilon else a for a, b in zip(best or now, now, strict=True)]
+        best = [better(a, b) for a, b in zip(best or now, now, strict=True)]
         right = float(((scores > 0) == bits).mean())
         tested = not now[-1].failed  # a withdrawn test detects nothing
         trainings = rounds if bits.shape[1] > 1 else None
-        detects = coins_detect(limit, right, bits.size, setting.alpha * share, trainings=trainings) if tested else math.inf
+        detects = coins_detect(limit, right, bits.size, setting.level * share, trainings=trainings) if tested else math.inf
         spent = (time.monotonic() - started) / 60
         far = f"{rounds} trainings, {right:.1%} of the guesses are right; the claim allows {limit:.1%}"
         could = f"noise {detects:.3g} times too small would be detected; the run asks for {setting.notices:g}"
         setting.tell(f"audit blackbox: {far}; {could}; {spent:.2g} of {setting.minutes:g} minutes")
         left = int(rounds * (setting.minutes / spent - 1)) if setting.minutes is not None and spent > 0 else rounds
+        refuted = any(b.refuted for b in best)
+        suspected = not setting.repeats and any(b.p_value is not None and b.p_value < setting.level for b in best)
         decided = detects <= setting.notices and right <= limit and not setting.repeats
-        if any(b.refuted for b in best) or decided or left < 1:
+        if refuted or suspected or decided or left < 1:
             break
         rounds, stage = rounds + min(rounds, left), stage + 1
-    why = "refuted" if any(b.refuted for b in best) else "decided" if decided else "out of time"
+    why = "refuted" if refuted else "suspected" if suspected else "decided" if decided else "out of time"
     text = f"{far}; {stage} stages, then {why}; estimated: {could}"
     return Outcome("blackbox", tuple(unknown(b) for b in best), {}, text, ("posteriors",))
+
+
+def better(one: Bound, other: Bound) -> Bound:
+    """The larger of two bounds of one test, with the smaller p-value. If a check of either bound failed: `other`."""
+    if one.failed or other.failed:
+        return other
+    p_value = min((b.p_value for b in (one, other) if b.p_value is not None), default=None)
+    return dataclasses.replace(max(one, other, key=lambda b: b.epsilon), p_value=p_value)
 
 
 def most_right(case: Case) -> float:

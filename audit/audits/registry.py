@@ -75,6 +75,7 @@ AUDITS: dict[str, Audit] = {
         2,
         blackbox.refuses_canaries,
         by_unit(blackbox.aligned_canaries, blackbox.aligned_stars),
+        trial_limited=True,
         seldom=blackbox.seldom_decides,
     ),
     "one-run": Audit("one-run", 2, blackbox.refuses_coins, blackbox.one_run),
