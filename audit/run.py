@@ -111,7 +111,7 @@ def carry_out(
         store = Store(folder.absolute(), memory=plan.memory, device=plan.device, execute=execute, fresh=plan.fresh)
         files = {case.model.name: about for case in todo if (about := audited(case.model))}
         write_spec(folder, files)
-        taken = sum(a.tests for a in audits for c in todo if a.refuses(c) is None)
+        taken = sum(a.tests for a in audits for c in todo if left_out(a, c, plan) is None)
         alpha = divide(plan.alpha, max(1, taken))  # fixed before any test; a union bound covers all tests
         rows: list[Any] = []
         observed: list[dict[str, Any]] = []
@@ -179,6 +179,12 @@ def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...], tuple[str, ...]]:
     return audits, plan.chosen(plan.attacks, tuple(ATTACKS), "attacks"), plan.chosen(plan.games, tuple(GAMES), "games")
 
 
+def left_out(audit: Audit, case: Case, plan: Plan) -> str | None:
+    """Why the plan makes no such audit of a case, or None."""
+    asked_for = plan.minutes is not None or plan.audits != ("all",)
+    return audit.refuses(case) or (None if asked_for else audit.seldom(case))
+
+
 def study(
     case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: float, say: Say, checks: Sequence[Check] = ()
 ) -> tuple[list[Any], list[Outcome]]:
@@ -201,7 +207,7 @@ def study(
         say(f"audit {audit.name}")
         results: tuple[Outcome, ...] = ()
         try:
-            if reason := audit.refuses(case):
+            if reason := left_out(audit, case, plan):
                 raise ValueError(reason)
             setting = Setting(
                 case, graph, store, key, plan.rounds, alpha, plan.alpha, plan.minutes, plan.notices, partial(say, begins=False)

@@ -34,7 +34,8 @@ def confirmed(
 
     A trial-limited audit (`Audit.trial_limited`) detects smaller violations with more rounds. The function repeats such an audit
     if a p-value is below `setting.level`, even if no bound refutes the claim. The repetition has the level alpha and more rounds,
-    and may refute the claim alone: a true claim is then refuted with probability at most `setting.level` times alpha.
+    and may refute the claim alone: a true claim is then refuted with probability at most `setting.level` times alpha, or looks^2
+    times as much if the audit makes several tests.
     """
     early = audit.trial_limited and any(b.p_value is not None and b.p_value < setting.level for b in outcome.bounds)
     if not early and not any(b.refuted and b.alpha > 0 for b in outcome.bounds):

@@ -1,5 +1,5 @@
-"""Two audits that read posteriors alone. One tests canary edges in a crafted graph. The other tests a single training, in which
-many units have coins.
+"""Two audits that read posteriors alone. One tests canary edges or nodes in a crafted graph. The other tests a single training,
+in which many units have coins.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from ...attacks.canary.fisher import log_likelihood_ratio
 from ...attacks.links.similarity import LinkStealing
 from ...attacks.membership.threshold import Confidence
 from ...attacks.signals import logs
+from ...models.capabilities import BoundedDegree, has
 from ...models.graph.graph import Worlds
-from ..case import EDGES, Case, Outcome, Setting, keeping, offered
+from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.crafted_graph import STRONG, Crafted, crafted
+from ..games.crafted_stars import CraftedStars, crafted_stars
 from ..games.game import Game, Seen, sample
-from ..instruments.reach import promised
+from ..instruments.reach import family, promised
 from ..mechanisms.gate import a_strangers
 from ..recorded.worlds import public_bound
 from ..storage.resident import taken
@@ -39,9 +41,11 @@ if TYPE_CHECKING:
     from ..key import Key
 
     Played = Callable[[int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
+    Tests = Callable[[NDArray[np.float64], NDArray[np.bool_], float], list[Bound]]
 
 PART = 4  # `check_memory` trains on this fraction of the nodes
-CANARIES = 40  # number of canaries in one run; each is in a separate component
+CANARIES = 40  # largest number of canaries in one run; each is in a separate component
+DEGREE = 100  # number of neighbours of a canary node if the model declares no bound on degrees
 COINS = 1000  # largest number of units with a coin in the one-run audit
 
 
@@ -54,20 +58,22 @@ def ledger_curve(case: Case) -> Curve | None:
 
 
 def refuses_canaries(case: Case) -> str | None:
-    """The audit needs posteriors on a graph that it generates, and a claim about edges."""
-    if case.claim.unit not in EDGES:
-        return f"canary edges test claims about edges; this claim is about {case.claim.unit}"
+    """The audit needs posteriors on a graph that it generates, and a claim about edges or nodes."""
+    if case.claim.unit is Unit.FEATURES:
+        return f"canaries are edges or nodes; this claim is about {case.claim.unit}"
     return refuses_coins(case)
 
 
-def aligned_canaries(setting: Setting) -> Outcome:
-    """Tests canary edges in a graph that the adversary chooses. The posteriors of a canary's ends give its score.
+def seldom_decides(case: Case) -> str | None:
+    """Why a plan that names neither the audit nor a time limit leaves it out, or None."""
+    if case.claim.unit is not Unit.NODE:
+        return None
+    return "on canary nodes it seldom decides in a few trainings; ask for it with --audits blackbox, or with --minutes"
 
-    Two tests count correct guesses. The test of Steinke et al. (2023) assumes no shape: it bounds the number of correct guesses
-    among the most certain ones, for every mechanism and under any dependence. The other test assumes the ledger's trade-off
-    curve, and canaries that share nothing but the classifier. Given the trained classifier, they are then independent trials that
-    satisfy the curve. If trials have different error rates, the number of errors varies less than a binomial number (Hoeffding
-    1956). If correct guesses cluster in some trainings, the second bound is withdrawn.
+
+def aligned_canaries(setting: Setting) -> Outcome:
+    """Tests canary edges in a graph that the adversary chooses. The posteriors of a canary's ends give its score. See `tested`
+    for the tests.
     """
     made = crafted(CANARIES)
     if a_strangers(setting.case.model):
@@ -76,11 +82,49 @@ def aligned_canaries(setting: Setting) -> Outcome:
             why = f"nodes of the crafted graph have up to {highest} neighbours, and this model declares max_degree={most}"
             return Outcome("blackbox", (), {}, why, ("posteriors",))
         check_memory(setting, made.graph)
+    game = canary_game(setting.case, made, setting.key.fold("game"))
+    return tested(setting, game, lambda seen: canary_scores(seen, made), f"{CANARIES} canary edges in a crafted graph")
+
+
+def aligned_stars(setting: Setting) -> Outcome:
+    """Tests canary nodes in a graph that the adversary chooses. The posteriors of a canary's neighbours give its score. See
+    `tested` for the tests.
+
+    Canaries are training nodes. Their number of neighbours is the bound on degrees that the model declares, or DEGREE. The graph
+    has as many training nodes as the audited one, because a ledger may depend on this number. Raises ValueError if the bound or
+    the number is too small.
+    """
+    model: Any = setting.case.model
+    train_nodes = int(setting.graph.train.sum())
+    degree = model.max_degree if has(model, BoundedDegree) else DEGREE
+    made = crafted_stars(min(CANARIES, train_nodes // 2), degree, train_nodes)
+    if a_strangers(model):
+        check_memory(setting, made.graph)
+    game = star_game(made, setting.key.fold("game"))
+    what = f"{len(made.centres)} canary nodes of degree {made.leaves.shape[1]} in a crafted graph"
+    return tested(setting, game, lambda seen: star_scores(seen, made), what)
+
+
+def tested(setting: Setting, game: Game, scored: Callable[[Seen], NDArray[np.float64]], what: str) -> Outcome:
+    """Plays the game and tests the scores of its canaries.
+
+    Two tests count correct guesses. The test of Steinke et al. (2023) assumes no shape: it bounds the number of correct guesses
+    among the most certain ones, for every mechanism and under any dependence. The other test assumes the ledger's trade-off
+    curve, and canaries that share nothing but the classifier. Given the trained classifier, they are then independent trials that
+    satisfy the curve. If trials have different error rates, the number of errors varies less than a binomial number (Hoeffding
+    1956). If correct guesses cluster in some trainings, the second bound is withdrawn. scored: gives the scores of the canaries
+    in all runs, (runs, canaries). what: the canaries of one run, in words.
+    """
+
+    def played(rounds: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        seen = setting.store.fit(keeping(setting.case.model, ("posteriors",)), game, rounds)
+        return scored(seen), seen.bits
+
     if setting.minutes is not None:
-        return until_decided(setting, lambda rounds: play(setting, made, rounds))
-    scores, bits = play(setting, made, setting.rounds)
-    found = both_tests(setting, scores, bits, setting.alpha)
-    text = f"{setting.rounds} rounds of {CANARIES} canary edges in a crafted graph"
+        return until_decided(setting, played)
+    scores, bits = played(setting.rounds)
+    found = both_tests(setting)(scores, bits, setting.alpha)
+    text = f"{setting.rounds} rounds of {what}"
     return Outcome("blackbox", tuple(unknown(b) for b in found), {}, text, ("posteriors",))
 
 
@@ -102,56 +146,69 @@ def check_memory(setting: Setting, graph: Graph) -> None:
         )
 
 
-def play(setting: Setting, made: Crafted, rounds: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The scores and bits, (rounds, canaries) each, of the first `rounds` trainings of this setting."""
-    game = canary_game(setting.case, made, setting.key.fold("game"))
-    seen = setting.store.fit(keeping(setting.case.model, ("posteriors",)), game, rounds)
-    return canary_scores(seen, made), seen.bits
-
-
-def both_tests(setting: Setting, scores: NDArray[np.float64], bits: NDArray[np.bool_], alpha: float) -> list[Bound]:
-    """The bounds at level alpha: first without an assumed shape, then by the ledger's curve if this curve can be computed."""
+def both_tests(setting: Setting) -> Tests:
+    """The tests of scores and bits, (rounds, canaries) each, at a level alpha. Their bounds: first without an assumed shape, then
+    by the ledger's curve if this curve can be computed.
+    """
     case, shaped = setting.case, ledger_curve(setting.case)
+    members = family(case.model.ledger) if case.claim.unit is Unit.NODE and shaped is not None and shaped.mu is None else None
     named: dict[str, Any] = {"attack": "aligned-canary", "audit": "blackbox"}
-    found = [steinke(scores, bits, case.claim, alpha, seed=setting.key.fold("coin").seed, **named)]
-    return found if shaped is None else [*found, guessed(scores, bits, case.claim, shaped, alpha, **named)]
+
+    def bounds(scores: NDArray[np.float64], bits: NDArray[np.bool_], alpha: float) -> list[Bound]:
+        found = [steinke(scores, bits, case.claim, alpha, seed=setting.key.fold("coin").seed, **named)]
+        if shaped is not None:
+            found.append(guessed(scores, bits, case.claim, shaped, alpha, family=members, **named))
+        return found
+
+    return bounds
 
 
 def until_decided(setting: Setting, played: Played) -> Outcome:
-    """Doubles the rounds until a test refutes the claim, a violation by `setting.notices` would be detected, or time is up.
+    """Doubles the rounds until a test suspects the claim, a violation by `setting.notices` would be detected, or time is up.
 
-    Stage j tests all rounds so far at level alpha / (j (j + 1)). These levels add up to at most alpha over any number of stages,
-    so the bounds hold for every stopping rule (a union bound). Each test keeps its largest bound. If a check fails at a stage,
-    the test loses its bounds of this and all earlier stages.
+    Stage j tests all rounds so far with the share 1 / (j (j + 1)) of each level: `setting.alpha` for the bounds, and
+    `setting.level` for a suspicion, which a repetition then has to confirm (see `second_look`). A repetition plays on until a
+    bound refutes the claim. The shares add up to at most 1 over any number of stages, so both levels hold for every stopping rule
+    (a union bound). Each test keeps its largest bound and its smallest p-value. If a check fails at a stage, the test loses both
+    of this and all earlier stages.
 
     The audit estimates the detectable violation from the share of correct guesses. This estimate only decides when to stop, so no
-    bound depends on it. It decides nothing in the repetition of a test that refuted, nor while more guesses are correct than the
-    claim allows, because more rounds may then refute the claim. played: maps a number of rounds to scores and bits, (rounds,
-    canaries) each.
+    bound depends on it. It decides nothing in a repetition, nor while more guesses are correct than the claim allows, because
+    more rounds may then refute the claim. played: maps a number of rounds to scores and bits, (rounds, canaries) each.
     """
     limit, started, rounds, stage = most_right(setting.case), time.monotonic(), setting.rounds, 1
-    best: list[Bound] = []
+    tests, best = both_tests(setting), list[Bound]()
     while True:
         scores, bits = played(rounds)
         share = 1 / (stage * (stage + 1))
-        now = [of_share(b, share, setting.alpha) for b in both_tests(setting, scores, bits, setting.alpha * share)]
-        best = [b if b.failed or a.failed or b.epsilon > a.epsilon else a for a, b in zip(best or now, now, strict=True)]
+        now = [of_share(b, share, setting.alpha) for b in tests(scores, bits, setting.alpha * share)]
+        best = [better(a, b) for a, b in zip(best or now, now, strict=True)]
         right = float(((scores > 0) == bits).mean())
         tested = not now[-1].failed  # a withdrawn test detects nothing
         trainings = rounds if bits.shape[1] > 1 else None
-        detects = coins_detect(limit, right, bits.size, setting.alpha * share, trainings=trainings) if tested else math.inf
+        detects = coins_detect(limit, right, bits.size, setting.level * share, trainings=trainings) if tested else math.inf
         spent = (time.monotonic() - started) / 60
         far = f"{rounds} trainings, {right:.1%} of the guesses are right; the claim allows {limit:.1%}"
         could = f"noise {detects:.3g} times too small would be detected; the run asks for {setting.notices:g}"
         setting.tell(f"audit blackbox: {far}; {could}; {spent:.2g} of {setting.minutes:g} minutes")
         left = int(rounds * (setting.minutes / spent - 1)) if setting.minutes is not None and spent > 0 else rounds
+        refuted = any(b.refuted for b in best)
+        suspected = not setting.repeats and any(b.p_value is not None and b.p_value < setting.level for b in best)
         decided = detects <= setting.notices and right <= limit and not setting.repeats
-        if any(b.refuted for b in best) or decided or left < 1:
+        if refuted or suspected or decided or left < 1:
             break
         rounds, stage = rounds + min(rounds, left), stage + 1
-    why = "refuted" if any(b.refuted for b in best) else "decided" if decided else "out of time"
+    why = "refuted" if refuted else "suspected" if suspected else "decided" if decided else "out of time"
     text = f"{far}; {stage} stages, then {why}; estimated: {could}"
     return Outcome("blackbox", tuple(unknown(b) for b in best), {}, text, ("posteriors",))
+
+
+def better(one: Bound, other: Bound) -> Bound:
+    """The larger of two bounds of one test, with the smaller p-value. If a check of either bound failed: `other`."""
+    if one.failed or other.failed:
+        return other
+    p_value = min((b.p_value for b in (one, other) if b.p_value is not None), default=None)
+    return dataclasses.replace(max(one, other, key=lambda b: b.epsilon), p_value=p_value)
 
 
 def most_right(case: Case) -> float:
@@ -179,6 +236,21 @@ def canary_scores(seen: Seen, made: Crafted) -> NDArray[np.float64]:
         bare, joined, asked = (odds(seen, nodes) for nodes in (made.bare[side], made.joined[side], seen.challenge.items[:, side]))
         scores += [log_likelihood_ratio(*rows, STRONG) for rows in zip(asked, bare, joined, strict=True)]
     return scores
+
+
+def star_game(made: CraftedStars, key: Key) -> Game:
+    """The game with a coin for every canary node. The releases hold the rows of its neighbours and of the reference leaves."""
+    watch = np.unique(np.concatenate([made.bare, made.joined, made.leaves.ravel()]))
+    return Game(made.graph, "node", made.centres, key, watch=watch)
+
+
+def star_scores(seen: Seen, made: CraftedStars) -> NDArray[np.float64]:
+    """(runs, canaries) float64: the sum, over the neighbours of a canary, of the log-likelihood ratios of their posteriors. As in
+    `canary_scores`, the score does not use the bits.
+    """
+    asked, bare, joined = (odds(seen, nodes) for nodes in (made.leaves.ravel(), made.bare, made.joined))
+    ratios = np.stack([log_likelihood_ratio(*run, made.senders) for run in zip(asked, bare, joined, strict=True)])
+    return ratios.reshape(len(ratios), *made.leaves.shape).sum(axis=-1)
 
 
 def odds(seen: Seen, nodes: NDArray[np.int64]) -> NDArray[np.float64]:

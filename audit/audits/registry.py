@@ -24,7 +24,8 @@ class Audit:
 
     tests: the number of its statistical tests, each of which spends a share of alpha. masks: whether the audit removes units by
     masks; its bounds then assume that the model treats a masked unit as absent. trial_limited: whether the audit detects smaller
-    violations with more rounds; see `second_look`.
+    violations with more rounds; see `second_look`. seldom: why a plan that names neither the audit nor a time limit leaves it out
+    for a case, or None.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Audit:
     play: Callable[[Setting], Outcome]
     masks: bool = True
     trial_limited: bool = False
+    seldom: Callable[[Case], str | None] = lambda case: None
 
     def refuses(self, case: Case) -> str | None:
         """Why it cannot audit a case, or None. No audit can test a claim without a limit."""
@@ -68,6 +70,13 @@ AUDITS: dict[str, Audit] = {
     "rows": Audit("rows", 1, node_stars.refuses_rows, node_stars.weigh_rows),
     "added-up": Audit("added-up", 1, added_up.refuses, added_up.add_up),
     "gradients": Audit("gradients", 1, gradients.refuses, gradients.play_gradients),
-    "blackbox": Audit("blackbox", 2, blackbox.refuses_canaries, blackbox.aligned_canaries),
+    "blackbox": Audit(
+        "blackbox",
+        2,
+        blackbox.refuses_canaries,
+        by_unit(blackbox.aligned_canaries, blackbox.aligned_stars),
+        trial_limited=True,
+        seldom=blackbox.seldom_decides,
+    ),
     "one-run": Audit("one-run", 2, blackbox.refuses_coins, blackbox.one_run),
 }

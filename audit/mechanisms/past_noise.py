@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...models.recorder.mechanisms.found import Mechanisms
 from ...models.recorder.draws.returns import digest, parting, returned
+from ...models.recorder.mechanisms.found import Mechanisms
 from ..own.programs.program import External
 from ..recorded.playing import play
 from .absence import kept

@@ -10,14 +10,15 @@ from scipy import stats
 from scipy.sparse.csgraph import connected_components
 
 from gnnaudit import Looped, load
+from gnnaudit.accounting.checks.conditions import Condition
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.gaussian import mu_of
-from gnnaudit.accounting.lower.bounds import from_rounds
-from gnnaudit.accounting.lower.guessed_coins import guessed
+from gnnaudit.accounting.lower.bounds import Bound, from_rounds, resting
+from gnnaudit.accounting.lower.guessed_coins import chance_of_so_many, guessed
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.accounting.upper.tradeoff import curve
 from gnnaudit.attacks.canary.fisher import log_likelihood_ratio
-from gnnaudit.audit.audits.blackbox import aligned_canaries, canary_game, canary_scores, most_right, until_decided
+from gnnaudit.audit.audits.blackbox import aligned_canaries, better, canary_game, canary_scores, most_right, until_decided
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.games.crafted_graph import ENDS, POOL, REFERENCES, STRONG, crafted
 from gnnaudit.audit.games.game import Seen
@@ -172,7 +173,7 @@ def test_a_model_that_reads_no_edge_gives_nothing_away(tmp_path):
     assert all(bound.epsilon == 0 for bound in outcome.bounds)
 
 
-def anytime(right, seed, minutes=1e9, told=None, notices=1.5, repeats=False):
+def anytime(right, seed, minutes=1e9, told=None, notices=1.5, repeats=False, alpha=0.025, first=None):
     """An audit of an honest GAP that plays on; each of 20 coins of a training is guessed correctly with this probability."""
     draw = np.random.default_rng(seed)
     bits, good = draw.random((640, 20)) < 0.5, draw.random((640, 20)) < right
@@ -187,7 +188,8 @@ def anytime(right, seed, minutes=1e9, told=None, notices=1.5, repeats=False):
         None,
         Key(str(seed)),
         10,
-        0.025,
+        alpha,
+        first,
         minutes=minutes,
         notices=notices,
         repeats=repeats,
@@ -222,6 +224,40 @@ def test_it_plays_on_while_more_guesses_are_right_than_the_claim_allows_and_in_a
     assert "1 stages" not in found.reach
     assert any(b.refuted for b in found.bounds)
     assert "then out of time" in anytime(limit - 0.05, 2, minutes=0.001, notices=30, repeats=True).reach
+
+
+def test_a_suspicion_at_the_level_of_the_run_ends_the_first_test_and_only_the_repetition_refutes():
+    """Three per cent more right guesses than the claim allows, in a run of 74 tests."""
+    named = {"alpha": 0.05 / 74, "notices": 1.01}
+    chance = most_right(Case(honest(Gap), EDGE)) + 0.03
+    first, again = anytime(chance, 2, first=0.05, **named), anytime(chance, 3, repeats=True, **named)
+    alone = anytime(chance, 2, **named)
+    assert "then suspected" in first.reach
+    assert not any(b.refuted for b in first.bounds)
+    assert min(b.p_value for b in first.bounds) < 0.05
+    assert "then refuted" in again.reach
+    trainings = {name: int(o.reach.split()[0]) for name, o in (("first", first), ("alone", alone))}
+    assert trainings["first"] < trainings["alone"]
+
+
+def test_ten_thousand_honest_audits_of_five_stages_are_suspected_in_at_most_five_percent_by_one_test():
+    """The count of right guesses at the largest chance that the claim allows, 40 in a training, without any training."""
+    most, draw = most_right(Case(honest(Gap), EDGE)), np.random.default_rng(0)
+    wrong = 0
+    for _ in range(10_000):
+        right = draw.random((160, 40)) < most
+        stages = (right[: 10 * 2**j] for j in range(5))
+        wrong += any(chance_of_so_many(r, most) * (j + 1) * (j + 2) < 0.05 for j, r in enumerate(stages))
+    assert wrong / 10_000 > 0.005
+    assert stats.binom.sf(wrong - 1, 10_000, 0.05) > 1e-6  # fails once in a million
+
+
+def test_the_smallest_p_value_of_a_test_is_kept_and_a_failed_check_loses_both():
+    strong, weak = (Bound(e, 0.05, "ledger", "x", (5, 5), False, p, 1.0, 1.0) for e, p in ((1.0, 0.3), (0.5, 0.2)))
+    assert (better(strong, weak).epsilon, better(strong, weak).p_value) == (1.0, 0.2)
+    failed = resting(weak, "x", Condition("independent", "failed", "p = 0"))
+    assert better(strong, failed) == failed
+    assert better(failed, strong) == strong
 
 
 def test_guesses_that_cluster_decide_nothing():

@@ -1,0 +1,116 @@
+"""The black-box audit of node claims: the structure of its graph, its two controls, and which plans run it."""
+
+import dataclasses
+from functools import cache
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from gnnaudit import Looped, load
+from gnnaudit.accounting.claim import Claim, Unit
+from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.audit.audits.blackbox import aligned_stars, star_game, star_scores
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.games.crafted_stars import CELLS, LEAST, POOL, crafted_stars
+from gnnaudit.audit.games.game import Seen
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.planning.plan import Plan
+from gnnaudit.audit.run import left_out
+from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.gap.gap import Gap
+from gnnaudit.models.graph.graph import Mask
+
+NODE = Claim(8.0, 1e-5, Unit.NODE)
+DEGREE, TRAIN = 40, 600
+
+
+@cache
+def honest():
+    return calibrate(Gap(unit=Unit.NODE, train_nodes=TRAIN, batch=TRAIN, epochs=10, max_degree=DEGREE), NODE)
+
+
+def audited(model, tmp_path, rounds):
+    """An audit at level 1e-4 of a graph with as many training nodes as `honest` declares; its batches hold all of them, so that
+    its ledger is Gaussian.
+    """
+    graph = load("campus:n=800:degree=6")
+    return aligned_stars(Setting(Case(model, NODE), graph, Store(tmp_path), Key("nodes"), rounds, 1e-4))
+
+
+@pytest.mark.parametrize("degree", [LEAST, 37, 100])
+def test_no_node_exceeds_the_degree_bound_and_every_canary_has_a_component_to_itself(degree):
+    made = crafted_stars(3, degree, 100)
+    graph = made.graph
+    assert graph.degree.max() <= degree
+    assert len(np.unique(graph.edges, axis=1).T) == graph.edges.shape[1]  # no edge twice
+    assert np.all(graph.edges[0] < graph.edges[1])
+    assert (graph.train.sum(), graph.train[made.centres].all()) == (100, True)
+    send, receive = graph.arcs
+    _, component = connected_components(sp.csr_array((np.ones(len(send)), (receive, send)), shape=(graph.nodes, graph.nodes)))
+    assert np.all(component[made.leaves] == component[made.centres][:, None])
+    assert len(set(component[made.centres])) == 3
+    assert not np.isin(component[np.concatenate([made.bare, made.joined])], component[made.centres]).any()
+
+
+def test_the_neighbours_of_a_canary_differ_from_the_references_by_it_alone():
+    made = crafted_stars(2, DEGREE, 100)
+    graph, pool = made.graph, round(POOL * DEGREE)
+    assert made.leaves.shape == (2, DEGREE // CELLS * CELLS)
+    assert np.all(graph.degree[made.leaves] == pool + 1)
+    assert np.all(graph.degree[made.bare] == pool)
+    assert np.all(graph.degree[made.joined] == pool + made.senders)
+    adjacent = graph.adjacency()
+    beside = np.setdiff1d(adjacent[[made.joined[0]]].indices, adjacent[[made.bare[0]]].indices)
+    like = [node for node in beside if np.array_equal(graph.x[node], graph.x[made.centres[0]])]
+    assert len(like) == made.senders
+    assert np.array_equal(graph.x[made.bare[0]], graph.x[made.leaves[0, 0]])
+
+
+def test_posteriors_alone_refute_a_tenth_of_the_noise_and_not_the_honest_noise(tmp_path):
+    """600 guesses at level 1e-4. The honest one fails once in ten thousand seeds."""
+    assert any(b.refuted for b in audited(honest().with_noise(honest().sigma / 10), tmp_path / "quiet", 15).bounds)
+    assert not any(b.refuted for b in audited(honest(), tmp_path / "honest", 15).bounds)
+
+
+def test_absent_canaries_are_not_found():
+    """World 0 in every run, whatever the coins say: more than 260 of 400 right guesses come once in a billion seeds."""
+    made = crafted_stars(40, DEGREE, TRAIN)
+    game = star_game(made, Key("absent")).rounds(10)
+    nobody = Mask(game.worlds.nodes.items, np.zeros_like(game.worlds.nodes.present))
+    seen = Seen(honest().fit(dataclasses.replace(game.worlds, nodes=nobody)), game.challenge, game.bits)
+    right = (star_scores(seen, made) > 0) == game.bits
+    assert right.size == 400
+    assert right.sum() <= 260
+
+
+def test_too_small_a_degree_bound_or_too_few_training_nodes_are_refused_with_the_number_that_would_do(tmp_path):
+    narrow = dataclasses.replace(honest(), max_degree=LEAST - 1)
+    with pytest.raises(ValueError, match=f"max_degree={LEAST - 1}: nodes of the crafted graph need up to {LEAST} neighbours"):
+        audited(narrow, tmp_path, 1)
+    with pytest.raises(ValueError, match=r"10 training nodes: the crafted graph needs 13, with 5 canaries"):
+        crafted_stars(5, DEGREE, 10)
+
+
+def test_a_user_s_function_is_trained_on_graphs_that_respect_its_bound(tmp_path):
+    trained = []
+
+    def uniform(graph, seed):
+        trained.append(int(graph.degree.max()))
+        return {"posteriors": np.full((graph.nodes, graph.classes), -np.log(graph.classes))}
+
+    outcome = audited(Looped(uniform, unit=Unit.NODE, max_degree=30), tmp_path, 2)
+    assert all(b.epsilon == 0 for b in outcome.bounds)
+    assert "canary nodes of degree 30" in outcome.reach
+    assert max(trained) == 30
+
+
+def test_a_plan_runs_it_for_nodes_only_if_it_names_the_audit_or_a_time_limit():
+    audit, nodes = AUDITS["blackbox"], Case(honest(), NODE)
+    edges = Case(Gap(sigma=1.0), Claim(8.0, 1e-6, Unit.UNDIRECTED_EDGE))
+    plans = {"default": Plan(), "named": Plan(audits=("blackbox",)), "timed": Plan(minutes=1.0)}
+    assert {name for name, plan in plans.items() if left_out(audit, nodes, plan) is None} == {"named", "timed"}
+    assert all(left_out(audit, edges, plan) is None for plan in plans.values())
+    assert "--audits blackbox, or with --minutes" in left_out(audit, nodes, Plan())
