@@ -195,9 +195,9 @@ def judge(
     best_of = {array: min(tests, key=lambda b: b.notices) for array, tests in by_array.items()}
     sharpest = weakest_link(claim, bounds)
     assert sharpest is not None
-    noticed = f"a true epsilon above {up(sharpest.reach, 3)} would have been noticed"
+    noticed = _noticed(up(sharpest.reach, 3), best_of)
     if sharpest.notices <= notices:
-        return Verdict("not-refuted", f"not refuted; {noticed}{_sorts(best_of)}", 0)
+        return Verdict("not-refuted", f"not refuted; {noticed}", 0)
     factor = f"noise {up(sharpest.notices, 3)} times too small; the plan requires {notices:g}"
     return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor})", 3)
 
@@ -229,14 +229,15 @@ def weakest_link(claim: Claim, bounds: Sequence[Bound]) -> Bound | None:
     return max(best_of, key=lambda b: b.notices, default=None)
 
 
-def _sorts(best_of: Mapping[str, Bound]) -> str:
-    """A phrase with the kind of violation that was tested in each array, as far as the audits state a kind."""
+def _noticed(epsilon: str, best_of: Mapping[str, Bound]) -> str:
+    """A clause with the kind of violation that was tested in each array, and the true epsilon from which it is detected."""
     arrays: dict[str, list[str]] = {}
     for array, bound in best_of.items():
-        if bound.covers is not None and bound.covers[array] != ANY:
-            arrays.setdefault(bound.covers[array], []).append(array)
-    each = [f"{sort} {' and '.join(names)}" for sort, names in arrays.items()]
-    return f" if it came from {', or from '.join(each)}" if each else ""
+        arrays.setdefault((bound.covers or {}).get(array, ANY), []).append(array)
+    if list(arrays) == [ANY]:
+        return f"{ANY} for a true epsilon of {epsilon} would have been noticed"
+    each = [f"{f'{ANY} in' if sort == ANY else sort} {' and '.join(names)}" for sort, names in arrays.items()]
+    return f"a true epsilon above {epsilon} would have been noticed if it came from {', or from '.join(each)}"
 
 
 def lowest(ceiling: Sequence[Upper]) -> tuple[float, str] | None:
