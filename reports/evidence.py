@@ -42,11 +42,12 @@ class Evidence:
 
     game: the name of the audit. ledger: the event tree as text. uppers: the result of each accountant. bounds: the lower bounds
     of the audit. curves: lists to plot. They are "tradeoff" {"claimed", "ledger", "observed": [false-positive rates,
-    false-negative rates], "band"}, "roc" {attack: [fpr, tpr]}, "histograms" {label: [edges, counts]}, and "residuals"
-    {"expected", "observed": normal and observed quantiles, "count"}. reach: a sentence on the violations that the audit could
-    detect. read: the released arrays that the audit read. randomness: the source of the seeds. assumptions: what the model
-    assumes to be public. seconds: duration of the audit, training included. audited: the files of a user's own model or program,
-    with their hashes. observed: the mechanisms that the recorder found, see `Observed`.
+    false-negative rates], "band"}, "roc" {attack: [fpr, tpr]}, "histograms" {label: [edges, counts]}, "residuals"
+    {"expected", "observed": normal and observed quantiles, "count"}, and "moves" {"of": {secret: move}, "by": the unit of
+    the moves, "allowed": the largest move that is allowed, "limit": by what}. reach: a sentence on the violations that the
+    audit could detect. read: the released arrays that the audit read. randomness: the source of the seeds. assumptions: what
+    the model assumes to be public. seconds: duration of the audit, training included. audited: the files of a user's own model or
+    program, with their hashes. observed: the mechanisms that the recorder found, see `Observed`.
     """
 
     claim: Claim
@@ -147,8 +148,7 @@ def judge(
     """
     _check(claim, ceiling, bounds, notices)
     unsure = [b for b in bounds if b.refuted and b.assumed]
-    refuting = [b for b in bounds if b.refuted and b.confirmed is not False and not b.assumed]
-    worst = max(refuting, key=lambda b: (b.against == "claim", b.epsilon), default=None)
+    worst = max(filter(refutes, bounds), key=lambda b: (b.against == "claim", b.epsilon), default=None)
     if worst is not None:
         sure = " (confirmed with fresh randomness)" if worst.confirmed else ""
         if worst.epsilon <= claim.epsilon:
@@ -200,6 +200,11 @@ def judge(
         return Verdict("not-refuted", f"not refuted; {noticed}", 0)
     factor = f"noise {up(sharpest.notices, 3)} times too small; the plan requires {notices:g}"
     return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor})", 3)
+
+
+def refutes(bound: Bound) -> bool:
+    """Whether a bound counts as a refutation: it needs no unchecked assumption, and no repetition contradicted it."""
+    return bound.refuted and bound.confirmed is not False and not bound.assumed
 
 
 def _check(claim: object, ceiling: object, bounds: object, notices: object) -> None:

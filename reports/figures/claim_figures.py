@@ -1,4 +1,4 @@
-"""Figures of one claim: trade-off curves, scores of both worlds, residuals, and the smallest detectable violations."""
+"""Figures of one claim: moves, trade-off curves, scores of both worlds, residuals, and the smallest detectable violations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..evidence import Evidence, lowest
 from ..rounding import down, up
 from ..summary import UNITS, name_at
 from .run_figures import slug
-from .style import COLOURS, INK, MARKERS, Plot, legend
+from .style import COLOURS, INK, MARKERS, TICK, Plot, legend, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # method of a bound -> its name in accounting.lower.power, for methods whose power is computed there
 METHODS = {"Gaussian likelihood ratio": "likelihood-ratio", "Clopper-Pearson": "any"}
 ROUNDS = tuple(10.0 ** (e / 2) for e in range(3, 13))  # rounds in each world: the horizontal axis of `power_plot`
+SECRETS = 8  # largest number of secrets in `moves_plot`; the CSV file has all
 FAR = 2.0  # a reach beyond this many times the largest epsilon is written at the edge, so that the axis stays readable
 TICKS = (1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 CURVES = {  # name in the evidence: (label, colour, dashes)
@@ -31,12 +32,41 @@ def of_claim(found: Evidence, refuting: bool = False) -> list[Plot]:
     """The figures of one audit for which its evidence has curves. refuting: only figures that can show a refutation: residuals
     within the band do not, because the refutation then comes from the number or the moves of the sums.
     """
-    makes = {"tradeoff": tradeoff_plot, "histograms": histogram_plot, "residuals": residual_plot}
+    makes = {"moves": moves_plot, "tradeoff": tradeoff_plot, "histograms": histogram_plot, "residuals": residual_plot}
     if math.isinf(found.claim.epsilon):
         del makes["tradeoff"]
     if refuting and found.curves.get("residuals") and not leaves(found):
         del makes["residuals"]
     return [make(found) for curve, make in makes.items() if found.curves.get(curve)]
+
+
+def moves_plot(found: Evidence) -> Plot:
+    """How far each removed secret moves the released values, the largest moves first, against the move that is allowed."""
+    curve = found.curves["moves"]
+    order = sorted(curve["of"].items(), key=lambda item: -item[1])
+    allowed, shown = curve["allowed"], order[:SECRETS]
+    colours = [COLOURS[1] if move > allowed else COLOURS[0] for _, move in shown]
+
+    def draw(axes: Axes) -> None:
+        for colour, label in ((COLOURS[1], "beyond this limit"), (COLOURS[0], "within this limit")):
+            places = [i for i in range(len(shown)) if colours[i] == colour]
+            if places:
+                axes.barh(places, [shown[i][1] for i in places], 0.7, color=colour, label=label)
+        axes.axvline(allowed, color=INK, linestyle="--", linewidth=1.5, label=f"{curve['limit']}: {allowed:.4g}")
+        for i, (_, move) in enumerate(shown):
+            axes.annotate(f"{move:.4g}", (move, i), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8)
+        axes.set_yticks(range(len(shown)), [wrapped(f"without {secret}") for secret, _ in shown])
+        axes.set(xlim=(0, 1.2 * max(allowed, shown[0][1])), ylim=(len(shown) - 0.4, -0.6))
+        axes.set_xlabel(wrapped(f"move, {curve['by']}", 44))
+        axes.grid(axis="y", visible=False)
+        legend(axes)
+
+    worst = f"Removing {order[0][0]} moves the released values most: {order[0][1]:.4g} {curve['by']}"
+    alt = f"{worst}; {curve['limit']}: {allowed:.4g}."
+    tall = sum(1 + len(f"without {secret}") // TICK for secret, _ in shown)
+    title = f"What one removal moves, audit “{found.game}”, {_who(found)}"
+    rows = tuple((secret, move, allowed) for secret, move in order)
+    return Plot(_name("moves", found), title, alt, ("secret", "move", "allowed"), rows, draw, (4.6, 1.5 + 0.22 * tall))
 
 
 def tradeoff_plot(found: Evidence) -> Plot:
