@@ -85,7 +85,7 @@ def tradeoff_plot(found: Evidence) -> Plot:
         at = _probit(TICKS)
         axes.set_xticks(at, [f"{t:g}" for t in TICKS], rotation=45)
         axes.set_yticks(at, [f"{t:g}" for t in TICKS])
-        axes.plot(at, [-v for v in at], color=INK, linewidth=0.8, alpha=0.6)
+        axes.plot(at, [-v for v in at], color=INK, linewidth=0.8, alpha=0.6, label="guessing at random")
         axes.set(xlim=(at[0], at[-1]), ylim=(at[0], at[-1]), xlabel="false-positive rate", ylabel="false-negative rate")
         legend(axes)
 
@@ -203,11 +203,11 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
     from ...accounting.lower.power import notices
 
     claim, curves = same[0].claim, {}
-    tests = [b for e in same for b in e.bounds if b.alpha > 0 and math.isfinite(b.notices) and max(b.trials) > 1]
+    tests = [b for e in same for b in e.bounds if b.alpha > 0 and math.isfinite(b.notices)]
     marks = [(f"{b.audit}, {b.shape}", min(b.trials) or max(b.trials), b.notices) for b in tests]
     if not marks:
         return None
-    for b in (b for b in tests if min(b.trials)):  # other bounds count residuals of one run, not rounds
+    for b in (b for b in tests if min(b.trials) > 1):  # other bounds read one run
         kappas = [notices(claim, round(n), round(n), b.alpha, METHODS.get(b.method, "gate"))[0] for n in ROUNDS]
         curves[f"{b.audit}, {b.shape}"] = [(n, k) for n, k in zip(ROUNDS, kappas, strict=True) if math.isfinite(k)]
     place = {label: i for i, (label, _, _) in enumerate(marks)}
@@ -215,8 +215,12 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
     def draw(axes: Axes) -> None:
         for label, points in curves.items():
             i = place[label]
-            axes.plot(*zip(*points, strict=True), color=COLOURS[i % len(COLOURS)], linestyle=("-", "--", ":")[i % 3])
+            line: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "linestyle": ("-", "--", ":")[i % 3]}
+            axes.plot(*zip(*points, strict=True), label=f"{label}, by rounds", **line)
         for i, (label, rounds, kappa) in enumerate(marks):
+            if rounds <= 1:  # the test reads all noise of one run
+                axes.axhline(kappa, color=COLOURS[i % len(COLOURS)], linestyle="-.", label=f"this run: {label}, on one run")
+                continue
             style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "markersize": 8}
             axes.plot(rounds, kappa, linestyle="none", label=f"this run: {label}", **style)
         axes.set(xscale="log", yscale="log", xlabel="rounds in each world, or residuals", ylabel="noise too small by this factor")

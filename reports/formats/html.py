@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ...accounting.claim import Unit
 from .. import evidence, results
 from ..evidence import WORDS, Evidence, refutes
 from ..figures.accountant_rows import costs, reasons
 from ..figures.claim_figures import bounds_plot, of_claim, power_plot
 from ..figures.ledger_figure import observed_plot
-from ..figures.run_figures import of_run
+from ..figures.run_figures import of_run, slug
 from ..figures.style import Plot, save
 from ..figures.subgroup_rows import sliced
 from ..files import write_text
@@ -69,11 +71,14 @@ def render(run_dir: Path) -> Path:
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"down": down, "up": up, "percent": percent, "budget": budget, "clock": clock, "interval": interval}
+    environment.filters |= {"six": six_digits, "breakable": breakable}
     page = environment.get_template("report.html").render(
         css=Markup((HERE / "report.css").read_text(encoding="utf-8")),
         run=found.run,
         name=name,
         key=key,
+        anchor=anchor,
+        anchors={anchor(e.claim.unit, e.model, e.mode, e.claim.epsilon) for e in seen},
         infinite=math.inf,
         signs=SIGNS,
         words=WORDS,
@@ -188,6 +193,21 @@ def foremost(same: Sequence[Evidence]) -> list[Plot]:
         return [p for p in pictures(same) if not p.name.startswith(("scores", "moves"))]
     shown = {p.name for p in proof(same)}
     return [p for e in same if any(map(refutes, e.bounds)) for p in of_claim(e, refuting=True) if p.name not in shown]
+
+
+def anchor(unit: Unit | None, model: str, mode: str, epsilon: float) -> str:
+    """The id of the evidence on a claim within the page."""
+    return slug("claim", model, mode, budget(epsilon, "inf"), unit)
+
+
+def six_digits(ledger: str) -> str:
+    """The text of a ledger with numbers rounded to six significant digits; the evidence file has all digits."""
+    return re.sub(r"\d+\.\d+(?:e[+-]?\d+)?", lambda number: f"{float(number[0]):.6g}", ledger)
+
+
+def breakable(word: str) -> str:
+    """The name of an accountant with places where a line may break."""
+    return re.sub(r"([_-])", "\\1\N{ZERO WIDTH SPACE}", word)
 
 
 def clock(seconds: float) -> str:

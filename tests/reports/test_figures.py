@@ -51,6 +51,14 @@ def test_a_detectable_factor_below_one_is_within_the_axes(notices, tmp_path):
     assert low < notices < high
 
 
+def test_a_test_of_one_run_is_drawn_among_the_detectable_violations():
+    claim = Claim(1.0, 1e-6, Unit.UNDIRECTED_EDGE)
+    tested = Bound(0.0, 0.01, "ledger", "exact tests", (1, 1), False, 0.5, 1.009, 1.0096, "listening", "differential")
+    plot = power_plot([Evidence(claim, "gap", "sound", "differential", bounds=(tested,))])
+    assert ("differential, ledger", 1, 1.009, "this run") in plot.rows
+    assert len(plot.rows) == 1  # its power does not depend on a number of rounds
+
+
 def axes_of(plot, folder):
     """The axes of a figure that was drawn and saved."""
     seen = []
