@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import results
 from .evidence import WORDS
 from .files import plain
 from .results import AttackRow, BoundRow, Results, Row, UtilityRow
 from .rounding import down, up
-from .summary import UNITS, Key, budget, claims_of, key, name, name_at, units
+from .summary import UNITS, Key, budget, claims_of, key, name, name_at, shows_leakage, units
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 Interval = tuple[float, float]
 RANK = {"not-refuted": 0, "inconclusive": 1, "exceeds": 2, "refuted": 3}  # kinds of verdicts, the best first
-ENOUGH = 8  # smallest number of targets at which an interval over targets covers about 95 %
+TAIL = 0.025  # outside a 95 % interval, on each side
+ENOUGH = 8  # with fewer targets, Student's quantiles after a Bonferroni correction are several times those of the normal law
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,8 @@ class Difference:
     """One quantity that both runs measured.
 
     utility: True for utility, False for leakage. first, second: the value in each run. interval: 95 % interval of second - first
-    for independent runs; None if one run has no interval. word: "more" or "less" if 0 lies outside the interval after a
-    Bonferroni correction over all comparisons of the same kind, else "".
+    for independent runs; None if one run has no interval. word: "more" or "less" if 0 lies outside the interval at the level of
+    a Bonferroni correction over all comparisons of the same kind, else "".
     """
 
     key: Key
@@ -113,11 +115,22 @@ def exit_code(claims: Sequence[Judged], measured: Sequence[object]) -> int:
 
 
 def differences(first: Results, second: Results) -> list[Difference]:
-    """Every quantity that both runs measured: leakage before utility, and in each of them significant differences first."""
-    others = {_place(row): row for row in second.rows}
-    found = [_difference(row, others[_place(row)]) for row in first.rows if _place(row) in others]
-    tested = _corrected([d for d in found if d is not None])
-    return sorted(tested, key=lambda d: (d.utility, not d.word, -abs(d.second - d.first)))
+    """Every quantity that both runs measured: leakage before utility, and in each of them significant differences first.
+
+    Attacks whose success is no leakage are left out: those that read no output of the model, and those against random and 2-hop
+    pairs. A run draws such pairs once for all its targets, so an interval over targets does not contain the error of this draw.
+    """
+    others = {_place(row): _measured(row) for row in second.rows}
+    pairs = [(row, _measured(row), others.get(_place(row))) for row in first.rows]
+    both = [(row, a, b) for row, a, b in pairs if a and b]
+    many = Counter(isinstance(row, UtilityRow) for row, a, b in both if a.interval and b.interval)
+    found = []
+    for row, a, b in both:
+        utility, interval, word = isinstance(row, UtilityRow), _between(a, b, TAIL), ""
+        if corrected := _between(a, b, TAIL / max(1, many[utility])):
+            word = "more" if corrected[0] > 0 else "less" if corrected[1] < 0 else ""
+        found.append(Difference(key(row), a.what, utility, a.value, b.value, interval, word))
+    return sorted(found, key=lambda d: (d.utility, not d.word, -abs(d.second - d.first)))
 
 
 def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> int:
@@ -154,7 +167,7 @@ def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> i
     targets = min((r.targets for found in (first, second) for r in found.of(AttackRow) if r.targets), default=ENOUGH)
     if targets < ENOUGH:
         console.print(
-            f"An attack had only {targets} targets. With fewer than {ENOUGH} its intervals are too short: use --targets {ENOUGH}."
+            f"An attack had only {targets} targets, so only large differences are significant: use --targets {ENOUGH} or more."
         )
     console.print(f"Before: {names[0]}. After: {names[1]}.", highlight=False, markup=False)
     columns = "before", "after"
@@ -270,40 +283,44 @@ def _place(row: Row) -> Hashable:
     return id(row)  # equals no place in the other run, because rows of this kind are not compared
 
 
-def _difference(a: Row, b: Row) -> Difference | None:
-    if isinstance(a, UtilityRow) and isinstance(b, UtilityRow):
-        return _value_of(a, f"{a.split} {a.metric}", (a.value, b.value), (a.ci95, b.ci95))
-    if (
-        isinstance(a, AttackRow) and isinstance(b, AttackRow) and not a.baseline
-    ):  # a baseline reads no output of the model, so it measures no leakage
-        where = ", ".join(w for w in (a.game, a.query, a.negatives) if w)
-        return _value_of(a, f"AUC of {a.attack} ({where})", (a.auc, b.auc), (a.auc_ci95, b.auc_ci95))
-    if isinstance(a, BoundRow) and isinstance(b, BoundRow):
-        return _value_of(a, f"lower bound by {a.audit}, {a.attack} ({a.shape})", (a.value, b.value), (None, None))
+class _Measured(NamedTuple):
+    """A quantity of one run. interval: 95 %, by Student's law with `freedom` degrees of freedom; None if the run has none."""
+
+    what: str
+    value: float
+    interval: Interval | None
+    freedom: float
+
+
+def _measured(row: Row) -> _Measured | None:
+    """What a row measured; None for rows that are not compared."""
+    if isinstance(row, UtilityRow):
+        return _Measured(f"{row.split} {row.metric}", row.value, row.ci95, _freedom(row.runs))
+    if isinstance(row, AttackRow) and shows_leakage(row):
+        where = ", ".join(w for w in (row.game, row.query, row.negatives) if w)
+        return _Measured(f"AUC of {row.attack} ({where})", row.auc, row.auc_ci95, _freedom(row.targets))
+    if isinstance(row, BoundRow):
+        return _Measured(f"lower bound by {row.audit}, {row.attack} ({row.shape})", row.value, None, math.inf)
     return None
 
 
-def _value_of(row: Row, what: str, values: tuple[float, float], ends: tuple[Interval | None, Interval | None]) -> Difference:
-    (first, second), interval = values, None
-    if ends[0] is not None and ends[1] is not None:
-        # The errors of independent runs add in quadrature. The two sides of an interval may differ in length.
-        below = math.hypot(second - ends[1][0], ends[0][1] - first)
-        above = math.hypot(ends[1][1] - second, first - ends[0][0])
-        interval = (second - first - below, second - first + above)
-    return Difference(key(row), what, isinstance(row, UtilityRow), first, second, interval, "")
+def _freedom(trainings: int) -> float:
+    """The degrees of freedom of an interval over trainings. The interval of a single training is DeLong's, which is normal."""
+    return trainings - 1 if trainings > 1 else math.inf
 
 
-def _corrected(found: list[Difference]) -> list[Difference]:
-    """The differences with `word` set, by intervals with a Bonferroni correction over all differences of a kind."""
-    from scipy.special import ndtri
+def _between(a: _Measured, b: _Measured, tail: float) -> Interval | None:
+    """The interval of b - a for independent runs, with at most `tail` outside on each side; None if a run has no interval.
 
-    tested = []
-    for d in found:
-        word = ""
-        if d.interval:
-            many = sum(o.interval is not None and o.utility == d.utility for o in found)
-            wider, gap = float(ndtri(1 - 0.025 / many) / ndtri(0.975)), d.second - d.first
-            low, high = gap + wider * (d.interval[0] - gap), gap + wider * (d.interval[1] - gap)
-            word = "more" if low > 0 else "less" if high < 0 else ""
-        tested.append(dataclasses.replace(d, word=word))
-    return tested
+    Each run's interval is widened by Student's quantiles to the level of `tail`. The two then add in quadrature, which covers at
+    least as often as stated for any two variances (Banerjee 1960). The two sides of an interval may differ in length.
+    """
+    from scipy.special import stdtrit
+
+    if a.interval is None or b.interval is None:
+        return None
+    wider = [float(stdtrit(x.freedom, 1 - tail) / stdtrit(x.freedom, 1 - TAIL)) for x in (a, b)]
+    gap = b.value - a.value
+    below = math.hypot(wider[0] * (a.interval[1] - a.value), wider[1] * (b.value - b.interval[0]))
+    above = math.hypot(wider[0] * (a.value - a.interval[0]), wider[1] * (b.interval[1] - b.value))
+    return gap - below, gap + above

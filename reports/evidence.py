@@ -42,11 +42,12 @@ class Evidence:
 
     game: the name of the audit. ledger: the event tree as text. uppers: the result of each accountant. bounds: the lower bounds
     of the audit. curves: lists to plot. They are "tradeoff" {"claimed", "ledger", "observed": [false-positive rates,
-    false-negative rates], "band"}, "roc" {attack: [fpr, tpr]}, "histograms" {label: [edges, counts]}, and "residuals"
-    {"expected", "observed": normal and observed quantiles, "count"}. reach: a sentence on the violations that the audit could
-    detect. read: the released arrays that the audit read. randomness: the source of the seeds. assumptions: what the model
-    assumes to be public. seconds: duration of the audit, training included. audited: the files of a user's own model or program,
-    with their hashes. observed: the mechanisms that the recorder found, see `Observed`.
+    false-negative rates], "band"}, "roc" {attack: [fpr, tpr]}, "histograms" {label: [edges, counts]}, "residuals"
+    {"expected", "observed": normal and observed quantiles, "count"}, and "moves" {"of": {secret: move}, "by": the unit of
+    the moves, "allowed": the largest move that is allowed, "limit": by what}. reach: a sentence on the violations that the
+    audit could detect. read: the released arrays that the audit read. randomness: the source of the seeds. assumptions: what
+    the model assumes to be public. seconds: duration of the audit, training included. audited: the files of a user's own model or
+    program, with their hashes. observed: the mechanisms that the recorder found, see `Observed`.
     """
 
     claim: Claim
@@ -147,8 +148,7 @@ def judge(
     """
     _check(claim, ceiling, bounds, notices)
     unsure = [b for b in bounds if b.refuted and b.assumed]
-    refuting = [b for b in bounds if b.refuted and b.confirmed is not False and not b.assumed]
-    worst = max(refuting, key=lambda b: (b.against == "claim", b.epsilon), default=None)
+    worst = max(filter(refutes, bounds), key=lambda b: (b.against == "claim", b.epsilon), default=None)
     if worst is not None:
         sure = " (confirmed with fresh randomness)" if worst.confirmed else ""
         if worst.epsilon <= claim.epsilon:
@@ -195,11 +195,16 @@ def judge(
     best_of = {array: min(tests, key=lambda b: b.notices) for array, tests in by_array.items()}
     sharpest = weakest_link(claim, bounds)
     assert sharpest is not None
-    noticed = f"a true epsilon above {up(sharpest.reach, 3)} would have been noticed"
+    noticed = _noticed(up(sharpest.reach, 3), best_of)
     if sharpest.notices <= notices:
-        return Verdict("not-refuted", f"not refuted; {noticed}{_sorts(best_of)}", 0)
+        return Verdict("not-refuted", f"not refuted; {noticed}", 0)
     factor = f"noise {up(sharpest.notices, 3)} times too small; the plan requires {notices:g}"
     return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor})", 3)
+
+
+def refutes(bound: Bound) -> bool:
+    """Whether a bound counts as a refutation: it needs no unchecked assumption, and no repetition contradicted it."""
+    return bound.refuted and bound.confirmed is not False and not bound.assumed
 
 
 def _check(claim: object, ceiling: object, bounds: object, notices: object) -> None:
@@ -229,14 +234,15 @@ def weakest_link(claim: Claim, bounds: Sequence[Bound]) -> Bound | None:
     return max(best_of, key=lambda b: b.notices, default=None)
 
 
-def _sorts(best_of: Mapping[str, Bound]) -> str:
-    """A phrase with the kind of violation that was tested in each array, as far as the audits state a kind."""
+def _noticed(epsilon: str, best_of: Mapping[str, Bound]) -> str:
+    """A clause with the kind of violation that was tested in each array, and the true epsilon from which it is detected."""
     arrays: dict[str, list[str]] = {}
     for array, bound in best_of.items():
-        if bound.covers is not None and bound.covers[array] != ANY:
-            arrays.setdefault(bound.covers[array], []).append(array)
-    each = [f"{sort} {' and '.join(names)}" for sort, names in arrays.items()]
-    return f" if it came from {', or from '.join(each)}" if each else ""
+        arrays.setdefault((bound.covers or {}).get(array, ANY), []).append(array)
+    if list(arrays) == [ANY]:
+        return f"{ANY} for a true epsilon of {epsilon} would have been noticed"
+    each = [f"{f'{ANY} in' if sort == ANY else sort} {' and '.join(names)}" for sort, names in arrays.items()]
+    return f"a true epsilon above {epsilon} would have been noticed if it came from {', or from '.join(each)}"
 
 
 def lowest(ceiling: Sequence[Upper]) -> tuple[float, str] | None:

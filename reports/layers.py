@@ -37,13 +37,16 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
     accountants = ", ".join(dict.fromkeys(r.accountant for r in rows if r.accountant != "published"))
     seen = ", ".join(dict.fromkeys(array for line in claims for b in line.bounds for array in b.exposes))
     granted = dict.fromkeys(b.granted for line in claims for b in line.bounds if b.granted and b.withdrawn is None)
-    read = [line for line in claims if line.bounds]
+    proved = [line for line in claims if any(b.value > 0 for b in line.bounds)]
     noise = f"Noise was {found.run.seed}" if found.run.seed else "No record says how the noise was seeded."
     recordings = f"For {len(recorded)} of {len(claims)} claims, an audit recorded" if recorded else "No audit recorded"
     local = [line.key.unit is Unit.FEATURES for line in claims]
     changes = "".join(
         ["Edges and nodes are added or removed. "] * (not all(local)) + ["A user's features and label are replaced."] * any(local)
     ).strip()
+    composed = _status(played, claims, "argued" if accountants else "assumed")
+    if composed == "tested" and not accountants:  # the bounds are of the whole release, but no sum of its parts is known
+        composed = "partly tested"
     return [
         Layer(
             "ε, δ and the unit",
@@ -53,8 +56,8 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
         ),
         Layer(
             "Neighbouring relation",
-            _status(read, claims, "assumed"),
-            f"Two neighbouring graphs differ in {whom}. {changes}",
+            _status(proved, claims, "assumed"),
+            f"Two neighbouring graphs differ in {whom}. {changes} {_count(proved, claims)} a lower bound above 0.",
             "verdicts",
         ),
         Layer(
@@ -65,9 +68,9 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
         ),
         Layer(
             "Composition",
-            _status(played, claims, "argued" if accountants else "assumed"),
-            f"{'Ledgers are composed by ' + accountants if accountants else 'No accountant could compose a ledger'}. "
-            f"{_count(played, claims)} a bound from whole releases.",
+            composed,
+            f"{f'Ledgers are composed by {accountants}' if accountants else 'No accountant bounds the ledger of a claim'}. "
+            f"{_count(played, claims)} a bound from whole releases, which contain all mechanisms.",
             "accountants",
         ),
         Layer(
@@ -93,8 +96,18 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
             + "The author of the code may make mistakes, but does not deceive the audit.",
             "evidence",
         ),
-        Layer("Side channels", "not looked at", "How long a training takes, and what it writes to memory, logs or errors."),
-        Layer("Data collection and access", "not looked at", "Who collects, stores and reads the graph."),
+        Layer(
+            "Side channels",
+            "not looked at",
+            "How long a training takes, and what it writes to memory, logs or errors.",
+            "reproduce",
+        ),
+        Layer(
+            "Data collection and access",
+            "not looked at",
+            "Who collects, stores and reads the graph, whose digest is under Reproduce.",
+            "reproduce",
+        ),
     ]
 
 

@@ -83,6 +83,15 @@ class Line:
             return "of the ledger, which does not describe what was run"
         return "by the model's own ledger, which its author declares" if self.upper and self.own else ""
 
+    @property
+    def no_upper(self) -> str:
+        """Why no accountant gives an upper bound; an empty string if one does, or if none was asked."""
+        computed = [a for a in self.accounts if a.accountant != "published"]
+        if not computed or any(a.value is not None and a.is_upper_bound for a in computed):
+            return ""
+        reasons = {a.unsupported for a in computed if a.unsupported}
+        return reasons.pop() if len(reasons) == 1 else "no accountant bounds the ledger"
+
 
 def key(row: Row) -> Key:
     return Key(row.unit, row.model, row.mode, row.epsilon)

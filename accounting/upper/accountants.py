@@ -74,6 +74,8 @@ def upper(
     for name in names:
         if name not in ACCOUNTANTS:
             raise ValueError(f"accountant {name!r}: must be one of {', '.join(ACCOUNTANTS)}.")
+    if type(ledger).__name__ == "UnsupportedDpEvent":
+        return tuple(Upper(name, None, ACCOUNTANTS[name].is_upper_bound, "the model states no ledger", 0.0) for name in names)
     rows = tuple(_row(name, ledger, delta, relation) for name in names)
     target = claim_or_delta.epsilon if isinstance(claim_or_delta, Claim) else math.inf
     if not stored and not _agreed(rows, ledger, delta, relation, target):

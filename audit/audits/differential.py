@@ -139,6 +139,12 @@ def not_followed(made: Study) -> str:
     return f"{drawn} may be noise, whose numbers the recorder did not follow to the value that they are added to{alone}"
 
 
+def mechanisms(plain: int, steps: int) -> str:
+    """Numbers of mechanisms in words, such as "1 mechanism on all records" or "3 mechanisms on samples"."""
+    counts = [(plain, "on all records")] * (plain > 0) + [(steps, "on samples")] * (steps > 0)
+    return " and ".join(f"{n} mechanism{'s' * (n > 1)} {where}" for n, where in counts) or "no mechanism"
+
+
 def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str]:
     """The contradictions between the numbers of mechanisms in the run and in the ledger, and these numbers in words.
 
@@ -146,7 +152,7 @@ def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str
     epsilon of the mechanisms that were run.
     """
     plain, steps = executed(record, ledger)
-    text = f"{plain} mechanisms and {steps} on samples were run, the ledger composes {ledger.plain} and {ledger.steps}"
+    text = f"{mechanisms(plain, steps)} ran, and the ledger composes {mechanisms(ledger.plain, ledger.steps)}"
     faults: list[str] = []
     declared = run = case.model.ledger
     drawn, noisy = sum(size for size, _ in record.draws), sum(r.noisy.size for r in record.releases)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dp_accounting import GaussianDpEvent
@@ -15,7 +15,7 @@ from dp_accounting import GaussianDpEvent
 from ...accounting.claim import Unit
 from ...accounting.events.counts import charged
 from ...accounting.events.tree import parts
-from ...accounting.gaussian import epsilon_of
+from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...models.capabilities import BoundedDegree, DegreeFloor, declined, has
 from ...models.graph.graph import Mask
 from ..case import Case, Outcome, Setting, keeping, offered
@@ -39,6 +39,16 @@ if TYPE_CHECKING:
 
 SENDERS = 5  # the graph that defeats a degree cap has this many senders for each receiver that the cap allows
 ROUNDING = 1e-4  # relative tolerance for float32 gradients and sums
+
+NODES = {  # nodes to remove, in words
+    "hub": "the training node with the most edges",
+    "lonely": "the training node with the fewest edges",
+    "last": "the last training node",
+    "cap breaker": "a node whose removal changes which edges the degree cap drops",
+    "zero": "an added node whose features are zeros",
+    "huge": "an added node with huge features",
+    "twin": "one of two added nodes with equal features",
+}
 
 Secrets = dict[str, tuple[Mask, int | None]]  # name of a unit -> the mask that removes it, and its id if it is a node
 
@@ -85,7 +95,9 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
         return Outcome("replay", (), {}, NOTHING, model.releases)
     ledger, worst, summary = charged(case.model.ledger), 0.0, "nothing moves"
     gaussian = [one.order == 2 and adds_up(one.purpose, before, ledger) for one in before.releases]
-    mu, beyond, diverged = 0.0, 0.0, False
+    together: dict[str, float] = {}  # secret -> mu of all moves that add up
+    alone: dict[str, float] = {}  # secret -> its largest other move, divided by the move that the noise covers
+    diverged = False
     for name, (mask, node) in absent.items():
         worlds = dataclasses.replace(whole, edges=mask) if node is None else dataclasses.replace(whole, nodes=mask)
         own = NO_NODE if node is None else np.array([node])
@@ -93,29 +105,34 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
             coins = same_coins(before, graph, own)
             _, after = recorded(model, worlds, store.device, before.releases, coins=coins)
         except Diverged as where:
-            diverged, summary = True, f"without '{name}' the run makes other noisy releases, beginning with '{where}'"
+            diverged, summary = True, f"without {name} the run makes other noisy releases, beginning with '{where}'"
             break
         hidden = kept_rows(release, own)
-        squares = 0.0
+        squares, beyond = 0.0, 0.0
         for one, other, added in zip(before.releases, after.releases, gaussian, strict=True):
             by = moved(one, other, ledger, hidden, graph.nodes)
             if by > worst:
                 rows = rows_moved(one, other, hidden, graph.nodes)
-                worst, summary = (
-                    by,
-                    f"without '{name}', the move of {rows}'{one.purpose}' is {by:.4g} times what its noise covers",
-                )
+                worst, summary = by, f"without {name}, the move of {rows}'{one.purpose}' is {by:.4g} times what its noise covers"
             if added:
                 squares += distance(one, other, hidden, graph.nodes) ** 2
             else:
                 beyond = max(beyond, by)
-        mu = max(mu, math.sqrt(squares) / (1 + ROUNDING))
+        together[name], alone[name] = math.sqrt(squares) / (1 + ROUNDING), beyond
+    mu, most = max(together.values(), default=0.0), max(alone.values(), default=0.0)
     epsilon = math.inf if diverged else float(epsilon_of(mu, case.claim.delta))
     bound = replay_sums.replayed(case, epsilon, len(absent) + 1)
     summary += f"; all moves by one secret add up to {mu:.4g} noise sds" if any(gaussian) and not diverged else ""
-    if not bound.refuted and (beyond > 1 + ROUNDING or mu > covered(case.model.ledger)):
+    allowed = mu_of_claim(case.claim) if epsilon > case.claim.epsilon else covered(case.model.ledger)
+    if not bound.refuted and (most > 1 + ROUNDING or mu > allowed):
         bound = dataclasses.replace(bound, refuted=True, against="ledger", method=f"replay: {summary}")
-    return Outcome("replay", (bound,), {}, f"{len(absent)} secrets: {summary}. {replay_sums.SIZE_UNTESTED}", model.releases)
+    limit = replay_sums.limit(case) if epsilon > case.claim.epsilon else "covered by the ledger's noise"
+    curve: dict[str, Any] = {"of": together, "by": replay_sums.SPREADS, "allowed": allowed, "limit": limit}
+    if most > 1 and not mu > allowed:
+        curve |= {"of": alone, "by": "times the move that the ledger's noise covers", "allowed": 1.0}
+    said = f"{len(absent)} secrets: {summary}" + ("" if bound.refuted else f". {replay_sums.SIZE_UNTESTED}")
+    curves = {} if diverged or not any(curve["of"].values()) else {"moves": curve}
+    return Outcome("replay", (bound,), curves, said, model.releases)
 
 
 def adds_up(purpose: str, record: Record, ledger: Charged) -> bool:
@@ -144,7 +161,8 @@ def secrets(case: Case, graph: Graph, key: Key) -> tuple[Graph, Secrets]:
     if case.claim.unit is not Unit.NODE:
         assert isinstance(model, DegreeFloor)
         wider, edge = double_star(graph, model.floor)
-        listed = {f"edge {e}": int(e) for e in catalogue(graph, key)} | {"edge at the minimum degree": edge}
+        listed = {"edge {}–{}".format(*graph.edges[:, e]): int(e) for e in catalogue(graph, key)}
+        listed["an edge at the minimum degree"] = edge
         return wider, {name: (Mask(np.array([e]), gone), None) for name, e in listed.items()}
     trained = np.flatnonzero(graph.train)
     of_train = graph.degree[trained]
@@ -155,7 +173,7 @@ def secrets(case: Case, graph: Graph, key: Key) -> tuple[Graph, Secrets]:
         wider, receivers = cap_breaker(wider, cap, SENDERS * cap)
         found["cap breaker"] = int(receivers[0])
     found |= {name: strange[name] for name in ("zero", "huge", "twin")}
-    return wider, {name: (Mask(np.array([v]), gone), v) for name, v in found.items()}
+    return wider, {NODES[name]: (Mask(np.array([v]), gone), v) for name, v in found.items()}
 
 
 def rows_moved(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...accounting.checks.conditions import Condition, proved
-from ...accounting.gaussian import epsilon_of
+from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.bounds import Bound, resting
 from ...attacks.canary.gaussian_ratio import noise_std
 from ...models.graph.graph import Mask, Worlds
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-3  # in noise sds: rounding changes float32 sums over thousands of neighbours by less
 ROUNDING = 1e-6  # relative tolerance: rounding to float32 makes a row of length one longer by at most this much
 THEOREM = "the noise that the ledger charges on means that are a known distance apart (Dong, Roth and Su 2022)"
+SPREADS = "standard deviations of the stated noise"
 SIZE_UNTESTED = "replay tests how far a secret moves the means, not the size of the noise; unless it refutes, its bound is 0"
 MOVES = proved(
     "the means move by the stated distance", "the moves were computed along the released history, with the noise of the first run"
@@ -74,6 +75,7 @@ def replay(setting: Setting) -> Outcome:
     union = case.counted(setting.graph)
     seed = setting.key.fold("frozen").seed
     listed, notices = catalogue(union, setting.key), np.inf  # this audit does not test the size of the noise
+    curves: dict[str, Any] = {}
     read: tuple[str, ...] = ("posteriors",) if reads_no_edge(case) else ("aggregates", "inputs")
     if reads_no_edge(case):
         edges = listed
@@ -88,16 +90,27 @@ def replay(setting: Setting) -> Outcome:
         worlds = without_each(union, seed, edges)[1:]
         step = store.chunk(case.model, union)  # results do not depend on the number of runs in a chunk
         parts = (model.fit(worlds[at : at + step], store.device) for at in range(0, len(worlds), step))
-        strength, stray = moves(chain([whole], parts), union, edges)
+        each, stray = moves(chain([whole], parts), union, edges)
+        strength, allowed = max(each, default=0.0), mu_of_claim(case.claim)
         epsilon = float(epsilon_of(strength * (1 - ROUNDING), case.claim.delta))
-        text = (
-            f"the worst of {union.edges.shape[1]} edges moves the means by {strength:.4g} standard deviations of the stated noise"
+        names = ["edge {}–{}".format(*union.edges[:, int(edge)]) for edge in edges]
+        curves = (
+            {"moves": {"of": dict(zip(names, each, strict=True)), "by": SPREADS, "allowed": allowed, "limit": limit(case)}}
+            if each
+            else {}
         )
+        worst = f"removing {names[each.index(strength)]}, the worst of {union.edges.shape[1]} edges," if each else "no edge"
+        text = f"{worst} moves the means by {strength:.4g} {SPREADS}; ε = {case.claim.epsilon:g} allows {allowed:.4g}"
         if stray > TOLERANCE and not isinstance(case.model, External):  # on another graph, a program may draw other noise
-            epsilon, text = np.inf, f"removing one edge moves the noise by {stray:.2g} of its standard deviation"
-        text += f". {SIZE_UNTESTED}"
+            curves, epsilon, text = {}, np.inf, f"removing one edge moves the noise by {stray:.2g} of its standard deviation"
     bound = replayed(case, epsilon, len(edges) + 1, notices)
-    return Outcome("replay", (bound,), {}, text, read)
+    text += "" if bound.refuted or reads_no_edge(case) else f". {SIZE_UNTESTED}"
+    return Outcome("replay", (bound,), curves, text, read)
+
+
+def limit(case: Case) -> str:
+    """The words for the largest move that the claim allows."""
+    return f"allowed by ε = {case.claim.epsilon:g}"
 
 
 def without_each(graph: Graph, seed: int, edges: NDArray[np.int64]) -> Worlds:
@@ -137,8 +150,8 @@ def replayed(case: Case, epsilon: float, runs: int, notices: float = np.inf) -> 
     return resting(bound, THEOREM, MOVES, noise)
 
 
-def moves(parts: Iterable[Release], graph: Graph, edges: NDArray[np.int64]) -> tuple[float, float]:
-    """The largest move of the means by one edge, over all hops, and the largest change of a residual. Both are in noise sds.
+def moves(parts: Iterable[Release], graph: Graph, edges: NDArray[np.int64]) -> tuple[list[float], float]:
+    """The move of the means by each edge, over all hops, and the largest change of a residual. Both are in noise sds.
 
     With the noise fixed, residuals must not change. parts: consecutive runs, of which one part at a time is in memory; run 0 has
     all edges, and run i + 1 lacks edges[i].
@@ -146,14 +159,14 @@ def moves(parts: Iterable[Release], graph: Graph, edges: NDArray[np.int64]) -> t
     runs = ((part["inputs"][k], part["aggregates"][k], noise_std(part)) for part in parts for k in range(len(part)))
     start, sums, std = next(runs)
     noise = [row - summed(graph, hop) for row, hop in zip(sums.astype(np.float64), start.astype(np.float64), strict=True)]
-    strongest, stray = 0.0, 0.0
+    each, stray = [], 0.0
     for edge, (inputs, sums, _) in zip(edges, runs, strict=True):
         gone = arcs_of(graph, int(edge))
         for hop, row, drawn in zip(inputs.astype(np.float64), sums, noise, strict=True):
             stray = max(stray, float(np.abs(row - (summed(graph, hop) - gone @ hop) - drawn).max()) / std)
         squares = sum(float(((gone @ hop.astype(np.float64)) ** 2).sum()) for hop in start)
-        strongest = max(strongest, math.sqrt(squares) / std)
-    return strongest, stray
+        each.append(math.sqrt(squares) / std)
+    return each, stray
 
 
 def summed(graph: Graph, rows: NDArray[np.float64]) -> NDArray[np.float64]:

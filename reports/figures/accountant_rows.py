@@ -28,6 +28,12 @@ class Cost:
     rows: tuple[AccountRow, ...]
     contradicted: bool = False
 
+    @property
+    def why(self) -> str:
+        """The reason why no accountant gives a value, if all give the same reason; else an empty string."""
+        reasons = {row.unsupported or "" for row in self.rows if row.value is None}
+        return reasons.pop() if len(reasons) == 1 and all(row.value is None for row in self.rows) else ""
+
     def of(self, accountant: str) -> AccountRow | None:
         return next((row for row in self.rows if row.accountant == accountant), None)
 
@@ -60,7 +66,7 @@ def reasons(costs: list[Cost]) -> list[tuple[str, str]]:
         if cost.note:
             found.append((f"{name(cost.key.model, cost.key.mode)}, published", cost.note))
         for row in cost.rows:
-            if row.unsupported or (row.note and not cost.agrees(row.value)):
+            if not cost.why and (row.unsupported or (row.note and not cost.agrees(row.value))):
                 found.append((row.accountant, row.unsupported or SHARE.sub("", row.note)))
     return list(dict.fromkeys(found))
 

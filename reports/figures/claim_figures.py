@@ -1,4 +1,4 @@
-"""Figures of one claim: trade-off curves, scores of both worlds, residuals, and the smallest detectable violations."""
+"""Figures of one claim: moves, trade-off curves, scores of both worlds, residuals, and the smallest detectable violations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..evidence import Evidence, lowest
 from ..rounding import down, up
 from ..summary import UNITS, name_at
 from .run_figures import slug
-from .style import COLOURS, INK, MARKERS, Plot, legend
+from .style import COLOURS, INK, MARKERS, TICK, Plot, legend, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # method of a bound -> its name in accounting.lower.power, for methods whose power is computed there
 METHODS = {"Gaussian likelihood ratio": "likelihood-ratio", "Clopper-Pearson": "any"}
 ROUNDS = tuple(10.0 ** (e / 2) for e in range(3, 13))  # rounds in each world: the horizontal axis of `power_plot`
+SECRETS = 8  # largest number of secrets in `moves_plot`; the CSV file has all
 FAR = 2.0  # a reach beyond this many times the largest epsilon is written at the edge, so that the axis stays readable
 TICKS = (1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 CURVES = {  # name in the evidence: (label, colour, dashes)
@@ -31,12 +32,41 @@ def of_claim(found: Evidence, refuting: bool = False) -> list[Plot]:
     """The figures of one audit for which its evidence has curves. refuting: only figures that can show a refutation: residuals
     within the band do not, because the refutation then comes from the number or the moves of the sums.
     """
-    makes = {"tradeoff": tradeoff_plot, "histograms": histogram_plot, "residuals": residual_plot}
+    makes = {"moves": moves_plot, "tradeoff": tradeoff_plot, "histograms": histogram_plot, "residuals": residual_plot}
     if math.isinf(found.claim.epsilon):
         del makes["tradeoff"]
     if refuting and found.curves.get("residuals") and not leaves(found):
         del makes["residuals"]
     return [make(found) for curve, make in makes.items() if found.curves.get(curve)]
+
+
+def moves_plot(found: Evidence) -> Plot:
+    """How far each removed secret moves the released values, the largest moves first, against the move that is allowed."""
+    curve = found.curves["moves"]
+    order = sorted(curve["of"].items(), key=lambda item: -item[1])
+    allowed, shown = curve["allowed"], order[:SECRETS]
+    colours = [COLOURS[1] if move > allowed else COLOURS[0] for _, move in shown]
+
+    def draw(axes: Axes) -> None:
+        for colour, label in ((COLOURS[1], "beyond this limit"), (COLOURS[0], "within this limit")):
+            places = [i for i in range(len(shown)) if colours[i] == colour]
+            if places:
+                axes.barh(places, [shown[i][1] for i in places], 0.7, color=colour, label=label)
+        axes.axvline(allowed, color=INK, linestyle="--", linewidth=1.5, label=f"{curve['limit']}: {allowed:.4g}")
+        for i, (_, move) in enumerate(shown):
+            axes.annotate(f"{move:.4g}", (move, i), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8)
+        axes.set_yticks(range(len(shown)), [wrapped(f"without {secret}") for secret, _ in shown])
+        axes.set(xlim=(0, 1.2 * max(allowed, shown[0][1])), ylim=(len(shown) - 0.4, -0.6))
+        axes.set_xlabel(wrapped(f"move, {curve['by']}", 44))
+        axes.grid(axis="y", visible=False)
+        legend(axes)
+
+    worst = f"Removing {order[0][0]} moves the released values most: {order[0][1]:.4g} {curve['by']}"
+    alt = f"{worst}; {curve['limit']}: {allowed:.4g}."
+    tall = sum(1 + len(f"without {secret}") // TICK for secret, _ in shown)
+    title = f"What one removal moves, audit “{found.game}”, {_who(found)}"
+    rows = tuple((secret, move, allowed) for secret, move in order)
+    return Plot(_name("moves", found), title, alt, ("secret", "move", "allowed"), rows, draw, (4.6, 1.5 + 0.22 * tall))
 
 
 def tradeoff_plot(found: Evidence) -> Plot:
@@ -55,7 +85,7 @@ def tradeoff_plot(found: Evidence) -> Plot:
         at = _probit(TICKS)
         axes.set_xticks(at, [f"{t:g}" for t in TICKS], rotation=45)
         axes.set_yticks(at, [f"{t:g}" for t in TICKS])
-        axes.plot(at, [-v for v in at], color=INK, linewidth=0.8, alpha=0.6)
+        axes.plot(at, [-v for v in at], color=INK, linewidth=0.8, alpha=0.6, label="guessing at random")
         axes.set(xlim=(at[0], at[-1]), ylim=(at[0], at[-1]), xlabel="false-positive rate", ylabel="false-negative rate")
         legend(axes)
 
@@ -173,11 +203,11 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
     from ...accounting.lower.power import notices
 
     claim, curves = same[0].claim, {}
-    tests = [b for e in same for b in e.bounds if b.alpha > 0 and math.isfinite(b.notices) and max(b.trials) > 1]
+    tests = [b for e in same for b in e.bounds if b.alpha > 0 and math.isfinite(b.notices)]
     marks = [(f"{b.audit}, {b.shape}", min(b.trials) or max(b.trials), b.notices) for b in tests]
     if not marks:
         return None
-    for b in (b for b in tests if min(b.trials)):  # other bounds count residuals of one run, not rounds
+    for b in (b for b in tests if min(b.trials) > 1):  # other bounds read one run
         kappas = [notices(claim, round(n), round(n), b.alpha, METHODS.get(b.method, "gate"))[0] for n in ROUNDS]
         curves[f"{b.audit}, {b.shape}"] = [(n, k) for n, k in zip(ROUNDS, kappas, strict=True) if math.isfinite(k)]
     place = {label: i for i, (label, _, _) in enumerate(marks)}
@@ -185,8 +215,12 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
     def draw(axes: Axes) -> None:
         for label, points in curves.items():
             i = place[label]
-            axes.plot(*zip(*points, strict=True), color=COLOURS[i % len(COLOURS)], linestyle=("-", "--", ":")[i % 3])
+            line: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "linestyle": ("-", "--", ":")[i % 3]}
+            axes.plot(*zip(*points, strict=True), label=f"{label}, by rounds", **line)
         for i, (label, rounds, kappa) in enumerate(marks):
+            if rounds <= 1:  # the test reads all noise of one run
+                axes.axhline(kappa, color=COLOURS[i % len(COLOURS)], linestyle="-.", label=f"this run: {label}, on one run")
+                continue
             style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "markersize": 8}
             axes.plot(rounds, kappa, linestyle="none", label=f"this run: {label}", **style)
         axes.set(xscale="log", yscale="log", xlabel="rounds in each world, or residuals", ylabel="noise too small by this factor")

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 Looks = dict[tuple[str, str], dict[str, Any]]
 BRIGHT = (5, 4, 2, 3)  # indices of colours on which black text is legible
 PAGE = {"facecolor": PAPER, "edgecolor": "none", "pad": 1}  # behind a label, so that no line crosses it
+# sets of arrays that the audits of this package read, which look alike in all reports
+VIEWS = ("posteriors", "aggregates, inputs", "votes", "reports, label_reports", "transcript", "rows", "gradients")
+HATCHES = ("", "//", "..", "xx")
 FLOOR = 1e-4  # the smallest false-positive rate that a logarithmic axis shows
 
 
@@ -90,7 +93,8 @@ def epsilon_plots(claims: Sequence[Line]) -> list[Plot]:
     panels = dict.fromkeys((line.key.unit, line.key.epsilon) for line in claims)
     order = list(UNITS)
     chosen = sorted(panels, key=lambda p: (order.index(p[0]), p[1]))
-    views = sorted({", ".join(b.exposes) for line in claims for b in line.bounds})  # each set of arrays has one colour
+    others = {", ".join(b.exposes) for line in claims for b in line.bounds} - {*VIEWS}
+    views = [*VIEWS, *sorted(others)]  # each set of arrays has one look
     of = {panel: [line for line in claims if (line.key.unit, line.key.epsilon) == panel] for panel in chosen}
     return [_epsilon_plot(*panel, of[panel], views) for panel in chosen]
 
@@ -101,7 +105,10 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: 
         upper = line.upper[0] if line.upper else None
         for view in dict.fromkeys(", ".join(b.exposes) for b in line.bounds):
             best = max((b for b in line.bounds if ", ".join(b.exposes) == view), key=lambda b: b.value)
-            rows.append((name(*line.key[1:3]), epsilon, upper, view, best.value, best.shape, best.confidence))
+            known = [b.detectable_epsilon for b in line.bounds if ", ".join(b.exposes) == view and b.detectable_epsilon]
+            rows.append(
+                (name(*line.key[1:3]), epsilon, upper, view, best.value, best.shape, best.confidence, min(known, default=""))
+            )
     widest = max([epsilon, *(r[4] for r in rows if math.isfinite(r[4]))])
     whole = 1.06 * widest  # the bar of an infinite bound spans the whole figure
     bars = {who: [r for r in rows if r[0] == who] for who in (name(*line.key[1:3]) for line in claims)}
@@ -116,16 +123,20 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: 
                 view = views.index(r[3])
                 colour: dict[str, Any] = {
                     "color": COLOURS[BRIGHT[view % len(BRIGHT)]],
-                    "hatch": "" if view < len(BRIGHT) else "//",
+                    "hatch": HATCHES[view // len(BRIGHT) % len(HATCHES)],
                 }
                 length = min(r[4], whole)
                 if length > 0:
                     axes.barh(first[who] + i, length, 0.9, label=f"lower bound from {r[3]}", **colour)
-                inside = length > 0.35 * widest and not colour["hatch"]
-                ink: dict[str, Any] = {"color": "#000000" if inside else INK, "fontsize": 8, "va": "center"}
+                inside = length > 0.35 * widest
+                plain = inside and not colour["hatch"]
+                ink: dict[str, Any] = {"color": "#000000" if plain else INK, "fontsize": 8, "va": "center"}
                 shift: dict[str, Any] = {"xytext": (4 if inside else 8, 0), "textcoords": "offset points"}
-                label = _seen(r[4]) if length > 0 else f"{_seen(r[4])} from {r[3]}"  # a bar of length 0 shows no colour
-                ink["bbox"] = None if inside else PAGE
+                label = _seen(r[4]) if length > 0 else f"{'tests noise in' if r[7] else 'proves 0 from'} {r[3]}"
+                ink["bbox"] = None if plain else PAGE
+                if r[7] and r[7] <= 1.2 * widest:
+                    mark: dict[str, Any] = {"marker": "|", "color": INK, "markersize": 9, "linestyle": "none"}
+                    axes.plot(r[7], first[who] + i, label="detectable: noise too small for this ε", **mark)
                 axes.annotate(label, (0 if inside else length, first[who] + i), **shift, **ink)
             if line.upper and math.isfinite(line.upper[0]):
                 diamond: dict[str, Any] = {"marker": "D", "color": INK, "markerfacecolor": "none", "linestyle": "none"}
@@ -139,9 +150,9 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: 
         legend(axes)
 
     summary = "; ".join(f"{r[0]} at least {down(r[4])}, at most {up(r[2]) if r[2] is not None else 'unknown'}" for r in rows)
-    header = ("model", "claimed", "upper", "adversary_sees", "lower", "shape", "confidence")
+    header = ("model", "claimed", "upper", "adversary_sees", "lower", "shape", "confidence", "detectable")
     title = f"Claimed ε = {epsilon:g}, protects {UNITS[unit]}"
-    size = (4.6, 1.2 + 0.2 * height + 0.2 * (len({r[3] for r in rows}) + 2))
+    size = (4.6, 1.2 + 0.2 * height + 0.2 * (len({r[3] for r in rows}) + 3))
     return Plot(slug("epsilon", unit, f"{epsilon:g}"), title, f"Claimed {epsilon:g}: {summary}.", header, tuple(rows), draw, size)
 
 
@@ -177,6 +188,9 @@ def _leakage_plot(unit: Unit | None, game: str, negatives: str, attacks: list[At
             axes.fill([x - 0.48, x + 0.48, x + 0.48, x - 0.48], [y - 0.46, y - 0.46, y + 0.46, y + 0.46], color=colour)
             bright = 0.3 * colour[0] + 0.59 * colour[1] + 0.11 * colour[2] > 0.5
             axes.text(x, y, f"{auc:.2f}", ha="center", va="center", fontsize=8, color="#000000" if bright else "#ffffff")
+        for auc, words in ((0.5, "0.5 or less: guessing"), (0.75, "0.75"), (1.0, "1")):
+            axes.fill([], [], color=shade(2 * auc - 1), label=f"AUC {words}")
+        legend(axes, 3)
         axes.set_xticks(range(len(across)), [wrapped(text) for text in across], rotation=30, ha="right")
         axes.set_yticks(range(len(down_)), [wrapped(text) for text in down_])
         axes.set_xlim(-0.5, len(across) - 0.5)
@@ -191,7 +205,7 @@ def _leakage_plot(unit: Unit | None, game: str, negatives: str, attacks: list[At
     against = f" against {negatives} non-members" if negatives else ""
     beside = ": homophily, not leakage" if negatives in BESIDE else ""
     title = f"AUC of the {game} game{against}{beside}" + (f"; ε protects {UNITS[unit]}" if unit else "; no claim")
-    size = (max(3.6, 1.9 + 0.55 * len(across)), 1.1 + 0.26 * len(down_))
+    size = (max(3.6, 1.9 + 0.55 * len(across)), 1.4 + 0.26 * len(down_))
     return Plot(slug("leakage", unit, game, negatives), title, alt, ("model", "attack", "auc"), rows, draw, size)
 
 
@@ -219,7 +233,7 @@ def _roc_plot(unit: Unit, question: str, epsilon: float, curves: dict[tuple[str,
         for who, (attack, (fpr, tpr)) in chosen.items():
             style = {**look.get(who, {"color": INK, "linestyle": "-"}), "marker": ""}
             axes.plot(fpr, tpr, label=f"{name(*who)}: {attack}", **style)
-        axes.plot([FLOOR, 1], [FLOOR, 1], color=INK, linewidth=0.8, linestyle=":")
+        axes.plot([FLOOR, 1], [FLOOR, 1], color=INK, linewidth=0.8, linestyle=":", label="guessing at random")
         axes.set(xscale="log", yscale="log", xlim=(FLOOR, 1), ylim=(FLOOR, 1))
         axes.set(xlabel="false-positive rate", ylabel="true-positive rate")
         axes.minorticks_off()

@@ -11,7 +11,7 @@ from ..results import Results
 from ..rounding import down, percent, up
 from ..summary import UNITS, Line, as_text, budget, claims_of, headline, name
 
-HEAD = ("model", "protects", "claimed ε", "δ", "proved at least", "would have noticed ε above", "upper bound", "verdict")
+HEAD = ("model", "protects", "claimed ε", "δ", "proved at least", "detectable ε", "upper bound", "verdict")
 
 
 def write(run_dir: Path) -> Path:
@@ -38,6 +38,8 @@ def to_markdown(found: Results) -> str:
             *(f"| {' | '.join(_cell(text) for text in row)} |" for row in rows),
             "",
             *notes,
+            "- Detectable ε: the best attack notices noise that is too small for this ε with 90 % probability.",
+            "  Other violations may go unnoticed, unless the verdict names them.",
             f"- All lower bounds hold together with {percent(1 - run.alpha)} confidence. ε is in nats.",
             as_text(f"- Audited by gnnaudit {version} on {day}, on the graph {graph or 'unknown'}."),
             "- An audit can refute a claim and never proves one. It sees what the model released in this run, on this graph.",

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ...accounting.claim import Unit
 from .. import evidence, results
-from ..evidence import WORDS, Evidence
+from ..evidence import WORDS, Evidence, refutes
 from ..figures.accountant_rows import costs, reasons
 from ..figures.claim_figures import bounds_plot, of_claim, power_plot
 from ..figures.ledger_figure import observed_plot
-from ..figures.run_figures import of_run
+from ..figures.run_figures import of_run, slug
 from ..figures.style import Plot, save
 from ..figures.subgroup_rows import sliced
 from ..files import write_text
@@ -57,6 +59,7 @@ def render(run_dir: Path) -> Path:
     run_dir, plan = Path(run_dir), Path(run_dir, "plan.toml")
     found, seen = results.read(run_dir), evidence.read_all(run_dir)
     every = [(same, pictures(same)) for same in by_claim(seen)]
+    chosen = closest([same for same, _ in every])
     drawn: dict[str, str] = {}
 
     def draw(plots: Sequence[Plot], again: str = "") -> list[dict[str, Any]]:
@@ -68,18 +71,22 @@ def render(run_dir: Path) -> Path:
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"down": down, "up": up, "percent": percent, "budget": budget, "clock": clock, "interval": interval}
+    environment.filters |= {"six": six_digits, "breakable": breakable}
     page = environment.get_template("report.html").render(
         css=Markup((HERE / "report.css").read_text(encoding="utf-8")),
         run=found.run,
         name=name,
         key=key,
+        anchor=anchor,
+        anchors={anchor(e.claim.unit, e.model, e.mode, e.claim.epsilon) for e in seen},
         infinite=math.inf,
         signs=SIGNS,
         words=WORDS,
         exits=EXITS,
         whom=UNITS,
         figures={section: draw(plots) for section, plots in of_run(found, seen).items()},
-        closest=draw([p for same in closest([same for same, _ in every]) for p in foremost(same)], "closest-"),
+        fatal=[{"evidence": decisive(same), "figures": draw(proof(same), "fatal-")} for same in chosen if decisive(same)],
+        closest=draw([p for same in chosen for p in foremost(same)], "closest-"),
         claims=[{"evidence": same, "figures": draw(plots)} for same, plots in every],
         recorded=[{"evidence": e, "figures": draw([observed_plot(e)])} for e in seen if e.observed],
         plan=plan.read_text(encoding="utf-8") if plan.is_file() else "",
@@ -148,15 +155,21 @@ def by_claim(seen: Sequence[Evidence]) -> list[list[Evidence]]:
 
 
 def closest(claims: Sequence[list[Evidence]]) -> list[list[Evidence]]:
-    """For each unit, the claim with the largest ratio of lower bound to claimed epsilon."""
-    best: dict[Any, tuple[float, list[Evidence]]] = {}
+    """For each unit, the claim with the largest ratio of lower bound to claimed epsilon. A refuted claim comes first."""
+    best: dict[Any, tuple[tuple[bool, float], list[Evidence]]] = {}
     for same in claims:
         claim, bounds = same[0].claim, [b.epsilon for e in same for b in e.bounds]
         if bounds and 0 < claim.epsilon < math.inf:
-            ratio = max(bounds) / claim.epsilon
-            if claim.unit not in best or ratio > best[claim.unit][0]:
-                best[claim.unit] = (ratio, same)
+            rank = decisive(same) is not None, max(bounds) / claim.epsilon
+            if claim.unit not in best or rank > best[claim.unit][0]:
+                best[claim.unit] = (rank, same)
     return [best[unit][1] for unit in UNITS if unit in best]
+
+
+def decisive(same: Sequence[Evidence]) -> Evidence | None:
+    """The evidence whose bound decides the verdict of a refuted claim; None if no bound refutes."""
+    found = [(b.against == "claim", b.epsilon, e) for e in same for b in e.bounds if refutes(b)]
+    return max(found, key=lambda item: item[:2])[2] if found else None
 
 
 def pictures(same: Sequence[Evidence]) -> list[Plot]:
@@ -166,12 +179,35 @@ def pictures(same: Sequence[Evidence]) -> list[Plot]:
     return [p for p in drawn if p]
 
 
+def proof(same: Sequence[Evidence]) -> list[Plot]:
+    """The figures that show why a claim is refuted: those of its decisive evidence, then all lower bounds."""
+    decided = decisive(same)
+    return [p for p in (*(of_claim(decided, refuting=True) if decided else ()), bounds_plot(same)) if p]
+
+
 def foremost(same: Sequence[Evidence]) -> list[Plot]:
-    """The figures that represent a claim: those of refuting evidence, or without a refutation all but the histograms."""
-    fatal = [e for e in same if any(b.refuted for b in e.bounds)]
-    if not fatal:
-        return [p for p in pictures(same) if not p.name.startswith("scores")]
-    return [p for p in (bounds_plot(same), *(p for e in fatal for p in of_claim(e, refuting=True))) if p]
+    """The figures that represent a claim. If it is refuted: those of all evidence that refutes it, without those of `proof`. Else
+    all but histograms and moves.
+    """
+    if decisive(same) is None:
+        return [p for p in pictures(same) if not p.name.startswith(("scores", "moves"))]
+    shown = {p.name for p in proof(same)}
+    return [p for e in same if any(map(refutes, e.bounds)) for p in of_claim(e, refuting=True) if p.name not in shown]
+
+
+def anchor(unit: Unit | None, model: str, mode: str, epsilon: float) -> str:
+    """The id of the evidence on a claim within the page."""
+    return slug("claim", model, mode, budget(epsilon, "inf"), unit)
+
+
+def six_digits(ledger: str) -> str:
+    """The text of a ledger with numbers rounded to six significant digits; the evidence file has all digits."""
+    return re.sub(r"\d+\.\d+(?:e[+-]?\d+)?", lambda number: f"{float(number[0]):.6g}", ledger)
+
+
+def breakable(word: str) -> str:
+    """The name of an accountant with places where a line may break."""
+    return re.sub(r"([_-])", "\\1\N{ZERO WIDTH SPACE}", word)
 
 
 def clock(seconds: float) -> str:

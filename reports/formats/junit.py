@@ -77,4 +77,4 @@ def _claim(suite: ET.Element, line: Line, skipped: list[str], lenient: bool) -> 
 def _bound(b: BoundRow) -> str:
     sure = {True: ", confirmed with fresh randomness", False: ", NOT confirmed with fresh randomness", None: ""}[b.confirmed]
     method = f"; {b.method}" if b.verdict == "refuted" else ""
-    return f"{b.audit}, {b.attack}: at least {b.value:.4g} ({b.shape}), {b.rounds} rounds{sure}{method}"
+    return f"{b.audit}, {b.attack}: at least {b.value:.4g} ({b.shape}), {b.rounds} round{'s' * (b.rounds != 1)}{sure}{method}"

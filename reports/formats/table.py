@@ -71,6 +71,9 @@ def show(results: Results, console: Console) -> None:
         for line in alike:
             if line.upper_is:
                 console.print(f"{name(line.key.model, line.key.mode)}: upper is {line.upper_is}", markup=False, highlight=False)
+            if line.no_upper:
+                why = f"{name(line.key.model, line.key.mode)}: no upper bound, because {line.no_upper}"
+                console.print(why, markup=False, highlight=False)
 
 
 def _print(console: Console, title: str, table: Table) -> None:

@@ -149,11 +149,11 @@ def test_the_bound_of_a_repetition_has_at_most_the_level_of_a_printed_one(alpha,
 
 def test_a_ledger_that_is_not_of_what_was_run_is_told_without_a_bound():
     look = dataclasses.replace(
-        bound(True, alpha=0.0, epsilon=0.0), shape="exact", method="3 steps were run, the ledger composes 2"
+        bound(True, alpha=0.0, epsilon=0.0), shape="exact", method="3 mechanisms ran, and the ledger composes 2"
     )
     verdict = judge(CLAIM, (), (look,))
     assert (verdict.kind, verdict.exit_code) == ("exceeds", 1)
-    assert "3 steps were run" in verdict.sentence
+    assert "3 mechanisms ran" in verdict.sentence
     assert "at least" not in verdict.sentence
 
 
@@ -196,7 +196,7 @@ def test_a_suspicion_that_fresh_coins_do_not_confirm_leaves_no_trace_in_the_verd
     found, _ = first_look(0.03, bound(False), tmp_path)
     verdict = judge(CLAIM, (), [b for outcome in found for b in outcome.bounds])
     assert (verdict.kind, verdict.exit_code) == ("not-refuted", 0)
-    assert "above 1.3 " in verdict.sentence  # what the first test would have noticed
+    assert "epsilon of 1.3 " in verdict.sentence  # what the first test would have noticed
 
 
 @pytest.mark.parametrize(("p_value", "trial_limited"), [(0.06, True), (0.03, False)])

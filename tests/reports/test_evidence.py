@@ -122,7 +122,8 @@ def test_a_bound_that_needs_an_assumption_detects_nothing():
     alone = judge(CLAIM, [], [unsure])
     assert (alone.kind, alone.exit_code) == ("inconclusive", 3)
     assert "the smallest detectable violation is unknown" in alone.sentence
-    assert "a true epsilon above 2.2 would" in judge(CLAIM, [], [unsure, look(0.2, notices=2.0)], notices=3.0).sentence
+    both = judge(CLAIM, [], [unsure, look(0.2, notices=2.0)], notices=3.0)
+    assert "noise too small for a true epsilon of 2.2 would" in both.sentence
 
 
 def test_a_claim_that_only_replay_tested_says_what_replay_does_not_test():
@@ -140,7 +141,7 @@ def test_what_is_not_an_upper_bound_is_not_held_against_the_claim(other):
 
 def test_a_verdict_that_does_not_refute_says_what_it_would_have_noticed():
     assert judge(CLAIM, [], [look(0.5, notices=1.3), look(0.2, notices=2.0)]).sentence == (
-        "not refuted; a true epsilon above 1.43 would have been noticed"
+        "not refuted; noise too small for a true epsilon of 1.43 would have been noticed"
     )
 
 
@@ -152,6 +153,8 @@ def test_what_would_have_been_noticed_is_the_worst_over_the_arrays_of_the_claim(
         "not refuted; a true epsilon above 1.43 would have been noticed if it came from "
         "a path past the noise to posteriors, or from noise too small anywhere in aggregates"
     )
+    plain = dataclasses.replace(look(0.5, notices=1.1), covers={"aggregates": "noise too small"})
+    assert judge(both, [], [plain, rest]).sentence.endswith("posteriors, or from noise too small in aggregates")
     alone = judge(both, [], [sums])
     assert alone.exit_code == 3
     assert "in posteriors is unknown" in alone.sentence

@@ -1,6 +1,7 @@
 """Figures of models with long names."""
 
 import dataclasses
+import math
 import warnings
 
 import pytest
@@ -10,6 +11,7 @@ from gnnaudit.accounting.lower.bounds import Bound
 from gnnaudit.reports.evidence import Evidence
 from gnnaudit.reports.figures.claim_figures import bounds_plot, of_claim, power_plot
 from gnnaudit.reports.figures.style import LABEL, TICK, Plot, legend, save, wrapped
+from gnnaudit.reports.formats.html import decisive, foremost, proof
 
 NAME = "undirected-edge-charged-as-one-directed-edge-and-some-more-words-after-it (paper) " * 2
 
@@ -49,6 +51,14 @@ def test_a_detectable_factor_below_one_is_within_the_axes(notices, tmp_path):
     assert low < notices < high
 
 
+def test_a_test_of_one_run_is_drawn_among_the_detectable_violations():
+    claim = Claim(1.0, 1e-6, Unit.UNDIRECTED_EDGE)
+    tested = Bound(0.0, 0.01, "ledger", "exact tests", (1, 1), False, 0.5, 1.009, 1.0096, "listening", "differential")
+    plot = power_plot([Evidence(claim, "gap", "sound", "differential", bounds=(tested,))])
+    assert ("differential, ledger", 1, 1.009, "this run") in plot.rows
+    assert len(plot.rows) == 1  # its power does not depend on a number of rounds
+
+
 def axes_of(plot, folder):
     """The axes of a figure that was drawn and saved."""
     seen = []
@@ -68,6 +78,33 @@ def test_a_blunt_test_does_not_stretch_the_axis_of_the_bounds(tmp_path):
     (_, right), told = axes_of(bounds_plot([Evidence(claim, "gap", "sound", "game", bounds=(sharp, blunt))]), tmp_path)
     assert right < 6
     assert told == ["| 37.4 →"]
+
+
+def moved(largest, refuted=True):
+    curve = {"of": {f"edge 0–{i}": largest - 0.01 * i for i in range(1, 12)}, "by": "sds", "allowed": 1.0, "limit": "allowed"}
+    bound = Bound(5.0, 0.0, "exact", "replay", (12, 0), refuted, None, math.inf, math.inf, "replay", "replay")
+    claim = Claim(4.0, 1e-5, Unit.UNDIRECTED_EDGE)
+    return Evidence(claim, "gap", "paper", "replay", bounds=(bound,), curves={"moves": curve})
+
+
+def test_the_moves_are_drawn_with_the_largest_first_and_the_limit_in_sight(tmp_path):
+    (plot,) = of_claim(moved(0.5), refuting=True)
+    (_, right), texts = axes_of(plot, tmp_path)
+    assert right > 1.0  # the limit
+    assert texts[0] == "0.49"
+    assert len(plot.rows) == 11
+    assert "Removing edge 0–1 moves the released values most: 0.49" in plot.alt
+
+
+def test_a_refutation_begins_with_the_evidence_that_decides_the_verdict():
+    weaker = dataclasses.replace(moved(1.2).bounds[0], epsilon=4.5, audit="game")
+    game = dataclasses.replace(moved(1.2), game="game", bounds=(weaker,))
+    same = [game, moved(1.2)]  # in the order of the file names
+    assert decisive(same).game == "replay"
+    names = [plot.name.split("-")[0] for plot in proof(same)]
+    assert names == ["moves", "bounds"]
+    assert [plot.name for plot in foremost(same)] == ["moves-gap-paper-4-undirected-edge-game"]
+    assert decisive([moved(0.5, refuted=False)]) is None
 
 
 @pytest.mark.parametrize(("size", "shown"), [(1.0, False), (0.5, True)])

@@ -64,6 +64,24 @@ def test_a_bound_that_was_withdrawn_tests_nothing():
     assert told(account(), bound("replay", withdrawn=3.0, verdict="inconclusive"))["Mechanisms and sensitivity"][0] == "argued"
 
 
+def test_a_bound_of_zero_does_not_test_the_relation():
+    nothing = bound("replay").model_copy(update={"value": 0.0})
+    assert told(account(), nothing)["Neighbouring relation"][0] == "assumed"
+    assert told(account(), bound("replay"))["Neighbouring relation"][0] == "tested"
+
+
+def test_composition_is_tested_in_full_only_beside_an_accountant():
+    alone = told(account(value=None), bound("replay", verdict="refuted"))["Composition"]
+    assert alone[0] == "partly tested"
+    assert alone[1].startswith("No accountant bounds the ledger of a claim. 1 of 1 claims has a bound from whole releases")
+    assert told(account(), bound("replay"))["Composition"][0] == "tested"
+
+
+def test_every_layer_links_to_a_section():
+    found = Results(run=Run(name="a run"), rows=(account(), bound("replay")))
+    assert all(layer.link for layer in layers(found, lines(found)))
+
+
 def test_one_claim_of_two_is_partly_tested():
     found = told(account(), account(epsilon=8.0), bound("replay"))
     assert found["Mechanisms and sensitivity"][0] == "partly tested"

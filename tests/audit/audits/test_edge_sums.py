@@ -135,9 +135,14 @@ def test_the_reach_of_the_game_counts_the_limit_of_the_noise_and_that_of_other_t
 
 def test_replay_refutes_the_published_count_of_one_undirected_edge(tmp_path):
     paper = calibrate(Gap(mode="paper"), Claim(4.0, 1e-6, Unit.DIRECTED_EDGE))
-    bound = look("replay", paper, EDGE, tmp_path).bounds[0]
+    outcome = look("replay", paper, EDGE, tmp_path)
+    bound, drawn = outcome.bounds[0], outcome.curves["moves"]
     assert bound.refuted
     # Two hops, two rows each: one Gaussian of noise multiplier sigma / 2.
+    worst = max(drawn["of"], key=drawn["of"].get)
+    assert drawn["of"][worst] == pytest.approx(2 / paper.sigma, rel=1e-4)
+    assert outcome.reach.startswith(f"removing {worst}, ")
+    assert dp_accounting.get_epsilon_gaussian(1 / drawn["allowed"], EDGE.delta) == pytest.approx(EDGE.epsilon, rel=1e-4)
     assert bound.epsilon == pytest.approx(dp_accounting.get_epsilon_gaussian(paper.sigma / 2, 1e-6), rel=1e-4)
 
 

@@ -6,8 +6,10 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from dp_accounting import UnsupportedDpEvent
 
 from gnnaudit.accounting.claim import Claim, Unit
+from gnnaudit.accounting.upper.accountants import upper
 from gnnaudit.reports import evidence, results
 from gnnaudit.reports.evidence import Evidence
 from gnnaudit.reports.figures.run_figures import of_run
@@ -113,7 +115,38 @@ def test_figures_hold_the_numbers_of_the_rows(rendered):
 def test_verdicts_come_first_and_those_that_fell_before_the_others(rendered):
     text = outline(rendered / "report.html").text
     assert text.index("2 of 14 claims are refuted: gap (paper)") < text.index("refuted: at least")
-    assert text.index("refuted: at least") < text.index("not refuted; a true")
+    assert text.index("refuted: at least") < text.index("not refuted; noise too small")
+
+
+def test_a_verdict_leads_to_its_evidence_and_a_bound_to_its_file(rendered):
+    page = outline(rendered / "report.html")
+    inside = [link[1:] for link in page.links if link.startswith("#claim-")]
+    assert len(set(inside)) == 14
+    assert set(inside) <= set(page.ids)
+    files = {link for link in page.links if link.startswith("evidence/")} - {"evidence/"}
+    assert files == {f"evidence/{e.file_name}" for e in evidence.read_all(rendered) if e.bounds}
+    assert all((rendered / link).is_file() for link in files)
+
+
+def test_a_model_without_a_ledger_gets_one_sentence_in_place_of_the_accountants(tmp_path):
+    where = {"model": "mine", "mode": "own", "unit": Unit.NODE, "epsilon": 1.0, "delta": 1e-5}
+    rows = [AccountRow(**where, accountant=u.accountant, unsupported=u.unsupported) for u in upper(UnsupportedDpEvent(), 1e-5)]
+    assert len(rows) > 5
+    written(tmp_path, *rows)
+    text = outline(tmp_path / "report.html").text
+    section = text[text.index("Tightest: ") : text.index("Reproduce", text.index("Tightest: "))]
+    assert section.count("the model states no ledger") == 1
+    assert "Unsupported" not in text
+    assert "No upper bound: the model states no ledger." in text
+
+
+def test_a_ledger_is_shown_with_six_digits():
+    assert html.six_digits("GaussianDpEvent(noise_multiplier=1.5290225362298397), count=2") == (
+        "GaussianDpEvent(noise_multiplier=1.52902), count=2"
+    )
+    assert html.six_digits("PoissonSampledDpEvent(sampling_probability=1.23456789e-05)") == (
+        "PoissonSampledDpEvent(sampling_probability=1.23457e-05)"
+    )
 
 
 def test_what_was_skipped_is_told_with_its_reason(rendered):
@@ -262,7 +295,9 @@ def test_on_a_refutation_the_evidence_that_refutes_is_drawn_first_and_no_other_c
     written(tmp_path, *rows)
     page = (tmp_path / "report.html").read_text()
     curves_section = page[page.index('<section id="curves">') : page.index('<section id="reproduce">')]
-    titles = re.findall(r"<figcaption>(.*?)</figcaption>", curves_section.partition("<details>")[0])
+    assert "<figcaption>" not in curves_section.partition("<details>")[0]
+    verdicts = page[page.index('<section id="verdicts">') : page.index('<section id="layers">')]
+    titles = re.findall(r"<figcaption>(.*?)</figcaption>", verdicts)
     assert titles == ["What refutes mine (own), ε = 4: replay"]
     drawn = list(csv.DictReader((tmp_path / "figures" / "bounds-mine-own-4-node.csv").open()))
     assert [(r["audit"], float(r["lower"]), r["refutes"]) for r in drawn] == [("replay", 28.4, "True"), ("game", 2.0, "False")]

@@ -21,7 +21,7 @@ def shown(found, width=160):
 
 def test_refuted_claims_come_before_all_others(example_run):
     text = shown(results.read(example_run))
-    assert text.index("refuted: at least") < text.index("not refuted; a true epsilon")
+    assert text.index("refuted: at least") < text.index("not refuted; noise too small")
     kinds = [line.verdict.kind for line in lines(results.read(example_run))]
     assert kinds == sorted(kinds, key=["refuted", "exceeds", "inconclusive", "not-refuted"].index)
 
