@@ -22,17 +22,18 @@ class Adam:
     def __init__(self, flat: Tensor, learning_rate: float) -> None:
         self.flat, self.learning_rate, self.steps = flat, learning_rate, 0
         self.mean, self.square = torch.zeros_like(flat), torch.zeros_like(flat)
-        self._in_one_pass = flat.device.type == "cpu" and flat.is_contiguous() and compiled.used()
+        in_one_pass = flat.device.type == "cpu" and flat.is_contiguous() and compiled.used()
+        self._arrays = [a.reshape(-1).numpy() for a in (flat, self.mean, self.square)] if in_one_pass else []  # the same memory
 
     def step(self, gradient: Tensor, share: float = 1.0) -> None:
         """One step with `share` times the gradient, which has the size of `flat`."""
         self.steps += 1
         rate, below = self.learning_rate / (1 - 0.9**self.steps), 1 / math.sqrt(1 - 0.999**self.steps)
-        if self._in_one_pass:
+        if self._arrays:
             from ..kernels.arithmetic import adam
 
-            x, slope, mean, square = (a.reshape(-1).numpy() for a in (self.flat, gradient, self.mean, self.square))
-            adam(x, slope, mean, square, np.float32(rate), np.float32(below), np.float32(share))
+            x, mean, square = self._arrays
+            adam(x, gradient.reshape(-1).numpy(), mean, square, np.float32(rate), np.float32(below), np.float32(share))
             return
         gradient = gradient if share == 1 else gradient * share
         self.mean.lerp_(gradient, 1 - 0.9)

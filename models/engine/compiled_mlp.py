@@ -185,6 +185,7 @@ class Pass:
         if len(strange):  # the kernel would write beyond its memory
             raise ValueError(f"label {int(strange[0])}: must be in 0 … {network.classes - 1}, the classes of the network.")
         plan, self._kernel = planned(network, rows.inputs, drawn), mlp
+        self.weights, self.gradients = weights, gradients
         ends = np.cumsum([len(segment) for segment in plan.segments], dtype=np.int64)
         steps = [step for segment in plan.segments for step in segment]
         memory = _Memory(weights, rows, drawn, mlp.BLOCK)
@@ -222,6 +223,16 @@ class Pass:
         of the rows.
         """
         self._kernel.gradient(self._net, drawn, np.float32(clip))
+
+    def train(self, epochs: int, learning_rate: float, check: Pass | None) -> Weights:
+        """Trains the weights by Adam, with one step in every epoch, and returns them. With `check`, a pass over other rows with
+        the same weights, returns the weights of the first epoch with the most hits.
+        """
+        best = self.weights if check is None else self.weights.copy()
+        checked = (check._net, check._nodes) if check else (self._net, self._nodes[:0])
+        mean, square = (np.zeros(self.weights.flat.numel(), dtype=np.float32) for _ in range(2))
+        self._kernel.train(self._net, self._nodes, *checked, mean, square, best.buffer.numpy(), epochs, learning_rate)
+        return best
 
     def hits(self) -> int:
         """How many rows are classified correctly, with the running moments of the batch norms."""

@@ -68,13 +68,20 @@ def train_privately(
     places[nodes] = np.arange(nodes.size)
     if compiled_mlp.expressible(network, rows, check):
 
-        def epoch(run: int, on_rows: compiled_mlp.Pass, gradients: Weights, optimiser: Adam) -> None:
-            for _ in range(how.steps):
-                on_rows.clipped_gradient(sampled([draws[run]], places, purpose, how)[0], how.clip)
-                make_noisy(gradients, [noises[run]], purpose, how)
-                optimiser.step(gradients.flat, 1 / how.batch)
+        def teach(run: int, on_rows: compiled_mlp.Pass, on_check: compiled_mlp.Pass | None) -> Weights:
+            weights, gradients = on_rows.weights, on_rows.gradients
+            optimiser, best, record = Adam(weights.flat, how.learning_rate), weights.copy(), -1
+            for _ in range(how.epochs):
+                for _ in range(how.steps):
+                    on_rows.clipped_gradient(sampled([draws[run]], places, purpose, how)[0], how.clip)
+                    make_noisy(gradients, [noises[run]], purpose, how)
+                    optimiser.step(gradients.flat, 1 / how.batch)
+                if on_check is not None and (hits := on_check.hits()) > record:
+                    record = hits
+                    best.overwrite(weights)
+            return weights if on_check is None else best
 
-        return one_by_one(network, parts, rows, check, how.epochs, how.learning_rate, epoch, drawn=True)
+        return one_by_one(network, parts, rows, check, teach, drawn=True)
     weights, gradients = Weights(parts), Weights(parts)
     optimiser = Adam(weights.flat, how.learning_rate)
     best, record = weights.copy(), torch.full((len(seeds),), -1, device=weights.flat.device)

@@ -27,11 +27,10 @@ def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate
     """
     if compiled_mlp.expressible(network, rows, check):
 
-        def epoch(run: int, on_rows: compiled_mlp.Pass, gradients: Weights, optimiser: Adam) -> None:
-            on_rows.gradient()
-            optimiser.step(gradients.flat)
+        def teach(run: int, on_rows: compiled_mlp.Pass, on_check: compiled_mlp.Pass | None) -> Weights:
+            return on_rows.train(epochs, learning_rate, on_check)
 
-        return one_by_one(network, parts, rows, check, epochs, learning_rate, epoch)
+        return one_by_one(network, parts, rows, check, teach)
     weights, gradients = Weights(parts), Weights(parts)
     optimiser = Adam(weights.flat, learning_rate)
     best = weights.copy() if check is not None else weights
@@ -58,27 +57,18 @@ def one_by_one(
     parts: Parts,
     rows: Rows,
     check: Rows | None,
-    epochs: int,
-    learning_rate: float,
-    epoch: Callable[[int, compiled_mlp.Pass, Weights, Adam], None],
+    teach: Callable[[int, compiled_mlp.Pass, compiled_mlp.Pass | None], Weights],
     drawn: bool = False,
 ) -> Weights:
-    """Trains one run after the other with the compiled kernel. epoch: trains the run with this number for one epoch; its other
-    arguments are the pass over the run's rows, the gradients that the pass writes, and the run's optimiser. drawn: as in
-    `compiled_mlp.Pass`. Returns the same weights as `train`.
+    """Trains one run after the other with the compiled kernel. teach: trains the run with this number, given the passes over its
+    rows and over the rows `check`, and returns its weights. drawn: as in `compiled_mlp.Pass`.
     """
     trained = []
     for run, own in enumerate(apart(parts)):
         weights, gradients = Weights(own), Weights(own)
         on_rows = compiled_mlp.Pass(network, weights, gradients, rows.of(run), drawn)
         on_check = compiled_mlp.Pass(network, weights, gradients, check.of(run)) if check is not None else None
-        optimiser, best, record = Adam(weights.flat, learning_rate), weights.copy(), -1
-        for _ in range(epochs):
-            epoch(run, on_rows, gradients, optimiser)
-            if on_check is not None and (hits := on_check.hits()) > record:
-                record = hits
-                best.overwrite(weights)
-        trained.append((weights if check is None else best).parts)
+        trained.append(teach(run, on_rows, on_check).parts)
     return Weights(together(trained))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from .arithmetic import power
 from .compiled import helper
+from .lanes import WIDTH, load, plus, repeated, store
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,30 +43,29 @@ def fill(numbers: Floats, y: Floats) -> None:
 
 @helper
 def add_product(w: Floats, down: int, right: int, x: Floats, y: Floats) -> None:
-    """y += W x with W[o, i] = w[o * down + i * right]. Works in tiles of four outputs and two inputs, so that each number that is
-    read enters several sums.
+    """y += W x with W[o, i] = w[o * down + i * right]. The sums of six outputs for a few nodes stay in registers. If fewer
+    outputs are left, the last one is computed several times, with the same result.
     """
-    outputs, inputs = y.size // BLOCK, x.size // BLOCK
-    high, wide = outputs - outputs % 4, inputs - inputs % 2
-    for o in range(0, high, 4):
-        to = y[o * BLOCK : (o + 4) * BLOCK]
-        for i in range(0, wide, 2):
-            read, at = x[i * BLOCK : (i + 2) * BLOCK], o * down + i * right
-            a0, a1, b0, b1 = w[at], w[at + right], w[at + down], w[at + down + right]
-            at += 2 * down
-            c0, c1, d0, d1 = w[at], w[at + right], w[at + down], w[at + down + right]
-            for n in range(BLOCK):
-                one, two = read[n], read[n + BLOCK]
-                to[n] += a0 * one + a1 * two
-                to[n + BLOCK] += b0 * one + b1 * two
-                to[n + 2 * BLOCK] += c0 * one + c1 * two
-                to[n + 3 * BLOCK] += d0 * one + d1 * two
-    for o in range(outputs):
-        to = row(y, o)
-        for i in range(wide if o < high else 0, inputs):
-            a, read = w[o * down + i * right], row(x, i)
-            for n in range(BLOCK):
-                to[n] += a * read[n]
+    last, inputs = y.size // BLOCK - 1, x.size // BLOCK
+    for o in range(0, last + 1, 6):
+        p, q, r, s, t = min(o + 1, last), min(o + 2, last), min(o + 3, last), min(o + 4, last), min(o + 5, last)
+        for n in range(0, BLOCK, WIDTH):
+            a, b, c = load(y, o * BLOCK + n), load(y, p * BLOCK + n), load(y, q * BLOCK + n)
+            d, e, f = load(y, r * BLOCK + n), load(y, s * BLOCK + n), load(y, t * BLOCK + n)
+            for i in range(inputs):
+                read, at = load(x, i * BLOCK + n), i * right
+                a = plus(a, repeated(w, o * down + at), read)
+                b = plus(b, repeated(w, p * down + at), read)
+                c = plus(c, repeated(w, q * down + at), read)
+                d = plus(d, repeated(w, r * down + at), read)
+                e = plus(e, repeated(w, s * down + at), read)
+                f = plus(f, repeated(w, t * down + at), read)
+            store(a, y, o * BLOCK + n)
+            store(b, y, p * BLOCK + n)
+            store(c, y, q * BLOCK + n)
+            store(d, y, r * BLOCK + n)
+            store(e, y, s * BLOCK + n)
+            store(f, y, t * BLOCK + n)
 
 
 @helper

@@ -15,6 +15,7 @@ from numba import float32, float64, from_dtype, int32, int64, types, void
 from numpy.typing import NDArray
 
 from . import layers
+from .arithmetic import adam_step
 from .borrowed import borrowed
 from .compiled import compiled, helper
 from .layers import BLOCK
@@ -380,14 +381,13 @@ def entropy(net: Net, nodes: NDArray[np.int32], share: float) -> None:
     layers.entropy_slope(logits, labels, np.float32(share), slope, net.spare)
 
 
-@compiled(void(NET, int32[::1], float32))
-def gradient(net: Net, nodes: NDArray[np.int32], clip: np.float32) -> None:
+@helper
+def find_gradient(net: Net, nodes: NDArray[np.int32], clip: np.float32) -> None:
     """Writes the gradient of the mean cross-entropy over `nodes` into `slopes`.
 
     With a positive `clip`, for a network without batch norm, writes the sum of the gradients of single nodes, each scaled to norm
     `clip` at most. The loop visits all segments in order, and then from the last one back to the first.
     """
-    net = borrowed(net)
     begin(net, True)
     squares = np.empty(BLOCK, np.float32)
     last, count = net.ends.size - 1, nodes.size
@@ -426,10 +426,9 @@ def gradient(net: Net, nodes: NDArray[np.int32], clip: np.float32) -> None:
     end(net)
 
 
-@compiled(int64(NET, int32[::1]))
-def hits(net: Net, nodes: NDArray[np.int32]) -> int:
+@helper
+def count_hits(net: Net, nodes: NDArray[np.int32]) -> int:
     """How many nodes are classified correctly, with the running moments of the batch norms."""
-    net = borrowed(net)
     begin(net, False)
     count = 0
     for block in range(-(-nodes.size // BLOCK)):
@@ -442,3 +441,46 @@ def hits(net: Net, nodes: NDArray[np.int32]) -> int:
                 top &= logits[c * BLOCK] <= logits[net.labels[own[n]] * BLOCK]
             count += top
     return count
+
+
+@compiled(void(NET, int32[::1], float32))
+def gradient(net: Net, nodes: NDArray[np.int32], clip: np.float32) -> None:
+    """`find_gradient` as a function that Python can call."""
+    find_gradient(borrowed(net), nodes, clip)
+
+
+@compiled(int64(NET, int32[::1]))
+def hits(net: Net, nodes: NDArray[np.int32]) -> int:
+    """`count_hits` as a function that Python can call."""
+    return count_hits(borrowed(net), nodes)
+
+
+@compiled(void(NET, int32[::1], NET, int32[::1], FLOATS, FLOATS, FLOATS, int64, float64))
+def train(
+    net: Net,
+    nodes: NDArray[np.int32],
+    check: Net,
+    checked: NDArray[np.int32],
+    mean: Floats,
+    square: Floats,
+    best: Floats,
+    epochs: int,
+    learning_rate: float,
+) -> None:
+    """Takes a step of Adam in every epoch, with the gradient of the mean cross-entropy over `nodes`.
+
+    check: the same numbers, with the inputs of the nodes `checked`. mean, square: zeros, for Adam's moments of the trained
+    numbers, which come before the running moments. The function writes into `best` the numbers of the first epoch with the most
+    hits among the nodes `checked`, if there are any.
+    """
+    net, check = borrowed(net), borrowed(check)
+    size, record = mean.size, -1
+    for epoch in range(epochs):
+        find_gradient(net, nodes, ZERO)
+        rate, below = learning_rate / (1 - 0.9 ** (epoch + 1)), 1 / np.sqrt(1 - 0.999 ** (epoch + 1))
+        adam_step(net.numbers[:size], net.slopes[:size], mean, square, np.float32(rate), np.float32(below), np.float32(1))
+        if checked.size:
+            found = count_hits(check, checked)
+            if found > record:
+                record = found
+                copy(net.numbers, best)
