@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ..kernels import compiled
 from . import compiled_mlp
 from .adam import Adam
 from .network import Network, Parts, Rows, Weights, apart, together
@@ -32,6 +33,7 @@ def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate
             optimiser.step(gradients.flat)
 
         return one_by_one(network, parts, rows, check, epochs, learning_rate, epoch)
+    compiled.in_torch(compiled_mlp.why_torch(rows, check))
     weights, gradients = Weights(parts), Weights(parts)
     optimiser = Adam(weights.flat, learning_rate)
     best = weights.copy() if check is not None else weights
