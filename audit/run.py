@@ -157,6 +157,7 @@ def carry_out(
             versions=versions(),
             machine=machine(),
             **arithmetic(),
+            in_torch={name: sorted(stages) for name, stages in store.in_torch.items()},
             command=shlex.join(["audit", *sys.argv[1:]]),
             verdict=verdict_line(code, rows),
             exit_code=code,
@@ -165,6 +166,8 @@ def carry_out(
             audited=files,
             contract={name: clauses(checks) for name, checks in checked.items() if checks},
         )
+        for name, stages in summary.in_torch.items():
+            console.print(f"Torch trained parts of {name}: {'; '.join(stages)}.", highlight=False, markup=False, soft_wrap=True)
         results = Results(run=summary, rows=tuple(best_marked(rows)))
         result_files.write(results, folder)
         publish(results, folder, plan)

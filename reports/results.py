@@ -39,6 +39,8 @@ class Run(Value):
     versions: dict[str, str] = {}
     machine: dict[str, Any] = {}
     path: str = ""  # the code that trained the models: compiled or torch
+    # model -> what torch trained of it although path is "compiled", each with the reason
+    in_torch: dict[str, list[str]] = {}
     instruction_set: str = ""  # the processor that this code was compiled for
     command: str = ""
     verdict: str = ""

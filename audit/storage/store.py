@@ -10,8 +10,8 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,20 +71,33 @@ def _named(value: Any) -> str:
     return str(getattr(value, "__qualname__", value))
 
 
-def save(release: Release, path: Path) -> None:
-    """Writes a part atomically: it is either complete or absent. Raises OSError with the path of the part."""
+def save(release: Release, path: Path, in_torch: Collection[str] = ()) -> None:
+    """Writes a part atomically: it is either complete or absent. in_torch: what torch trained although compiled loops were used.
+    Raises OSError with the path of the part.
+    """
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(aside, "wb", opener=_for_others_to_read) as f:
             parts: dict[str, Any] = {f"array:{n}": a for n, a in release.arrays.items()}
-            np.savez(f, **parts, watch=release.watch, public=np.array(json.dumps(dict(release.public))))
+            np.savez(f, **parts, watch=release.watch, public=np.array(json.dumps(dict(release.public))), **_torch(in_torch))
         os.replace(aside, path)
     except OSError as fault:
         raise OSError(fault.errno, fault.strerror or str(fault), str(path)) from None
     finally:
         with contextlib.suppress(OSError):
             aside.unlink(missing_ok=True)
+
+
+def _torch(in_torch: Collection[str]) -> dict[str, Any]:
+    """The member of a stored part that says what torch trained; none if compiled loops trained all."""
+    return {"torch": np.array(sorted(in_torch))} if in_torch else {}
+
+
+def stages_in_torch(path: Path) -> set[str]:
+    """What torch trained of a stored part although compiled loops were used, each with the reason."""
+    with open_own(path) as file, np.load(file, allow_pickle=False) as f:
+        return set(f["torch"].tolist()) if "torch" in f.files else set()
 
 
 def _for_others_to_read(path: str, flags: int) -> int:
@@ -98,6 +111,7 @@ def load(path: Path) -> Release | None:
         with open_own(path) as file, np.load(file, allow_pickle=False) as f:
             members = {n: f[n] for n in f.files}  # reading an array verifies its checksum
         watch, public = members.pop("watch"), json.loads(str(members.pop("public")))
+        members.pop("torch", None)
         return Release({n.removeprefix("array:"): a for n, a in members.items()}, watch, public)
     except Exception:  # a damaged file makes its reader raise almost anything
         return None
@@ -123,7 +137,9 @@ def fit_part(task: Task) -> Path:
     """Trains one chunk and stores it; runs in this process or in a worker."""
     model, worlds, where, device = task
     path = Path(where)
-    save(fit(model, worlds, device), path)
+    with compiled.noting() as in_torch:
+        release = fit(model, worlds, device)
+    save(release, path, in_torch)
     return path
 
 
@@ -141,6 +157,8 @@ class Store:
     device: str = "cpu"
     execute: Callable[[Iterable[Task]], Iterator[Path]] = in_process
     fresh: bool = False  # whether to ignore stored parts
+    # model -> what torch trained of the parts that were read although compiled loops were used, each with the reason
+    in_torch: dict[str, set[str]] = field(default_factory=dict, compare=False)
 
     def chunk(self, model: Model, graph: Graph) -> int:
         """The number of runs in one chunk. A chunk of several runs takes at most CHUNK_BYTES of working memory.
@@ -179,6 +197,8 @@ class Store:
             release = load(path)
             if release is None:
                 raise OSError(f"{path}: the part was written but cannot be read back. Is the disk full?")
+            if stages := stages_in_torch(path):
+                self.in_torch.setdefault(model.name, set()).update(stages)
             yield Seen(release, rounds.challenge, rounds.bits[s : s + size])
 
 

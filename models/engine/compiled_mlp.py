@@ -83,6 +83,21 @@ def _readable(rows: Rows) -> bool:
     return known and rows.counted is None and rows.labels.device.type == "cpu"
 
 
+def why_torch(*parts: Rows | None) -> str:
+    """Which stage torch trains, and why, if it is not `expressible`."""
+    rows = [r for r in parts if r is not None]
+    dense = [x for r in rows for x in r.inputs if isinstance(x, Shared) and not x.sparse]
+    if any(r.labels.device.type != "cpu" for r in rows):
+        return "perceptron: on an accelerator"
+    if any(x.mapped for x in dense):
+        return "perceptron: dense features in a mapped file"
+    if any(x.dim > WIDEST for x in dense):
+        return f"perceptron: more than {WIDEST} dense features"
+    if any(r.counted is not None for r in rows):
+        return "perceptron: rows of which only some are counted"
+    return f"perceptron: a layer with more than {WIDEST} inputs, or of a kind that no compiled loop has"
+
+
 def planned(network: Network, inputs: Sequence[Any], drawn: bool = False) -> Plan:
     """Cuts branches and trunk at the batch norms, and assigns rows of a block to every output. drawn: whether every pass draws
     its own nodes.

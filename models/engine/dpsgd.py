@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import torch
 
+from ..kernels import compiled
 from ..random import witness
 from ..random.draws import heads
 from ..random.streams import stream
@@ -82,6 +83,7 @@ def train_privately(
             return weights if on_check is None else best
 
         return one_by_one(network, parts, rows, check, teach, drawn=True)
+    compiled.in_torch(compiled_mlp.why_torch(rows, check))
     weights, gradients = Weights(parts), Weights(parts)
     optimiser = Adam(weights.flat, how.learning_rate)
     best, record = weights.copy(), torch.full((len(seeds),), -1, device=weights.flat.device)

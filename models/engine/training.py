@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ..kernels import compiled
 from . import compiled_mlp
 from .adam import Adam
 from .network import Network, Parts, Rows, Weights, apart, together
@@ -31,6 +32,7 @@ def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate
             return on_rows.train(epochs, learning_rate, on_check)
 
         return one_by_one(network, parts, rows, check, teach)
+    compiled.in_torch(compiled_mlp.why_torch(rows, check))
     weights, gradients = Weights(parts), Weights(parts)
     optimiser = Adam(weights.flat, learning_rate)
     best = weights.copy() if check is not None else weights

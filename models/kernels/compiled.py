@@ -20,6 +20,7 @@ OPTIONS: dict[str, Any] = {"fastmath": FAST, "error_model": "numpy", "nogil": Tr
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 UNUSED: ContextVar[bool] = ContextVar("unused", default=False)
+IN_TORCH: ContextVar[set[str] | None] = ContextVar("in_torch", default=None)
 
 
 @contextmanager
@@ -53,6 +54,24 @@ def found() -> bool:
         )
         return False
     return True
+
+
+@contextmanager
+def noting() -> Iterator[set[str]]:
+    """Within this context, what this thread trains in torch although compiled loops are used is added to the yielded set."""
+    noted: set[str] = set()
+    token = IN_TORCH.set(noted)
+    try:
+        yield noted
+    finally:
+        IN_TORCH.reset(token)
+
+
+def in_torch(what: str) -> None:
+    """Notes that torch trains a part of a model. what: the part, and why no compiled loop trains it."""
+    noted = IN_TORCH.get()
+    if noted is not None and used():
+        noted.add(what)
 
 
 def path() -> str:

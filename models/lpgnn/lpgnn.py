@@ -17,6 +17,7 @@ from ..engine.dropout import Dropout
 from ..engine.features import clipped
 from ..engine.gnn_layers import KINDS, Values, WithMean, glorot, stacked
 from ..engine.subnormal import subnormals_are_zero
+from ..kernels import compiled
 from ..random.streams import stream
 from ..sparse.attention import NUMBERS
 from ..sparse.block_diagonal import Operator, features
@@ -255,7 +256,11 @@ class Lpgnn:
         corrected = keep if self.forward_correction else 1.0
         how = (self.label_steps, watch, self.epochs, self.learning_rate, self.weight_decay)
         task = training.Task(self.backbone, blocks, hop, y, target, trained, val, corrected, *how)
-        train = compiled_training.train if compiled_training.expressible(self.backbone, device) else training.train
+        expressible = compiled_training.expressible(self.backbone, device)
+        if not expressible:
+            why = "on an accelerator" if device != "cpu" else "no compiled loop has it"
+            compiled.in_torch(f"backbone {self.backbone}: {why}")
+        train = compiled_training.train if expressible else training.train
         train(task, x, first, second, dropout, choice)
         return choice.best.cpu().numpy()
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from ..engine.adam import Adam
 from ..engine.dropout import Dropout
 from ..engine.gnn_layers import Values, sage
+from ..kernels import compiled
 from . import compiled_teachers
 from .graphsage_recipe import Recipe
 from .small_graphs import Columns, Graphs, Prepared, arcs_within
@@ -85,6 +86,8 @@ def train(
     if compiled_teachers.expressible(recipe, graphs):
         compiled_teachers.train(recipe, values, trained(values), graphs, target, randoms, adams)
         return
+    on_cpu = graphs.real.device.type == "cpu"
+    compiled.in_torch(f"teachers: {f'more than {compiled_teachers.DENSE} dense features' if on_cpu else 'on an accelerator'}")
     rows = [int(n) for n in graphs.real.sum((1, 2))]
     wanted = torch.from_numpy(target).to(graphs.real.device)
     dropouts = [Dropout(recipe.dropout, rows, randoms, str(graphs.real.device)) for _ in recipe.hidden]

@@ -95,6 +95,7 @@ def step(kind: str, network: Learner, rows: Tensor, labels: Tensor, share: Tenso
     """One optimiser step of a decoder. Returns the gradient of the loss with respect to the rows if `back`, else None."""
     if kind in COMPILED and rows.device.type == "cpu" and compiled.used():
         return _compiled_step(network, rows, labels, share, back)
+    compiled.in_torch("decoder: on an accelerator" if kind in COMPILED else f"decoder {kind}: no compiled loop has it")
     received, weights = rows.requires_grad_(back), network.weights
     value = loss(decode(kind, weights, received), labels, share)
     grads = torch.autograd.grad(value, [*weights, received] if back else weights)

@@ -15,6 +15,8 @@ from gnnaudit.audit.cli import main
 from gnnaudit.audit.planning.plan import read
 from gnnaudit.audit.planning.planned_cases import cases, recipes
 from gnnaudit.models.data.loading import load
+from gnnaudit.models.graph import memory_mapped
+from gnnaudit.models.kernels import compiled
 
 PLAN = [
     "--data",
@@ -100,6 +102,21 @@ def test_no_lower_bound_of_a_sound_model_exceeds_its_claim(finished):
 
 
 @pytest.mark.nightly
+@pytest.mark.skipif(not compiled.found(), reason="Numba is not installed or switched off")
+def test_what_torch_trained_is_printed_stored_and_reported(tmp_path, finished):
+    memory_mapped.write(load("campus:n=300"), tmp_path / "mapped")
+    words = ["--data", "mapped", "--models", "mlp", "--epsilon", "2", "--attacks", "none", "--audits", "none", "--mlflow", "none"]
+    done = audit("run", *words, "--repeats", "1", "--seed", "test", "--out", "out", cwd=tmp_path)
+    said = "perceptron: dense features in a mapped file"
+    assert f"Torch trained parts of mlp: {said}." in done.stdout + done.stderr
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert results["run"]["in_torch"] == {"mlp": [said]}
+    assert f"<dt>Trained by torch, of mlp</dt><dd>{said}</dd>" in (tmp_path / "out" / "report.html").read_text()
+    folder, _ = finished  # in memory, compiled loops trained all
+    assert json.loads((folder / "results.json").read_text())["run"]["in_torch"] == {}
+    assert "Trained by torch, of" not in (folder / "report.html").read_text()
+
+
 def test_a_killed_run_is_resumed_with_the_same_results(tmp_path, finished):
     words = ["run", *PLAN, "--seed", "test", "--out", "out", "--json", "--mlflow", "none"]
     env = os.environ | {"OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}

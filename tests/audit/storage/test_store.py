@@ -16,6 +16,7 @@ from gnnaudit.audit.storage.executor import processes
 from gnnaudit.audit.storage.store import Store, identity
 from gnnaudit.models.base import Release
 from gnnaudit.models.graph import memory_mapped
+from gnnaudit.models.kernels import compiled
 from gnnaudit.models.random.streams import normal
 
 
@@ -109,6 +110,25 @@ def test_another_recipe_graph_or_key_is_another_part(graph, game):
         identity(Degrees(), replace(game, items=game.items[:5])),
     ]
     assert len({identity(Degrees(), game), *others}) == 5
+
+
+@dataclass(frozen=True)
+class PartlyInTorch(Degrees):
+    def fit(self, worlds, device="cpu"):
+        compiled.in_torch("hub: too wide")
+        return super().fit(worlds, device)
+
+
+@pytest.mark.skipif(not compiled.found(), reason="Numba is not installed or switched off")
+def test_a_stored_part_says_what_torch_trained_of_it(game, tmp_path):
+    with processes(2) as execute:
+        here = Store(tmp_path, execute=execute)
+        made = here.fit(PartlyInTorch(), game, 4)
+    again, other = Store(tmp_path), Store(tmp_path)
+    np.testing.assert_array_equal(again.fit(PartlyInTorch(), game, 4).release["degrees"], made.release["degrees"])
+    other.fit(Degrees(), game, 4)
+    assert here.in_torch == again.in_torch == {PartlyInTorch().name: {"hub: too wide"}}
+    assert other.in_torch == {}
 
 
 def test_a_graph_that_is_mapped_shares_no_parts_with_its_copy_in_memory(graph, game, tmp_path):
