@@ -115,6 +115,11 @@ def tied_p_value(epsilon: float, delta: float, canaries: int, guesses: int, corr
     return min(1.0, steinke_p_value(epsilon, 0.0, canaries, guesses, correct) + 2 * canaries * delta * most)
 
 
+def fewest_tied(groups: Groups) -> int:
+    """The smallest number of guesses on tied scores with which `steinke` tests these scores instead of the groups."""
+    return -(-sum(count for _, count in groups) // 2)
+
+
 def likeliest(epsilon: float, groups: Groups) -> float:
     """The largest probability that one more right guess of the largest weight changes whether the sum of weights reaches a limit,
     over all limits. For one group of guesses, it is the largest probability of one count.
@@ -198,13 +203,19 @@ def groups_against(epsilon: float, delta: float, canaries: int, alpha: float) ->
     Consider the Gaussian mechanisms under which the test usually rejects the tested epsilon. The guesses and weights are the best
     ones for the one of them with the smallest true epsilon. At delta = 0 all canaries are guessed with the same weight, which is
     best for randomised response.
+
+    The charge for delta of `steinke` grows with epsilon and shrinks with the number of guesses. So there are enough guesses to
+    reject the largest epsilon that these groups test; otherwise no larger epsilon would be tested.
     """
     low, high = next((a, b) for a, b in pairwise(EDGES) if a <= epsilon < b or b == LARGEST)
     middle = math.sqrt(low * high) if low else high / 2
     for truth in (t for t in TRUTHS if t > middle and delta > 0):
         mu = float(gaussian.mu_of(truth, delta))
         groups = weights(canaries, mu, middle)
-        if groups and weighted_p_value(middle, delta, canaries, groups, expected(groups, canaries, mu, delta)) < alpha:
+        if not groups:
+            continue
+        change = likeliest(high if high < LARGEST else middle, ((1, fewest_tied(groups)),))
+        if weighted_p_value(middle, delta, canaries, groups, expected(groups, canaries, mu, delta), change) < alpha:
             return groups
     return ((1, max(canaries - canaries % 2, 2) if canaries > 1 else 0),)
 

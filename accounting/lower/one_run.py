@@ -25,6 +25,7 @@ from .guessing import (
     Groups,
     accuracy,
     correct_guesses,
+    fewest_tied,
     gaussian_beta,
     groups_against,
     largest_mu,
@@ -136,7 +137,7 @@ def steinke(
 
     def level(e: float, groups: Groups, correct: int | None = None) -> float:
         # the scores decide which of the two tests is made, so both charge delta for the likelier change of their results
-        fewest = -(-sum(n for _, n in groups) // 2)
+        fewest = fewest_tied(groups)
         change = likeliest(e, ((1, fewest),)) if claim.delta > 0 else 0.0
         if alike < fewest:
             correct = right(groups) if correct is None else correct

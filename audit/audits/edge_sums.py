@@ -10,15 +10,14 @@ import numpy as np
 from scipy.special import gammaincinv, ndtr, ndtri
 
 from ...accounting.claim import Unit
-from ...accounting.lower.bounds import from_rounds
-from ...accounting.lower.one_run import POWER, canaries
+from ...accounting.lower.one_run import POWER, canaries, steinke
 from ...accounting.lower.residuals import ROUNDING, factorised
 from ...accounting.upper.tradeoff import curve
 from ...attacks.canary.gaussian_ratio import LikelihoodRatio, noise_std
 from ...models.capabilities import SUMS, NoisySums, lacks
 from ..case import EDGES, Case, Outcome, Setting, keeping
 from ..games.game import Game, Seen, matching
-from ..instruments.reach import assumed, promised, weaker
+from ..instruments.reach import assumed, limit_in_words, promised, weaker
 from . import node_stars
 
 if TYPE_CHECKING:
@@ -52,7 +51,8 @@ def play_sums(setting: Setting) -> Outcome:
     Given the released history, canaries that move different rows are independent trials, so the exact Gaussian test of the
     ledger's shape applies. This test takes the size of the noise from the directions that no canary moves. If a check rejects
     independence, the one-run bound of Mahloujifar et al. (2024), which needs no independence, replaces the test. Decoys (pairs
-    that no edge joins) are additional trials of world 0 and cost no run. A second test assumes no shape of the trade-off curve.
+    that no edge joins) are additional trials of world 0 and cost no run. A second test counts correct guesses of the coins and
+    assumes no shape of the trade-off curve (Steinke et al. 2023); it needs neither independent canaries nor decoys.
     """
     case, key, alpha = setting.case, setting.key, setting.alpha
     game = canary_game(case, setting.graph, key, CANARIES)
@@ -70,11 +70,12 @@ def play_sums(setting: Setting) -> Outcome:
     if shaped.method == EXACT:  # the other tests do not use the sd
         shaped = dataclasses.replace(shaped, notices=shaped.notices * overstated(freedom, NOISE_SHARE * alpha))
     shaped = weaker(shaped, case.claim, float(shifts.mean()))
-    found = (shaped, from_rounds(scores, bits, case.claim, shape="any", rounds=apart.condition, **common))
+    free = weaker(steinke(scores, bits, case.claim, **common), case.claim, float(shifts.mean()))
+    found = (shaped, free)
     curves = {"tradeoff": tradeoff(scores, bits, case), "histograms": histograms(scores, bits)}
     reach = (
         f"{setting.rounds} rounds of {len(challenge)} canary edges and {len(unjoined)} pairs without an edge; "
-        f"independence: {apart.reason}"
+        f"independence: {apart.reason}{limit_in_words(free, case.claim)}"
     )
     return Outcome("game", found, curves, reach, SUMS)
 

@@ -13,15 +13,14 @@ import numpy as np
 
 from ...accounting.claim import Unit
 from ...accounting.gaussian import mu_of_claim
-from ...accounting.lower.bounds import from_rounds
-from ...accounting.lower.one_run import canaries
+from ...accounting.lower.one_run import canaries, steinke
 from ...accounting.lower.residuals import factorised
 from ...accounting.upper.tradeoff import gaussian
 from ...models.capabilities import SUMS, BoundedDegree, NoisyRows, NoisySums, lacks
 from ...models.graph.graph import Mask, Worlds
 from ..case import Case, Outcome, Setting, keeping
 from ..games.canaries import hub, stars
-from ..instruments.reach import NOTHING, assumed, weaker
+from ..instruments.reach import NOTHING, assumed, limit_in_words, weaker
 from ..instruments.reported_run import recorded
 
 if TYPE_CHECKING:
@@ -57,12 +56,12 @@ def play_stars(setting: Setting) -> Outcome:
     common: dict[str, Any] = {"alpha": setting.alpha, "attack": "star-ratio", "audit": "game", "seed": seed}
     shaped, apart = canaries(scores, bits, case.claim, gaussian(mu_of_claim(case.claim)), **common)
     strength = float(np.linalg.norm(played[0].moves))
-    free = from_rounds(scores, bits, case.claim, shape="any", rounds=apart.condition, **common)
+    free = weaker(steinke(scores, bits, case.claim, **common), case.claim, strength)
     found = (weaker(shaped, case.claim, strength), free)
     reach = (
         f"{setting.rounds} runs of {STARS} canary nodes, each of which moves {played[0].moves.shape[0]} rows "
         f"by {strength:.3g} noise sds in all; "
-        f"independence: {apart.reason}"
+        f"independence: {apart.reason}{limit_in_words(free, case.claim)}"
     )
     return Outcome("game", found, {}, reach, SUMS)
 

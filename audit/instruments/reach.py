@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.bounds import Bound, unknown
+from ...accounting.lower.guessing import most_provable
 from ...accounting.lower.residuals import assumptions
 from ...accounting.upper.exact import epsilon as exact_epsilon
 from ...accounting.upper.tradeoff import approximate, curve, gaussian, scaled
@@ -37,6 +38,20 @@ def weaker(bound: Bound, claim: Claim, strength: float) -> Bound:
         return unknown(bound)
     notices = bound.notices / min(strength / mu, 1.0)
     return dataclasses.replace(bound, notices=notices, reach=float(epsilon_of(notices * mu, claim.delta)))
+
+
+def limit_in_words(bound: Bound, claim: Claim) -> str:
+    """What `most_provable` limits a bound to that counts guesses of coins, as the end of a sentence; "" at delta = 0 and for a
+    claim without a limit.
+    """
+    if claim.delta == 0 or math.isinf(claim.epsilon):
+        return ""
+    coins = sum(bound.trials)
+    most = most_provable(claim.epsilon, claim.delta, coins, bound.alpha)
+    return (
+        f"; with {coins} coins, no rule that is valid for every mechanism proves more than {most:.2f} in over half of all audits "
+        f"of a Gaussian mechanism of epsilon {claim.epsilon:g}"
+    )
 
 
 def worth(ledger: DpEvent, claim: Claim, factor: float) -> float:

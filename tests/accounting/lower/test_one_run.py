@@ -419,3 +419,23 @@ def test_dependent_canaries_that_are_told_apart_without_error_refute_the_ledger(
     assert not apart.ok
     assert bound.refuted
     assert bound.method == "Mahloujifar et al. 2024"
+
+
+@pytest.mark.parametrize(("claimed", "least"), [(4.0, 0.3), (8.0, 0.22)])
+def test_ten_thousand_coins_prove_a_share_of_a_gaussian_epsilon_at_the_level_of_a_run_of_74_tests(claimed, least):
+    """The charge for delta is nearly the level itself, so guesses that were few would reject no epsilon of a cell."""
+    claim, draw = Claim(claimed, 1e-6), np.random.default_rng(1)
+    bits = draw.random(10_000) < 0.5
+    scores = draw.standard_normal(10_000) + float(gaussian.mu_of(claimed, 1e-6)) * bits
+    assert least < steinke(scores, bits, claim, 0.05 / 74).epsilon / claimed < 1
+
+
+@pytest.mark.parametrize(("m", "level"), [(500, 0.05), (10_000, 0.05), (10_000, 0.05 / 74)])
+@pytest.mark.parametrize("epsilon", [1.0, 4.0, 8.0])
+def test_ten_thousand_honest_counts_are_refuted_no_more_often_than_the_level(m, level, epsilon):
+    """Randomised response at the claim: each guess is right with probability 1 / (1 + e^-epsilon), independently."""
+    groups, draw = groups_against(epsilon, 1e-6, m, level), np.random.default_rng(m)
+    counts = sum(w * draw.binomial(n, 1 / (1 + math.exp(-epsilon)), 10_000) for w, n in groups)
+    values, times = np.unique(counts, return_counts=True)
+    alarms = sum(t for v, t in zip(values, times, strict=True) if weighted_p_value(epsilon, 0.0, m, groups, int(v)) < level)
+    assert stats.binom.sf(alarms - 1, 10_000, level) > 1e-6  # fails once in a million

@@ -99,7 +99,8 @@ def test_bounds_from_stars_of_one_training_rest_on_a_check_of_their_independence
     case = Case(calibrate(HONEST["gap"], CLAIM), CLAIM)
     for bound in AUDITS["game"].run(Setting(case, graph, Store(tmp_path), Key("nodes"), 5, 1e-4)).bounds:
         known = {c.what: c.how for c in bound.conditions}
-        assert known[APART] == "checked"
+        assert known.get(APART) == ("checked" if bound.shape == "ledger" else None)
+        assert bound.shape == "ledger" or set(known.values()) == {"proved"}
         assert ROUNDS not in known
 
 
