@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -36,6 +38,22 @@ def check_train(train: object) -> None:
         taken.bind(None, 0)
     except TypeError:
         raise ValueError(f"train{taken}: must take a graph and a seed. Write {way}") from None
+
+
+@dataclass(frozen=True)
+class Decorated:
+    """Where a function stands that a decorator has made a `Looped`."""
+
+    module: str
+    name: str
+
+
+def decorated(module: str, name: str) -> Any:
+    """The function of the `Looped` with this name in a module; None if the name does not belong to a `Looped`."""
+    found: Any = sys.modules.get(module) or (importlib.import_module(module) if module else None)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found.train if isinstance(found, Looped) else None
 
 
 @dataclass(frozen=True)
@@ -84,6 +102,18 @@ class Looped:
         object.__setattr__(
             self, "name", self.name or (own.strip("_").replace("_", "-") if own.isidentifier() else "") or "looped"
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields. A function whose name in its module is now that of the decorated model is replaced by this name, because a
+        pickle finds functions by name.
+        """
+        state, where = dict(self.__dict__), (getattr(self.train, "__module__", ""), getattr(self.train, "__qualname__", ""))
+        return state | {"train": Decorated(*where)} if decorated(*where) is self.train else state
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        train = state["train"]
+        found = decorated(train.module, train.name) if isinstance(train, Decorated) else train
+        self.__dict__.update(state, train=found)
 
     @property
     def ledger(self) -> DpEvent:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .network import Network, Rows, Weights
 
-LINEAR, FEATURES, TAKE, SELU, UNIT, GROUP, NORM, KEEP = range(8)  # as in kernels/mlp.py
+LINEAR, FEATURES, TAKE, SELU, UNIT, GROUP, NORM, KEEP = range(8)  # as in kernels/net.py
 LINE = 16  # float32 numbers in a cache line; each part of a buffer begins at a multiple of LINE
 WIDEST = 256  # largest number of inputs of a layer; for wider layers a GEMM library is faster
 
@@ -51,7 +51,7 @@ class Step:
 
 @dataclass
 class Plan:
-    """The segments that kernels/mlp.py expects; all but the last end with a KEEP. again: for each segment, how many steps the
+    """The segments that kernels/net.py expects; all but the last end with a KEEP. again: for each segment, how many steps the
     backward pass computes again. rows: how many rows a block needs.
     """
 
@@ -194,7 +194,7 @@ class Pass:
         """weights, gradients: of one run. drawn: whether every pass draws its own nodes. Raises ValueError for a label that is no
         class of the network.
         """
-        from ..kernels import mlp
+        from ..kernels import mlp, net
 
         strange = rows.labels[(rows.labels < 0) | (rows.labels >= network.classes)]
         if len(strange):  # the kernel would write beyond its memory
@@ -203,11 +203,11 @@ class Pass:
         self.weights, self.gradients = weights, gradients
         ends = np.cumsum([len(segment) for segment in plan.segments], dtype=np.int64)
         steps = [step for segment in plan.segments for step in segment]
-        memory = _Memory(weights, rows, drawn, mlp.BLOCK)
-        operations = np.array([memory.operation(step) for step in steps], dtype=mlp.OPERATION)
+        memory = _Memory(weights, rows, drawn, net.BLOCK)
+        operations = np.array([memory.operation(step) for step in steps], dtype=net.OPERATION)
         starts, columns, entries = memory.sparse()
         begins = ends - np.array([len(segment) for segment in plan.segments])
-        self._net = mlp.Net(
+        self._net = net.Net(
             operations=operations,
             ends=ends,
             again=begins + np.array(plan.again),
@@ -216,9 +216,9 @@ class Pass:
             room=memory.room.array(),
             moments=np.zeros((memory.moments, 9)),
             tables=memory.tables.array(),
-            x=np.zeros(plan.rows * mlp.BLOCK, dtype=np.float32),
-            d=np.zeros(plan.rows * mlp.BLOCK, dtype=np.float32),
-            spare=np.zeros(4 * mlp.BLOCK, dtype=np.float32),
+            x=np.zeros(plan.rows * net.BLOCK, dtype=np.float32),
+            d=np.zeros(plan.rows * net.BLOCK, dtype=np.float32),
+            spare=np.zeros(4 * net.BLOCK, dtype=np.float32),
             line=np.zeros(max(step.outputs for step in steps), dtype=np.float32),
             starts=starts,
             columns=columns,
@@ -264,7 +264,7 @@ class _Memory:
         self.room, self.tables, self.moments = _Buffer(block), _Buffer(LINE), 0
 
     def operation(self, step: Step) -> tuple[int, ...]:
-        """The fields of `mlp.OPERATION`."""
+        """The fields of `net.OPERATION`."""
         x: Any = self._rows.inputs[step.branch] if step.branch >= 0 else None
         places: dict[str, int] = {}
         if step.layer >= 0:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import pickle
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -138,3 +140,26 @@ def test_an_array_whose_shape_changes_between_runs_is_refused():
 
     with pytest.raises(ValueError, match=r"'list' has shapes \[\(1,\), \(2,\)\]; the shape must be the same in every run"):
         Looped(train, releases=("posteriors", "list")).fit(Worlds.of(graph, [0, 1]))
+
+
+def test_a_decorated_function_can_be_sent_to_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In its module the function's name is that of the model, so a pickle that looks for the function would find the model."""
+    lines = ["from gnnaudit import Looped", "@Looped", "def votes(graph, seed):", "    return {'posteriors': seed}"]
+    (tmp_path / "decorated_votes.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    votes = importlib.import_module("decorated_votes").votes
+    again = pickle.loads(pickle.dumps(votes))
+    assert again == votes
+    assert again.train is votes.train
+
+
+def test_a_function_within_a_function_cannot_be_sent_to_a_worker() -> None:
+    with pytest.raises((AttributeError, pickle.PicklingError), match="inner"):
+        pickle.dumps(Looped(nested()))
+
+
+def nested() -> Any:
+    def inner(graph: Graph, seed: int) -> dict[str, Any]:
+        return {"posteriors": seed}
+
+    return inner
