@@ -38,7 +38,9 @@ def campus(
     if n > MOST:
         raise ValueError(f"n={n}: campus makes at most {MOST} nodes.")
     if not 0 < degree <= n / 10:
-        raise ValueError(f"degree={degree:g} (24 if not given): must be in (0, n / 10 = {n / 10:g}]. Say campus:n={n}:degree={n / 20:g}.")
+        raise ValueError(
+            f"degree={degree:g} (24 if not given): must be in (0, n / 10 = {n / 10:g}]. Say campus:n={n}:degree={n / 20:g}."
+        )
     rng = stream(seed, "campus", n)
     share = np.linspace(1.5, 0.5, classes)
     bounds = np.concatenate([[0], np.round(np.cumsum(share) / share.sum() * n).astype(np.int64)])
