@@ -48,10 +48,12 @@ def test_a_sample_of_a_pair_that_is_its_own_reverse_costs_the_same_as_before():
 
 @pytest.mark.parametrize(("epsilon", "count", "delta"), [(0.01, 10_000, 1e-13), (0.1, 1000, 1e-14)])
 def test_a_distribution_is_no_bound_where_rounding_outweighs_delta(epsilon, count, delta):
-    """Truth: the closed form of Kairouz, Oh and Viswanath 2015, which randomised response attains."""
+    """Truth: the closed form of Kairouz, Oh and Viswanath 2015, which randomised response attains. The rounding errors differ
+    between processors: they make epsilon too small or several times too large.
+    """
     ledger = dp.SelfComposedDpEvent(PureDpEvent(epsilon), count)
     rows = {row.accountant: row for row in upper(ledger, delta)}
-    assert rows["dp_accounting-pld"].epsilon < 0.998 * composed_pure_epsilon(epsilon, count, delta)
+    assert rows["dp_accounting-pld"].epsilon != pytest.approx(composed_pure_epsilon(epsilon, count, delta), rel=0.002)
     assert not rows["dp_accounting-pld"].is_upper_bound
     assert "not a bound below delta=" in rows["dp_accounting-pld"].note
     assert tightest(rows.values()).epsilon >= composed_pure_epsilon(epsilon, count, delta)
