@@ -87,16 +87,16 @@ def least_share(made: Study, first: History, within: Inside, each: Shifts, delta
     whole = cost(first.mechanisms, within.counted(each), delta)
     share = 1.0
     for side in (1, -1):
-        for run in _telling(made, first, within.worst, each, side, ONE_BY_ONE):
-            moves = within.counted(same_entries(first, each, without(made, run, within.worst)[1]))
-            other = cost(run.mechanisms, moves, delta)
-            share = min(share, 1.0 if other >= whole * (1 - EQUAL) else 0.0 if math.isinf(whole) else other / whole)
+        run = _telling(made, first, within.worst, each, side, ONE_BY_ONE)
+        moves = within.counted(same_entries(first, each, without(made, run, within.worst)[1]))
+        other = cost(run.mechanisms, moves, delta)
+        share = min(share, 1.0 if other >= whole * (1 - EQUAL) else 0.0 if math.isinf(whole) else other / whole)
     return share
 
 
-def _telling(made: Study, first: History, absent: Absence, each: Shifts, side: int, alone: int = 0) -> Iterator[History]:
-    """Yields the run in which each mechanism that the secret moves has a noisy value that tells much about it. Yields nothing if
-    the run has no other mechanism whose move could depend on this value.
+def _telling(made: Study, first: History, absent: Absence, each: Shifts, side: int, alone: int = 0) -> History:
+    """The run in which each mechanism that the secret moves has a noisy value that tells much about it; `first` if the run has no
+    other mechanism whose move could depend on this value.
 
     side: which world these values speak for, 1 or -1. alone: for how many mechanisms the values are chosen one after the other,
     each along the run that has the earlier ones; those of the others are chosen at once. A program is too slow for the former.
@@ -116,15 +116,15 @@ def _telling(made: Study, first: History, absent: Absence, each: Shifts, side: i
             line = first.mechanisms[group[0]].line
             raise Incomparable(f"with another noisy value at {line} the run has other mechanisms; moves of one run do not add up")
         run = other
-    if run is not first:
-        yield run
+    return run
 
 
 def _telling_runs(made: Study, first: History, absent: Absence, each: Shifts) -> Iterator[History]:
     """The runs of `_telling` for both worlds; those that have other mechanisms are left out."""
     for side in (1, -1):
         with suppress(Incomparable):
-            yield from _telling(made, first, absent, each, side)
+            if (run := _telling(made, first, absent, each, side)) is not first:
+                yield run
 
 
 def _most_telling(mechanism: Mechanism, by: NDArray[np.float64], side: int) -> Mechanism:

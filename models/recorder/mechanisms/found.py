@@ -198,8 +198,8 @@ class Mechanisms:
         return self.record(covered, Mechanism(line, origin.draw, scale, clean, noisy, origin.beside, (), mirrored, shared))
 
     def completed(self, half: Origin, origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Any:
-        """As `meet`, for the second sum of `data + noise + noise.T`, which completes the last mechanism; None for other sums.
-        half: the origin of the noise of the last sum.
+        """As `noise_added`, for the second sum of `data + noise + noise.T`, which completes the last mechanism; None for other
+        sums. half: the origin of the noise of the last sum.
         """
         last = self.found[-1] if self.found else None
         known = last is not None and last.draw is origin.draw and np.array_equal(last.noisy, clean)
@@ -211,8 +211,8 @@ class Mechanisms:
         return self.record(scale > 0, whole, len(self.found) - 1)
 
     def accumulate(self, origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Origin | None:
-        """As `meet`, for data that the program adds into the array of the noise, to which it may add more. clean: all data so
-        far. Returns the origin with which the array is followed further; None if it is not.
+        """As `noise_added`, for data that the program adds into the array of the noise, to which it may add more. clean: all data
+        so far. Returns the origin with which the array is followed further; None if it is not.
         """
         at = len(self.found) if origin.at is None else origin.at
         if origin.at is None:

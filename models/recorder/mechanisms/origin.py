@@ -25,8 +25,8 @@ class Recorder(Protocol):
         ...
 
     def accumulate(self, origin: Origin, clean: Any, noisy: Any) -> Origin | None:
-        """As `meet`, for data that the program adds into the array of the noise. Returns the origin with which the array is
-        followed further; None if it is not.
+        """As `noise_added`, for data that the program adds into the array of the noise. Returns the origin with which the array
+        is followed further; None if it is not.
         """
         ...
 
