@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode
 from .. import results
 from ..files import writable
 from .mlflow_rows import Child, children, dataset, parent
-from .mlflow_view import TAG, address, saved_view
+from .mlflow_view import address, known_units, saved_views
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -36,8 +36,8 @@ ABOUT = """Each run is one claim: a model, its mode, the protected unit and the 
 proved, epsilon_upper the most that the ledger costs. If epsilon_lower is larger than epsilon_upper, the ledger does not describe
 what was run. epsilon_detectable is the smallest true epsilon that the audits would have
 noticed; "not refuted" does not exclude a true epsilon below it. auc_best and tpr_at_0.1pct_best are the largest values that any
-attack reached on the unit that the claim protects. Steps are budgets, in thousandths of a nat if some budget is not a whole
-number. A model without noise is shown as a separate system, at twice the largest budget."""
+attack reached on the unit that the claim protects. epsilon_axis is where charts draw the claim: its budget, or twice the largest
+budget for a model without noise."""
 RUN, CHILD = "gnnaudit.run", "gnnaudit.child"  # tags that identify a run, so that a second call finds it
 SCHEMES = ("sqlite", "postgresql", "mysql", "mssql", "http", "https")  # schemes that are accepted without the import of MLflow
 log = logging.getLogger("gnnaudit")
@@ -174,8 +174,10 @@ def _write(found: Results, run_dir: Path, uri: str) -> None:
     for gone in known.values():
         client.delete_run(gone.info.run_id)
     client.set_tag(top, "mlflow.note.content", _note(found, experiment, together))
-    client.set_experiment_tag(experiment, TAG, saved_view())
-    client.set_experiment_tag(experiment, "mlflow.note.content", ABOUT)
+    units = sorted(known_units(client.get_experiment(experiment).tags).union(together) - {""})
+    for tag, view in saved_views(units).items():
+        client.set_experiment_tag(experiment, tag, view)
+    client.set_experiment_tag(experiment, "mlflow.note.content", f"{_views(experiment, units)}\n\n{ABOUT}")
 
 
 def _log(client: MlflowClient, run_id: str, path: Path, folder: str) -> None:
@@ -194,15 +196,21 @@ def _copy(artifacts: Path, run_id: str, path: Path, folder: str) -> None:
 
 
 def _note(found: Results, experiment: str, together: dict[str, list[str]]) -> str:
-    """The description of the plan's run: the command, links to the saved view, and for each unit a link to the compare page."""
-    links = [f"- [All claims as a table]({address('', experiment).lstrip('/')})"]
-    links += [f"- [Leakage against epsilon, as charts]({address('', experiment, 'CHART').lstrip('/')})"]
+    """The description of the plan's run: the command, links to the saved views, and for each unit a link to the compare page."""
+    links = [_views(experiment, [unit for unit in together if unit])]
     for unit, runs in together.items():
         if unit and len(runs) > 1:
             query = urlencode({"runs": json.dumps(runs[:LINKED]), "experiments": json.dumps([experiment])}, quote_via=quote)
             links.append(f"- [Compare the claims that protect one {unit}](#/compare-runs?{query})")
     command = " ".join(found.run.command.split())  # a line break would end the code block
     return "\n".join([f"    {command}", "", *links])
+
+
+def _views(experiment: str, units: Iterable[str]) -> str:
+    """Links to the table of claims and to the charts of each unit, as one line of Markdown."""
+    charts = [f"[per {unit}]({address('', experiment, unit).lstrip('/')})" for unit in units]
+    table = f"[All claims as a table]({address('', experiment).lstrip('/')})"
+    return f"**{table}** · charts of leakage against epsilon: {', '.join(charts)}" if charts else f"**{table}**"
 
 
 def _experiment(client: MlflowClient, uri: str) -> tuple[str, bool]:
@@ -247,7 +255,7 @@ def _put(client: MlflowClient, experiment: str, child: Child, old: Run | None, f
     run_id, now = created.info.run_id, int(time.time() * 1000)
     params: list[Any] = [] if old else [Param(k, v) for k, v in child.params.items()]
     before = dict(old.data.metrics) if old else {}
-    tags = {"mlflow.source.name": "gnnaudit", **child.tags}
+    tags = {"mlflow.source.name": "gnnaudit", "mlflow.runName": child.name, **child.tags}
     metrics = [Metric(k, v, now, child.step) for k, v in child.metrics.items() if before.get(k) != v]
     client.log_batch(run_id, metrics=metrics, params=params, tags=[RunTag(k, str(v)) for k, v in tags.items()])
     facts = dataset(found)

@@ -14,6 +14,7 @@ from ..files import plain
 from ..results import AccountRow, AttackRow, Results, UtilityRow
 from ..rounding import down, up
 from ..summary import BESIDE, COVERED, Key, Line, as_text, budget, key, lines, name, shows_leakage
+from .mlflow_view import AXIS, LINE, shown_with
 
 SHORT = {"dp_accounting-pld": "pld", "dp_accounting-rdp": "rdp"}
 RATES = {"0.001": "0.1pct", "0.01": "1pct", "0.1": "10pct"}
@@ -76,20 +77,22 @@ def children(found: Results) -> list[Child]:
     claims = {line.key: line for line in lines(found)}
     known = dict.fromkeys([*(key(r) for r in found.rows if isinstance(r, UtilityRow | AccountRow | AttackRow)), *claims])
     budgets = [k.epsilon for k in known if math.isfinite(k.epsilon)]
-    return [_child(found, k, claims.get(k), step(k.epsilon, budgets)) for k in known]
+    units = [*dict.fromkeys(str(k.unit) for k in known if k.unit)]
+    return [_child(found, k, claims.get(k), place(k.epsilon, budgets), units) for k in known]
 
 
-def step(epsilon: float, budgets: Iterable[float]) -> int:
-    """The step of a claim in a chart: its budget in nats, or in thousandths of a nat if some budget is not a whole number.
+def place(epsilon: float, budgets: Iterable[float]) -> tuple[float, int]:
+    """Where the charts draw a claim: its budget in nats, and the step of its metrics, which is the same number if all budgets are
+    whole, else a number of thousandths of a nat.
 
     A model without noise gets twice the largest budget, so that its point is at the right end of the chart.
     """
     finite = [*budgets]
-    scale = 1 if all(b == int(b) for b in finite) else FINE
-    return round(scale * epsilon) if math.isfinite(epsilon) else round(2 * scale * max(finite, default=0.5))
+    at = epsilon if math.isfinite(epsilon) else 2 * max(finite, default=0.5)
+    return at, round((1 if all(b == int(b) for b in finite) else FINE) * at)
 
 
-def _child(found: Results, k: Key, line: Line | None, at: int) -> Child:
+def _child(found: Results, k: Key, line: Line | None, at: tuple[float, int], units: list[str]) -> Child:
     here = [r for r in found.rows if key(r) == k]
     sigma = next((r.sigma for r in here if isinstance(r, UtilityRow) and r.sigma is not None), None)
     delta = next((r.delta for r in here if r.delta is not None), None)
@@ -102,20 +105,21 @@ def _child(found: Results, k: Key, line: Line | None, at: int) -> Child:
         "data": str(found.run.data.get("name", "")),
     }
     attacks = [r for r in here if isinstance(r, AttackRow)]
-    metrics = {**_epsilons(k, line, here), **_best(k, attacks), **_utility(here), **_attacks(attacks)}
+    metrics = {**_epsilons(k, line, here), **_best(k, attacks), **_utility(here), **_attacks(attacks), AXIS: at[0]}
     if delta is not None:
         metrics["delta"] = delta
-    whom = f" per {k.unit}" if k.unit else ""
-    noise = "" if math.isfinite(k.epsilon) else ", no noise"
-    tags = {"system": f"{name(k.model, k.mode)}{whom}{noise}", "plan": found.run.name}
+    noise = "" if math.isfinite(k.epsilon) else " without noise"
+    tags = {LINE: f"{name(k.model, k.mode)}{noise}, {found.run.name}", "plan": found.run.name}
+    tags |= {shown_with(unit): "yes" for unit in ([str(k.unit)] if k.unit else units)}
     if line:
         tags |= {"verdict": line.verdict.kind, "mlflow.note.content": as_text(line.verdict.sentence)}
     spent = sum({b.audit: b.seconds for b in line.bounds}.values()) if line else 0.0
-    title = f"{name(k.model, k.mode)} ε={budget(k.epsilon)}{whom}"
+    # MLflow's list cuts names after about 20 letters, so what tells claims apart comes first
+    title = " ".join(w for w in (k.model, f"ε={budget(k.epsilon)}", k.mode, f"per {k.unit}" if k.unit else "") if w)
     identity = "|".join([k.model, k.mode, params["unit"], params["epsilon"]])
     files = stem(k.model, k.mode, f"{k.epsilon:g}", params["unit"]) + "-*.json"
     rounded = {n: _rounded(n, v) for n, v in metrics.items() if math.isfinite(v)}
-    return Child(identity, title, params, rounded, tags, files, at, spent)
+    return Child(identity, title, params, rounded, tags, files, at[1], spent)
 
 
 def _rounded(metric: str, value: float) -> float:
@@ -124,7 +128,7 @@ def _rounded(metric: str, value: float) -> float:
         return float(down(value, DIGITS))
     if "epsilon_upper" in metric or metric == "epsilon_detectable":
         return float(up(value, DIGITS))
-    return value if metric in ("epsilon_claimed", "delta") else float(f"{value:.{DIGITS}g}")
+    return value if metric in ("epsilon_claimed", AXIS, "delta") else float(f"{value:.{DIGITS}g}")
 
 
 def _utility(rows: Iterable[Any]) -> dict[str, float]:

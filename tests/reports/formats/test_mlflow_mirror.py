@@ -18,7 +18,7 @@ import pytest
 
 from gnnaudit.reports import results
 from gnnaudit.reports.formats import junit, mlflow_mirror
-from gnnaudit.reports.formats.mlflow_rows import children, step
+from gnnaudit.reports.formats.mlflow_rows import children, place
 
 from ..conftest import write_example
 
@@ -56,7 +56,7 @@ def test_every_claim_is_a_run_of_its_own_beside_the_plan(store):
 
 def test_a_claim_tells_what_its_rows_tell(store):
     folder, _, runs = store
-    claim = runs["gap (paper) ε=8 per undirected-edge"]
+    claim = runs["gap ε=8 paper per undirected-edge"]
     rows = [r for r in results.read(folder).rows if (r.model, r.mode, r.epsilon) == ("gap", "paper", 8.0)]
     auc = next(r.auc for r in rows if r.kind == "attack" and r.attack == "lira")
     lower = max(r.value for r in rows if r.kind == "bound")
@@ -81,22 +81,22 @@ def test_the_compare_page_begins_with_the_lower_bound(example_run):
 
 def test_metrics_stand_at_the_budget_so_that_charts_draw_them_against_it(store):
     _, client, runs = store
-    steps = {
-        (r.data.tags["system"], client.get_metric_history(r.info.run_id, "test_accuracy")[0].step)
+    places = {
+        (
+            r.data.tags["line"],
+            client.get_metric_history(r.info.run_id, "test_accuracy")[0].step,
+            r.data.metrics["epsilon_axis"],
+        )
         for r in runs.values()
         if (r.data.params.get("model"), r.data.params.get("mode")) == ("gap", "paper") and "test_accuracy" in r.data.metrics
     }
-    assert steps == {
-        ("gap (paper) per undirected-edge", 1),
-        ("gap (paper) per undirected-edge", 8),
-        ("gap (paper) per undirected-edge, no noise", 16),
-    }
+    assert places == {("gap (paper), demo", 1, 1.0), ("gap (paper), demo", 8, 8.0), ("gap (paper) without noise, demo", 16, 16.0)}
 
 
-def test_a_budget_that_is_no_whole_number_is_a_step_in_thousandths():
-    assert [step(e, [0.5, 2.0]) for e in (0.5, 2.0, math.inf)] == [500, 2000, 4000]
-    assert [step(e, [1.0, 8.0]) for e in (1.0, 8.0, math.inf)] == [1, 8, 16]
-    assert step(math.inf, []) == 1
+def test_a_budget_that_is_no_whole_number_is_a_step_in_thousandths_and_stays_itself_on_the_axis():
+    assert [place(e, [0.5, 2.0]) for e in (0.5, 2.0, math.inf)] == [(0.5, 500), (2.0, 2000), (4.0, 4000)]
+    assert [place(e, [1.0, 8.0]) for e in (1.0, 8.0, math.inf)] == [(1.0, 1), (8.0, 8), (16.0, 16)]
+    assert place(math.inf, []) == (1.0, 1)
 
 
 def test_the_best_attack_is_one_on_what_the_claim_protects(example_run):
@@ -109,16 +109,44 @@ def test_the_best_attack_is_one_on_what_the_claim_protects(example_run):
     assert told["label game/auc_lira"] == 0.999
 
 
-def test_the_saved_view_shows_metrics_that_the_claims_have(store):
+def test_the_saved_views_show_metrics_that_the_claims_have(store):
     _, client, runs = store
     tags = client.get_experiment_by_name(mlflow_mirror.EXPERIMENT).tags
-    view = json.loads(tags["mlflow.sharedViewState.leakage"])
+    views = {tag: json.loads(value) for tag, value in tags.items() if tag.startswith("mlflow.sharedViewState.")}
     had = {name for r in runs.values() for name in r.data.metrics}
-    shown = {c.removeprefix("metrics.`").rstrip("`") for c in view["selectedColumns"] if c.startswith("metrics.")}
-    assert shown <= had | {"tpr_at_0.1pct_best", "epsilon_detectable"}
-    assert {chart["metricKey"] for chart in view["compareRunCharts"]} <= shown
-    assert len(tags["mlflow.sharedViewState.leakage"]) < 5000  # more does not fit in a tag
-    assert mlflow_mirror.ui_address(store[0].parent, port=5001).endswith("viewStateShareKey=leakage&compareRunsMode=TABLE")
+    for view in views.values():
+        shown = {c.removeprefix("metrics.`").rstrip("`") for c in view["selectedColumns"] if c.startswith("metrics.")}
+        assert shown <= had | {"tpr_at_0.1pct_best", "epsilon_detectable"}
+        assert {chart["metricKey"] for chart in view["compareRunCharts"]} <= shown
+        assert {chart["selectedXAxisMetricKey"] for chart in view["compareRunCharts"]} <= had
+    assert max(len(tags[tag]) for tag in views) < 5000  # more does not fit in a tag
+    assert "viewStateShareKey=leakage&compareRunsMode=TABLE" in mlflow_mirror.ui_address(store[0].parent, port=5001)
+
+
+def test_the_charts_of_a_unit_show_its_claims_and_the_models_without_a_unit_only(store):
+    _, client, runs = store
+    experiment = client.get_experiment_by_name(mlflow_mirror.EXPERIMENT)
+    units = {r.data.params["unit"] for r in runs.values() if r.data.params.get("unit")}
+    assert len(units) > 1
+    for unit in units:
+        view = json.loads(experiment.tags[f"mlflow.sharedViewState.charts-{unit}"])
+        found = client.search_runs([experiment.experiment_id], view["searchFilter"], max_results=1000)
+        expected = {n for n, r in runs.items() if r.data.params.get("unit") in (unit, "")}
+        assert {r.info.run_name for r in found} == expected
+        assert f"charts-{unit}" in experiment.tags["mlflow.note.content"].splitlines()[0]  # the page cuts the rest
+
+
+def test_a_second_run_on_another_unit_keeps_the_charts_of_the_first(tmp_path):
+    first = write_example(tmp_path / "first")
+    assert mlflow_mirror.mirror(first)
+    second = write_example(tmp_path / "second")
+    found = results.read(second)
+    results.write(found.model_copy(update={"rows": tuple(r for r in found.rows if str(r.unit) == "node")}), second)
+    assert mlflow_mirror.mirror(second)
+    client, _ = opened(mlflow_mirror.default_uri(tmp_path))
+    note = client.get_experiment_by_name(mlflow_mirror.EXPERIMENT).tags["mlflow.note.content"].splitlines()[0]
+    assert "charts-node" in note
+    assert "charts-undirected-edge" in note
 
 
 def test_report_files_are_artifacts_and_the_key_is_not(store):
