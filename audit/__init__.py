@@ -1,6 +1,7 @@
 """The package that runs audits: keys, games, audits, storage and the command line. No other package imports it.
 
-`gnnaudit.audit(model, graph, claim, out=None, **options)` audits a model; `help(gnnaudit.audit.from_python.audit)` describes it.
+`gnnaudit.audit(model, graph, claim=None, out=None, **options)` audits a model;
+`help(gnnaudit.audit.from_python.audit)` describes it.
 """
 
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 class _Callable(ModuleType):
     """The type of this package as a module. A call of the package calls `audit` of from_python.py, which has the same name."""
 
-    def __call__(self, model: Any, graph: Any, claim: Any, **options: Any) -> Any:
+    def __call__(self, model: Any, graph: Any, claim: Any = None, **options: Any) -> Any:
         from .from_python import audit
 
         return audit(model, graph, claim, **options)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..accounting.arguments import check_type, shown
-from ..accounting.claim import Relation, Unit, check_claim
+from ..accounting.claim import check_claim
+from ..models.capabilities import StatesClaim
 from ..models.graph.checks import check
 from .own.model_file import checked
+from .own.stated_claim import check_tested
 from .planning.plan import read
 from .run import carry_out, publish
 
@@ -28,9 +30,10 @@ GIVEN = {
 }
 
 
-def audit(model: Model, graph: Graph, claim: Claim, *, out: str | Path | None = None, **options: Any) -> Results:
+def audit(model: Model, graph: Graph, claim: Claim | None = None, *, out: str | Path | None = None, **options: Any) -> Results:
     """Audits a model against a claim on a graph, and returns what results.json holds.
 
+    claim: None stands for the claim that the model states in its attribute `claim`.
     out: the run folder, with report.html, junit.xml and the evidence; None: a temporary folder, which is removed at the end.
     options: those of `audit run` with underscores, such as rounds=10, attacks="lira", audits="all", seed="word". By default,
     unlike `audit run`, this function runs no attacks, writes no MLflow store and trains in this process alone. A script that
@@ -46,6 +49,10 @@ def audit(model: Model, graph: Graph, claim: Claim, *, out: str | Path | None = 
     if isinstance(model, type):
         raise ValueError(f"model={shown(model)}: is a class. Give a model, such as {model.__name__}(…).")
     checked(model, "model")
+    if claim is None and isinstance(model, StatesClaim):
+        claim = model.claim
+    if claim is None:
+        raise ValueError(f"claim=None: {model.name} states no claim. Give one, such as Claim(epsilon=1.0, delta=1e-5).")
     check(graph)
     check_testable(graph, claim)
     for name, instead in GIVEN.items():
@@ -66,13 +73,7 @@ def audit(model: Model, graph: Graph, claim: Claim, *, out: str | Path | None = 
 def check_testable(graph: Graph, claim: Claim) -> None:
     """Raises ValueError for a claim that no audit can test, and for a graph without edges, training nodes or test nodes."""
     check_claim(claim)
-    tested = Relation.REPLACE if claim.unit is Unit.FEATURES else Relation.ADD_REMOVE
-    if claim.relation is not tested:
-        way = f"the audits of a claim about {claim.unit} test {tested}. Write relation=Relation.{tested.name}."
-        raise ValueError(f"relation={claim.relation}: {way}")
-    if claim.tuned_over > 1:
-        way = "Audit one training, and charge for the choice with upper(ledger, claim)."
-        raise ValueError(f"tuned_over={claim.tuned_over}: must be 1, because the audits test one training. {way}")
+    check_tested(claim)
     if not graph.edges.shape[1]:
         raise ValueError("edges have shape (2, 0): the graph has no edges, so there is nothing to audit.")
     for name in ("train", "test"):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..accounting.lower.bounds import divide
-from ..attacks.registry import ATTACKS, GAMES
+from ..attacks.registry import ATTACKS, DEPLOYED, GAMES
 from ..models.data.loading import describe, load_described
 from ..models.errors import Stopped
 from ..models.facts import Facts
@@ -23,11 +23,11 @@ from ..reports import evidence as evidence_files
 from ..reports import results as result_files
 from ..reports.evidence import ANY, Evidence, exit_code
 from ..reports.files import plain
-from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
+from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow, UtilityRow
 from ..reports.summary import best_marked, claims_of, deltas, lines_of, of_case
 from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting, offered
-from .leakage.pool import membership
+from .leakage.pool import Measured, membership
 from .leakage.utility import utility
 from .mechanisms.gate import forget, is_recorded
 from .mechanisms.observed import observe
@@ -70,7 +70,7 @@ def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = Fal
 
     refuse_unknown(plan.mlflow)
     asked(plan)
-    makes = recipes(plan)
+    plan, makes = recipes(plan)
     graph, facts = load_described(plan.data, plan.data_dir, plan.split, trust=plan.trust, memory=plan.memory)
     console = Console(stderr=True, quiet=quiet, soft_wrap=True)
     compile_ahead(console.print)
@@ -200,11 +200,17 @@ def study(
     """
     audits, attacks, games = asked(plan)
     forget()
-    say("accuracy")
-    used = utility(case, graph, store, key, plan.repeats)
-    if attacks:
-        say("membership attacks")
-    leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets, games)
+    used: list[UtilityRow] = []
+    leaks = Measured()
+    if DEPLOYED in offered(case.model):
+        say("accuracy")
+        used = utility(case, graph, store, key, plan.repeats)
+        if attacks:
+            say("membership attacks")
+        leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets, games)
+    else:
+        without = f"{case.model.name} does not release '{DEPLOYED}'"
+        leaks = Measured(skips=tuple(case.skipped(what, without) for what in ("accuracy", *attacks)))
     outcomes, skips = [Outcome("account", (), {"roc": leaks.rocs})], [*leaks.skips]
     for audit in audits:
         say(f"audit {audit.name}")

@@ -13,6 +13,7 @@ from .errors import raising
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..accounting.claim import Claim
     from .graph.graph import Graph, Worlds
 
 SUMS = ("aggregates", "inputs")
@@ -185,6 +186,16 @@ class Declines(Protocol):
 
     @property
     def declines(self) -> Mapping[str, str]: ...
+
+
+@runtime_checkable
+class StatesClaim(Protocol):
+    """A model that says what it claims."""
+
+    @property
+    def claim(self) -> Claim | None:
+        """The claim that is audited where neither a command nor a plan states one; None for no claim."""
+        ...
 
 
 @runtime_checkable

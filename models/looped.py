@@ -6,13 +6,13 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from ..accounting.arguments import check_type, member, shown, words
-from ..accounting.claim import Unit
+from ..accounting.claim import Claim, Unit, check_claim
 from .base import Release
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ class Looped:
     and are in no training set. Its `seed` is an int below 2^64, from which all randomness must come.
     unit: the unit that the ledger protects, or its value, such as "node". releases: the names of the arrays. events: the ledger,
     if known; without a ledger every accountant declines. max_degree: the public bound on degrees on which the ledger relies; 0
-    means no bound. name: by default the function's own, or "looped" if it has none.
+    means no bound. name: by default the function's own, or "looped" if it has none. claim: what the function claims, for commands
+    that name no epsilon, delta or unit themselves; its unit is then the default of `unit`.
 
     Raises ValueError for arguments of other types. `fit` raises ValueError for a result of another shape, for an array whose
     shape is not the same in every run, and for NaN or infinity.
@@ -80,9 +81,16 @@ class Looped:
     mode: str = "sound"
     public: tuple[str, ...] = ("What the function assumes to be public is not known.",)
     max_degree: int = 0
+    claim: Claim | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         check_train(self.train)
+        if self.claim is not None:
+            check_claim(self.claim)
+            if self.unit is Unit.UNDIRECTED_EDGE:
+                object.__setattr__(self, "unit", self.claim.unit)
+            elif member("unit", self.unit, Unit) is not self.claim.unit:
+                raise ValueError(f"claim is about {self.claim.unit}, and unit={self.unit}: must be the same. Leave `unit` out.")
         object.__setattr__(self, "max_degree", self.max_degree or type(self).max_degree)  # a subclass may set it for all
         if not (isinstance(self.max_degree, int) and self.max_degree >= 0):
             raise ValueError(f"max_degree={shown(self.max_degree)}: must be a whole number of at least 0; 0 means no bound.")

@@ -154,7 +154,7 @@ def test_a_new_system_is_made_at_node_level_with_the_fields_of_its_entry():
     from gnnaudit.audit.planning.planned_cases import cases, recipes
 
     plan = Plan(models=("degrees",), unit="node", epsilon=(1.0,))
-    (case,), _ = cases(plan, load("ring"), recipes(plan))
+    (case,), _ = cases(plan, load("ring"), recipes(plan)[1])
     assert (case.model.unit, case.model.rows, case.model.train_nodes) == (Unit.NODE, 9, 45)
 
 

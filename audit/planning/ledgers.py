@@ -25,7 +25,8 @@ def accounted(plan: Plan, graph: Graph, tuned_over: int = 1) -> dict[str, Any]:
     from ...reports.files import plain
     from .planned_cases import cases, recipes
 
-    found, skips = cases(plan, graph, recipes(plan))
+    plan, makes = recipes(plan)
+    found, skips = cases(plan, graph, makes)
     rows = [row for case in found for row in account_rows(case, uppers(case))]
     rows += [row for case in found for row in tuning_rows(case, tuned_over)]
     caveats = [sentence for case in found for sentence in warnings(case, Facts.of(graph))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import datetime
 from difflib import get_close_matches
 from itertools import count
@@ -238,9 +239,18 @@ def read(path: Path | None, options: dict[str, Any]) -> Plan:
     usual = PRESETS.get(preset or "", {})
     try:
         plan = Plan(**{**usual, **table, **given})
-        return plan if plan.declaration is None else Plan(**{**usual, **claim_of(plan.declaration), **table, **given})
+        if plan.declaration is not None:
+            plan = Plan(**{**usual, **claim_of(plan.declaration), **table, **given})
+        plan.model_fields_set.intersection_update({*table, *given})  # what a preset or a declaration sets was not asked for
+        return plan
     except ValidationError as fault:
         raise ValueError(" ".join(dict.fromkeys(_sentence(e) for e in fault.errors()))) from None
+
+
+def claiming(plan: Plan, claim: Mapping[str, Any]) -> Plan:
+    """The plan with the parts of a claim (epsilon, delta, unit) that it does not state. Raises ValueError as `read` does."""
+    open_parts = {name: value for name, value in claim.items() if name not in plan.model_fields_set}
+    return plan.model_copy(update={name: getattr(read(None, open_parts), name) for name in open_parts})
 
 
 def _sentence(error: Any) -> str:

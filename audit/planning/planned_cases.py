@@ -21,6 +21,8 @@ from ..case import Case, fields_of, noise_of_its_own, offered, shown_mode
 from ..own.model_file import is_built_in, own_models
 from ..own.programs.declaration import declared
 from ..own.programs.program import External
+from ..own.stated_claim import stated
+from .plan import claiming
 
 if TYPE_CHECKING:
     from ...models.base import Model
@@ -35,9 +37,10 @@ class NoSuchClaim(ValueError):
 Factory = Callable[[str, Facts, bool], Any]
 
 
-def recipes(plan: Plan) -> dict[str, Factory]:
-    """name -> factory (mode, facts, private) -> Model, for the user's own models and the systems of the plan. Raises ValueError
-    for unknown names and for wrong use of options.
+def recipes(plan: Plan) -> tuple[Plan, dict[str, Factory]]:
+    """The plan with the claim that the user's own model states, if the plan states none, and name -> factory (mode, facts,
+    private) -> Model, for the user's own models and the systems of the plan. Raises ValueError for unknown names and for wrong
+    use of options.
     """
     limits: dict[str, Any] = {
         "seconds": plan.target_timeout,
@@ -53,7 +56,10 @@ def recipes(plan: Plan) -> dict[str, Factory]:
         raise ValueError("models=none: leaves nothing to run. Name systems, or give --model or --target.")
     for name in own.keys() & SYSTEMS.keys() & set(names):
         raise ValueError(f"model={plan.model}: is called '{name}', like a system of this plan. Give it another name.")
-    return {name: known[name] for name in dict.fromkeys((*own, *names))}
+    if plan.model is not None:
+        *_, make = own.values()
+        plan = claiming(plan, stated(make("sound", None, True), f"model={plan.model}"))
+    return plan, {name: known[name] for name in dict.fromkeys((*own, *names))}
 
 
 def refuse_unused(plan: Plan) -> None:

@@ -70,7 +70,7 @@ def saved_views(units: Iterable[str]) -> dict[str, str]:
         "isAccordionReordered": True,
     }
     lines = {"aggregateFunction": "max", "groupByKeys": [{"mode": "tag", "groupByData": LINE}]}
-    views = {TABLE: {"searchFilter": f"tags.{LINE} != ''"}}
+    views: dict[str, dict[str, Any]] = {TABLE: {"searchFilter": f"tags.{LINE} != ''"}}
     views |= {charts_of(u): {"searchFilter": f"tags.`{shown_with(u)}` != ''", "groupBy": lines} for u in units}
     return {VIEW + key: json.dumps(common | view) for key, view in views.items()}
 

@@ -30,6 +30,7 @@ def change(**fields):
         ((3, GRAPH, CLAIM), "model: lacks name"),
         ((Looped(train), "campus:n=300", CLAIM), "graph='campus:n=300': must be a Graph. Write load('campus:n=300')."),
         ((Looped(train), GRAPH, 1.0), "claim=1.0: must be a Claim"),
+        ((Looped(train), GRAPH), "claim=None: train states no claim. Give one, such as Claim("),
         ((Looped(train), GRAPH, []), "claim=[]: must be a Claim"),
         ((Looped(train), change(edges=GRAPH.edges[::-1]), CLAIM), "edges hold "),
         ((Looped(train), change(edges=GRAPH.edges[:, :0]), CLAIM), "edges have shape (2, 0): the graph has no edges"),

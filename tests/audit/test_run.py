@@ -180,7 +180,7 @@ def test_wrong_use_is_one_line_and_exit_code_2_also_when_quiet_and_leaves_no_fol
 def test_models_that_a_plan_does_not_name_and_that_lack_its_unit_are_skipped():
     graph = load("campus:n=300")
     plan = read(None, {"unit": "features", "epsilon": "1"})
-    made, skips = cases(plan, graph, recipes(plan))
+    made, skips = cases(plan, graph, recipes(plan)[1])
     assert [case.model.name for case in made] == ["lpgnn"]
     assert {row.model for row in skips} == set(plan.models) - {"lpgnn"}
     assert all("so it makes no claim about features" in row.reason for row in skips)

@@ -132,14 +132,14 @@ def test_the_stored_plan_runs_what_was_run_and_nothing_else(tmp_path, own, optio
 
 def test_a_program_claims_the_unit_of_the_plan(tmp_path):
     plan = read(None, FEW | {"target": f"{sys.executable} {{worlds}} {{out}}", "unit": "node"})
-    made, _ = cases(plan, load("campus:n=300"), recipes(plan))
+    made, _ = cases(plan, load("campus:n=300"), recipes(plan)[1])
     assert {(case.claim.unit, case.model.unit) for case in made} == {(Unit.NODE, Unit.NODE)}
 
 
 def test_a_function_that_protects_another_unit_is_refused_with_the_call_to_write(tmp_path, own):
     plan = read(None, FEW | {"model": own("talks"), "unit": "node"})
     with pytest.raises(ValueError, match=r"Write Looped\(train, unit=Unit.NODE\)"):
-        cases(plan, load("campus:n=300"), recipes(plan))
+        cases(plan, load("campus:n=300"), recipes(plan)[1])
 
 
 def test_runs_without_a_folder_of_their_own_get_new_ones(tmp_path, monkeypatch):
@@ -221,8 +221,8 @@ def test_two_models_of_one_name_are_refused(own):
         recipes(read(None, {"model": own("Mine"), "models": "mlp,gap"}))
     with pytest.raises(ValueError, match="is called 'dpar', like a system of this package"):
         recipes(read(None, {"model": own("usurper")}))
-    assert list(recipes(read(None, {"model": own("Mine")}))) == ["gap"]  # which it is made of
-    assert list(recipes(read(None, {"model": own("Mine"), "models": "mlp"}))) == ["gap", "mlp"]
+    assert list(recipes(read(None, {"model": own("Mine")}))[1]) == ["gap"]  # which it is made of
+    assert list(recipes(read(None, {"model": own("Mine"), "models": "mlp"}))[1]) == ["gap", "mlp"]
 
 
 @pytest.mark.parametrize("options", [{"models": "gap,gap"}, {"epsilon": "2,2"}, {"audits": "game,replay,game"}])
@@ -237,7 +237,7 @@ def test_a_batch_that_is_set_makes_node_level_possible_on_a_small_graph(sparse):
     """Thirty training nodes, of which the default batches of 256 cannot be drawn; epochs stay those of node level."""
     graph = load(sparse)
     plan = read(None, {"models": "gap", "unit": "node", "epsilon": "2", "param": ["batch=10"]})
-    (case,), skips = cases(plan, graph, recipes(plan))
+    (case,), skips = cases(plan, graph, recipes(plan)[1])
     assert (case.model.batch, case.model.train_nodes, case.model.epochs, case.model.unit) == (10, 30, 10, Unit.NODE)
     assert skips == []
     own_epochs = read(None, {"models": "gap", "unit": "node", "epsilon": "2", "param": ["batch=10", "gap.epochs=3"]})

@@ -14,7 +14,7 @@ import pytest
 from dp_accounting import GaussianDpEvent
 
 from gnnaudit import load
-from gnnaudit.accounting.claim import Unit
+from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.models.base import Model
 from gnnaudit.models.graph.graph import Graph, Mask, Worlds
 from gnnaudit.models.looped import Looped
@@ -163,3 +163,12 @@ def nested() -> Any:
         return {"posteriors": seed}
 
     return inner
+
+
+def test_the_unit_is_that_of_the_claim_and_another_one_is_refused() -> None:
+    assert Looped(degrees, claim=Claim(1.0, 0.0, Unit.NODE)).unit is Unit.NODE
+    assert Looped(degrees, unit=Unit.NODE, claim=Claim(1.0, 0.0, Unit.NODE)).unit is Unit.NODE
+    with pytest.raises(ValueError, match="claim is about features, and unit=node: must be the same"):
+        Looped(degrees, unit=Unit.NODE, claim=Claim(1.0, 0.0, Unit.FEATURES))
+    with pytest.raises(ValueError, match=r"claim=1\.0: must be a Claim"):
+        Looped(degrees, claim=1.0)  # type: ignore[arg-type]

@@ -200,7 +200,7 @@ def test_a_model_whose_noise_is_its_own_is_audited_as_it_is(tmp_path, graph):
     path = tmp_path / "another_function.py"
     path.write_text(FUNCTION)
     plan = Plan(model=f"{path}:make", epsilon=(1.0,))
-    made, skips = cases(plan, graph, recipes(plan))
+    made, skips = cases(plan, graph, recipes(plan)[1])
     assert ([c.model.name for c in made], skips) == (["train"], [])
     failed = [c.name for c in contract(made[0].model) if c.failure]
     assert failed == ["another key, another release"]  # it draws nothing, so only that clause can fail
@@ -224,7 +224,7 @@ def test_a_model_without_noise_is_audited_where_nothing_is_claimed_and_skipped_e
     from gnnaudit.audit.planning.planned_cases import cases, recipes
 
     plan = Plan(models=("gcn",), epsilon=(1.0, float("inf")))
-    made, skips = cases(plan, graph, recipes(plan))
+    made, skips = cases(plan, graph, recipes(plan)[1])
     assert ([c.claim.epsilon for c in made], [s.epsilon for s in skips]) == ([float("inf")], [1.0])
 
 

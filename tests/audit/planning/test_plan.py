@@ -83,7 +83,7 @@ def test_fields_of_the_models_are_set_in_a_run_too(tmp_path):
     asked = {"models": "gap,progap", "epsilon": "1", "unit": "node"}
     promised = int(graph.degree.max())
     plan = read(None, asked | {"param": [f"max_degree={promised}", "gap.hops=1"]})
-    made, skips = cases(plan, graph, recipes(plan))
+    made, skips = cases(plan, graph, recipes(plan)[1])
     assert not skips
     assert [c.model.max_degree for c in made] == [promised] * 2
     assert made[0].model.hops == 1
@@ -92,7 +92,7 @@ def test_fields_of_the_models_are_set_in_a_run_too(tmp_path):
     assert read(path, {}) == plan
     for wrong, said in (("hops", "NAME=VALUE"), ("sigma=1", "--epsilon"), ("sides=2", "none of the chosen models")):
         with pytest.raises(ValueError, match=said):
-            cases(plan := read(None, asked | {"param": [f"max_degree={promised}", wrong]}), graph, recipes(plan))
+            cases(plan := read(None, asked | {"param": [f"max_degree={promised}", wrong]}), graph, recipes(plan)[1])
 
 
 @pytest.mark.parametrize("option", ["targets = true", "rounds = false", "epsilon = [true]", "alpha = true"])
