@@ -241,4 +241,4 @@ def test_a_batch_that_is_set_makes_node_level_possible_on_a_small_graph(sparse):
     assert (case.model.batch, case.model.train_nodes, case.model.epochs, case.model.unit) == (10, 30, 10, Unit.NODE)
     assert skips == []
     own_epochs = read(None, {"models": "gap", "unit": "node", "epsilon": "2", "param": ["batch=10", "gap.epochs=3"]})
-    assert cases(own_epochs, graph, recipes(own_epochs))[0][0].model.epochs == 3
+    assert cases(own_epochs, graph, recipes(own_epochs)[1])[0][0].model.epochs == 3
