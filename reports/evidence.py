@@ -179,19 +179,19 @@ def judge(
     if unsure:
         most = max(unsure, key=lambda b: b.epsilon)
         return Verdict("inconclusive", f"inconclusive: {_worded(most)}; no check supports this assumption", 3)
-    reason = most_telling(text for b in bounds for text in b.failed)
-    why = f"a bound was withdrawn, because a condition failed: {reason}" if reason else ""
+    why = _withdrawn(bounds)
     if any(b.refuted for b in bounds):
-        ending = "a test refuted the claim, but its repetition did not"
+        ending = "a test refuted the claim, but its repetition with fresh randomness did not, so this refutation does not count"
         return Verdict("inconclusive", f"inconclusive: {f'{why}; ' if why else ''}{ending}", 3)
     by_array = tests_of(claim, bounds)
     unseen = [array for array, tests in by_array.items() if all(math.isinf(b.notices) for b in tests)]
     if unseen:
         where = "" if len(unseen) == len(by_array) else f" in {' and '.join(unseen)}"
         untested = "; 'replay' tests moves of means, not the size of the noise: add 'residual' or 'differential'"
-        why = f"; {why}" if why else untested * all(b.method.startswith("replay") for b in bounds)
-        sentence = f"inconclusive: not refuted, and the smallest detectable violation{where} is unknown{why}"
-        return Verdict("inconclusive", sentence, 3)
+        unknown = f"the smallest detectable violation{where} is unknown"
+        sentence = f"not refuted, but {why}, and {unknown}" if why else f"not refuted, and {unknown}"
+        sentence += untested * (not why and all(b.method.startswith("replay") for b in bounds))
+        return Verdict("inconclusive", f"inconclusive: {sentence}", 3)
     best_of = {array: min(tests, key=lambda b: b.notices) for array, tests in by_array.items()}
     sharpest = weakest_link(claim, bounds)
     assert sharpest is not None
@@ -200,6 +200,18 @@ def judge(
         return Verdict("not-refuted", f"not refuted; {noticed}", 0)
     factor = f"noise {up(sharpest.notices, 3)} times too small; the plan requires {notices:g}"
     return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor})", 3)
+
+
+def _withdrawn(bounds: Sequence[Bound]) -> str:
+    """What a check found that withdrew a bound, and the condition that the bound needs; "" if no bound was withdrawn."""
+    failed = {c.detail or c.what: c for b in bounds for c in b.conditions if c.how == "failed"}
+    if not failed:
+        return ""
+    reason = most_telling(failed)
+    needed = f" which holds only if {failed[reason].what}" if failed[reason].detail else ""
+    return (
+        f"{reason}; so a bound was withdrawn,{needed}" if needed else f"a bound was withdrawn, because it is not so that {reason}"
+    )
 
 
 def refutes(bound: Bound) -> bool:

@@ -77,7 +77,7 @@ def test_a_claim_falls_only_if_both_looks_fail(agrees, kind, code, tmp_path):
     assert {b.audit for b in bounds} == {"game", "game again"}
     verdict = judge(CLAIM, (), bounds)
     assert (verdict.kind, verdict.exit_code) == (kind, code)
-    assert ("confirmed" if agrees else "its repetition did not") in verdict.sentence
+    assert ("confirmed" if agrees else "its repetition with fresh randomness did not") in verdict.sentence
 
 
 def played(first, then, tmp_path):
