@@ -16,6 +16,7 @@ from ...accounting.claim import Unit
 from ...accounting.events.counts import Charged, charged, coin_p_values, recounted, unsampled
 from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.accountants import tightest, upper
+from ...models.capabilities import RunsElsewhere
 from ...models.recorder.draws.draw import SHIFTED
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..instruments.reach import worth
@@ -23,7 +24,6 @@ from ..instruments.repetition import repeated, reports_of_others, world
 from ..instruments.reported_run import Record, recorded
 from ..mechanisms.gate import a_strangers, examined, followed
 from ..mechanisms.inside import Inside
-from ..own.programs.program import External
 from ..own_bounds import program_seeds, released_noise, within_run
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ SEEDS = proved("the two runs are independent", "the two runs have different seed
 
 def refuses(case: Case) -> str | None:
     """The audit needs a training in this process with a non-empty ledger, or a program that is recorded or protects edges."""
-    if isinstance(case.model, External):
+    if isinstance(case.model, RunsElsewhere):
         known = case.claim.unit in EDGES or case.model.record
         why = "the program is not recorded, and its seeds are tested only for claims about edges; this claim is about"
         return None if known else f"{why} {case.claim.unit}"
@@ -69,7 +69,7 @@ def differential(setting: Setting) -> Outcome:
     accelerator may add numbers in another order each time, and then no run can be repeated.
     """
     case = setting.case
-    if isinstance(case.model, External):
+    if isinstance(case.model, RunsElsewhere):
         return program_seeds.of_program(setting)
     if a_strangers(case.model):
         return of_own_model(setting)

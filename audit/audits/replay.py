@@ -24,7 +24,6 @@ from ..games.edge_catalogue import catalogue
 from ..instruments.reach import NOTHING
 from ..instruments.repetition import NO_NODE, Nodes, distance, kept_rows, moved, same_coins, world
 from ..instruments.reported_run import Diverged, Noisy, recorded
-from ..own.programs.program import External
 from . import replay_sums
 from .differential import executed
 
@@ -60,9 +59,7 @@ def refuses(case: Case) -> str | None:
         return replay_sums.refuses(case)
     if type(model.ledger).__name__ in ("NoOpDpEvent", "NonPrivateDpEvent"):
         return "the ledger charges for no mechanism that a node could move"
-    if reason := declined(model, "RepeatsWithoutNode"):
-        return reason
-    return "the draws of a program cannot be recorded" if isinstance(model, External) else None
+    return declined(model, "RepeatsWithoutNode")
 
 
 def at_a_threshold(case: Case) -> bool:

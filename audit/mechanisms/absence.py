@@ -11,7 +11,6 @@ import numpy as np
 from ...models.errors import one_line, raised
 from ...models.random.streams import fold
 from ...models.recorder.mechanisms.found import REPORT, Mechanisms, OtherMechanisms
-from ..own.programs.program import External
 from ..recorded.own_rows import own_places, private
 from ..recorded.playing import Diverged, play
 from ..recorded.study import History, Shifts
@@ -139,7 +138,7 @@ def _read_alone(
         ]
         for some in (changed, known)
     )
-    for size in (FAR[1],) if isinstance(made.model, External) else FAR:
+    for size in FAR if made.effort.thorough else FAR[1:2]:
         instead = {
             i: dataclasses.replace(m, noisy=np.where(mask, others(m, size), m.noisy).astype(m.noisy.dtype))
             for i, (m, mask) in enumerate(zip(after.mechanisms, masks, strict=True))

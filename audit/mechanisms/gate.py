@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
+from ...models.capabilities import RunsElsewhere, effort
 from ...models.graph.graph import Worlds
 from ..case import EDGES, Case, Setting, keeping, offered
 from ..instruments.sums_of_programs import doubted
 from ..own.model_file import is_built_in
-from ..own.programs.program import External
 from ..recorded.examination import Examination, examine
 from ..recorded.playing import play
 from ..recorded.study import study
@@ -35,7 +35,7 @@ LAST: dict[str, tuple[Model, tuple[object, ...], Any]] = {}  # the last result o
 
 def a_strangers(model: Model) -> bool:
     """Whether the model is a user's own and runs in this process. Built-in models report their noise themselves."""
-    return not isinstance(model, External) and not is_built_in(model)
+    return not (isinstance(model, RunsElsewhere) or is_built_in(model))
 
 
 def forget() -> None:
@@ -48,7 +48,7 @@ def examined(case: Case, graph: Graph, key: Key) -> Examination:
 
     def examination() -> Examination:
         found = examine(keeping(case.model, offered(case.model)), graph, case.claim.unit, key)
-        return found if found.faults or isinstance(case.model, External) else _as_served(case, graph, key, found)
+        return found if found.faults else _as_served(case, graph, key, found)
 
     return _last(case, graph, examination)
 
@@ -61,7 +61,7 @@ def followed(case: Case, graph: Graph, key: Key) -> Inside | str:
     def mechanisms() -> Inside | str:
         made = examined(case, graph, key).study
         recorded = made.doubts[0] if made.doubts else inside(made, case.claim, key.fold("inside"))
-        if isinstance(recorded, Inside) and not isinstance(case.model, External):
+        if isinstance(recorded, Inside) and effort(case.model).thorough:
             recorded = _with_small(recorded, made.model, graph, case.claim, key.fold("small"))
         return recorded
 
@@ -97,7 +97,7 @@ def _with_small(recorded: Inside, model: Model, graph: Graph, claim: Claim, key:
 
 def is_recorded(model: Model) -> bool:
     """Whether the model's draws are recorded: it is a user's own, and runs in this process or as a program with `record`."""
-    return model.record if isinstance(model, External) else a_strangers(model)
+    return model.record if isinstance(model, RunsElsewhere) else a_strangers(model)
 
 
 def _as_served(case: Case, graph: Graph, key: Key, found: Examination) -> Examination:
@@ -120,7 +120,7 @@ def disbelieved(name: str, setting: Setting) -> str | None:
     sums.
     """
     case = setting.case
-    if isinstance(case.model, External):
+    if isinstance(case.model, RunsElsewhere):
         return doubted(name, setting)
     if name not in OF_SUMS or not a_strangers(case.model) or (name == "replay" and case.claim.unit not in EDGES):
         return None

@@ -16,7 +16,6 @@ import numpy as np
 from ...models.recorder.mechanisms.found import REPORT, Mechanism
 from ...models.recorder.mechanisms.sharing import again
 from ..case import EDGES
-from ..own.programs.program import External
 from ..recorded.laws import NOTHING, cost
 from ..recorded.study import History, Shifts
 from ..recorded.worlds import single_secrets, without_many, without_one
@@ -31,11 +30,6 @@ if TYPE_CHECKING:
     from ..key import Key
     from ..recorded.study import Study
     from ..recorded.worlds import Absence
-
-
-# largest number of secrets that are removed one by one, each in a separate training; fewer for a program, which starts anew for
-# each training
-SECRETS, OF_PROGRAM = 12, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,14 +190,14 @@ def tried(
     seen: set[int],
     doubts: list[str],
 ) -> Iterator[Absence]:
-    """The worlds without one secret: a list, then those that `only_together` finds. A program is not searched for further ones.
+    """The worlds without one secret: a list, then those that a thorough search finds, see `Effort`.
     many, seen, doubts: see `only_together`.
     """
-    program = isinstance(made.model, External)
-    loud = [] if program else louder(made, first, many, unit)
+    effort = made.effort
+    loud = louder(made, first, many, unit) if effort.thorough else []
     near = np.array([*([] if unit in EDGES else loud), *quietest(first)], dtype=np.int64)
-    yield from without_one(made.whole, unit, key, near, OF_PROGRAM if program else SECRETS, loud)
-    if not program:
+    yield from without_one(made.whole, unit, key, near, effort.secrets, loud)
+    if effort.thorough:
         yield from only_together(made, first, many, seen, doubts)
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...models.capabilities import RunsElsewhere
 from ...models.recorder.draws.returns import digest, parting, returned
 from ...models.recorder.mechanisms.found import Mechanisms
-from ..own.programs.program import External
 from ..recorded.playing import play
 from .absence import kept
 
@@ -29,7 +29,7 @@ def changed(made: Study, first: History, absent: Absence, after: Play, known: di
         if (gap <= made.base.last_places(cell)).all() or cell.array in past:
             continue
         text = f"{absent.secret} changes '{cell.array}' although every noisy value is the same"
-        where = "" if past or isinstance(made.model, External) else parted(made, first, absent)
+        where = "" if past or isinstance(made.model, RunsElsewhere) else parted(made, first, absent)
         past[cell.array] = f"{text}; the path past the noise begins at {where}" if where else text
     return past
 

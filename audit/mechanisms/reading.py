@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...models.recorder.mechanisms.found import REPORT, Mechanisms
-from ..own.programs.program import External
 from ..recorded.laws import NOTHING
 from ..recorded.playing import play, same_rows
 from ..recorded.sources import moved_by as shifted
@@ -27,15 +26,8 @@ if TYPE_CHECKING:
     from ..recorded.playing import Play
     from ..recorded.study import Study
 
-SHOWN, SHOWN_OF_PROGRAM = 8, 1  # largest number of entries of a report for which `shown` searches a released number
-REDRAWN, REDRAWN_OF_PROGRAM = (
-    64,
-    20,
-)  # largest number of runs of `shown` with other random values
-ENTRIES, ENTRIES_OF_PROGRAM = 48, 8  # largest number of runs of `unread_entries`
 FAR = (1.0, 8.0, 64.0)  # distances of other noisy values, in units of the scale
 EACH = 4  # largest number of mechanisms that are tested one by one
-RUNS, RUNS_OF_PROGRAM = 64, 12  # largest number of runs of `unread`, for one secret
 Entry = tuple[int, ...]
 
 
@@ -158,12 +150,12 @@ def unread(
     """The move `by` of report `i`, set to 0 at the entries that the run does not read, and the number of entries of which this is
     not known.
 
-    The search halves groups of entries until each group is unread or has one entry. After RUNS runs (RUNS_OF_PROGRAM for a
-    program), the remaining entries are unknown, and their move is set to 0 too. known: entry -> whether the run reads it, None if
+    The search halves groups of entries until each group is unread or has one entry. After `halvings` runs, see
+    `Effort`, the remaining entries are unknown, and their move is set to 0 too. known: entry -> whether the run reads it, None if
     unknown. The function adds entries to `known`.
     """
     moved = [tuple(entry) for entry in np.argwhere(first.mechanisms[i].moved(by)).tolist()]
-    left = RUNS_OF_PROGRAM if isinstance(made.model, External) else RUNS
+    left = made.effort.halvings
 
     def any_read(group: list[Entry], certain: bool = False) -> bool | None:
         """Tests a group and adds its entries to `known`. Returns whether the run reads an entry of the group, None if unknown.
@@ -208,16 +200,13 @@ def shown(made: Study, first: History, moves: Shifts) -> Shifts:
     the same value in all runs with the same value of the entry. Entries that are not tested count as not shown, and so do all
     entries if such a run fails.
     """
-    program = isinstance(made.model, External)
-    most, times = (SHOWN_OF_PROGRAM, REDRAWN_OF_PROGRAM) if program else (SHOWN, REDRAWN)
     reports = [i for i, m in enumerate(first.mechanisms) if m.law == REPORT]
-    tested = [
-        (i, entry) for i in reports for entry in map(tuple, np.argwhere(first.mechanisms[i].moved(moves[i]))[:most].tolist())
-    ]
+    moved = {i: np.argwhere(first.mechanisms[i].moved(moves[i]))[: made.effort.shown].tolist() for i in reports}
+    tested = [(i, tuple(entry)) for i, entries in moved.items() for entry in entries]
     after = [repeated(made, first, {i: with_entries(first.mechanisms[i], [entry])}) for i, entry in tested]
     pairs = [(at, run.play.cells) for at, run in zip(tested, after, strict=True) if run is not None]
     found = [(at, cells, {c: one != cells[c] for c, one in first.play.cells.items()}) for at, cells in pairs]
-    for seed in range(times):
+    for seed in range(made.effort.redrawn):
         found = [each for each in found if any(np.any(here) for here in each[2].values())]
         if not found:
             break
@@ -250,14 +239,14 @@ def unread_entries(made: Study, first: History, moves: Shifts, hidden: NDArray[n
     """The moves of sums of data and noise, set to 0 at entries that the run does not read, and why these entries are not all
     known, or "".
 
-    The search tests ENTRIES entries (ENTRIES_OF_PROGRAM for a program) of the EACH mechanisms that move farthest, one by one. If
+    The search tests as many entries as `Effort` says, of the EACH mechanisms that move farthest, one by one. If
     a mechanism has more, it tests some of them, drawn with probabilities in proportion to the squares of their moves. hidden: the
     nodes whose own released rows do not count.
     """
     kept = list(moves)
     moved = farthest(first, moves)
     tested = moved[:EACH]
-    most = (ENTRIES_OF_PROGRAM if isinstance(made.model, External) else ENTRIES) // max(1, len(tested))
+    most = made.effort.entries // max(1, len(tested))
     for i in tested:
         by, random = moves[i], np.random.default_rng(i)
         entries = moved_entries(by)

@@ -15,11 +15,10 @@ from ..key import Key
 from ..mechanisms.absence import Incomparable, without
 from ..mechanisms.draws.lost import lost_noise
 from ..mechanisms.draws.steady import other_scripts, shown_in, steady_cells
-from ..mechanisms.inside import OF_PROGRAM, SECRETS, Inside
+from ..mechanisms.inside import Inside
 from ..mechanisms.loud_secrets import quietest
 from ..mechanisms.reading import EACH, alike, farthest, redrawn, repeated, rerun, same_means, visible, with_other_values
 from ..mechanisms.relations import added_only, averaged, in_full, parted, proportional
-from ..own.programs.program import External
 from ..recorded.laws import NOTHING
 from ..recorded.study import CONTINUOUS, History
 from ..recorded.worlds import without_one
@@ -50,8 +49,7 @@ def every_secret(made: Study, first: History, within: Inside, unit: Unit, worst:
     constant = any(places.get(id(draw)) in made.constant for m in first.mechanisms for draw in (m.draw, *m.beside))
     if not (within.again or constant or any(m.shared or m.mirrored for m in first.mechanisms)):
         return found
-    limit = OF_PROGRAM if isinstance(made.model, External) else SECRETS
-    for absent in without_one(made.whole, unit, Key("every secret"), quietest(first), limit):
+    for absent in without_one(made.whole, unit, Key("every secret"), quietest(first), made.effort.secrets):
         with suppress(Incomparable):
             _, moves = without(made, first, absent)
             unread = [i in within.idle or m.law == REPORT for i, m in enumerate(first.mechanisms)]

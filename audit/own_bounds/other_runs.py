@@ -13,7 +13,6 @@ from scipy import stats
 from ...models.recorder.mechanisms.found import REPORT
 from ..mechanisms.absence import Incomparable, history, without
 from ..mechanisms.reading import idle, repeated
-from ..own.programs.program import External
 from ..recorded.laws import NOTHING, cost
 from .hiding import EQUAL, same_entries
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 SEEDS = range(1, 8)  # numbers of the runs with other seeds
 FEW, SINGLE = 8, 24  # noisy values of at most FEW numbers are moved into their tails, SINGLE numbers in all
 SCALES = 3.0  # how far a noisy value that tells much about a secret lies from the recorded one, in units of the noise
-ONE_BY_ONE = 8  # number of mechanisms whose telling values are chosen one after the other
 TAIL = 1e-3  # probability of noise beyond the tried tail
 LAWS = {"normal": stats.norm, "laplace": stats.laplace}
 
@@ -87,7 +85,7 @@ def least_share(made: Study, first: History, within: Inside, each: Shifts, delta
     whole = cost(first.mechanisms, within.counted(each), delta)
     share = 1.0
     for side in (1, -1):
-        run = _telling(made, first, within.worst, each, side, ONE_BY_ONE)
+        run = _telling(made, first, within.worst, each, side, made.effort.one_by_one)
         moves = within.counted(same_entries(first, each, without(made, run, within.worst)[1]))
         other = cost(run.mechanisms, moves, delta)
         share = min(share, 1.0 if other >= whole * (1 - EQUAL) else 0.0 if math.isinf(whole) else other / whole)
@@ -99,10 +97,9 @@ def _telling(made: Study, first: History, absent: Absence, each: Shifts, side: i
     other mechanism whose move could depend on this value.
 
     side: which world these values speak for, 1 or -1. alone: for how many mechanisms the values are chosen one after the other,
-    each along the run that has the earlier ones; those of the others are chosen at once. A program is too slow for the former.
+    each along the run that has the earlier ones; those of the others are chosen at once.
     """
     moved = [i for i, (m, by) in enumerate(zip(first.mechanisms, each, strict=True)) if m.size(by) > NOTHING]
-    alone = 0 if isinstance(made.model, External) else alone
     groups = [*([i] for i in moved[:alone]), moved[alone:]]
     run = first
     instead: dict[int, Mechanism] = {}
@@ -147,7 +144,7 @@ def _most_telling(mechanism: Mechanism, by: NDArray[np.float64], side: int) -> M
 
 def _with_other_noise(made: Study, first: History) -> Iterator[History]:
     """Yields runs with other seeds, and runs in which one number of a small noisy value lies in a tail of its noise."""
-    if isinstance(made.model, External):
+    if not made.effort.thorough:
         return
     lines = [m.line for m in first.mechanisms]
     for number in SEEDS:

@@ -13,11 +13,11 @@ import numpy as np
 from ...accounting.checks.conditions import proved
 from ...accounting.lower.bounds import Bound
 from ...accounting.lower.error_rates import epsilon_of_rates, rate_at_most
+from ...models.capabilities import RunsElsewhere
 from ...models.graph.graph import Worlds
 from ..case import EDGES, Outcome, Setting, offered
 from ..instruments.repetition import NO_NODE
 from ..mechanisms.gate import examined, followed
-from ..own.programs.program import External
 from ..recorded.worlds import without_one
 from . import within_run
 
@@ -38,7 +38,7 @@ def of_program(setting: Setting) -> Outcome:
     only tests the seeds.
     """
     case, union = setting.case, setting.case.counted(setting.graph)
-    assert isinstance(case.model, External)
+    assert isinstance(case.model, RunsElsewhere)
     if not case.model.record:
         return repeat_seeds(setting)
     recorded = followed(case, union, setting.key)

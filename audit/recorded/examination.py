@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...accounting.claim import Unit
+from ...models.capabilities import RunsElsewhere
 from ...models.errors import one_line
 from ..case import EDGES
-from ..own.programs.program import External
 from .forcing import Forced, forced
 from .matchings import loudest
 from .own_rows import Place, private
@@ -98,7 +98,7 @@ class Examination:
 
 def examine(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
     """Examines the model on the whole graph and on a small graph with unusual nodes. A program runs on the whole graph only."""
-    if isinstance(model, External):
+    if isinstance(model, RunsElsewhere):
         made = study(model, graph, key)
         return Examination(made, (), {"": made.doubts[0]} if made.doubts else {}, summary="the draws of a program were recorded")
     first = _examined(model, graph, unit, key)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...models.capabilities import Effort, RunsElsewhere, effort
 from ...models.graph.graph import Worlds
 from ...models.recorder.draws.draw import SHIFTED
 from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
 from ...models.recorder.mechanisms.sharing import in_common
-from ..own.programs.program import External
 from ..own.programs.recording import Unrecorded
 from .playing import Cell, Diverged, Play, alike, cells, play, rounding
 from .seeds import few_values
@@ -110,6 +110,10 @@ class Study:
         """A remark on how many values a draw takes; "" if this is not known."""
         return f" (it takes about {self.few[at]} values)" if at in self.few else ""
 
+    @property
+    def effort(self) -> Effort:
+        return effort(self.model)
+
     def on(self, cell: Cell) -> list[Source]:
         return [s for s in self.sources if s.cell == cell]
 
@@ -121,7 +125,7 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True) -> Study:
     A program starts anew for each run, which takes long. So the study of a program records mechanisms, and does not search the
     release for noise.
     """
-    if isinstance(model, External):
+    if isinstance(model, RunsElsewhere):
         return study_of_program(model, graph, key)
     first = key.fold("heard", 0).seed
     seeds = (first, key.fold("heard", 1).seed, related(first))
@@ -192,7 +196,7 @@ def switches_by_seed(model: Model, graph: Graph, key: Key, base: Play) -> bool:
     return False
 
 
-def study_of_program(model: External, graph: Graph, key: Key) -> Study:
+def study_of_program(model: Model, graph: Graph, key: Key) -> Study:
     """Runs a program four times: without recording; recorded; with the recorded draws and another seed; and recorded with that
     seed.
     """
@@ -225,7 +229,7 @@ def study_of_program(model: External, graph: Graph, key: Key) -> Study:
     return dataclasses.replace(made, constant=constant, copies=repeats([base.draws, others[0].draws]), doubts=doubts)
 
 
-def _repeated(model: External, world: Worlds, first: History) -> Play:
+def _repeated(model: Model, world: Worlds, first: History) -> Play:
     return play(model, world, script=first.play.draws, follow=Mechanisms(first.mechanisms))
 
 

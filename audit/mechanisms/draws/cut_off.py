@@ -15,7 +15,6 @@ from scipy import stats
 
 from ....models.recorder.mechanisms.found import REPORT
 from ...key import Key
-from ...own.programs.program import External
 from ...recorded.forcing import forced
 from ...recorded.playing import left_in, play, rounding
 from ...recorded.worlds import without_many
@@ -40,7 +39,6 @@ USUAL = 2.0  # in units of the scale: "far" numbers lie beyond it
 SHARE = 1e-3  # of delta: what happens to noise with a smaller probability changes epsilon by nearly nothing
 VISIBLE = 1e-3  # relative: a released value that changes by more differs by more than rounding, also after many operations
 STEPS = 4  # a released value that should change by more units in the last place of float32 does change
-OF_PROGRAM = 2  # number of patterns of noise that are tried in a program
 LAWS = {"normal": stats.norm, "laplace": stats.laplace, "gumbel": stats.gumbel_r, "logistic": stats.logistic}
 
 
@@ -137,7 +135,7 @@ def _scripts(made: Study, draws: Sequence[Draw], some: Sequence[int], delta: flo
     repeats its new numbers.
     """
     chance = SHARE * delta / max(1, sum(draws[at].values.size for at in some))
-    for pattern in PATTERNS[: OF_PROGRAM if isinstance(made.model, External) else None] if some else ():
+    for pattern in PATTERNS[: made.effort.patterns] if some else ():
         new = {at: _replaced(draws[at], pattern, chance, at) for at in some if at not in made.copies}
         for at, first in made.copies.items():
             if at in some and first in new:

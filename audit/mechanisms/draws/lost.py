@@ -12,7 +12,7 @@ from ....models.recorder.mechanisms.found import REPORT
 from ...recorded.laws import NOTHING
 from ...recorded.study import History, Shifts
 from ..reading import alike, redrawn, repeated
-from .steady import MOVED, changed_by, entries_of
+from .steady import TESTED, changed_by, entries_of
 
 if TYPE_CHECKING:
     from ...recorded.study import Study
@@ -107,7 +107,7 @@ def lost_noise(made: Study, first: History, moves: Shifts, i: int) -> str:
         if not any(mask.any() for mask in differ.values()):
             continue
         if shown is None:
-            entries = list(entries_of(made, first, moves, i))[:MOVED]
+            entries = list(entries_of(made, first, moves, i))[:TESTED]
             shown = [masks for entry in entries if (masks := changed_by(made, first, i, entry)) is not None]
         if all(not (masks[cell] & ~differ[cell]).any() for masks in shown for cell in differ):
             return line

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ....models.capabilities import RunsElsewhere
 from ....models.random.streams import fold
 from ....models.recorder import recording
-from ...own.programs.program import External
 from ...recorded.playing import same_numbers
 from ...recorded.seeds import Enough
 from ...recorded.study import related, sure
@@ -35,10 +35,10 @@ FEW = 2**24  # whoever tries so many seeds knows the noise; an honest seed has a
 @lru_cache(maxsize=1)
 def seeded(made: Study) -> str:
     """Why noise may be known to whoever reads the release, because it is drawn from a number that the release shows or that takes
-    few values; "" if there is no such number. Noise itself does not count as such a number. Nothing is tested for a program.
-    Cached, because several audits use the result.
+    few values; "" if there is no such number. Noise itself does not count as such a number. Nothing is tested if the model runs
+    elsewhere. Cached, because several audits use the result.
     """
-    return "" if isinstance(made.model, External) else _seeded(made, history(made, 0))
+    return "" if isinstance(made.model, RunsElsewhere) else _seeded(made, history(made, 0))
 
 
 def _seeded(made: Study, first: History) -> str:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...own.programs.program import External
 from ...recorded.laws import NOTHING
 from ...recorded.playing import rounding
 from ..reading import FAR, Entry, moved_entries, repeated, with_entries
@@ -26,19 +25,19 @@ if TYPE_CHECKING:
 
     Masks = dict[Cell, NDArray[np.bool_]]
 
-MOVED, ALSO = 2, 6  # number of entries that are changed one by one: moved ones, and any
+TESTED = 2  # largest number of entries that are tested, of those that move farthest
 FEW = 8  # a draw of at most this many numbers is also replaced by the ends of its range
 ENDS = 4  # largest number of values of a draw from a list that replace it
 
 
 def other_scripts(made: Study, first: History, some: Sequence[int]) -> Iterator[list[Draw]]:
     """Yields the draws of the first run with other numbers at the positions `some`: those of other seeds, those of the run in
-    reverse order, and for draws of few numbers the ends of their ranges. A program gets those of one seed.
+    reverse order, and for draws of few numbers the ends of their ranges. With little `Effort` those of other seeds only.
     """
     draws = first.play.draws
-    for others in made.others[: 1 if isinstance(made.model, External) else None]:
+    for others in made.others:
         yield [others[at] if at in some else draw for at, draw in enumerate(draws)]
-    if isinstance(made.model, External):
+    if not made.effort.thorough:
         return
     if any(draws[at].values.size > 1 for at in some):
         yield [
@@ -89,10 +88,9 @@ def entries_of(made: Study, first: History, moves: Shifts, i: int) -> Iterator[E
     """Entries of a mechanism: those that move farthest, and some others with noise."""
     by = np.abs(moves[i])
     moved = sorted(moved_entries(by), key=lambda entry: -by[entry])
-    yield from moved[: 1 if isinstance(made.model, External) else MOVED]
+    yield from moved[: made.effort.moved]
     others = np.argwhere((by <= NOTHING) & first.mechanisms[i].own)
-    count = 1 if isinstance(made.model, External) else ALSO
-    yield from (tuple(map(int, e)) for e in np.random.default_rng(i).permutation(others)[:count])
+    yield from (tuple(map(int, e)) for e in np.random.default_rng(i).permutation(others)[: made.effort.still])
 
 
 def _reordered(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
@@ -121,7 +119,7 @@ def changed_by(
 
 def shown_in(made: Study, first: History, moves: Shifts, i: int, cells: Collection[Cell]) -> bool:
     """Whether one of the entries of a mechanism that move farthest changes one of these arrays."""
-    for entry in list(entries_of(made, first, moves, i))[:MOVED]:
+    for entry in list(entries_of(made, first, moves, i))[:TESTED]:
         masks = changed_by(made, first, i, entry)
         if np.any(np.abs(moves[i][entry]) > NOTHING) and masks is not None and any(masks[cell].any() for cell in cells):
             return True

@@ -13,7 +13,6 @@ import numpy as np
 from ....models.recorder.draws.draw import SHIFTED
 from ....models.recorder.mechanisms.found import REPORT
 from ...key import Key
-from ...own.programs.program import External
 from ...recorded.playing import left_in, play, rounding
 from ...recorded.sources import laid_out, moved_by, nudge
 from ...recorded.worlds import without_many
@@ -38,7 +37,6 @@ VALUES = 14  # number of values of a draw that are tried between its ends
 END = 1e-9  # probability beyond the ends that are tried; the logarithm of the true end of a range may be infinite
 FAR = 8.0  # in units of the scale: the ends of a law without ends
 WORLDS = 2  # number of groups of worlds without many secrets that are tried
-LINES, LINES_OF_PROGRAM = 16, 1  # largest number of lines whose draws are tested
 
 
 @lru_cache(maxsize=1)
@@ -63,8 +61,8 @@ def _switched(made: Study, first: History, unit: Unit) -> str:
     ]
     if not small:
         return ""
-    lines, program = by_line(first, small), isinstance(made.model, External)
-    if len(lines) > (LINES_OF_PROGRAM if program else LINES):
+    lines, effort = by_line(first, small), made.effort
+    if len(lines) > effort.lines:
         return f"draws of few numbers at {len(lines)} lines may decide whether noise is added; the tool tests fewer lines"
     many = [absent for group in islice(without_many(made.whole, unit, Key("switches")), WORLDS) for absent in group]
     paths: list[set[Cell] | None] = []
@@ -82,21 +80,21 @@ def _switched(made: Study, first: History, unit: Unit) -> str:
                 found = set() if known is None else _past(made, run, absent)
                 if found is None or found - (known or set()):
                     return f"with other numbers drawn at {line}, {absent.secret} changes the run past its noise"
-        if not acts and not program and not all(_is_seed(first.play.draws[at]) for at in places):
+        if not acts and effort.thorough and not all(_is_seed(first.play.draws[at]) for at in places):
             return f"no tried number drawn at {line} changes anything; in rare cases it may decide whether noise is added"
     return ""
 
 
 def _scripts(made: Study, first: History, places: Sequence[int]) -> Iterator[list[Draw]]:
     """Yields the draws of the first run with other numbers at `places`: the ends of their ranges, values in between, and the
-    numbers of other seeds. A program gets the ends only.
+    numbers of other seeds. With little `Effort` the ends only.
     """
     draws, found = first.play.draws, {at: values_of(first.play.draws[at]) for at in places}
-    count = 2 if isinstance(made.model, External) else max(map(len, found.values()))
+    count = max(map(len, found.values())) if made.effort.thorough else 2
     for k in range(count):
         values = {at: np.full_like(draws[at].values, some[k % len(some)]) for at, some in found.items() if some}
         yield [replace(d, values=values[at]) if at in values else d for at, d in enumerate(draws)]
-    for others in () if isinstance(made.model, External) else made.others:
+    for others in made.others if made.effort.thorough else ():
         yield [others[at] if at in found else d for at, d in enumerate(draws)]
 
 
