@@ -22,18 +22,16 @@ from ...models.recorder.mechanisms.found import REPORT
 from ...reports.observed import UNREAD, WITHIN, Observed, ObservedMechanism, Released, UnplacedDraw
 from ..recorded.laws import cost, law_of
 from ..recorded.playing import rounding
-from .gate import examined, followed
 from .inside import Inside
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...models.graph.graph import Graph
     from ...models.recorder.mechanisms.found import Mechanism
     from ..case import Case
-    from ..key import Key
     from ..recorded.examination import Examination
     from ..recorded.study import Study
+    from .gate import Recorded
 
 SLACK = 1e-3  # relative: rounding error of a move
 EVENTS = {"normal": dp.GaussianDpEvent, "laplace": dp.LaplaceDpEvent}  # each class takes the noise multiplier, scale / move
@@ -42,16 +40,13 @@ EVENTS = {"normal": dp.GaussianDpEvent, "laplace": dp.LaplaceDpEvent}  # each cl
 Moves = list[tuple[str, tuple[float, ...]]]  # a secret, and how far it moves each mechanism, in units of the scale
 
 
-def observe(case: Case, graph: Graph, key: Key) -> Observed:
+def observe(recorded: Recorded) -> Observed:
     """Lists the recorded mechanisms of the case's model, as a ledger.
 
-    The list holds the mechanisms within the run, or those on released values if these are more. graph: each of its edges is one
-    unit of the claim, see `Case.counted`.
+    The list holds the mechanisms within the run, or those on released values if these are more.
     """
-    found = examined(case, graph, key)
-    made = found.study
-    recorded = followed(case, graph, key)
-    within = recorded if isinstance(recorded, Inside) else None
+    case, found, made, inside = recorded.case, recorded.examination, recorded.study, recorded.inside
+    within = inside if isinstance(inside, Inside) else None
     mechanisms, moves = _on_releases(found)
     if within is not None and len(within.mechanisms) >= len(mechanisms):
         mechanisms, moves = _within(within, made), list(within.moves)
@@ -62,8 +57,8 @@ def observe(case: Case, graph: Graph, key: Key) -> Observed:
     if within is not None and within.moves:
         first = found.doubts.get("") or next(iter(within.doubts), "")
         doubts = {**within.past, **({"": first} if first else {})}
-    elif isinstance(recorded, str) and recorded:
-        doubts.setdefault("", recorded)
+    elif isinstance(inside, str) and inside:
+        doubts.setdefault("", inside)
     fresh = not any(m.note for m in mechanisms)
     known = not found.faults and not doubts and bool(moves) and fresh
     read = [i for i, m in enumerate(mechanisms) if m.released != UNREAD]

@@ -23,6 +23,8 @@ from .sources import MOST, Source, blocks, in_line, located, moved_by, nudge
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ...accounting.checks.conditions import Condition
+    from ...accounting.claim import Claim
     from ...models.base import Model
     from ...models.graph.graph import Graph
     from ...models.recorder import Draw
@@ -71,6 +73,7 @@ class Study:
     doubts: why nothing can be stated about this model.
     unplaced: why no noise was searched for in the release; "" if it was.
     histories: for a program, runs with different seeds whose mechanisms were recorded. The first is `base`.
+    known: whether the noise may be switched off or known, for each claim for which this was tested, see `known_noise`.
     """
 
     model: Model
@@ -86,6 +89,7 @@ class Study:
     unplaced: str = ""
     histories: tuple[History, ...] = ()
     few: Mapping[int, int] = field(default_factory=dict)
+    known: dict[Claim, Condition | None] = field(default_factory=dict, init=False)
 
     @property
     def free(self) -> list[int]:

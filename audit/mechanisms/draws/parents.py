@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,11 +31,10 @@ LINES = 6  # largest number of lines whose draws are tested one line at a time; 
 FEW = 2**24  # whoever tries so many seeds knows the noise; an honest seed has at least 31 bits
 
 
-@lru_cache(maxsize=1)
 def seeded(made: Study) -> str:
     """Why noise may be known to whoever reads the release, because it is drawn from a number that the release shows or that takes
     few values; "" if there is no such number. Noise itself does not count as such a number. Nothing is tested if the model runs
-    elsewhere. Cached, because several audits use the result.
+    elsewhere.
     """
     return "" if isinstance(made.model, RunsElsewhere) else _seeded(made, history(made, 0))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -39,14 +38,12 @@ FAR = 8.0  # in units of the scale: the ends of a law without ends
 WORLDS = 2  # number of groups of worlds without many secrets that are tried
 
 
-@lru_cache(maxsize=1)
 def switched(made: Study, claim: Claim) -> str:
     """Why a draw may switch the noise off or change its size, or open a path past it; "" if no draw of few numbers does so, and
     if the noise itself does not where it is large or near 0 (see cut_off.py).
 
     The draws of one line get the same other number, and the run is repeated with every noisy value the same: first on the whole
-    graph, then without many secrets. A draw of which no tried number changes anything may still act seldom. Cached, because
-    several audits use the result.
+    graph, then without many secrets. A draw of which no tried number changes anything may still act seldom.
     """
     return _switched(made, history(made, 0), claim.unit) or cut_off(made, claim)
 
