@@ -14,7 +14,7 @@ from ...models.recorder.mechanisms.found import REPORT, Mechanisms, OtherMechani
 from ..recorded.own_rows import own_places, private
 from ..recorded.playing import Diverged, play
 from ..recorded.study import History, Shifts
-from .reading import FAR, alike, others, repeated
+from .reading import ENDS, FAR, alike, others, repeated
 from .relations import SAME
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def history(made: Study, number: int) -> History:
     another seed.
 
     The other seeds are hashes, because a model may ignore the lowest bits of its seed. If the recorder's arrays end run number 0,
-    which the study has seen without them, the result is the study's run, without mechanisms; a note says why.
+    which the study has seen without them, the result is the study's run, without mechanisms; a note says why. Raises Diverged if
+    the training ends with another seed.
     """
     if number < len(made.histories):
         return made.histories[number]
@@ -50,7 +51,7 @@ def history(made: Study, number: int) -> History:
         played = play(made.model, worlds, follow=recorded)
     except Exception as fault:  # a user's code may refuse a subclass of ndarray with any exception
         if number:
-            raise
+            raise Diverged(f"{ENDS} ({type(fault).__name__}), so they may hide a secret") from fault
         text = f"the recorder's arrays end the training: {raised(fault)}"
         return History(worlds, dataclasses.replace(made.base, notes=(text,)), ())
     return History(worlds, played, tuple(recorded.found), bool(recorded.space))

@@ -122,17 +122,17 @@ def _stale(within: Inside, i: int, made: Study) -> str:
     """Why the noise of mechanism `i` is not fresh: an earlier mechanism or draw has the same noise, or every seed gives this
     noise. "" if the noise is fresh.
     """
-    meeting = within.mechanisms[i]
+    mechanism = within.mechanisms[i]
     if i in within.again and (not within.shifts or np.any(within.counted(within.shifts)[i])):
-        return f"same noise as mechanism {within.again[i] + 1}: {meeting.draw.where}"
-    at = next((at for at, draw in enumerate(made.base.draws) if np.array_equal(draw.values, meeting.draw.values)), None)
+        return f"same noise as mechanism {within.again[i] + 1}: {mechanism.draw.where}"
+    at = next((at for at, draw in enumerate(made.base.draws) if np.array_equal(draw.values, mechanism.draw.values)), None)
     stale = "the same for two seeds" if at in made.constant else "repeats an earlier draw" if at in made.copies else ""
-    return stale and f"{stale}: {meeting.draw.where}"
+    return stale and f"{stale}: {mechanism.draw.where}"
 
 
-def _is(meeting: Mechanism, cell: NDArray[np.float64]) -> bool:
+def _is(mechanism: Mechanism, cell: NDArray[np.float64]) -> bool:
     """Whether the cell holds the noisy value of a mechanism unchanged, up to rounding."""
-    return cell.shape == meeting.noisy.shape and bool((np.abs(cell - meeting.noisy) <= rounding(cell)).all())
+    return cell.shape == mechanism.noisy.shape and bool((np.abs(cell - mechanism.noisy) <= rounding(cell)).all())
 
 
 def _worst(mechanism: ObservedMechanism, i: int, moves: Moves) -> ObservedMechanism:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...models.recorder.mechanisms.found import REPORT, Mechanisms
+from ...models.recorder.mechanisms.found import REPORT, Mechanisms, OtherMechanisms
 from ..recorded.laws import NOTHING
-from ..recorded.playing import play, same_rows
+from ..recorded.playing import Diverged, play, same_rows
 from ..recorded.sources import moved_by as shifted
 from ..recorded.sources import nudge
 from ..recorded.study import History, Shifts
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..recorded.study import Study
 
 FAR = (1.0, 8.0, 64.0)  # distances of other noisy values, in units of the scale
+ENDS = "with other draws the training ends"
 EACH = 4  # largest number of mechanisms that are tested one by one
 Entry = tuple[int, ...]
 
@@ -58,16 +59,22 @@ def repeated(made: Study, first: History, instead: Mapping[int, Mechanism], draw
     Returns None if the run has other mechanisms or fails with these values.
     """
     try:
-        other = rerun(made, first, instead, draws)
-    except Exception:  # a user's model may refuse other values with any exception
+        return rerun(made, first, instead, draws)
+    except (Diverged, OtherMechanisms):
         return None
-    return other if len(other.mechanisms) == len(first.mechanisms) else None
 
 
 def rerun(made: Study, first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | None = None) -> History:
-    """As `repeated`, but raises what the run raises, and also returns a run with fewer mechanisms."""
+    """As `repeated`, but raises OtherMechanisms if the run has other mechanisms, and Diverged if it fails."""
     recorded = Mechanisms([instead.get(i, m) for i, m in enumerate(first.mechanisms)])
-    played = play(made.model, first.worlds, script=draws or first.play.draws, follow=recorded)
+    try:
+        played = play(made.model, first.worlds, script=draws or first.play.draws, follow=recorded)
+    except (Diverged, OtherMechanisms):
+        raise
+    except Exception as fault:  # a user's model may refuse other values with any exception
+        raise Diverged(f"{ENDS} ({type(fault).__name__}), so they may hide a secret") from fault
+    if len(recorded.found) != len(first.mechanisms):
+        raise OtherMechanisms("with other draws the run has other mechanisms, which may hide a secret")
     return History(first.worlds, played, tuple(recorded.found))
 
 
@@ -114,24 +121,24 @@ def alike(first: History, other: Play, hidden: NDArray[np.int64] | None = None) 
     return same_rows(first.play, other, first.worlds.graph.nodes, hidden)
 
 
-def elsewhere(meeting: Mechanism, seed: int, half: bool = False) -> Mechanism:
+def elsewhere(mechanism: Mechanism, seed: int, half: bool = False) -> Mechanism:
     """The mechanism with another noisy value. Each entry moves by its own random amount, because a softmax or a normalisation may
     undo a common change. A report gets the values of `others`. With `half`, only a random half of its entries change, because the
     sum modulo 2 of two reports stays the same if both change.
     """
-    if meeting.law == REPORT:
-        kept = half & (np.random.default_rng(seed).random(meeting.noisy.shape) < 0.5)
-        return replace(meeting, noisy=np.where(kept, meeting.noisy, others(meeting)).astype(meeting.noisy.dtype))
-    return moved_by(meeting, 1.0, seed + half)
+    if mechanism.law == REPORT:
+        kept = half & (np.random.default_rng(seed).random(mechanism.noisy.shape) < 0.5)
+        return replace(mechanism, noisy=np.where(kept, mechanism.noisy, others(mechanism)).astype(mechanism.noisy.dtype))
+    return moved_by(mechanism, 1.0, seed + half)
 
 
-def moved_by(meeting: Mechanism, size: float, seed: int) -> Mechanism:
+def moved_by(mechanism: Mechanism, size: float, seed: int) -> Mechanism:
     """The mechanism with noisy values moved at random, by about `size` times the noise, or by more than rounding if this is
     larger.
     """
-    step = np.maximum(size * np.asarray(meeting.scale, dtype=np.float64), 8.0 * np.spacing(np.abs(meeting.noisy)))
-    other = np.random.default_rng(seed).standard_normal(meeting.noisy.shape)
-    return meeting.with_noisy(meeting.noisy + step * other)
+    step = np.maximum(size * np.asarray(mechanism.scale, dtype=np.float64), 8.0 * np.spacing(np.abs(mechanism.noisy)))
+    other = np.random.default_rng(seed).standard_normal(mechanism.noisy.shape)
+    return mechanism.with_noisy(mechanism.noisy + step * other)
 
 
 def others(report: Mechanism, size: float = 1.0) -> NDArray[np.float64]:

@@ -76,19 +76,19 @@ def not_fresh(made: Study, run: History, within: Inside, moves: Shifts, shifts: 
     seeds draw the same noise or because another mechanism uses it too. moves: all moves. shifts: those that the run reads.
     """
     places = {id(draw): at for at, draw in enumerate(run.play.draws)}
-    for i, (meeting, by) in enumerate(zip(run.mechanisms, shifts, strict=True)):
+    for i, (mechanism, by) in enumerate(zip(run.mechanisms, shifts, strict=True)):
         single = parted(run, i)
-        seen = np.any(np.isinf(by)) and not averaged(made, run, i) and (not meeting.mirrored or in_full(made, single, (i,)))
-        if seen and visible(made, single, i, alike_entries(meeting, by)):
-            one = f"one number of the noise of {meeting.draw.where} serves several entries of the value at {meeting.line}"
+        seen = np.any(np.isinf(by)) and not averaged(made, run, i) and (not mechanism.mirrored or in_full(made, single, (i,)))
+        if seen and visible(made, single, i, alike_entries(mechanism, by)):
+            one = f"one number of the noise of {mechanism.draw.where} serves several entries of the value at {mechanism.line}"
             yield f"{one}, which move by different amounts; their difference has no noise"
             continue
-        drawn = (meeting.draw, *meeting.beside)
+        drawn = (mechanism.draw, *mechanism.beside)
         far, constant = np.abs(by).max(initial=0) > NOTHING, all(places[id(draw)] in made.constant for draw in drawn)
         if constant and far and visible(made, run, i):
-            few = made.values(places[id(meeting.draw)])
-            yield f"the noise of {meeting.draw.where} is the same for two seeds{few}, and the value at {meeting.line} moves"
-        j = i if meeting.law == REPORT else within.again.get(i, i)
+            few = made.values(places[id(mechanism.draw)])
+            yield f"the noise of {mechanism.draw.where} is the same for two seeds{few}, and the value at {mechanism.line} moves"
+        j = i if mechanism.law == REPORT else within.again.get(i, i)
         unseen = any(k in within.idle or (np.any(moves[k]) and not np.any(shifts[k])) for k in (i, j))
         gap = np.abs(by - shifts[j]) if j != i else np.zeros(1)
         if unseen or gap.max(initial=0) <= 10 * NOTHING:
@@ -99,17 +99,17 @@ def not_fresh(made: Study, run: History, within: Inside, moves: Shifts, shifts: 
         farthest = [np.unravel_index(int(at), gap.shape) for at in np.argsort(-gap, axis=None)[:TRIED]]
         entries = [tuple(map(int, entry)) for entry in farthest if gap[entry] > 10 * NOTHING]
         if any(visible(made, run, i, [entry]) and visible(made, run, j, [entry]) for entry in entries):
-            line, where = run.mechanisms[j].line, meeting.draw.where
-            twice = f"the noise of {where} is used at {line} and at {meeting.line}"
+            line, where = run.mechanisms[j].line, mechanism.draw.where
+            twice = f"the noise of {where} is used at {line} and at {mechanism.line}"
             yield f"{twice}; their difference depends on the secret and has no noise"
 
 
-def alike_entries(meeting: Mechanism, by: NDArray[np.float64]) -> list[tuple[int, ...]]:
+def alike_entries(mechanism: Mechanism, by: NDArray[np.float64]) -> list[tuple[int, ...]]:
     """Some entries that share a noise number: those of the first infinite move, at most TRIED of them."""
     first = np.argwhere(np.isinf(by))[0]
     group = np.zeros(by.shape, dtype=bool)
-    group[tuple(slice(None) if axis in meeting.shared else at for axis, at in enumerate(first))] = True
-    group |= group.T if meeting.mirrored else False
+    group[tuple(slice(None) if axis in mechanism.shared else at for axis, at in enumerate(first))] = True
+    group |= group.T if mechanism.mirrored else False
     return [tuple(entry) for entry in np.random.default_rng(0).permutation(np.argwhere(group))[:TRIED].tolist()]
 
 

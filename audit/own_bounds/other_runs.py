@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from ...models.recorder.mechanisms.found import REPORT
 from ..mechanisms.absence import Incomparable, history, without
 from ..mechanisms.reading import idle, repeated
 from ..recorded.laws import NOTHING, cost
+from ..recorded.playing import Diverged
 from .hiding import EQUAL, same_entries
 
 if TYPE_CHECKING:
@@ -48,16 +49,12 @@ def changed_by_noise(made: Study, first: History, within: Inside, claim: Claim, 
     still = {i for i, by in enumerate(shifts) if not np.any(by) and i not in within.idle}
     for run in _telling_runs(made, first, within.worst, shifts):
         with suppress(Incomparable):
-            moves = without(made, run, within.worst)[1]
-            same = same_entries(first, shifts, moves)
-            moved = within.counted(tuple(moves[i] if i in still else by for i, by in enumerate(same)))
-            epsilons.append(share * cost(run.mechanisms, moved, claim.delta))
+            epsilons.append(share * _cost(made, first, run, within, shifts, claim.delta, still))
     for run in _with_other_noise(made, first):
         try:
-            moved = within.counted(same_entries(first, shifts, without(made, run, within.worst)[1]))
+            epsilons.append(share * _cost(made, first, run, within, shifts, claim.delta))
         except Incomparable:
             continue
-        epsilons.append(share * cost(run.mechanisms, moved, claim.delta))
         if read := set(unread) - idle(made, run, [[i] for i in unread]) if unread else set():
             for absent in (within.worst, *within.others):
                 with suppress(Incomparable):
@@ -82,14 +79,27 @@ def least_share(made: Study, first: History, within: Inside, each: Shifts, delta
     moves of the secret in `first`. delta: of the claim. Raises Incomparable if such a run has other mechanisms.
     """
     assert within.worst is not None
-    whole = cost(first.mechanisms, within.counted(each), delta)
-    share = 1.0
+    whole, share = cost(first.mechanisms, within.counted(each), delta), 1.0
     for side in (1, -1):
         run = _telling(made, first, within.worst, each, side, made.effort.one_by_one)
-        moves = within.counted(same_entries(first, each, without(made, run, within.worst)[1]))
-        other = cost(run.mechanisms, moves, delta)
+        if run is first:
+            continue
+        other = _cost(made, first, run, within, each, delta)
         share = min(share, 1.0 if other >= whole * (1 - EQUAL) else 0.0 if math.isinf(whole) else other / whole)
     return share
+
+
+def _cost(
+    made: Study, first: History, run: History, within: Inside, shifts: Shifts, delta: float, still: Collection[int] = ()
+) -> float:
+    """The cost of the worst secret in another run, nats. shifts: its moves in `first`; what they leave at 0 does not count,
+    except in the mechanisms `still`. Raises Incomparable.
+    """
+    assert within.worst is not None
+    moves = without(made, run, within.worst)[1]
+    same = same_entries(first, shifts, moves)
+    moved = within.counted(tuple(moves[i] if i in still else by for i, by in enumerate(same)))
+    return cost(run.mechanisms, moved, delta)
 
 
 def _telling(made: Study, first: History, absent: Absence, each: Shifts, side: int, alone: int = 0) -> History:
@@ -129,9 +139,7 @@ def _most_telling(mechanism: Mechanism, by: NDArray[np.float64], side: int) -> M
     `Mechanism.over` gives it. side: 1 for the world with the secret, -1 for the world without it.
     """
     if mechanism.law == REPORT:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.log(mechanism.clean) - np.log(np.clip(mechanism.clean + by, 0.0, 1.0))
-        ratios = np.where(mechanism.clean > 0, side * np.nan_to_num(ratios, posinf=np.inf, neginf=-np.inf), -np.inf)
+        ratios = np.where(mechanism.clean > 0, side * mechanism.ratios(by), -np.inf)
         values = np.array(mechanism.values)[ratios.argmax(-1)]
         return mechanism.with_noisy(np.where(mechanism.moved(by), values, mechanism.noisy))
     size = float(np.linalg.norm(by)) if mechanism.law == "normal" else float(np.abs(by).max(initial=0.0))
@@ -150,7 +158,7 @@ def _with_other_noise(made: Study, first: History) -> Iterator[History]:
     for number in SEEDS:
         try:
             run = history(made, number)
-        except Exception:  # a user's model may fail with some seeds, with any exception
+        except Diverged:
             continue
         if [m.line for m in run.mechanisms] == lines:
             yield run

@@ -126,11 +126,15 @@ class Mechanism:
         """
         if self.law != REPORT:
             return np.abs(by)
-        sizes, at = np.zeros(by.shape[:-1]), self.moved(by)
+        return np.where(self.moved(by), np.abs(self.ratios(by)).max(axis=-1), 0.0)
+
+    def ratios(self, by: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The log likelihood ratio of each value of a report before and after a change, (entries, values); 0 for an impossible
+        value.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.log(self.clean[at]) - np.log(np.clip((self.clean + by)[at], 0.0, 1.0))
-        sizes[at] = np.nan_to_num(np.abs(ratios), nan=0.0, posinf=np.inf).max(axis=-1)
-        return sizes
+            ratios = np.log(self.clean) - np.log(np.clip(self.clean + by, 0.0, 1.0))
+        return np.nan_to_num(ratios, nan=0.0, posinf=np.inf, neginf=-np.inf)
 
     def size(self, by: NDArray[np.float64]) -> float:
         """The size of a change `by` of the clean value. Normal noise: the Euclidean norm. Others: the sum over entries."""
