@@ -21,7 +21,7 @@ from ...models.capabilities import BoundedDegree, ClippedGradients, NoisyRows, R
 from ...models.graph.graph import Mask, Worlds
 from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.canaries import hub, stars
-from ..instruments.reach import NOTHING, worth
+from ..instruments.reach import UNREPORTED, worth
 from ..instruments.repetition import Nodes, kept_rows, same_coins, shift
 from ..instruments.reported_run import Record, recorded
 from ..mechanisms.gate import a_strangers
@@ -114,7 +114,7 @@ def add_up(setting: Setting) -> Outcome:
         there, gone = (Worlds(wider, seeds, every, nodes=Mask(canary, np.array([[bit]]))) for bit in (True, False))
         release, run = recorded(model, there, setting.store.device)
         if not run.releases:
-            return Outcome(NAME, (), {}, NOTHING, offered(model))
+            return Outcome(NAME, (), {}, UNREPORTED, offered(model))
         script, joined = run.releases, run
         if _sampled(case):
             _, joined = recorded(model, there, setting.store.device, script=script, join=lambda _, count: np.arange(count))

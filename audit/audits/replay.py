@@ -21,7 +21,7 @@ from ...models.graph.graph import Mask
 from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.canaries import cap_breaker, double_star, strange_rows
 from ..games.edge_catalogue import catalogue
-from ..instruments.reach import NOTHING
+from ..instruments.reach import UNREPORTED
 from ..instruments.repetition import NO_NODE, Nodes, distance, kept_rows, moved, same_coins, world
 from ..instruments.reported_run import Diverged, Noisy, recorded
 from . import replay_sums
@@ -89,7 +89,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
     whole = world(graph, key.fold("frozen").seed)
     release, before = recorded(model, whole, store.device)
     if not before.releases:
-        return Outcome("replay", (), {}, NOTHING, model.releases)
+        return Outcome("replay", (), {}, UNREPORTED, model.releases)
     ledger, worst, summary = charged(case.model.ledger), 0.0, "nothing moves"
     gaussian = [one.order == 2 and adds_up(one.purpose, before, ledger) for one in before.releases]
     together: dict[str, float] = {}  # secret -> mu of all moves that add up

@@ -37,7 +37,7 @@ LINE = 24  # a row of at most this many entries is changed entry by entry
 STEP = 0.02  # in units of the noise: a change whose effect is nearly linear and larger than rounding
 SMALL = 0.03  # of the largest singular value: a smaller one counts as zero
 LOST = 0.1, 0.02  # of the squared move: a release that hides less than this shows the noisy value; several noisy values
-SAME = 0.05  # of the effect of one entry: the effect of a direction that the release does not show
+UNDONE = 0.05  # of the effect of one entry: the effect of a direction that the release does not show
 LINES = 3  # largest number of lines that a sentence names
 MOVED = 6  # number of noisy values to which the move is added
 LEVEL = 1e-4  # probability that the noise of the release is larger than its upper limit
@@ -229,9 +229,9 @@ def _invariant(view: View, entries: list[Entry], undone: Floats, top: int) -> bo
         before, alone, both = (np.asarray(run) for run in runs)
         error = 10 * float(rounding(before).max(initial=0))
         measure = float(np.abs(alone - before).max(initial=0))
-        if measure <= error / SAME:
+        if measure <= error / UNDONE:
             continue
-        if float(np.abs(both - before).max(initial=0)) > SAME * measure + error:
+        if float(np.abs(both - before).max(initial=0)) > UNDONE * measure + error:
             return False
         known += 1
     return known > 1

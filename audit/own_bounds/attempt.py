@@ -18,7 +18,7 @@ from ..recorded.laws import NOTHING, cost
 from ..recorded.study import History
 from .granted_values import not_charged
 from .hiding import apart, every_secret, not_fresh, shown_always
-from .noise_law import LAWS
+from .noise_law import DISTRIBUTIONS
 from .released_noise import MOVES, REPEATED, exact
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def noise_used_twice(attempt: Attempt) -> Bound | None:
 
 
 def unknown_law(attempt: Attempt) -> Bound | None:
-    strange = {m.law for m in attempt.within.mechanisms} - {*LAWS, REPORT}
+    strange = {m.law for m in attempt.within.mechanisms} - {*DISTRIBUTIONS, REPORT}
     if not strange:
         return None
     return exact(0.0, f"the cost of noise of the law '{min(strange)}' is not computed", MOVES, (REPEATED,))

@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
 from ...models.recorder.mechanisms.found import REPORT
 from ..mechanisms.absence import Incomparable, history, without
@@ -16,6 +15,7 @@ from ..mechanisms.reading import idle, repeated
 from ..recorded.laws import NOTHING, cost
 from ..recorded.playing import Diverged
 from .hiding import EQUAL, same_entries
+from .noise_law import DISTRIBUTIONS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +30,6 @@ SEEDS = range(1, 8)  # numbers of the runs with other seeds
 FEW, SINGLE = 8, 24  # noisy values of at most FEW numbers are moved into their tails, SINGLE numbers in all
 SCALES = 3.0  # how far a noisy value that tells much about a secret lies from the recorded one, in units of the noise
 TAIL = 1e-3  # probability of noise beyond the tried tail
-LAWS = {"normal": stats.norm, "laplace": stats.laplace}
 
 
 def changed_by_noise(made: Study, first: History, within: Inside, claim: Claim, shifts: Shifts, counted: float) -> str:
@@ -164,10 +163,10 @@ def _with_other_noise(made: Study, first: History) -> Iterator[History]:
             yield run
     left = SINGLE
     for i, mechanism in enumerate(first.mechanisms):
-        if mechanism.law not in LAWS or not 0 < mechanism.noisy.size <= min(FEW, left):
+        if mechanism.law not in DISTRIBUTIONS or not 0 < mechanism.noisy.size <= min(FEW, left):
             continue
         left -= mechanism.noisy.size
-        far = float(LAWS[mechanism.law].isf(TAIL)) * np.broadcast_to(
+        far = float(DISTRIBUTIONS[mechanism.law].isf(TAIL)) * np.broadcast_to(
             np.asarray(mechanism.scale, dtype=np.float64), mechanism.noisy.shape
         )
         for at in np.ndindex(mechanism.noisy.shape):

@@ -39,7 +39,7 @@ USUAL = 2.0  # in units of the scale: "far" numbers lie beyond it
 SHARE = 1e-3  # of delta: what happens to noise with a smaller probability changes epsilon by nearly nothing
 VISIBLE = 1e-3  # relative: a released value that changes by more differs by more than rounding, also after many operations
 STEPS = 4  # a released value that should change by more units in the last place of float32 does change
-LAWS = {"normal": stats.norm, "laplace": stats.laplace, "gumbel": stats.gumbel_r, "logistic": stats.logistic}
+TAILED = {"normal": stats.norm, "laplace": stats.laplace, "gumbel": stats.gumbel_r, "logistic": stats.logistic}
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def _ends(draw: Draw, near: bool, chance: float) -> tuple[float, float]:
     if near:
         least = max(NEAREST, 16 * float(np.finfo(draw.values.dtype).tiny))
         return (least, max(NEAR, 8 * least)) if not np.any(draw.loc) else (NEAR, 8 * NEAR)
-    beyond = float(LAWS[draw.law].isf(chance)) if draw.law in LAWS else FARTHEST
+    beyond = float(TAILED[draw.law].isf(chance)) if draw.law in TAILED else FARTHEST
     high = min(FARTHEST, beyond)
     return min(USUAL, high / 3), high
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FOLLOWED = SHIFTED
-NOTHING = 1e-9  # a difference of two probabilities up to this size counts as rounding
+UNCHANGED = 1e-9  # a difference of two probabilities up to this size counts as rounding
 UNEQUAL = 1e-4  # in units of the scale: two moves that differ by less count as equal
 ERRORS = 64.0  # the same in units of the rounding error of a noisy value
 UNREAD = 32.0  # in units of the scale: how far the values of `unfinished` are away
@@ -113,7 +113,7 @@ class Mechanism:
 
     def moved(self, by: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which entries of a report have other probabilities. by: the difference of the probabilities, (entries, values)."""
-        return np.abs(by).max(axis=-1) > NOTHING
+        return np.abs(by).max(axis=-1) > UNCHANGED
 
     def pairs(self, by: NDArray[np.float64]) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
         """For each entry of a report whose probabilities change, the probabilities before and after the change."""
