@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from dp_accounting import NonPrivateDpEvent, NoOpDpEvent
 from scipy.special import gammainc, gammaincinv
 
 from ...accounting.checks.conditions import most_telling, proved
@@ -48,8 +49,8 @@ def refuses(case: Case) -> str | None:
         known = case.claim.unit in EDGES or case.model.record
         why = "the program is not recorded, and its seeds are tested only for claims about edges; this claim is about"
         return None if known else f"{why} {case.claim.unit}"
-    empty = ("NonPrivateDpEvent",) if a_strangers(case.model) else ("NoOpDpEvent", "NonPrivateDpEvent")
-    if type(case.model.ledger).__name__ in empty:
+    empty = NonPrivateDpEvent if a_strangers(case.model) else NoOpDpEvent | NonPrivateDpEvent
+    if isinstance(case.model.ledger, empty):
         return "the ledger lists no mechanism that could be counted"
     if case.claim.unit is not case.model.unit:
         return f"the ledger is for one {case.model.unit}, the claim for one {case.claim.unit}"

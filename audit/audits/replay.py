@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from dp_accounting import GaussianDpEvent
+from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, NoOpDpEvent
 
 from ...accounting.claim import Unit
 from ...accounting.events.counts import charged
@@ -57,7 +57,7 @@ def refuses(case: Case) -> str | None:
     model = case.model
     if case.claim.unit is not Unit.NODE and not at_a_threshold(case):
         return replay_sums.refuses(case)
-    if type(model.ledger).__name__ in ("NoOpDpEvent", "NonPrivateDpEvent"):
+    if isinstance(model.ledger, NoOpDpEvent | NonPrivateDpEvent):
         return "the ledger charges for no mechanism that a node could move"
     return declined(model, "RepeatsWithoutNode")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from dp_accounting import NoOpDpEvent
 
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.gaussian import epsilon_of, mu_of_claim
@@ -58,7 +59,7 @@ def refuses(case: Case) -> str | None:
 
 
 def reads_no_edge(case: Case) -> bool:
-    return type(case.model.ledger).__name__ == "NoOpDpEvent"
+    return isinstance(case.model.ledger, NoOpDpEvent)
 
 
 def replay(setting: Setting) -> Outcome:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ...models.recorder import Draw
     from ...models.recorder.mechanisms.found import Mechanism
     from ..recorded.playing import Play
-    from ..recorded.study import Study
 
 FAR = (1.0, 8.0, 64.0)  # distances of other noisy values, in units of the scale
 ENDS = "with other draws the training ends"
@@ -32,7 +31,7 @@ EACH = 4  # largest number of mechanisms that are tested one by one
 Entry = tuple[int, ...]
 
 
-def idle(made: Study, first: History, groups: Iterable[Sequence[int]]) -> frozenset[int]:
+def idle(first: History, groups: Iterable[Sequence[int]]) -> frozenset[int]:
     """The positions of the mechanisms that the run does not read. Mechanisms of one group are tested together; all of them count
     as read if one is read.
     """
@@ -40,73 +39,72 @@ def idle(made: Study, first: History, groups: Iterable[Sequence[int]]) -> frozen
     for some in groups:
         if all(
             other is not None and same_means(first.mechanisms, other.mechanisms, found) and alike(first, other.play)
-            for other in with_other_values(made, first, some)
+            for other in with_other_values(first, some)
         ):
             found |= set(some)
     return frozenset(found)
 
 
-def with_other_values(made: Study, first: History, some: Sequence[int]) -> Iterator[History | None]:
+def with_other_values(first: History, some: Sequence[int]) -> Iterator[History | None]:
     """Yields two runs in which the mechanisms `some` have other noisy values, see `elsewhere`, and all others keep theirs."""
     for half in (False, True):
-        yield repeated(made, first, {i: elsewhere(first.mechanisms[i], i, half) for i in some})
+        yield repeated(first, {i: elsewhere(first.mechanisms[i], i, half) for i in some})
 
 
-def repeated(made: Study, first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | None = None) -> History | None:
+def repeated(first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | None = None) -> History | None:
     """Repeats a run with other noisy values of some mechanisms.
 
     instead: position of a mechanism -> the mechanism with its other noisy value. draws: by default those of the first run.
     Returns None if the run has other mechanisms or fails with these values.
     """
     try:
-        return rerun(made, first, instead, draws)
+        return rerun(first, instead, draws)
     except (Diverged, OtherMechanisms):
         return None
 
 
-def rerun(made: Study, first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | None = None) -> History:
+def rerun(first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | None = None) -> History:
     """As `repeated`, but raises OtherMechanisms if the run has other mechanisms, and Diverged if it fails."""
     recorded = Mechanisms([instead.get(i, m) for i, m in enumerate(first.mechanisms)])
     try:
-        played = play(made.model, first.worlds, script=draws or first.play.draws, follow=recorded)
+        played = play(first.study.model, first.worlds, script=draws or first.play.draws, follow=recorded)
     except (Diverged, OtherMechanisms):
         raise
     except Exception as fault:  # a user's model may refuse other values with any exception
         raise Diverged(f"{ENDS} ({type(fault).__name__}), so they may hide a secret") from fault
     if len(recorded.found) != len(first.mechanisms):
         raise OtherMechanisms("with other draws the run has other mechanisms, which may hide a secret")
-    return History(first.worlds, played, tuple(recorded.found))
+    return History(first.study, first.worlds, played, tuple(recorded.found))
 
 
-def also_noised(made: Study, first: History) -> set[str]:
+def also_noised(first: History) -> set[str]:
     """The released arrays that change with noise which was located in the release and is no noise of a mechanism of the run."""
     mechanism = {id(draw) for m in first.mechanisms for draw in (m.draw, *m.beside)}
     draws = first.play.draws
-    lost = [s.block for s in made.sources if any(id(draws[at]) not in mechanism for at, _ in s.block.parts)]
+    lost = [s.block for s in first.study.sources if any(id(draws[at]) not in mechanism for at, _ in s.block.parts)]
     if not lost:
         return set()
-    moved = shifted(draws, [(block, nudge(block, i)) for i, block in enumerate(lost)], made.copies)
-    run = repeated(made, first, {}, [replace(d, values=moved.get(at, d.values)) for at, d in enumerate(draws)])
+    moved = shifted(draws, [(block, nudge(block, i)) for i, block in enumerate(lost)], first.study.copies)
+    run = repeated(first, {}, [replace(d, values=moved.get(at, d.values)) for at, d in enumerate(draws)])
     if run is None:
         return {cell.array for cell in first.play.cells}
     other = run.play.cells
     return {cell.array for cell, before in first.play.cells.items() if not np.array_equal(before, other.get(cell, np.zeros(0)))}
 
 
-def redrawn(made: Study, some: Collection[int]) -> list[Draw]:
+def redrawn(first: History, some: Collection[int]) -> list[Draw]:
     """The draws of the study's first run, but of another seed at the positions `some`."""
-    return [made.others[0][at] if at in some else draw for at, draw in enumerate(made.base.draws)]
+    return [first.study.others[0][at] if at in some else draw for at, draw in enumerate(first.study.base.draws)]
 
 
-def visible(made: Study, first: History, i: int, entries: Sequence[Entry] = ()) -> bool:
+def visible(first: History, i: int, entries: Sequence[Entry] = ()) -> bool:
     """Whether the release changes if a mechanism has another noisy value and all other noisy values stay the same. entries: by
     default all; of several entries, each one alone must change the release.
     """
     if not entries:
-        return any(other is not None and not alike(first, other.play) for other in with_other_values(made, first, [i]))
+        return any(other is not None and not alike(first, other.play) for other in with_other_values(first, [i]))
     return all(
-        any(run is not None and not alike(first, run.play) for run in with_other_entries(made, first, i, [entry]))
-        for entry in entries
+        any(run is not None and not alike(first, run.play) for run in with_other_entries(first, i, [entry])) for entry in entries
     )
 
 
@@ -151,9 +149,7 @@ def others(report: Mechanism, size: float = 1.0) -> NDArray[np.float64]:
     return values[(np.abs(np.asarray(report.noisy, dtype=np.float64)[..., None] - values).argmin(-1) + 1) % len(values)]
 
 
-def unread(
-    made: Study, first: History, i: int, by: NDArray[np.float64], known: dict[Entry, bool | None]
-) -> tuple[NDArray[np.float64], int]:
+def unread(first: History, i: int, by: NDArray[np.float64], known: dict[Entry, bool | None]) -> tuple[NDArray[np.float64], int]:
     """The move `by` of report `i`, set to 0 at the entries that the run does not read, and the number of entries of which this is
     not known.
 
@@ -162,7 +158,7 @@ def unread(
     unknown. The function adds entries to `known`.
     """
     moved = [tuple(entry) for entry in np.argwhere(first.mechanisms[i].moved(by)).tolist()]
-    left = made.effort.halvings
+    left = first.study.effort.halvings
 
     def any_read(group: list[Entry], certain: bool = False) -> bool | None:
         """Tests a group and adds its entries to `known`. Returns whether the run reads an entry of the group, None if unknown.
@@ -172,7 +168,7 @@ def unread(
         if not group:
             return False
         left -= not certain
-        read = True if certain else None if left < 0 else _read(made, first, i, group)
+        read = True if certain else None if left < 0 else _read(first, i, group)
         if not read or len(group) == 1:
             known.update(dict.fromkeys(group, read))
             return read
@@ -188,17 +184,17 @@ def unread(
     return kept, sum(known[entry] is None for entry in moved)
 
 
-def _read(made: Study, first: History, i: int, entries: Sequence[Entry], hidden: NDArray[np.int64] | None = None) -> bool:
+def _read(first: History, i: int, entries: Sequence[Entry], hidden: NDArray[np.int64] | None = None) -> bool:
     """Whether other values of these entries of a mechanism change the release or another mechanism."""
     some = [entry for entry, also in zip(entries, np.random.default_rng(i).random(len(entries)) < 0.5, strict=True) if also]
     return any(
         other is None or not same_means(first.mechanisms, other.mechanisms) or not alike(first, other.play, hidden)
         for changed in ((entries, some) if some else (entries,))
-        for other in with_other_entries(made, first, i, changed)
+        for other in with_other_entries(first, i, changed)
     )
 
 
-def shown(made: Study, first: History, moves: Shifts) -> Shifts:
+def shown(first: History, moves: Shifts) -> Shifts:
     """The moves of the mechanisms, set to 0 at the entries of reports that no released number shows.
 
     A number shows an entry if it depends on this entry and on no other random value. The search tests the first moved entries of
@@ -208,18 +204,18 @@ def shown(made: Study, first: History, moves: Shifts) -> Shifts:
     entries if such a run fails.
     """
     reports = [i for i, m in enumerate(first.mechanisms) if m.law == REPORT]
-    moved = {i: np.argwhere(first.mechanisms[i].moved(moves[i]))[: made.effort.shown].tolist() for i in reports}
+    moved = {i: np.argwhere(first.mechanisms[i].moved(moves[i]))[: first.study.effort.shown].tolist() for i in reports}
     tested = [(i, tuple(entry)) for i, entries in moved.items() for entry in entries]
-    after = [repeated(made, first, {i: with_entries(first.mechanisms[i], [entry])}) for i, entry in tested]
+    after = [repeated(first, {i: with_entries(first.mechanisms[i], [entry])}) for i, entry in tested]
     pairs = [(at, run.play.cells) for at, run in zip(tested, after, strict=True) if run is not None]
     found = [(at, cells, {c: one != cells[c] for c, one in first.play.cells.items()}) for at, cells in pairs]
-    for seed in range(made.effort.redrawn):
+    for seed in range(first.study.effort.redrawn):
         found = [each for each in found if any(np.any(here) for here in each[2].values())]
         if not found:
             break
         random = np.random.default_rng(seed)
         changed = random.random(len(found)) < 0.5
-        run = _redrawn(made, first, [at for at, *_ in found], changed, random)
+        run = _redrawn(first, [at for at, *_ in found], changed, random)
         for (_, cells, numbers), other in zip(found, changed, strict=True):
             for cell, here in numbers.items():
                 wanted = cells if other else first.play.cells
@@ -242,7 +238,7 @@ def moved_entries(by: NDArray[np.float64]) -> list[Entry]:
     return [tuple(entry) for entry in np.argwhere(np.abs(by) > NOTHING).tolist()]
 
 
-def unread_entries(made: Study, first: History, moves: Shifts, hidden: NDArray[np.int64] | None = None) -> tuple[Shifts, str]:
+def unread_entries(first: History, moves: Shifts, hidden: NDArray[np.int64] | None = None) -> tuple[Shifts, str]:
     """The moves of sums of data and noise, set to 0 at entries that the run does not read, and why these entries are not all
     known, or "".
 
@@ -253,14 +249,14 @@ def unread_entries(made: Study, first: History, moves: Shifts, hidden: NDArray[n
     kept = list(moves)
     moved = farthest(first, moves)
     tested = moved[:EACH]
-    most = made.effort.entries // max(1, len(tested))
+    most = first.study.effort.entries // max(1, len(tested))
     for i in tested:
         by, random = moves[i], np.random.default_rng(i)
         entries = moved_entries(by)
         if len(entries) > most:
             chances = np.square([by[entry] for entry in entries])
             entries = [entries[at] for at in random.choice(len(entries), most, p=chances / chances.sum())]
-        unread = [entry for entry in dict.fromkeys(entries) if not _read(made, first, i, [entry], hidden)]
+        unread = [entry for entry in dict.fromkeys(entries) if not _read(first, i, [entry], hidden)]
         if unread and (len(moved) > len(tested) or len(moved_entries(by)) > most):
             return tuple(kept), f"the run does not read all entries of the noisy value at {first.mechanisms[i].line}"
         kept[i] = by.copy()
@@ -269,10 +265,10 @@ def unread_entries(made: Study, first: History, moves: Shifts, hidden: NDArray[n
     return tuple(kept), ""
 
 
-def with_other_entries(made: Study, first: History, i: int, entries: Sequence[Entry]) -> Iterator[History | None]:
+def with_other_entries(first: History, i: int, entries: Sequence[Entry]) -> Iterator[History | None]:
     """Yields runs with other values at some entries of a mechanism: for a sum with near and far ones, because a run may clip."""
     for size in (1.0,) if first.mechanisms[i].law == REPORT else FAR:
-        yield repeated(made, first, {i: with_entries(first.mechanisms[i], entries, size)})
+        yield repeated(first, {i: with_entries(first.mechanisms[i], entries, size)})
 
 
 def with_entries(report: Mechanism, entries: Sequence[Entry], size: float = 1.0) -> Mechanism:
@@ -284,7 +280,7 @@ def with_entries(report: Mechanism, entries: Sequence[Entry], size: float = 1.0)
 
 
 def _redrawn(
-    made: Study, first: History, tested: Sequence[tuple[int, Entry]], changed: NDArray[np.bool_], random: np.random.Generator
+    first: History, tested: Sequence[tuple[int, Entry]], changed: NDArray[np.bool_], random: np.random.Generator
 ) -> History | None:
     """The first run with all random values replaced, except that tested entries keep their values or, if `changed`, get those of
     `others`. None if this run fails.
@@ -300,7 +296,7 @@ def _redrawn(
         for entry, _ in own:
             noisy[entry] = moved[entry]
         instead[i] = replace(m, noisy=noisy)
-    return repeated(made, first, instead, [drawn_again(draw, random) for draw in made.others[0]])
+    return repeated(first, instead, [drawn_again(draw, random) for draw in first.study.others[0]])
 
 
 def drawn_again(draw: Draw, random: np.random.Generator) -> Draw:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ...models.recorder.mechanisms.found import Mechanism
     from ..recorded.playing import Cell
-    from ..recorded.study import History, Shifts, Study
+    from ..recorded.study import History, Shifts
 
     Floats = NDArray[np.float64]
 
@@ -51,7 +51,6 @@ class View:
     The noisy values of all mechanisms stand in one row of numbers, and so do changes of them, in units of the noise.
     """
 
-    made: Study
     first: History
     at: tuple[int, ...]
     cells: tuple[Cell, ...]
@@ -78,7 +77,7 @@ class View:
         """
         pairs = zip(self.at, self.mechanisms, self.split(units), strict=True)
         noisy = {i: m.with_noisy(m.noisy + m.scale * by) for i, m, by in pairs}
-        other = repeated(self.made, self.first, noisy)
+        other = repeated(self.first, noisy)
         if other is None or (len(self.at) > 1 and not same_means(self.first.mechanisms, other.mechanisms)):
             return None
         return self.numbers(other, centred)
@@ -179,7 +178,7 @@ def _hides(view: View, by: Floats) -> bool:
     Changes of the noisy value that leave the release the same are found from small changes of some entries, and tested with large
     ones. A row in which a common change is undone, as softmax undoes it, hides nothing.
     """
-    effort = view.made.effort
+    effort = view.first.study.effort
     count = view.numbers(view.first).size
     most = max(effort.entries * min(2, len(view.at)), count + LINE if count < MANY else 0)
     most = most if effort.thorough else 3 * effort.entries
@@ -301,7 +300,7 @@ def _pushed(view: View, by: Floats) -> float:
 
 def _pushed_as(view: View, by: Floats, centred: bool) -> float:
     own = view.row([m.units for m in view.mechanisms])
-    probes = view.made.effort.probes
+    probes = view.first.study.effort.probes
     count = probes[len(view.at) > 1]
 
     def noise(k: int) -> Floats:
@@ -327,7 +326,7 @@ def _decorrelated(view: View, by: Floats, gap: Floats, centred: bool) -> list[Fl
     """For several mechanisms, the weights of the released numbers with the largest move over the noise of the tested entries."""
     if len(view.at) == 1:
         return []
-    most = (2 if view.made.effort.thorough else 3) * view.made.effort.entries
+    most = (2 if view.first.study.effort.thorough else 3) * view.first.study.effort.entries
     effect = _effects(view, _candidates(view, by, most), view.elsewhere(0), centred)
     if effect is None:
         return []

@@ -50,7 +50,6 @@ class Attempt:
     """
 
     case: Case
-    made: Study
     within: Inside
     worst: Absence
     first: History
@@ -65,7 +64,7 @@ class Attempt:
     @cached_property
     def secrets(self) -> list[tuple[str, Shifts, Shifts]]:
         """Every secret that was tried, with its moves and the part of them that counts."""
-        return every_secret(self.made, self.first, self.within, self.case.claim.unit, self.each)
+        return every_secret(self.first, self.within, self.case.claim.unit, self.each)
 
     @cached_property
     def whole(self) -> float:
@@ -94,16 +93,16 @@ def release_of_noisy_values(attempt: Attempt) -> Bound | None:
 
 
 def noise_not_followed(attempt: Attempt) -> Bound | None:
-    why = lost(attempt.made, attempt.first, attempt.each)
+    why = lost(attempt.first, attempt.each)
     return fails(UNHIDDEN.what, why) if why else None
 
 
 def stale_noise(attempt: Attempt) -> Bound | None:
     """Infinite if a secret moves a value whose noise another run or mechanism has too; 0 if other draws may hide this move."""
-    made, first = attempt.made, attempt.first
+    first = attempt.first
     for secret, moves, shifts in attempt.secrets:
-        if stale := next(not_fresh(made, first, attempt.within, moves, shifts), ""):
-            if why := shown_always(made, first, shifts)[1] or mixed(made, first, shifts):
+        if stale := next(not_fresh(first, attempt.within, moves, shifts), ""):
+            if why := shown_always(first, shifts)[1] or mixed(first, shifts):
                 both = Condition(FRESH.what, "failed", f"{stale}; but {why}")
                 return exact(0.0, why, MOVES, (REPEATED, both, Condition(UNHIDDEN.what, "failed", why)))
             return exact(math.inf, f"{secret}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
@@ -142,7 +141,7 @@ def not_excluded(within: Inside) -> str:
     return next(iter(within.past.values()), "") or next(iter(within.doubts), "") or together
 
 
-def used(made: Study, first: History, within: Inside) -> Shifts:
+def used(first: History, within: Inside) -> Shifts:
     """The moves of the worst secret, set to 0 for mechanisms that the run does not read.
 
     If the run has at most EACH mechanisms, `within` already has these zeros. Otherwise this function tests the mechanisms that
@@ -151,7 +150,7 @@ def used(made: Study, first: History, within: Inside) -> Shifts:
     moved = [i for i, by in enumerate(within.shifts) if np.abs(by).max(initial=0) > NOTHING]
     if len(first.mechanisms) <= EACH:
         return within.shifts
-    unused = idle(made, first, [[i] for i in reversed(moved)] if len(moved) <= EACH else [moved])
+    unused = idle(first, [[i] for i in reversed(moved)] if len(moved) <= EACH else [moved])
     return tuple(np.zeros_like(by) if i in unused else by for i, by in enumerate(within.shifts))
 
 

@@ -126,7 +126,7 @@ def shown_past(setting: Setting, made: Study) -> dict[str, str]:
     within = recorded(setting).inside
     if not isinstance(within, Inside) or not within.past:
         return {}
-    excused = also_noised(made, history(made, 0))
+    excused = also_noised(history(made, 0))
     return {array: text for array, text in within.past.items() if array not in excused}
 
 

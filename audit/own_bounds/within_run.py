@@ -74,7 +74,7 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         first = history(made, 0)
         for number, absent in enumerate(within.others):
             try:
-                moves, _ = read_only(made, first, within.idle, without(made, first, absent)[1], reports(first))
+                moves, _ = read_only(first, within.idle, without(first, absent)[1], reports(first))
             except Incomparable:
                 continue
             if cost(first.mechanisms, within.counted(moves), case.claim.delta) <= bound.epsilon * (1 + EQUAL):
@@ -109,8 +109,8 @@ def from_secret(case: Case, made: Study, within: Inside) -> tuple[Bound, float]:
     if within.worst is None:
         return nothing_moves(made, within), 0.0
     first = history(made, 0)
-    moves = used(made, first, within)
-    attempt = Attempt(case, made, within, within.worst, first, moves, granted(case, made, first, moves))
+    moves = used(first, within)
+    attempt = Attempt(case, within, within.worst, first, moves, granted(case, first, moves))
     for check in (release_of_noisy_values, noise_not_followed, stale_noise, noise_used_twice, unknown_law):
         if (bound := check(attempt)) is not None:
             return bound, math.inf if math.isinf(bound.epsilon) else 0.0
@@ -131,17 +131,16 @@ class Cost:
 
 def least_cost(attempt: Attempt) -> Cost:
     """The cost of the moves in two runs, and, if both exceed the claim, of what the release always shows of them."""
-    made, first, within = attempt.made, attempt.first, attempt.within
-    whole = attempt.whole
+    first, within, whole = attempt.first, attempt.within, attempt.whole
     try:
-        other = history(made, 1)
+        other = history(first.study, 1)
         lines, others = ([(m.line, m.clean.shape * (m.law == REPORT)) for m in run.mechanisms] for run in (first, other))
         if lines != others:
             raise Incomparable("another seed runs other mechanisms")
-        moved = within.counted(same_entries(first, attempt.each, without(made, other, attempt.worst)[1]))
+        moved = within.counted(same_entries(first, attempt.each, without(other, attempt.worst)[1]))
         again = cost(other.mechanisms, moved, attempt.case.claim.delta)
-        reason = hidden(made, first, within, grown(first, attempt.worst.secret, attempt.shifts, moved) is not None)
-        reason = reason or unseen(made, first, attempt.moves, attempt.each) or ""
+        reason = hidden(first, within, grown(first, attempt.worst.secret, attempt.shifts, moved) is not None)
+        reason = reason or unseen(first, attempt.moves, attempt.each) or ""
         found = Cost(min(whole, again), again, attempt.shifts, reason)
         return found if reason or found.epsilon <= attempt.case.claim.epsilon else shown_part_of(attempt, found)
     except (Incomparable, Diverged, OtherMechanisms) as departed:
@@ -150,30 +149,30 @@ def least_cost(attempt: Attempt) -> Cost:
 
 def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     """The cost of the part of the moves that the release always shows, or the reason why this part is not known."""
-    case, made, first, within, shifts = attempt.case, attempt.made, attempt.first, attempt.within, found.shifts
+    case, first, within, shifts = attempt.case, attempt.first, attempt.within, found.shifts
     reason = (
-        compared_only(made, case, first, shifts)
-        or mixed(made, first, shifts)
-        or noised_again(made, first, shifts)
-        or together(made, first, shifts)
-        or in_any_order(made, first, shifts)
-        or behind(made, first, within, shifts)
+        compared_only(case, first, shifts)
+        or mixed(first, shifts)
+        or noised_again(first, shifts)
+        or together(first, shifts)
+        or in_any_order(first, shifts)
+        or behind(first, within, shifts)
     )
     if reason:
         return replace(found, reason=reason)
-    shifts, reason = unread_entries(made, first, shifts, attempt.worst.hidden)
+    shifts, reason = unread_entries(first, shifts, attempt.worst.hidden)
     found = replace(found, epsilon=min(found.epsilon, attempt.cost(shifts)), shifts=shifts, reason=reason)
     if reason or found.epsilon <= case.claim.epsilon:
         return found
-    cells, reason = shown_always(made, first, shifts)
+    cells, reason = shown_always(first, shifts)
     if reason:
         return replace(found, reason=reason)
-    least, doubt = shown_by(made, first, within, shifts, cells)
+    least, doubt = shown_by(first, within, shifts, cells)
     epsilon = attempt.cost(least)
     shifts, epsilon = shifts if doubt else least, min(found.epsilon, epsilon)
     if epsilon <= case.claim.epsilon:
         return replace(found, epsilon=epsilon, shifts=shifts, reason=doubt)
-    share = least_share(made, first, within, attempt.each, case.claim.delta)
+    share = least_share(first, within, attempt.each, case.claim.delta)
     reason = "" if share * epsilon > case.claim.epsilon else DEPENDS
     return replace(found, epsilon=share * epsilon, shifts=shifts, reason=reason)
 
@@ -202,9 +201,9 @@ def concluded(attempt: Attempt, found: Cost) -> Bound:
         return bound
     if why := left_out(first.mechanisms, found.shifts):
         return without_reach(bound, Condition(COUNTED, "failed", why))
-    if failed := known_noise(attempt.case, attempt.made):
+    if failed := known_noise(attempt.case, first.study):
         return without_reach(bound, failed)
-    if why := changed_by_noise(attempt.made, first, within, claim, attempt.each, attempt.cost(found.shifts)):
+    if why := changed_by_noise(first, within, claim, attempt.each, attempt.cost(found.shifts)):
         return without_reach(bound, Condition(STEADY, "failed", why))
     return bound
 

@@ -46,8 +46,11 @@ FAR = 1000.0  # in units of the noise: large enough to dominate any sum, clippin
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """A run. mechanisms: in order. complete: whether the values of all mechanisms fitted into the memory limit."""
+    """A run of the study's model. mechanisms: in order. complete: whether the values of all mechanisms fitted into the memory
+    limit.
+    """
 
+    study: Study
     worlds: Worlds
     play: Play
     mechanisms: tuple[Mechanism, ...]
@@ -87,7 +90,7 @@ class Study:
     wide: Mapping[Cell, Floats] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
     unplaced: str = ""
-    histories: tuple[History, ...] = ()
+    histories: tuple[tuple[Worlds, Play, tuple[Mechanism, ...]], ...] = ()
     few: Mapping[int, int] = field(default_factory=dict)
     known: dict[Claim, Condition | None] = field(default_factory=dict, init=False)
 
@@ -212,18 +215,20 @@ def study_of_program(model: Model, graph: Graph, key: Key) -> Study:
         for world in worlds:
             recorded = Mechanisms()
             played = play(model, world, follow=recorded)
-            histories.append(History(world, played, tuple(recorded.found)))
+            histories.append((world, played, tuple(recorded.found)))
             if len(histories) == 1 and not same(bare, played):
                 why = "the release changes when the run is recorded or repeated with the same seed"
                 return _doubted(Study(model, world, played), why)
-            if len(histories) == 1 and not close(played, _repeated(model, worlds[1], histories[0])):
+            if len(histories) == 1 and not close(
+                played, play(model, worlds[1], script=played.draws, follow=Mechanisms(recorded.found))
+            ):
                 return _doubted(Study(model, world, played), "the release depends on random numbers that were not recorded")
     except Unrecorded as reason:
         return _doubted(Study(model, worlds[0], bare), str(reason))
     except (Diverged, OtherMechanisms) as line:
         summary = f"with another seed the program makes other draws ({line}), so recorded draws cannot be replayed"
-        return _doubted(Study(model, worlds[0], histories[0].play), summary)
-    base, *others = (h.play for h in histories)
+        return _doubted(Study(model, worlds[0], histories[0][1]), summary)
+    base, *others = (played for _, played, _ in histories)
     made = Study(model, worlds[0], base, tuple(o.draws for o in others), histories=tuple(histories))
     if any(len(o.draws) != len(base.draws) for o in others):
         return dataclasses.replace(made, doubts=("another seed draws more or fewer numbers",))
@@ -231,10 +236,6 @@ def study_of_program(model: Model, graph: Graph, key: Key) -> Study:
     text = "" if constant else across(base.draws, others[0].draws)
     doubts = (*base.notes, text) if text else base.notes
     return dataclasses.replace(made, constant=constant, copies=repeats([base.draws, others[0].draws]), doubts=doubts)
-
-
-def _repeated(model: Model, world: Worlds, first: History) -> Play:
-    return play(model, world, script=first.play.draws, follow=Mechanisms(first.mechanisms))
 
 
 def _doubted(made: Study, reason: str) -> Study:

@@ -78,12 +78,12 @@ def cut_off(made: Study, claim: Claim) -> str:
     some = [at for at, draw in enumerate(first.play.draws) if id(draw) in noise]
     sources = [s for s in made.sources if not {at for at, _ in s.block.parts} <= set(some)]
     placed = sorted({at for s in sources for at, _ in s.block.parts})
-    return _in_mechanisms(made, first, some, claim.delta) or _in_release(made, placed, claim)
+    return _in_mechanisms(first, some, claim.delta) or _in_release(made, placed, claim)
 
 
-def _in_mechanisms(made: Study, first: History, some: Sequence[int], delta: float) -> str:
-    for _, draws in _scripts(made, first.play.draws, some, delta):
-        run = repeated(made, first, {}, draws)
+def _in_mechanisms(first: History, some: Sequence[int], delta: float) -> str:
+    for _, draws in _scripts(first.study, first.play.draws, some, delta):
+        run = repeated(first, {}, draws)
         line = _line(first, some) if run is None else _changed(first, run)
         if line:
             return f"the noise drawn at {line} is cut off or changed where it is large or near 0"

@@ -45,36 +45,36 @@ def switched(made: Study, claim: Claim) -> str:
     The draws of one line get the same other number, and the run is repeated with every noisy value the same: first on the whole
     graph, then without many secrets. A draw of which no tried number changes anything may still act seldom.
     """
-    return _switched(made, history(made, 0), claim.unit) or cut_off(made, claim)
+    return _switched(history(made, 0), claim.unit) or cut_off(made, claim)
 
 
-def _switched(made: Study, first: History, unit: Unit) -> str:
+def _switched(first: History, unit: Unit) -> str:
     noise = {id(draw) for m in first.mechanisms for draw in (m.draw, *m.beside)}
-    placed = {at for s in made.sources for at, _ in s.block.parts}
+    placed = {at for s in first.study.sources for at, _ in s.block.parts}
     small = [
         at
         for at, d in enumerate(first.play.draws)
-        if 0 < d.values.size <= FEW and id(d) not in noise and at not in placed | made.constant and not d.weights
+        if 0 < d.values.size <= FEW and id(d) not in noise and at not in placed | first.study.constant and not d.weights
     ]
     if not small:
         return ""
-    lines, effort = by_line(first, small), made.effort
+    lines, effort = by_line(first, small), first.study.effort
     if len(lines) > effort.lines:
         return f"draws of few numbers at {len(lines)} lines may decide whether noise is added; the tool tests fewer lines"
-    many = [absent for group in islice(without_many(made.whole, unit, Key("switches")), WORLDS) for absent in group]
+    many = [absent for group in islice(without_many(first.study.whole, unit, Key("switches")), WORLDS) for absent in group]
     paths: list[set[Cell] | None] = []
     for line, places in lines.items():
         acts = False
-        for script in _scripts(made, first, places):
-            run = repeated(made, first, {}, script)
-            if run is None or not _same_noise(first, run) or not _same_factors(made, script):
+        for script in _scripts(first, places):
+            run = repeated(first, {}, script)
+            if run is None or not _same_noise(first, run) or not _same_factors(first.study, script):
                 return f"with other numbers drawn at {line} the run has other mechanisms or another size of the noise, or fails"
             if alike(first, run.play) and same_means(first.mechanisms, run.mechanisms):
                 continue
             acts = True
-            paths = paths or [_past(made, first, absent) for absent in many]
+            paths = paths or [_past(first, absent) for absent in many]
             for absent, known in zip(many, paths, strict=True):
-                found = set() if known is None else _past(made, run, absent)
+                found = set() if known is None else _past(run, absent)
                 if found is None or found - (known or set()):
                     return f"with other numbers drawn at {line}, {absent.secret} changes the run past its noise"
         if not acts and effort.thorough and not all(_is_seed(first.play.draws[at]) for at in places):
@@ -82,16 +82,16 @@ def _switched(made: Study, first: History, unit: Unit) -> str:
     return ""
 
 
-def _scripts(made: Study, first: History, places: Sequence[int]) -> Iterator[list[Draw]]:
+def _scripts(first: History, places: Sequence[int]) -> Iterator[list[Draw]]:
     """Yields the draws of the first run with other numbers at `places`: the ends of their ranges, values in between, and the
     numbers of other seeds. With little `Effort` the ends only.
     """
     draws, found = first.play.draws, {at: values_of(first.play.draws[at]) for at in places}
-    count = max(map(len, found.values())) if made.effort.thorough else 2
+    count = max(map(len, found.values())) if first.study.effort.thorough else 2
     for k in range(count):
         values = {at: np.full_like(draws[at].values, some[k % len(some)]) for at, some in found.items() if some}
         yield [replace(d, values=values[at]) if at in values else d for at, d in enumerate(draws)]
-    for others in made.others if made.effort.thorough else ():
+    for others in first.study.others if first.study.effort.thorough else ():
         yield [others[at] if at in found else d for at, d in enumerate(draws)]
 
 
@@ -153,12 +153,12 @@ def _played(made: Study, script: list[Draw], moves: Sequence[tuple[Any, NDArray[
     return play(made.model, made.whole, moved_by(script, moves, made.copies), script)
 
 
-def _past(made: Study, run: History, absent: Absence) -> set[Cell] | None:
+def _past(run: History, absent: Absence) -> set[Cell] | None:
     """The released values that change without some secrets although every noisy value is the same; None if the run cannot be
     repeated without them.
     """
     try:
-        after = kept(made, run, absent).play
+        after = kept(run, absent).play
     except Incomparable:
         return None
     found = set()
@@ -166,7 +166,7 @@ def _past(made: Study, run: History, absent: Absence) -> set[Cell] | None:
         other = after.cells.get(cell)
         if other is not None and other.shape == before.shape:
             gap = np.abs(other - before) - run.play.last_places(cell)
-            if np.all(left_in(gap, made.whole.graph.nodes, absent.hidden) <= 0):
+            if np.all(left_in(gap, run.study.whole.graph.nodes, absent.hidden) <= 0):
                 continue
         found.add(cell)
     return found
