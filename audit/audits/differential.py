@@ -113,7 +113,7 @@ def of_own_model(setting: Setting) -> Outcome:
     found = released_noise.from_release(setting, past, unused)
     if any(b.refuted for b in found.bounds):
         return found
-    bound = within_run.from_mechanisms(case, runs.study, within)
+    bound = within_run.from_mechanisms(case, within)
     if bound.refuted:
         return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=f"{bound.method}; {found.reach}")
     covers = found.covers or {}

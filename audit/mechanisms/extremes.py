@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...models.recorder.mechanisms.found import REPORT
 from ..recorded.playing import rounding
-from .reading import drawn_again, elsewhere, repeated
+from .reading import anywhere, drawn_again, repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,13 +104,7 @@ class _Probe:
 
     def _rest(self) -> tuple[dict[int, Mechanism], list[Draw]]:
         """Other values for all that is random besides the reports."""
-        instead = {
-            k: elsewhere(m, int(self.random.integers(2**32)))
-            if m.law != REPORT
-            else replace(m, noisy=self.random.choice(np.array(m.values), m.noisy.shape).astype(m.noisy.dtype))
-            for k, m in enumerate(self.first.mechanisms)
-            if k != self.i
-        }
+        instead = {k: anywhere(m, self.random) for k, m in enumerate(self.first.mechanisms) if k != self.i}
         return instead, [drawn_again(draw, self.random) for draw in self.first.study.others[0]]
 
     def _alone(self) -> NDArray[np.bool_]:

@@ -90,7 +90,7 @@ def _with_small(found: Inside, model: Model, graph: Graph, claim: Claim, key: Ke
         return dataclasses.replace(found, doubts=(*found.doubts, f"{other or 'the run adds no recorded noise'}, {where}"))
     past = {array: f"{text}, {where}" for array, text in other.past.items()}
     doubts = (*found.doubts, *(f"{text}, {where}" for text in other.doubts))
-    return dataclasses.replace(found, past={**past, **found.past}, doubts=doubts, small=(made, other))
+    return dataclasses.replace(found, past={**past, **found.past}, doubts=doubts, small=other)
 
 
 def is_recorded(model: Model) -> bool:

@@ -36,20 +36,19 @@ if TYPE_CHECKING:
 class Inside:
     """The mechanisms within a run, and how far secrets move them.
 
-    mechanisms: the mechanisms in order, each a place where noise is added to data. moves: for each secret, the move of each
-    mechanism in units of its scale. past: for each array with a path past the noise, a sentence that names the secret which
-    changes the array. doubts: why some secrets could not be tried. worst: the secret whose moves cost most. shifts: the moves of
-    `worst`, one array for each mechanism. again: mechanism -> the earlier mechanism whose noise it uses at all entries,
-    both as positions. sums: groups of mechanisms. The run uses only the sum of the noisy values of a group. shared: why
+    run: the run without removals; its mechanisms are in order, each a place where noise is added to data. moves: for each secret,
+    the move of each mechanism in units of its scale. past: for each array with a path past the noise, a sentence that names the
+    secret which changes the array. doubts: why some secrets could not be tried. worst: the secret whose moves cost most. shifts:
+    the moves of `worst`, one array for each mechanism. again: mechanism -> the earlier mechanism whose noise it uses at all
+    entries, both as positions. sums: groups of mechanisms. The run uses only the sum of the noisy values of a group. shared: why
     mechanisms share noise in another way, so that their moves cannot be composed; "" if none do. entangled: see `entangled`.
     others: the other secrets, those that cost most first. together: whether the run could be repeated without many secrets at
-    once. idle: the mechanisms that the run does not read;
-    empty if there are more than EACH mechanisms. steady: the mechanisms that no secret moves, neither alone nor together with
-    many others; empty if the run could not be repeated without many. small: the same on a small graph of unusual nodes, with the
-    study of the model on it; None if this is not known.
+    once. idle: the mechanisms that the run does not read; empty if there are more than EACH mechanisms. steady: the mechanisms
+    that no secret moves, neither alone nor together with many others; empty if the run could not be repeated without many. small:
+    the same on a small graph of unusual nodes; None if this is not known.
     """
 
-    mechanisms: tuple[Mechanism, ...]
+    run: History
     moves: tuple[tuple[str, tuple[float, ...]], ...]
     past: dict[str, str]
     doubts: tuple[str, ...]
@@ -63,7 +62,11 @@ class Inside:
     together: bool = False
     idle: frozenset[int] = frozenset()
     steady: frozenset[int] = frozenset()
-    small: tuple[Study, Inside] | None = None
+    small: Inside | None = None
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        return self.run.mechanisms
 
     def counted(self, shifts: Shifts) -> Shifts:
         """The moves that count in the composition; all other moves are set to 0.
@@ -178,7 +181,7 @@ def without_secrets(first: History) -> Inside:
     unused = idle(first, [[i] for i in reversed(places)]) if len(places) <= EACH else frozenset[int]()
     repeats = without_idle(repeats, unused)
     added = tuple(sums(first, repeats))
-    return Inside(first.mechanisms, (), {}, (), again=repeats, sums=added, shared=shared, entangled=bound_up, idle=unused)
+    return Inside(first, (), {}, (), again=repeats, sums=added, shared=shared, entangled=bound_up, idle=unused)
 
 
 def tried(

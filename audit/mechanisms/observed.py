@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ...models.recorder.mechanisms.found import Mechanism
     from ..case import Case
     from ..recorded.examination import Examination
-    from ..recorded.study import Study
     from .gate import Recorded
 
 SLACK = 1e-3  # relative: rounding error of a move
@@ -49,7 +48,7 @@ def observe(recorded: Recorded) -> Observed:
     within = inside if isinstance(inside, Inside) else None
     mechanisms, moves = _on_releases(found)
     if within is not None and len(within.mechanisms) >= len(mechanisms):
-        mechanisms, moves = _within(within, made), list(within.moves)
+        mechanisms, moves = _within(within), list(within.moves)
     else:
         within = None
     mechanisms = tuple(_worst(m, i, moves) for i, m in enumerate(mechanisms))
@@ -102,7 +101,7 @@ def _on_releases(found: Examination) -> tuple[tuple[ObservedMechanism, ...], Mov
     return tuple(mechanisms), rows
 
 
-def _within(within: Inside, made: Study) -> tuple[ObservedMechanism, ...]:
+def _within(within: Inside) -> tuple[ObservedMechanism, ...]:
     """The mechanisms within the run. The recorder followed their noise to the data to which it is added. The noisy values need
     not be released.
     """
@@ -112,17 +111,17 @@ def _within(within: Inside, made: Study) -> tuple[ObservedMechanism, ...]:
         spread = m.clean[(m.clean > 0) & (m.clean < 1)] if m.values else sizes[sizes > 0]
         scale = (float(spread.min()), float(spread.max())) if spread.size else (1.0, 1.0)
         used = UNREAD if number - 1 in within.idle else WITHIN
-        cell = next((str(c) for c, a in made.base.cells.items() if _is(m, a)), used)
-        note = _stale(within, number - 1, made)
+        cell = next((str(c) for c, a in within.run.study.base.cells.items() if _is(m, a)), used)
+        note = _stale(within, number - 1)
         found.append(ObservedMechanism(number, m.draw.line, m.line, m.law, scale, m.noisy.shape, covered, cell, note=note))
     return tuple(found)
 
 
-def _stale(within: Inside, i: int, made: Study) -> str:
+def _stale(within: Inside, i: int) -> str:
     """Why the noise of mechanism `i` is not fresh: an earlier mechanism or draw has the same noise, or every seed gives this
     noise. "" if the noise is fresh.
     """
-    mechanism = within.mechanisms[i]
+    mechanism, made = within.mechanisms[i], within.run.study
     if i in within.again and (not within.shifts or np.any(within.counted(within.shifts)[i])):
         return f"same noise as mechanism {within.again[i] + 1}: {mechanism.draw.where}"
     at = next((at for at, draw in enumerate(made.base.draws) if np.array_equal(draw.values, mechanism.draw.values)), None)
@@ -166,12 +165,11 @@ def _released(found: Examination, doubts: Mapping[str, str]) -> tuple[Released, 
 def _unplaced(found: Examination, within: Inside | None) -> tuple[UnplacedDraw, ...]:
     """Recorded draws that are not the noise of a mechanism: weights, samples, or noise that the recorder could not follow."""
     made = found.study
-    placed = {at for source in made.sources for at, _ in source.block.parts}
     followed = {d.values.tobytes() for m in within.mechanisms for d in (m.draw, *m.beside)} if within is not None else set()
     groups: Counter[tuple[str, str, str]] = Counter()
     numbers: Counter[tuple[str, str, str]] = Counter()
     for at, draw in enumerate(made.base.draws):
-        if at in placed or draw.values.tobytes() in followed:
+        if at in made.placed or draw.values.tobytes() in followed:
             continue
         note = "the same for two seeds" if at in made.constant else "repeats an earlier draw" if at in made.copies else ""
         groups[draw.line, draw.law, note] += 1

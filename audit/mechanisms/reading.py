@@ -79,9 +79,8 @@ def rerun(first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | 
 
 def also_noised(first: History) -> set[str]:
     """The released arrays that change with noise which was located in the release and is no noise of a mechanism of the run."""
-    mechanism = {id(draw) for m in first.mechanisms for draw in (m.draw, *m.beside)}
     draws = first.play.draws
-    lost = [s.block for s in first.study.sources if any(id(draws[at]) not in mechanism for at, _ in s.block.parts)]
+    lost = [s.block for s in first.study.sources if any(at not in first.noise for at, _ in s.block.parts)]
     if not lost:
         return set()
     moved = shifted(draws, [(block, nudge(block, i)) for i, block in enumerate(lost)], first.study.copies)
@@ -128,6 +127,15 @@ def elsewhere(mechanism: Mechanism, seed: int, half: bool = False) -> Mechanism:
         kept = half & (np.random.default_rng(seed).random(mechanism.noisy.shape) < 0.5)
         return replace(mechanism, noisy=np.where(kept, mechanism.noisy, others(mechanism)).astype(mechanism.noisy.dtype))
     return moved_by(mechanism, 1.0, seed + half)
+
+
+def anywhere(mechanism: Mechanism, random: np.random.Generator) -> Mechanism:
+    """The mechanism with another noisy value; each entry of a report gets any of its values."""
+    if mechanism.law != REPORT:
+        return elsewhere(mechanism, int(random.integers(2**32)))
+    return replace(
+        mechanism, noisy=random.choice(np.array(mechanism.values), mechanism.noisy.shape).astype(mechanism.noisy.dtype)
+    )
 
 
 def moved_by(mechanism: Mechanism, size: float, seed: int) -> Mechanism:
@@ -285,17 +293,11 @@ def _redrawn(
     """The first run with all random values replaced, except that tested entries keep their values or, if `changed`, get those of
     `others`. None if this run fails.
     """
-    instead = {}
-    for i, m in enumerate(first.mechanisms):
-        if m.law != REPORT:
-            instead[i] = elsewhere(m, int(random.integers(2**32)))
-            continue
-        noisy = random.choice(np.array(m.values), m.noisy.shape).astype(m.noisy.dtype)
-        own = [(entry, other) for (j, entry), other in zip(tested, changed, strict=True) if j == i]
-        moved = with_entries(m, [entry for entry, other in own if other]).noisy
-        for entry, _ in own:
-            noisy[entry] = moved[entry]
-        instead[i] = replace(m, noisy=noisy)
+    instead = {i: anywhere(m, random) for i, m in enumerate(first.mechanisms)}
+    for i in dict.fromkeys(i for i, _ in tested):
+        moved = with_entries(first.mechanisms[i], [e for (j, e), other in zip(tested, changed, strict=True) if other and j == i])
+        for entry in (e for j, e in tested if j == i):
+            instead[i].noisy[entry] = moved.noisy[entry]
     return repeated(first, instead, [drawn_again(draw, random) for draw in first.study.others[0]])
 
 

@@ -82,7 +82,7 @@ def entangled(first: History) -> str:
     numbers for all draws, the scales of the noise must stay the same: a normal number over the norm of its vector is not normal,
     for example.
     """
-    noise = _drawn(first, first.mechanisms)
+    noise = first.noise
     for some in (noise, range(len(first.play.draws))) if noise else ():
         other = repeated(first, {}, redrawn(first, some))
         if other is None:
@@ -97,19 +97,11 @@ def entangled(first: History) -> str:
     return ""
 
 
-def _drawn(first: History, mechanisms: Sequence[Mechanism]) -> list[int]:
-    """The positions of the draws that are the noise of these mechanisms."""
-    own = {id(draw) for m in mechanisms for draw in (m.draw, *m.beside)}
-    return [at for at, draw in enumerate(first.play.draws) if id(draw) in own]
-
-
 def _shows(first: History) -> str:
     """The first line that draws noise which the release shows besides the noisy values; all lines if no line alone does, or if
     there are more than LINES.
     """
-    lines: dict[str, list[int]] = {}
-    for at in _drawn(first, first.mechanisms):
-        lines.setdefault(first.play.draws[at].line, []).append(at)
+    lines = first.by_line(sorted(first.noise))
     for line, places in lines.items() if len(lines) <= LINES else ():
         other = repeated(first, {}, redrawn(first, places))
         if other is None or not alike(first, other.play):
@@ -142,7 +134,7 @@ def in_full(first: History, some: Sequence[int]) -> bool:
     takes the places where the first run releases equal numbers. With other numbers for all that is random but these noisy values,
     nothing may change there. With other noisy values, the same places must show them.
     """
-    noise = _drawn(first, first.mechanisms)
+    noise = first.noise
     draws = redrawn(first, [at for at in range(len(first.play.draws)) if at not in noise])
     terms = [first.mechanisms[k] for k in some]
     kept = repeated(first, {k: elsewhere(m, k) for k, m in enumerate(first.mechanisms) if k not in some}, draws)

@@ -24,7 +24,7 @@ from .released_noise import MOVES, REPEATED, exact
 if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
     from ..case import Case
-    from ..recorded.study import Shifts, Study
+    from ..recorded.study import Shifts
     from ..recorded.worlds import Absence
 
 GRANTED = Condition(
@@ -76,9 +76,9 @@ class Attempt:
         return cost(self.first.mechanisms, shifts, self.case.claim.delta, factor)
 
 
-def nothing_moves(made: Study, within: Inside) -> Bound:
+def nothing_moves(within: Inside) -> Bound:
     """The bound 0 of a run in which no secret moves a mechanism."""
-    path, fixed = not_excluded(within), constant_noise(made, within)
+    path, fixed = not_excluded(within), constant_noise(within)
     known = [REPEATED]
     if path:
         known.append(Condition(NO_PATH, "failed", path))
@@ -128,8 +128,9 @@ def unknown_law(attempt: Attempt) -> Bound | None:
     return exact(0.0, f"the cost of noise of the law '{min(strange)}' is not computed", MOVES, (REPEATED,))
 
 
-def constant_noise(made: Study, within: Inside) -> str:
+def constant_noise(within: Inside) -> str:
     """A sentence about the first mechanism whose noise is the same for two seeds; "" if there is none."""
+    made = within.run.study
     constant = [made.base.draws[at] for at in sorted(made.constant)]
     drawn = ((m, draw) for m in within.mechanisms for draw in constant if np.array_equal(m.draw.values, draw.values))
     return next((f"the noise of {draw.where}, added at {m.line}, is the same for two seeds" for m, draw in drawn), "")

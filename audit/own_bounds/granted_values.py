@@ -14,7 +14,7 @@ import numpy as np
 from ...accounting.events.tree import parts
 from ...models.recorder.mechanisms.found import REPORT
 from ..mechanisms.extremes import shown_at_an_end
-from ..mechanisms.inside import Inside
+from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import EACH, alike, farthest, moved_by, repeated, shown, with_other_values
 from ..mechanisms.recoverable import View, shown_part, shown_together
 from ..mechanisms.relations import added_only, exchanged, proportional, same_release
@@ -49,8 +49,8 @@ def not_charged(case: Case, first: History, moves: Shifts) -> str:
     """
     if any(isinstance(event, ADDITIVE) for event, _ in parts(case.model.ledger)):
         return ""
-    normal = (m for m, by in zip(first.mechanisms, moves, strict=True) if m.law == "normal" and m.size(by) > NOTHING)
-    line = next((m.line for m in normal), None)
+    moved = (first.mechanisms[i] for i in sorted(moving(first, moves)))
+    line = next((m.line for m in moved if m.law == "normal"), None)
     text = "the ledger does not charge for normal noise, so its proof may not release the values with such noise at"
     return f"{text} {line}" if line else ""
 
@@ -107,9 +107,7 @@ def compared_only(case: Case, first: History, shifts: Shifts) -> str | None:
     law: the ledger's proof then grants the noisy values to the adversary.
     """
     events = [event for event, _ in parts(case.model.ledger)]
-    moved = [
-        i for i, (m, by) in enumerate(zip(first.mechanisms, shifts, strict=True)) if m.law in CHARGED and m.size(by) > NOTHING
-    ]
+    moved = [i for i in sorted(moving(first, shifts)) if first.mechanisms[i].law in CHARGED]
     places = [i for i in moved if not any(isinstance(event, CHARGED[first.mechanisms[i].law]) for event in events)]
     for some in [[i] for i in places] if len(places) <= EACH else [places]:
         sizes = (NUDGED, 1.0)

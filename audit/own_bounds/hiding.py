@@ -15,7 +15,7 @@ from ..key import Key
 from ..mechanisms.absence import Incomparable, without
 from ..mechanisms.draws.lost import lost_noise
 from ..mechanisms.draws.steady import other_scripts, shown_in, steady_cells
-from ..mechanisms.inside import Inside
+from ..mechanisms.inside import Inside, moving
 from ..mechanisms.loud_secrets import quietest
 from ..mechanisms.reading import EACH, alike, farthest, redrawn, repeated, rerun, same_means, visible, with_other_values
 from ..mechanisms.relations import added_only, averaged, in_full, parted, proportional
@@ -45,9 +45,7 @@ def every_secret(first: History, within: Inside, unit: Unit, worst: Shifts) -> l
     """
     assert within.worst is not None
     found = [(within.worst.secret, within.shifts, worst)]
-    places = {id(draw): at for at, draw in enumerate(first.play.draws)}
-    constant = any(places.get(id(draw)) in first.study.constant for m in first.mechanisms for draw in (m.draw, *m.beside))
-    if not (within.again or constant or any(m.shared or m.mirrored for m in first.mechanisms)):
+    if not (within.again or first.noise & first.study.constant or any(m.shared or m.mirrored for m in first.mechanisms)):
         return found
     for absent in without_one(first.study.whole, unit, Key("every secret"), quietest(first), first.study.effort.secrets):
         with suppress(Incomparable):
@@ -133,7 +131,7 @@ def hidden(first: History, within: Inside, differs: bool) -> str | None:
     another seed.
     """
     free = free_draws(first)
-    moved_laws = {m.law for m, by in zip(first.mechanisms, within.shifts, strict=True) if m.size(by) > NOTHING}
+    moved_laws = {first.mechanisms[i].law for i in moving(first, within.shifts)}
     if moved_laws == {REPORT}:  # no mask hides a report that a released number shows, but a draw may change its probabilities
         known = same_means(first.mechanisms, rerun(first, {}, redrawn(first, free)).mechanisms)
         why = f"the draws at {lines(first, free)} change the probabilities of the reports, so they may hide a secret"
@@ -223,11 +221,10 @@ def grown(run: History, secret: str, shifts: Shifts, others: Shifts) -> str | No
 
 def free_draws(first: History) -> list[int]:
     """The positions of all draws that differ from seed to seed and are not the noise of a mechanism."""
-    noise = {id(draw) for m in first.mechanisms for draw in (m.draw, *m.beside)}
     return [
         at
         for at, d in enumerate(first.play.draws)
-        if id(d) not in noise
+        if at not in first.noise
         and not any(np.array_equal(d.values, m.draw.values) for m in first.mechanisms)
         and not np.array_equal(d.values, first.study.others[0][at].values)
         and d.values.size

@@ -11,8 +11,9 @@ import numpy as np
 
 from ...models.recorder.mechanisms.found import REPORT
 from ..mechanisms.absence import Incomparable, history, without
+from ..mechanisms.inside import moving
 from ..mechanisms.reading import idle, repeated
-from ..recorded.laws import NOTHING, cost
+from ..recorded.laws import cost
 from ..recorded.playing import Diverged
 from .hiding import EQUAL, same_entries
 from .noise_law import DISTRIBUTIONS
@@ -106,7 +107,7 @@ def _telling(first: History, absent: Absence, each: Shifts, side: int, alone: in
     side: which world these values speak for, 1 or -1. alone: for how many mechanisms the values are chosen one after the other,
     each along the run that has the earlier ones; those of the others are chosen at once.
     """
-    moved = [i for i, (m, by) in enumerate(zip(first.mechanisms, each, strict=True)) if m.size(by) > NOTHING]
+    moved = sorted(moving(first, each))
     groups = [*([i] for i in moved[:alone]), moved[alone:]]
     run = first
     instead: dict[int, Mechanism] = {}

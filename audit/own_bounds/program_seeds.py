@@ -46,7 +46,7 @@ def of_program(setting: Setting) -> Outcome:
     if isinstance(within, str):
         summary = within or "no recorded noise was found that is added to data"
     else:
-        bound = within_run.from_mechanisms(case, recorded(setting).study, within)
+        bound = within_run.from_mechanisms(case, within)
         summary = bound.method
         if bound.refuted:
             return Outcome(NAME, (bound,), {}, summary, offered(case.model))

@@ -20,7 +20,6 @@ from ...accounting.lower.bounds import Bound, resting, unknown
 from ...accounting.lower.power import smallest
 from ..case import Case, Outcome, Setting, offered
 from ..instruments.reach import worth
-from ..mechanisms.absence import history
 from ..mechanisms.draws.parents import seeded
 from ..mechanisms.draws.switches import switched
 from ..mechanisms.gate import recorded
@@ -74,7 +73,7 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, unused
     found = recorded(setting).examination
     doubts = {array: (past or {}).get(array, text) for array, text in found.doubts.items()}
     if not found.faults and "" not in doubts:
-        doubts = {**shown_past(setting, found.study), **doubts}
+        doubts = {**shown_past(setting), **doubts}
     if found.faults:
         certain = exact(math.inf, found.faults[0], PATHS, SEEDED if NO_SEED in found.faults[0] else UNCOVERED)
         return Outcome(NAME, (certain,), {}, found.faults[0], offered(case.model))
@@ -119,14 +118,14 @@ def known_noise(case: Case, made: Study) -> Condition | None:
     return made.known[claim]
 
 
-def shown_past(setting: Setting, made: Study) -> dict[str, str]:
+def shown_past(setting: Setting) -> dict[str, str]:
     """Array -> the path past the noise by which a secret changes it although every noisy value within the run is the same, bit
     for bit. Arrays that show noise which the recorder follows only in the release are left out.
     """
     within = recorded(setting).inside
     if not isinstance(within, Inside) or not within.past:
         return {}
-    excused = also_noised(history(made, 0))
+    excused = also_noised(within.run)
     return {array: text for array, text in within.past.items() if array not in excused}
 
 

@@ -19,7 +19,7 @@ from ...accounting.gaussian import mu_of_claim
 from ...models.recorder.mechanisms.found import REPORT, OtherMechanisms
 from ..mechanisms.absence import Incomparable, history, without
 from ..mechanisms.draws.lost import mixed
-from ..mechanisms.inside import Inside, read_only, reports
+from ..mechanisms.inside import Inside, moving, read_only, reports
 from ..mechanisms.reading import unread_entries
 from ..recorded.laws import NOTHING, cost, left_out
 from ..recorded.playing import Diverged
@@ -49,7 +49,7 @@ from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reache
 if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
     from ..case import Case
-    from ..recorded.study import Shifts, Study
+    from ..recorded.study import Shifts
 
 STEADY = "runs with other noise have the same epsilon"
 AGAIN = 4  # largest number of further secrets that are tried if the release shows only part of what the first one moves
@@ -62,16 +62,16 @@ ADDS_UP = Condition(
 COUNTED = "all moves together are little more than those that count"
 
 
-def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
+def from_mechanisms(case: Case, within: Inside) -> Bound:
     """The bound from the secret that costs most.
 
     The release may show only a part of what this secret moves. If another secret then costs more, the bound is that of the other
     one. Tests at most AGAIN others; if more may cost as much, the bound has no reach. If the claim stands on the graph, the bound
     may come from a small graph of unusual nodes.
     """
-    bound, whole = from_secret(case, made, within)
+    bound, whole = from_secret(case, within)
     if math.isfinite(bound.reach) and not bound.refuted and bound.epsilon < whole * (1 - EQUAL):
-        first = history(made, 0)
+        first = within.run
         for number, absent in enumerate(within.others):
             try:
                 moves, _ = read_only(first, within.idle, without(first, absent)[1], reports(first))
@@ -82,16 +82,16 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
             if number == AGAIN:
                 why = "the release shows only part of the noisy values that some secrets move, and not all of these were tried"
                 return without_reach(bound, Condition(UNHIDDEN.what, "failed", why))
-            other, _ = from_secret(case, made, replace(within, worst=absent, shifts=moves))
+            other, _ = from_secret(case, replace(within, worst=absent, shifts=moves))
             if other.refuted or math.isinf(other.reach):
                 return other
             bound = max(bound, other, key=lambda b: b.epsilon)
     if math.isinf(bound.reach) or bound.refuted or within.small is None:
         return bound
-    study, unusual = within.small
+    unusual = within.small
     if unusual.worst is None or cost(unusual.mechanisms, unusual.counted(unusual.shifts), case.claim.delta) <= case.claim.epsilon:
         return bound
-    other = from_mechanisms(case, study, unusual)
+    other = from_mechanisms(case, unusual)
     return replace(other, method=f"{other.method}, on a small graph of unusual nodes") if other.refuted else bound
 
 
@@ -100,15 +100,15 @@ def without_reach(bound: Bound, failed: Condition) -> Bound:
     return replace(bound, epsilon=0.0, notices=math.inf, reach=math.inf, conditions=(*bound.conditions, failed))
 
 
-def from_secret(case: Case, made: Study, within: Inside) -> tuple[Bound, float]:
+def from_secret(case: Case, within: Inside) -> tuple[Bound, float]:
     """The bound from one secret, `within.worst`, and what all its moves cost (nats) even if the release shows only part of them.
 
     The bound is infinite if noise that two seeds share, or that two mechanisms share, does not hide the move. The bound is 0
     if something that it needs is not known. In both cases its `method` says why.
     """
     if within.worst is None:
-        return nothing_moves(made, within), 0.0
-    first = history(made, 0)
+        return nothing_moves(within), 0.0
+    first = within.run
     moves = used(first, within)
     attempt = Attempt(case, within, within.worst, first, moves, granted(case, first, moves))
     for check in (release_of_noisy_values, noise_not_followed, stale_noise, noise_used_twice, unknown_law):
@@ -185,13 +185,14 @@ def concluded(attempt: Attempt, found: Cost) -> Bound:
     text = found.reason or described(attempt.worst.secret, first, found.shifts)
     bound = exact(0.0 if found.reason else found.epsilon, text, MOVES, conditions)
     refuted = bound.epsilon > claim.epsilon and not bound.failed
-    if refuted and sum(m.size(by) > NOTHING for m, by in zip(first.mechanisms, found.shifts, strict=True)) > 1:
+    moved = moving(first, found.shifts)
+    if refuted and len(moved) > 1:
         conditions = (*conditions, ADDS_UP)
         bound = replace(bound, conditions=conditions)
     path = not_excluded(within)
     if within.past and not refuted:
         bound = replace(bound, epsilon=0.0, conditions=(*conditions, Condition(NO_PATH, "failed", path)))
-    laws = {m.law for m, by in zip(first.mechanisms, found.shifts, strict=True) if m.size(by) > NOTHING}
+    laws = {first.mechanisms[i].law for i in moved}
     notices = math.inf if found.reason or path else detectable_factor(attempt, found.shifts, laws)
     if 0 < found.again < attempt.whole:  # a refutation needs both runs, so the reach is that of the smaller move
         notices *= attempt.whole / found.again

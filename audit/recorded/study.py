@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +57,19 @@ class History:
     mechanisms: tuple[Mechanism, ...]
     complete: bool = True
 
+    @cached_property
+    def noise(self) -> frozenset[int]:
+        """The positions of the draws that are noise of a mechanism."""
+        own = {id(draw) for m in self.mechanisms for draw in (m.draw, *m.beside)}
+        return frozenset(at for at, draw in enumerate(self.play.draws) if id(draw) in own)
+
+    def by_line(self, places: Iterable[int]) -> dict[str, list[int]]:
+        """The positions of draws, by the line of code that draws."""
+        lines: dict[str, list[int]] = {}
+        for at in places:
+            lines.setdefault(self.play.draws[at].line, []).append(at)
+        return lines
+
 
 Shifts = tuple["NDArray[np.float64]", ...]  # for each mechanism, how far its clean value moves, in units of the scale
 
@@ -95,9 +109,13 @@ class Study:
     known: dict[Claim, Condition | None] = field(default_factory=dict, init=False)
 
     @property
+    def placed(self) -> set[int]:
+        """The positions of the draws of all sources."""
+        return {at for s in self.sources for at, _ in s.block.parts}
+
+    @property
     def free(self) -> list[int]:
-        placed = {at for s in self.sources for at, _ in s.block.parts}
-        taken = placed | self.constant | set(self.copies)
+        taken = self.placed | self.constant | set(self.copies)
         return [at for at in range(len(self.base.draws)) if at not in taken]
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ from ....models.recorder.draws.draw import SHIFTED
 from ....models.recorder.mechanisms.found import REPORT
 from ...recorded.laws import NOTHING
 from ...recorded.study import History, Shifts
+from ..inside import moving
 from ..reading import alike, redrawn, repeated
 from .steady import TESTED, changed_by, entries_of
 
@@ -26,8 +26,8 @@ def lost(first: History, moves: Shifts) -> str:
     values. If the release changes, the lost noise may hide a move. Lost noise with fewer numbers than the smallest noisy value
     that moves cannot hide all of it. Weights of PyTorch layers are no noise.
     """
-    sizes = [m.noisy.size for m, by in zip(first.mechanisms, moves, strict=True) if m.size(by) > NOTHING]
-    for line, places in by_line(first, strayed(first)).items():
+    sizes = [first.mechanisms[i].noisy.size for i in moving(first, moves)]
+    for line, places in first.by_line(strayed(first)).items():
         if not sizes or sum(first.play.draws[at].values.size for at in places) < min(sizes):
             continue
         other = repeated(first, {}, redrawn(first, places))
@@ -47,7 +47,7 @@ def mixed(first: History, moves: Shifts) -> str:
     """
     places = strayed(first, of_any_law=True)
     other = repeated(first, {}, redrawn(first, places)) if places else first
-    lines = ", ".join(by_line(first, places))
+    lines = ", ".join(first.by_line(places))
     if other is None:
         return f"with other numbers drawn at {lines} the run has other mechanisms, or fails; these draws may hide a secret"
     for m, o, by in zip(first.mechanisms, other.mechanisms, moves, strict=True):
@@ -75,14 +75,6 @@ def strayed(first: History, of_any_law: bool = False) -> list[int]:
     ]
 
 
-def by_line(first: History, places: Iterable[int]) -> dict[str, list[int]]:
-    """The positions of draws, by the line of code that draws."""
-    lines: dict[str, list[int]] = {}
-    for at in places:
-        lines.setdefault(first.play.draws[at].line, []).append(at)
-    return lines
-
-
 def lost_noise(first: History, moves: Shifts, i: int) -> str:
     """The lines of normal or similar draws that may be more noise on the noisy value of a mechanism, which the recorder lost; ""
     if there are none.
@@ -98,7 +90,7 @@ def lost_noise(first: History, moves: Shifts, i: int) -> str:
     ]
     mechanism = first.mechanisms[i]
     shown: list[Masks] | None = None
-    for line, some in by_line(first, noise).items():
+    for line, some in first.by_line(noise).items():
         if sum(first.play.draws[at].values.size for at in some) % max(1, int(mechanism.own.sum())):
             continue
         run = repeated(first, {}, redrawn(first, some))

@@ -41,11 +41,7 @@ def seeded(made: Study) -> str:
 
 def _seeded(first: History) -> str:
     draws = first.play.draws
-    mechanism = {id(draw) for m in first.mechanisms for draw in (m.draw, *m.beside)}
-    noise = {at for s in first.study.sources for at, _ in s.block.parts} | {
-        at for at, d in enumerate(draws) if id(d) in mechanism
-    }
-    noise -= first.study.constant
+    noise = (first.study.placed | first.noise) - first.study.constant
     known = noise | first.study.constant
     others = {at: _other(first.study, draws[at], at) for at in range(max(noise, default=0)) if at not in known}
     tried = {at: numbers for at, numbers in others.items() if numbers is not None}

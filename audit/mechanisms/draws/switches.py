@@ -19,7 +19,6 @@ from ..absence import Incomparable, history, kept
 from ..reading import alike, repeated, same_means
 from ..relations import SAME
 from .cut_off import cut_off
-from .lost import by_line
 from .steady import FEW
 
 if TYPE_CHECKING:
@@ -49,16 +48,12 @@ def switched(made: Study, claim: Claim) -> str:
 
 
 def _switched(first: History, unit: Unit) -> str:
-    noise = {id(draw) for m in first.mechanisms for draw in (m.draw, *m.beside)}
-    placed = {at for s in first.study.sources for at, _ in s.block.parts}
-    small = [
-        at
-        for at, d in enumerate(first.play.draws)
-        if 0 < d.values.size <= FEW and id(d) not in noise and at not in placed | first.study.constant and not d.weights
-    ]
+    explained = first.noise | first.study.placed | first.study.constant
+    draws = enumerate(first.play.draws)
+    small = [at for at, d in draws if 0 < d.values.size <= FEW and at not in explained and not d.weights]
     if not small:
         return ""
-    lines, effort = by_line(first, small), first.study.effort
+    lines, effort = first.by_line(small), first.study.effort
     if len(lines) > effort.lines:
         return f"draws of few numbers at {len(lines)} lines may decide whether noise is added; the tool tests fewer lines"
     many = [absent for group in islice(without_many(first.study.whole, unit, Key("switches")), WORLDS) for absent in group]

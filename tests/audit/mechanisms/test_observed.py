@@ -143,7 +143,7 @@ def test_a_path_past_a_mechanism_within_the_run_is_named():
 def bound_of(train, epsilon):
     case = Case(Looped(train), Claim(epsilon, 1e-6))
     runs = Recorded(case, GRAPH, Key("bound"))
-    return from_mechanisms(case, runs.study, runs.inside)
+    return from_mechanisms(case, runs.inside)
 
 
 def test_a_claim_below_what_the_mechanisms_cost_is_refuted_and_one_at_it_is_not():

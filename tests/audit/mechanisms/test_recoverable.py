@@ -20,7 +20,7 @@ GRAPH, DELTA = load("campus:n=120:degree=6"), 1e-6
 def refuted(train, epsilon):
     case = Case(Looped(train), Claim(epsilon, DELTA))
     runs = Recorded(case, GRAPH, Key("part"))
-    return from_mechanisms(case, runs.study, runs.inside).refuted
+    return from_mechanisms(case, runs.inside).refuted
 
 
 def standard(seed, *shape):
@@ -131,4 +131,4 @@ def test_a_release_of_many_numbers_is_judged_in_little_memory():
     for claimed in (0.95 * truth, 1.05 * truth):
         case = Case(Looped(train, releases=("posteriors", "wide")), Claim(claimed, DELTA))
         runs = Recorded(case, GRAPH, Key("wide"))
-        assert from_mechanisms(case, runs.study, runs.inside).refuted == (claimed < truth)
+        assert from_mechanisms(case, runs.inside).refuted == (claimed < truth)

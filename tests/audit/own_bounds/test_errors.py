@@ -37,7 +37,7 @@ def bound(tired):
     runs = Recorded(Case(Looped(train, name="tired"), CLAIM), GRAPH, Key("errors"))
     within = runs.inside
     train.tired = tired
-    return within_run.from_mechanisms(runs.case, runs.study, within)
+    return within_run.from_mechanisms(runs.case, within)
 
 
 @pytest.mark.parametrize("tired", [False, True])

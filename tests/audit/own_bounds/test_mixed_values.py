@@ -81,7 +81,7 @@ def truth(values, maps, std):
 def bound(train, epsilon):
     case = Case(Looped(train), Claim(epsilon, DELTA))
     runs = Recorded(case, GRAPH, Key("part"))
-    return from_mechanisms(case, runs.study, runs.inside)
+    return from_mechanisms(case, runs.inside)
 
 
 @pytest.mark.parametrize("name", MIXES)

@@ -22,7 +22,7 @@ KEPT = 0.8
 def bound(train, epsilon, delta=DELTA, **options):
     case = Case(Looped(train, **options), Claim(epsilon, delta))
     runs = Recorded(case, GRAPH, Key("draws"))
-    return from_mechanisms(case, runs.study, runs.inside)
+    return from_mechanisms(case, runs.inside)
 
 
 def of_each(values, graph):

@@ -55,7 +55,7 @@ def studied(folder, sigma=CHARGED, *changes, unit=Unit.UNDIRECTED_EDGE):
     model = External(f"{sys.executable} {folder}/gap.py {{worlds}} {{out}}", unit)
     case = Case(model, Claim(4.0, DELTA, unit))
     runs = Recorded(case, GRAPH, Key("t"))
-    bound = from_mechanisms(case, runs.study, runs.inside) if isinstance(runs.inside, Inside) else None
+    bound = from_mechanisms(case, runs.inside) if isinstance(runs.inside, Inside) else None
     return bound, observe(runs)
 
 
