@@ -97,7 +97,8 @@ class Setting:
 
     minutes: the time limit of the audit `blackbox`, which then adds rounds until it can decide; None: it plays `rounds` rounds.
     notices: the violation that `blackbox` must be able to detect, as the factor by which the noise is too small. tell: the
-    function that `blackbox` calls with a line about its progress.
+    function that `blackbox` calls with a line about its progress. shared: what the audits of one study of the case found for all
+    of them; `replace` keeps it.
     """
 
     case: Case
@@ -111,6 +112,7 @@ class Setting:
     notices: float = 1.5
     tell: Callable[[str], object] = str
     repeats: bool = False
+    shared: dict[str, Any] = field(default_factory=dict)
 
     @property
     def level(self) -> float:

@@ -29,7 +29,7 @@ from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting, offered
 from .leakage.pool import Measured, membership
 from .leakage.utility import utility
-from .mechanisms.gate import forget, is_recorded
+from .mechanisms.gate import Recorded, is_recorded
 from .mechanisms.observed import observe
 from .own.audited import audited
 from .own.contained import contained
@@ -199,7 +199,6 @@ def study(
     whose clauses the bounds on a user's model assume. Raises ValueError if the model refuses the graph.
     """
     audits, attacks, games = asked(plan)
-    forget()
     used: list[UtilityRow] = []
     leaks = Measured()
     if DEPLOYED in offered(case.model):
@@ -212,15 +211,16 @@ def study(
         without = f"{case.model.name} does not release '{DEPLOYED}'"
         leaks = Measured(skips=tuple(case.skipped(what, without) for what in ("accuracy", *attacks)))
     outcomes, skips = [Outcome("account", (), {"roc": leaks.rocs})], [*leaks.skips]
+    tell = partial(say, begins=False)
+    runs = Recorded(case, graph, key.fold("differential"))
+    limits = (plan.rounds, alpha, plan.alpha, plan.minutes, plan.notices, tell)
+    setting = Setting(case, graph, store, key, *limits, shared={"recorded": runs})
     for audit in audits:
         say(f"audit {audit.name}")
         results: tuple[Outcome, ...] = ()
         try:
             if reason := left_out(audit, case, plan):
                 raise ValueError(reason)
-            setting = Setting(
-                case, graph, store, key, plan.rounds, alpha, plan.alpha, plan.minutes, plan.notices, partial(say, begins=False)
-            )
             rested = partial(resting_on, case, checks=checks, masks=audit.masks)
             results = (rested(audit.run(replace(setting, key=key.fold(audit.name)))),)
             results = confirmed(audit, results[0], setting, rested)
@@ -229,11 +229,11 @@ def study(
             results = tuple(marked(first, ()) for first in results)  # without a repetition no refutation counts
         outcomes += results
     if plan.record and is_recorded(case.model):
-        recorded = observe(case, case.counted(graph), key)
-        counts = ((len(recorded.mechanisms), "mechanism"), (recorded.draws, "draw"), (recorded.tried, "secret"))
+        found = observe(runs)
+        counts = ((len(found.mechanisms), "mechanism"), (found.draws, "draw"), (found.tried, "secret"))
         mechanisms, draws, tried = (f"{n} {what}{'s' * (n != 1)}" for n, what in counts)
         text = f"recorded: {mechanisms}, {draws}; {tried} removed one by one"
-        outcomes.append(Outcome("recorder", (), {}, text, offered(case.model), observed=recorded))
+        outcomes.append(Outcome("recorder", (), {}, text, offered(case.model), observed=found))
     return [*used, *leaks.rows, *skips], outcomes
 
 

@@ -29,7 +29,6 @@ from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting, noise_of_its_own, offered
 from gnnaudit.audit.faults import strangers
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import forget
 from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.own.model_file import load_model
 from gnnaudit.audit.storage.executor import one_thread
@@ -56,7 +55,6 @@ def case(model: Any) -> Case:
 
 def refuted(of: Case, number: int, every: bool) -> bool:
     """Whether audit number `number`, with its own seed, refutes the claim or the ledger. every: whether all audits run."""
-    forget()  # else the examination of the same model is used again, whatever the seed
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         setting = Setting(of, tiny(NODES), Store(Path(folder)), Key("false alarms", number), ROUNDS, LEVEL)
         for name in AUDITS if every else ("differential",):

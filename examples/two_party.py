@@ -20,7 +20,7 @@ import torch
 from gloo_channel import PARTY_A, PARTY_B, connected
 
 from gnnaudit import Claim, calibrate, upper
-from gnnaudit.models.vesper.channel import NOTHING
+from gnnaudit.models.vesper.channel import EMPTY
 from gnnaudit.models.vesper.parties import party_a, party_b, train
 from gnnaudit.models.vesper.vesper import Vesper
 
@@ -47,9 +47,9 @@ def run_b(part: Path, recipe: Vesper, address: str) -> None:
     seeds = [7]
     b = party_b(recipe, data["y"], int(data["y"].max()) + 1, data["train"][None], seeds)
     with connected(PARTY_B, address) as channel:
-        train(recipe, b, channel, seeds, NOTHING)
+        train(recipe, b, channel, seeds, EMPTY)
         guess = b.posteriors(channel, np.arange(data["y"].size))[0].argmax(1)
-        channel.send("STOP", NOTHING)
+        channel.send("STOP", EMPTY)
     print(f"party B: test accuracy {np.mean(guess[data['test']] == data['y'][data['test']]):.3f}")
 
 

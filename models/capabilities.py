@@ -199,6 +199,59 @@ class StatesClaim(Protocol):
 
 
 @runtime_checkable
+class RunsElsewhere(Protocol):
+    """A model whose trainings run outside this process. A run can repeat all draws of another run; the tool cannot change single
+    draws or trace the code.
+
+    record: whether a training records its draws; if so, `recorded` returns them with the release of one world. request: what the
+    training must repeat. See `audit/own/programs`.
+    """
+
+    @property
+    def record(self) -> bool: ...
+
+    def recorded(self, world: Worlds, request: Any) -> tuple[Any, Any]: ...
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much work the audits of recorded draws spend on a model. A model declares it as `effort`; by default the numbers are
+    for a training of seconds.
+
+    thorough: whether these audits also check the model contract, train on a small graph of unusual nodes, search for further
+    secrets, and try rare values of draws. All other fields are largest numbers of trainings or of what is tried in one training
+    each, for one question. secrets: that are removed one by one. entries: of sums that are changed to find those that the run
+    reads. halvings: in a search for the entries of a report that the run reads. shown, redrawn: entries of a report that a
+    released number may show, and runs that confirm it. moved, still: entries that a secret moves, or does not move, and that must
+    show in the release whatever other draws are. lines: of draws that may switch noise off. patterns: of rare noise. starts:
+    noisy values at which a release is differentiated. probes: runs that estimate the noise of a release, for one noisy value and
+    for several. one_by_one: mechanisms whose telling values are chosen one after the other.
+    """
+
+    thorough: bool = True
+    secrets: int = 12
+    entries: int = 48
+    halvings: int = 64
+    shown: int = 8
+    redrawn: int = 64
+    moved: int = 2
+    still: int = 6
+    lines: int = 16
+    patterns: int = 6
+    starts: int = 3
+    probes: tuple[int, int] = (40, 160)
+    one_by_one: int = 8
+
+
+THOROUGH, FEW = Effort(), Effort(False, 4, 8, 12, 1, 20, 1, 1, 1, 2, 1, (16, 16), 0)  # FEW: each training starts a program
+
+
+def effort(model: object) -> Effort:
+    """The effort that a model declares; THOROUGH if it declares none."""
+    return getattr(model, "effort", THOROUGH)
+
+
+@runtime_checkable
 class StatesTheorem(Protocol):
     """A model whose paper states a theorem about its epsilon."""
 

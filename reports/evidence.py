@@ -150,19 +150,7 @@ def judge(
     unsure = [b for b in bounds if b.refuted and b.assumed]
     worst = max(filter(refutes, bounds), key=lambda b: (b.against == "claim", b.epsilon), default=None)
     if worst is not None:
-        sure = " (confirmed with fresh randomness)" if worst.confirmed else ""
-        if worst.epsilon <= claim.epsilon:
-            return Verdict("exceeds", f"the ledger does not describe what was run: {worst.method}{sure}", 1)
-        measured = f"{_worded(worst)} against a claim of {claim.epsilon:g}{sure}"
-        if worst.against == "claim":
-            why = f"; {worst.method}" if math.isinf(worst.epsilon) or worst.granted else ""
-            why += "".join(f"; {what}" for what in worst.granted)
-            return Verdict("refuted", f"refuted: {measured}{why}", 1)
-        if from_ledger:
-            ground = "the code is less private than its own ledger, and nothing else supports the claim"
-            return Verdict("refuted", f"refuted: {measured}; {ground}", 1)
-        sentence = f"the code is less private than its own ledger: {measured}; the claim itself is not refuted"
-        return Verdict("exceeds", sentence, 1)
+        return _refuted(claim, worst, from_ledger)
     if math.isinf(claim.epsilon):
         most = max(bounds, key=lambda b: b.epsilon, default=None)
         return Verdict("not-refuted", f"no claim to test (epsilon = inf){f'; measured: {_worded(most)}' if most else ''}", 0)
@@ -183,6 +171,28 @@ def judge(
     if any(b.refuted for b in bounds):
         ending = "a test refuted the claim, but its repetition with fresh randomness did not, so this refutation does not count"
         return Verdict("inconclusive", f"inconclusive: {f'{why}; ' if why else ''}{ending}", 3)
+    return _not_refuted(claim, bounds, notices, why)
+
+
+def _refuted(claim: Claim, worst: Bound, from_ledger: bool) -> Verdict:
+    """The verdict if a bound refutes the claim or the ledger. worst: the one that says most. from_ledger: as for `judge`."""
+    sure = " (confirmed with fresh randomness)" if worst.confirmed else ""
+    if worst.epsilon <= claim.epsilon:
+        return Verdict("exceeds", f"the ledger does not describe what was run: {worst.method}{sure}", 1)
+    measured = f"{_worded(worst)} against a claim of {claim.epsilon:g}{sure}"
+    if worst.against == "claim":
+        why = f"; {worst.method}" if math.isinf(worst.epsilon) or worst.granted else ""
+        why += "".join(f"; {what}" for what in worst.granted)
+        return Verdict("refuted", f"refuted: {measured}{why}", 1)
+    if from_ledger:
+        ground = "the code is less private than its own ledger, and nothing else supports the claim"
+        return Verdict("refuted", f"refuted: {measured}; {ground}", 1)
+    sentence = f"the code is less private than its own ledger: {measured}; the claim itself is not refuted"
+    return Verdict("exceeds", sentence, 1)
+
+
+def _not_refuted(claim: Claim, bounds: Sequence[Bound], notices: float, why: str) -> Verdict:
+    """The verdict if no bound refutes: by what the tests would have detected. why: a bound was withdrawn, or ""."""
     by_array = tests_of(claim, bounds)
     unseen = [array for array, tests in by_array.items() if all(math.isinf(b.notices) for b in tests)]
     if unseen:

@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 FEWEST = 8  # products at a lag; with fewer, no normal approximation rejects
 ALIKE = 5  # `copied` tests a count k only if at least so many values occur k times
 MOST_COPIES = 64  # `copied` finds rows that were written up to this often; `repeated` finds more copies in any case
-SAME = 5  # `of_other_rounds` finds a pilot with more than so many scores of the tested rounds
+MANY = 5  # `of_other_rounds` finds a pilot with more than so many scores of the tested rounds
 SURE = 1e-6  # `copied` spends this on the limit of an odds ratio
 
 
@@ -94,10 +94,10 @@ def copied(scores: Array, bits: NDArray[np.bool_]) -> float:
 
 
 def of_other_rounds(pilot: Array, scores: Array) -> Condition:
-    """Tests whether the rounds of a pilot are among the tested rounds, in any order. The condition fails if more than SAME of its
+    """Tests whether the rounds of a pilot are among the tested rounds, in any order. The condition fails if more than MANY of its
     scores are, and hardly any two tested scores are equal; otherwise it is granted: whoever made the pilot states it.
     """
     same = int(np.isin(np.unique(pilot), scores).sum())
-    if same > SAME and np.unique(scores).size > 0.9 * scores.size:
+    if same > MANY and np.unique(scores).size > 0.9 * scores.size:
         return Condition("the threshold is fixed", "failed", f"{same} scores of the pilot are among the tested ones")
     return Condition("if the pilot has other rounds than those tested", "granted", "stated by whoever made the pilot")

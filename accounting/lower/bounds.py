@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -191,41 +191,69 @@ def from_rounds(
     trials = len(scores0), len(scores1)
     errors = rule.errors(scores0, scores1) if rule else trials  # without a threshold, the bound is 0
 
-    def rates(level: float) -> tuple[float, float]:
-        return float(rate_at_most(errors[0], trials[0], level / 2)), float(rate_at_most(errors[1], trials[1], level / 2))
-
-    theorem = "the trade-off curve of the ledger (Dong et al. 2022)"
-    a, b = rates(alpha)
-    any_shape = float(epsilon_of_rates(a, b, claim.delta))
-    if shape == "any":
-        epsilon, method, theorem = any_shape, "Clopper-Pearson", "the error region of (epsilon, delta) (Kairouz et al. 2015)"
-        p_value = smallest_level(lambda level: bool(epsilon_of_rates(*rates(level), claim.delta) > claim.epsilon))
-    elif mu_like:
-        mu, claimed = max(float(mu_of_rates(a, b)), 0.0), gaussian.mu_of_claim(claim)
-        epsilon, method = float(gaussian.epsilon_of(mu, claim.delta)), "Gaussian profile gate"
-        p_value = smallest_level(lambda level: bool(mu_of_rates(*rates(level)) > claimed))
-    else:
-        assert ledger_curve is not None
-        members = Family(ledger_curve, family)
-        epsilon, method = max(members.epsilon(a, b, claim.delta), any_shape), "profile gate"
-        claimed_curve = members.above(claim)
-
-        def refutes(level: float) -> bool:
-            a, b = rates(level)
-            curve_says = claimed_curve is not None and bool(claimed_curve.beta(np.array([a]))[0] > b)
-            return curve_says or bool(epsilon_of_rates(a, b, claim.delta) > claim.epsilon)
-
-        p_value = smallest_level(refutes)
+    measured = _of_rates(errors, trials, claim, alpha, None if shape == "any" else ledger_curve, family)
     reach = math.inf, math.inf
     if rule is not None and fixed != BEFOREHAND and (shape == "any" or mu_like):
         reach = power.notices_after_pilot(claim, pilots, expected, alpha, "any" if shape == "any" else "gate")
-    p_value = 1.0 if math.isinf(claim.epsilon) else p_value
+    epsilon, refuted = measured.epsilon, measured.epsilon > claim.epsilon
     # The two error rates also test the claim for every mechanism, at no further cost in alpha.
     named: dict[str, Any] = {"attack": attack, "audit": audit}
-    named["against"] = "claim" if shape == "any" or any_shape > claim.epsilon else "ledger"
-    bound = Bound(epsilon, alpha, shape, method, trials, epsilon > claim.epsilon, p_value, *reach, **named)
+    named["against"] = "claim" if shape == "any" or measured.any_shape > claim.epsilon else "ledger"
+    bound = Bound(epsilon, alpha, shape, measured.method, trials, refuted, measured.p_value, *reach, **named)
     threshold = threshold or proved("the threshold is fixed", fixed)
-    return resting(bound, f"two Clopper-Pearson limits and {theorem}", rounds, threshold)
+    return resting(bound, f"two Clopper-Pearson limits and {measured.theorem}", rounds, threshold)
+
+
+class _Measured(NamedTuple):
+    """What two error rates prove. any_shape: the epsilon that they prove of every mechanism."""
+
+    epsilon: float
+    any_shape: float
+    p_value: float
+    method: str
+    theorem: str = "the trade-off curve of the ledger (Dong et al. 2022)"
+
+
+def _of_rates(
+    errors: tuple[int, int],
+    trials: tuple[int, int],
+    claim: Claim,
+    alpha: float,
+    curve: Curve | None,
+    family: Callable[[float], Curve] | None,
+) -> _Measured:
+    """What so many errors in so many rounds of each world prove. curve: of the ledger; None for the shape "any"."""
+
+    def rates(level: float) -> tuple[float, float]:
+        return float(rate_at_most(errors[0], trials[0], level / 2)), float(rate_at_most(errors[1], trials[1], level / 2))
+
+    def smallest(refutes: Callable[[float], bool]) -> float:
+        return 1.0 if math.isinf(claim.epsilon) else smallest_level(refutes)
+
+    def region_says(level: float) -> bool:
+        return bool(epsilon_of_rates(*rates(level), claim.delta) > claim.epsilon)
+
+    a, b = rates(alpha)
+    any_shape = float(epsilon_of_rates(a, b, claim.delta))
+    if curve is None:
+        theorem = "the error region of (epsilon, delta) (Kairouz et al. 2015)"
+        return _Measured(any_shape, any_shape, smallest(region_says), "Clopper-Pearson", theorem)
+    if curve.mu is not None:
+        epsilon, claimed = (
+            float(gaussian.epsilon_of(max(float(mu_of_rates(a, b)), 0.0), claim.delta)),
+            gaussian.mu_of_claim(claim),
+        )
+        p_value = smallest(lambda level: bool(mu_of_rates(*rates(level)) > claimed))
+        return _Measured(epsilon, any_shape, p_value, "Gaussian profile gate")
+    members = Family(curve, family)
+    claimed_curve = members.above(claim)
+
+    def refutes(level: float) -> bool:
+        a, b = rates(level)
+        return (claimed_curve is not None and bool(claimed_curve.beta(np.array([a]))[0] > b)) or region_says(level)
+
+    epsilon = max(members.epsilon(a, b, claim.delta), any_shape)
+    return _Measured(epsilon, any_shape, smallest(refutes), "profile gate")
 
 
 def split(scores: ArrayLike, bits: ArrayLike, *, of: str = "") -> tuple[Array, Array]:

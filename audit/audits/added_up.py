@@ -17,15 +17,14 @@ import numpy as np
 from ...accounting.claim import Unit
 from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.lower.residuals import Moves, added_up
-from ...models.capabilities import BoundedDegree, ClippedGradients, NoisyRows, declined, has, lacks
+from ...models.capabilities import BoundedDegree, ClippedGradients, NoisyRows, RunsElsewhere, declined, has, lacks
 from ...models.graph.graph import Mask, Worlds
 from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.canaries import hub, stars
-from ..instruments.reach import NOTHING, worth
+from ..instruments.reach import UNREPORTED, worth
 from ..instruments.repetition import Nodes, kept_rows, same_coins, shift
 from ..instruments.reported_run import Record, recorded
 from ..mechanisms.gate import a_strangers
-from ..own.programs.program import External
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +39,7 @@ def refuses(case: Case) -> str | None:
     """The audit needs a claim about nodes, a training that reports its noise, and a ledger of Gaussian mechanisms."""
     if case.claim.unit is not Unit.NODE:
         return f"it adds up the moves by one node; this claim is about {case.claim.unit}"
-    if isinstance(case.model, External):
+    if isinstance(case.model, RunsElsewhere):
         return "this audit does not read the recorded draws of a program"
     if a_strangers(case.model):
         return "for a model of your own, the audit 'differential' adds up the moves"
@@ -115,7 +114,7 @@ def add_up(setting: Setting) -> Outcome:
         there, gone = (Worlds(wider, seeds, every, nodes=Mask(canary, np.array([[bit]]))) for bit in (True, False))
         release, run = recorded(model, there, setting.store.device)
         if not run.releases:
-            return Outcome(NAME, (), {}, NOTHING, offered(model))
+            return Outcome(NAME, (), {}, UNREPORTED, offered(model))
         script, joined = run.releases, run
         if _sampled(case):
             _, joined = recorded(model, there, setting.store.device, script=script, join=lambda _, count: np.arange(count))

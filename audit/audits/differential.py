@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from dp_accounting import NonPrivateDpEvent, NoOpDpEvent
 from scipy.special import gammainc, gammaincinv
 
 from ...accounting.checks.conditions import most_telling, proved
@@ -16,14 +17,15 @@ from ...accounting.claim import Unit
 from ...accounting.events.counts import Charged, charged, coin_p_values, recounted, unsampled
 from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.accountants import tightest, upper
+from ...models.capabilities import RunsElsewhere
 from ...models.recorder.draws.draw import SHIFTED
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..instruments.reach import worth
 from ..instruments.repetition import repeated, reports_of_others, world
-from ..instruments.reported_run import Record, recorded
-from ..mechanisms.gate import a_strangers, examined, followed
+from ..instruments.reported_run import Record
+from ..instruments.reported_run import recorded as reported
+from ..mechanisms.gate import a_strangers, recorded
 from ..mechanisms.inside import Inside
-from ..own.programs.program import External
 from ..own_bounds import program_seeds, released_noise, within_run
 
 if TYPE_CHECKING:
@@ -43,12 +45,12 @@ SEEDS = proved("the two runs are independent", "the two runs have different seed
 
 def refuses(case: Case) -> str | None:
     """The audit needs a training in this process with a non-empty ledger, or a program that is recorded or protects edges."""
-    if isinstance(case.model, External):
+    if isinstance(case.model, RunsElsewhere):
         known = case.claim.unit in EDGES or case.model.record
         why = "the program is not recorded, and its seeds are tested only for claims about edges; this claim is about"
         return None if known else f"{why} {case.claim.unit}"
-    empty = ("NonPrivateDpEvent",) if a_strangers(case.model) else ("NoOpDpEvent", "NonPrivateDpEvent")
-    if type(case.model.ledger).__name__ in empty:
+    empty = NonPrivateDpEvent if a_strangers(case.model) else NoOpDpEvent | NonPrivateDpEvent
+    if isinstance(case.model.ledger, empty):
         return "the ledger lists no mechanism that could be counted"
     if case.claim.unit is not case.model.unit:
         return f"the ledger is for one {case.model.unit}, the claim for one {case.claim.unit}"
@@ -69,7 +71,7 @@ def differential(setting: Setting) -> Outcome:
     accelerator may add numbers in another order each time, and then no run can be repeated.
     """
     case = setting.case
-    if isinstance(case.model, External):
+    if isinstance(case.model, RunsElsewhere):
         return program_seeds.of_program(setting)
     if a_strangers(case.model):
         return of_own_model(setting)
@@ -80,11 +82,11 @@ def differential(setting: Setting) -> Outcome:
         text = "one user's features change no report of others"
         return outcome(case, [exactly(faults, text)], "" if faults else text)
     model = keeping(case.model, offered(case.model))
-    release, first = recorded(model, frozen)
+    release, first = reported(model, frozen)
     if not first.releases:
         text = "this model reports nothing about its noise"
         return outcome(case, [exactly([], text)], text)
-    _, second = recorded(keeping(case.model, case.model.releases), other)
+    _, second = reported(keeping(case.model, case.model.releases), other)
     faults, text = counted(case, first, ledger)
     faults += repeated_draws(first, second)
     strongest, found = repeated(model, union, release, first, ledger, setting.key)
@@ -101,26 +103,25 @@ def of_own_model(setting: Setting) -> Outcome:
     audit concludes nothing. If the mechanisms are not known, the reason for this is the reason why nothing is stated about such
     an array.
     """
-    case, union = setting.case, setting.case.counted(setting.graph)
-    within = followed(case, union, setting.key)
+    case, runs = setting.case, recorded(setting)
+    within = runs.inside
     if not isinstance(within, Inside):
-        why = within or not_followed(examined(case, union, setting.key).study)
+        why = within or not_followed(runs.study)
         return released_noise.from_release(setting, dict.fromkeys(offered(case.model), why) if why else None)
     past = within_run.paths_to(within, offered(case.model))
     unused = next((within.mechanisms[i].line for i in sorted(within.idle)), "")
     found = released_noise.from_release(setting, past, unused)
     if any(b.refuted for b in found.bounds):
         return found
-    recorded = examined(case, union, setting.key)
-    bound = within_run.from_mechanisms(case, recorded.study, within)
+    bound = within_run.from_mechanisms(case, within)
     if bound.refuted:
         return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=f"{bound.method}; {found.reach}")
     covers = found.covers or {}
     silent = [array for array in offered(case.model) if array not in covers]
-    if silent and "" not in recorded.doubts and bound.failed:
+    if silent and "" not in runs.examination.doubts and bound.failed:
         reason = most_telling(c.detail for c in bound.conditions if c.how == "failed")
         return released_noise.from_release(setting, {**dict.fromkeys(silent, reason), **past})
-    if not silent or "" in recorded.doubts or math.isinf(bound.reach):
+    if not silent or "" in runs.examination.doubts or math.isinf(bound.reach):
         return found
     bounds = (*(b for b in found.bounds if not b.failed), bound)
     covers = {**covers, **dict.fromkeys(silent, "noise too small at a mechanism, or a path past the noise to")}

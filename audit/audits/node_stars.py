@@ -20,7 +20,7 @@ from ...models.capabilities import SUMS, BoundedDegree, NoisyRows, NoisySums, la
 from ...models.graph.graph import Mask, Worlds
 from ..case import Case, Outcome, Setting, keeping
 from ..games.canaries import hub, stars
-from ..instruments.reach import NOTHING, assumed, limit_in_words, weaker
+from ..instruments.reach import UNREPORTED, assumed, limit_in_words, weaker
 from ..instruments.reported_run import recorded
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def play_stars(setting: Setting) -> Outcome:
     keys = [setting.key.fold("game", run) for run in range(setting.rounds)]
     played = [s for key in keys if (s := run_stars(case, setting.graph, key, setting.store.device, STARS))]
     if not played:
-        return Outcome("game", (), {}, NOTHING, SUMS)
+        return Outcome("game", (), {}, UNREPORTED, SUMS)
     scores, bits = np.stack([p.scores for p in played]), np.stack([p.bits for p in played])
     seed = setting.key.fold("coin").seed
     common: dict[str, Any] = {"alpha": setting.alpha, "attack": "star-ratio", "audit": "game", "seed": seed}
@@ -73,7 +73,7 @@ def weigh_star(setting: Setting) -> Outcome:
     """
     played = run_stars(setting.case, setting.graph, setting.key.fold("game"), setting.store.device, 1)
     if played is None:
-        return Outcome("residual", (), {}, NOTHING, SUMS)
+        return Outcome("residual", (), {}, UNREPORTED, SUMS)
     bound = factorised(played.residuals, played.moves, setting.case.claim, setting.alpha)
     reach = f"{played.residuals.size} residuals of one run; {assumed(played.residuals)}"
     return Outcome("residual", (bound,), {}, reach, SUMS)

@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from dp_accounting import GaussianDpEvent
+from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, NoOpDpEvent
 
 from ...accounting.claim import Unit
 from ...accounting.events.counts import charged
@@ -21,10 +21,9 @@ from ...models.graph.graph import Mask
 from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.canaries import cap_breaker, double_star, strange_rows
 from ..games.edge_catalogue import catalogue
-from ..instruments.reach import NOTHING
+from ..instruments.reach import UNREPORTED
 from ..instruments.repetition import NO_NODE, Nodes, distance, kept_rows, moved, same_coins, world
 from ..instruments.reported_run import Diverged, Noisy, recorded
-from ..own.programs.program import External
 from . import replay_sums
 from .differential import executed
 
@@ -58,11 +57,9 @@ def refuses(case: Case) -> str | None:
     model = case.model
     if case.claim.unit is not Unit.NODE and not at_a_threshold(case):
         return replay_sums.refuses(case)
-    if type(model.ledger).__name__ in ("NoOpDpEvent", "NonPrivateDpEvent"):
+    if isinstance(model.ledger, NoOpDpEvent | NonPrivateDpEvent):
         return "the ledger charges for no mechanism that a node could move"
-    if reason := declined(model, "RepeatsWithoutNode"):
-        return reason
-    return "the draws of a program cannot be recorded" if isinstance(model, External) else None
+    return declined(model, "RepeatsWithoutNode")
 
 
 def at_a_threshold(case: Case) -> bool:
@@ -92,7 +89,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
     whole = world(graph, key.fold("frozen").seed)
     release, before = recorded(model, whole, store.device)
     if not before.releases:
-        return Outcome("replay", (), {}, NOTHING, model.releases)
+        return Outcome("replay", (), {}, UNREPORTED, model.releases)
     ledger, worst, summary = charged(case.model.ledger), 0.0, "nothing moves"
     gaussian = [one.order == 2 and adds_up(one.purpose, before, ledger) for one in before.releases]
     together: dict[str, float] = {}  # secret -> mu of all moves that add up

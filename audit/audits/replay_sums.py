@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from dp_accounting import NoOpDpEvent
 
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.bounds import Bound, resting
 from ...attacks.canary.gaussian_ratio import noise_std
+from ...models.capabilities import RunsElsewhere
 from ...models.graph.graph import Mask, Worlds
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..games.edge_catalogue import catalogue, first
 from ..instruments.reach import worth
 from ..own.model_file import is_built_in
-from ..own.programs.program import External
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,7 +59,7 @@ def refuses(case: Case) -> str | None:
 
 
 def reads_no_edge(case: Case) -> bool:
-    return type(case.model.ledger).__name__ == "NoOpDpEvent"
+    return isinstance(case.model.ledger, NoOpDpEvent)
 
 
 def replay(setting: Setting) -> Outcome:
@@ -101,7 +102,7 @@ def replay(setting: Setting) -> Outcome:
         )
         worst = f"removing {names[each.index(strength)]}, the worst of {union.edges.shape[1]} edges," if each else "no edge"
         text = f"{worst} moves the means by {strength:.4g} {SPREADS}; ε = {case.claim.epsilon:g} allows {allowed:.4g}"
-        if stray > TOLERANCE and not isinstance(case.model, External):  # on another graph, a program may draw other noise
+        if stray > TOLERANCE and not isinstance(case.model, RunsElsewhere):  # on another graph, a program may draw other noise
             curves, epsilon, text = {}, np.inf, f"removing one edge moves the noise by {stray:.2g} of its standard deviation"
     bound = replayed(case, epsilon, len(edges) + 1, notices)
     text += "" if bound.refuted or reads_no_edge(case) else f". {SIZE_UNTESTED}"
@@ -146,7 +147,7 @@ def replayed(case: Case, epsilon: float, runs: int, notices: float = np.inf) -> 
     bound = Bound(
         epsilon if refuted else 0.0, 0.0, "exact", "replay", (runs, 0), refuted, None, notices, reach, "replay", "replay"
     )
-    noise = OURS if is_built_in(case.model) else UNHEARD if isinstance(case.model, External) else HEARD
+    noise = OURS if is_built_in(case.model) else UNHEARD if isinstance(case.model, RunsElsewhere) else HEARD
     return resting(bound, THEOREM, MOVES, noise)
 
 

@@ -94,13 +94,36 @@ def bound(
 
     Example: audit bound scores.csv --epsilon 1 --delta 1e-5
     """
-    from ...accounting.checks.independence import separate_runs
-    from ...accounting.checks.order_of_worlds import in_turns, stated
     from ...accounting.claim import Claim
-    from ...accounting.lower.bounds import resting
 
-    started = time.perf_counter()
-    claim = Claim(epsilon, delta)
+    started, claim = time.perf_counter(), Claim(epsilon, delta)
+    refuse_values(claim, shape, alpha, notices, threshold, sd)
+    columns = read(scores)
+    check(scores, columns)
+    one_run = "run" in columns and _repeats(columns["run"])
+    given = {"likelihood-ratio": likelihood_ratio, "sd": sd is not None, "pilot": pilot is not None}
+    refuse_unused(shape, anytime, one_run, given | {"threshold": threshold is not None})
+    if shape == "gaussian":
+        refuse_discrete(columns)
+    if anytime:
+        found = _anytime(columns, claim, shape, alpha, threshold, sd)
+    elif one_run:
+        found = _one_run(columns, claim, shape, alpha, seed)
+    else:
+        found = _rounds(columns, claim, shape, alpha, likelihood_ratio, threshold, pilot, seed)
+    verdict = _verdict(found, claim, notices)
+    if json:
+        row = {**_row(scores, found, claim), "verdict": verdict, "seconds": round(time.perf_counter() - started, 3)}
+        print_json({"schema": 1, "rows": [plain(row)]})
+    else:
+        print("\n".join(_sentences(scores, columns, claim, found, verdict)))
+    raise typer.Exit({"refuted": 1, "exceeds": 1, "not-refuted": 0, "inconclusive": 3}[verdict])
+
+
+def refuse_values(
+    claim: Claim, shape: str, alpha: float, notices: float | None, threshold: float | None, sd: float | None
+) -> None:
+    """Raises ValueError for a value of an option that is out of its range."""
     if shape not in ("any", "gaussian"):
         raise ValueError(f"shape={shape!r}: must be any or gaussian.")
     if notices is not None and not 1 < notices <= MOST_FACTOR:
@@ -108,7 +131,7 @@ def bound(
             f"notices={notices:g}: must be above 1, at most {MOST_FACTOR}. "
             "With 1.5 the test must detect noise that is 1.5 times too small."
         )
-    if notices is not None and math.isinf(epsilon):
+    if notices is not None and math.isinf(claim.epsilon):
         raise ValueError(f"--notices {notices:g}: has no effect without a claim to test. Give --epsilon, or leave it out.")
     if not 0 < alpha < 1:
         raise ValueError(f"alpha={alpha:g}: must be between 0 and 1, for example 0.05.")
@@ -117,32 +140,21 @@ def bound(
             raise ValueError(f"{name}={value}: must be a finite number.")
     if sd is not None and sd <= 0:
         raise ValueError(f"sd={sd:g}: must be above 0.")
-    columns = read(scores)
-    check(scores, columns)
-    one_run = "run" in columns and _repeats(columns["run"])
-    ways = (shape, anytime, one_run)
-    given = {"likelihood-ratio": likelihood_ratio, "sd": sd is not None, "pilot": pilot is not None}
-    refuse_unused(*ways, given | {"threshold": threshold is not None})
-    if shape == "gaussian":
-        refuse_discrete(columns)
-    if anytime:
-        found = _anytime(columns, claim, shape, alpha, threshold, sd)
-        found = resting(found, found.theorem, in_turns(columns["bit"]))
-    elif one_run:
-        found = _one_run(columns, claim, shape, alpha, seed)
-        conditions = [stated("the order of canaries does not show it")]
-        if (runs := separate_runs(columns["score"], columns["bit"], columns["run"])) is not None:
-            conditions.insert(0, runs)
-        found = resting(found, found.theorem, *conditions)
-    else:
-        found = _rounds(columns, claim, shape, alpha, likelihood_ratio, threshold, pilot, seed)
-    blind = math.isfinite(epsilon) and math.isinf(found.notices)  # too few rounds to detect any violation
-    weak = blind or (notices is not None and not found.notices <= notices) or found.withdrawn is not None
-    unchecked = bool(found.assumed) and math.isfinite(epsilon)  # without a claim, the assumption stands beside the bound
-    verdict = "inconclusive" if weak or unchecked else "not-refuted"
+
+
+def _verdict(found: Bound, claim: Claim, notices: float | None) -> str:
+    """The verdict of a bound. It is inconclusive if the test could not detect the violation `notices`, or any."""
     if found.refuted and not found.assumed:
-        verdict = "refuted" if found.against == "claim" else "exceeds"
-    row = {
+        return "refuted" if found.against == "claim" else "exceeds"
+    blind = math.isfinite(claim.epsilon) and math.isinf(found.notices)  # too few rounds to detect any violation
+    weak = blind or (notices is not None and not found.notices <= notices) or found.withdrawn is not None
+    unchecked = bool(found.assumed) and math.isfinite(claim.epsilon)  # without a claim, the assumption stands beside the bound
+    return "inconclusive" if weak or unchecked else "not-refuted"
+
+
+def _row(scores: Path, found: Bound, claim: Claim) -> dict[str, Any]:
+    """The bound as a row of the JSON output, without the verdict and the seconds."""
+    return {
         "kind": "bound",
         "audit": "bound",
         "attack": scores.name,
@@ -154,7 +166,6 @@ def bound(
         "confidence": 1 - found.alpha,
         "rounds": sum(found.trials),
         "trials": list(found.trials),
-        "verdict": verdict,
         "p_value": found.p_value,
         "notices": found.notices,
         "reach": found.reach,
@@ -163,13 +174,7 @@ def bound(
         "conditions": [dataclasses.asdict(condition) for condition in found.conditions],
         "withdrawn": found.withdrawn,
         "limits": {f"{true:g}": most for true, most in limits(found, claim).items()},
-        "seconds": round(time.perf_counter() - started, 3),
     }
-    if json:
-        print_json({"schema": 1, "rows": [plain(row)]})
-    else:
-        print("\n".join(_sentences(scores, columns, claim, found, verdict)))
-    raise typer.Exit({"refuted": 1, "exceeds": 1, "not-refuted": 0, "inconclusive": 3}[verdict])
 
 
 def refuse_unused(shape: str, anytime: bool, one_run: bool, given: dict[str, bool]) -> None:
@@ -236,8 +241,10 @@ def _rounds(
 def _anytime(
     columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: float, threshold: float | None, sd: float | None
 ) -> Bound:
+    from ...accounting.checks.order_of_worlds import in_turns
     from ...accounting.checks.score_law import in_order
     from ...accounting.lower import anytime as sequential
+    from ...accounting.lower.bounds import resting
     from ...accounting.lower.error_rates import Rule
 
     scores, bits = columns["score"], columns["bit"]
@@ -249,14 +256,19 @@ def _anytime(
     if shape == "gaussian":
         if sd is None:
             raise ValueError("--anytime with --shape gaussian needs --sd, the sd of the scores, known beforehand.")
-        return sequential.anytime(scores, bits, claim, _gaussian(claim), alpha, sd=sd, rounds=rounds)
-    if threshold is None:
+        found = sequential.anytime(scores, bits, claim, _gaussian(claim), alpha, sd=sd, rounds=rounds)
+    elif threshold is None:
         raise ValueError("--anytime needs --threshold: a threshold chosen during the rounds is not fixed beforehand.")
-    return sequential.any_shape(scores, bits, claim, Rule(threshold, 1), alpha, rounds=rounds)
+    else:
+        found = sequential.any_shape(scores, bits, claim, Rule(threshold, 1), alpha, rounds=rounds)
+    return resting(found, found.theorem, in_turns(bits))
 
 
 def _one_run(columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: float, seed: int) -> Bound:
+    from ...accounting.checks.independence import separate_runs
+    from ...accounting.checks.order_of_worlds import stated
     from ...accounting.claim import Claim
+    from ...accounting.lower.bounds import resting
     from ...accounting.lower.coins_of_rounds import fair
     from ...accounting.lower.one_run import best_guesses, mahloujifar, steinke
 
@@ -270,8 +282,11 @@ def _one_run(columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: 
     if shape == "gaussian":
         guesses = best_guesses(Claim(USUAL, claim.delta), len(bit), alpha)
         named: dict[str, Any] = {"guesses": guesses, "coins": coins, "seed": seed}
-        return mahloujifar(columns["score"], bit, claim, _gaussian(claim), alpha, **named)
-    return steinke(columns["score"], bit, claim, alpha, coins=coins, seed=seed)
+        found = mahloujifar(columns["score"], bit, claim, _gaussian(claim), alpha, **named)
+    else:
+        found = steinke(columns["score"], bit, claim, alpha, coins=coins, seed=seed)
+    runs = separate_runs(columns["score"], bit, columns["run"])
+    return resting(found, found.theorem, *([runs] if runs is not None else []), stated("the order of canaries does not show it"))
 
 
 def _gaussian(claim: Claim) -> Any:

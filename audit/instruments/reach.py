@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...accounting.claim import Claim
     from ...accounting.upper.tradeoff import Curve
 
-NOTHING = "this model reports nothing about its noise"
+UNREPORTED = "this model reports nothing about its noise"
 
 
 def weaker(bound: Bound, claim: Claim, strength: float) -> Bound:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SECRETS = ((1_000, 10), (5_000, 4))
 MARGIN = 1e-4  # relative tolerance of moves, for rounding in float32 gradients and sums
 ROUNDING = 1e-6  # rounding error of a sum in float32, relative to the sum
-SAME = 1e-4  # largest difference of released numbers that count as equal, relative to the scale of their array
+CLOSE = 1e-4  # largest difference of released numbers that count as equal, relative to the scale of their array
 SIMPLEX = 2.0  # largest L1 distance between two probability vectors
 NO_NODE = np.zeros(0, dtype=np.int64)
 Nodes = np.ndarray[Any, np.dtype[np.int64]]  # ids
@@ -156,14 +156,14 @@ def kept_rows(release: Release, absent: Nodes) -> Nodes:
 
 
 def differs(a: NDArray[Any], b: NDArray[Any], own: Nodes, nodes: int) -> bool:
-    """Whether two arrays of one run differ by more than SAME, or in shape, outside the rows of the nodes `own`."""
+    """Whether two arrays of one run differ by more than CLOSE, or in shape, outside the rows of the nodes `own`."""
     if a.shape != b.shape:
         return True
     axis = next((i for i, size in enumerate(a.shape) if i and size == nodes), None)
     if own.size and axis is not None:
         a, b = np.delete(a, own, axis), np.delete(b, own, axis)
     scale = max(1.0, float(np.abs(a).max(initial=0)))
-    return not bool((np.abs(a.astype(np.float64) - b) <= SAME * scale).all())
+    return not bool((np.abs(a.astype(np.float64) - b) <= CLOSE * scale).all())
 
 
 def reports_of_others(model: Any, graph: Graph, seed: int) -> list[str]:

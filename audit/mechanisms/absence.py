@@ -11,11 +11,10 @@ import numpy as np
 from ...models.errors import one_line, raised
 from ...models.random.streams import fold
 from ...models.recorder.mechanisms.found import REPORT, Mechanisms, OtherMechanisms
-from ..own.programs.program import External
 from ..recorded.own_rows import own_places, private
 from ..recorded.playing import Diverged, play
 from ..recorded.study import History, Shifts
-from .reading import FAR, alike, others, repeated
+from .reading import ENDS, FAR, alike, others, repeated
 from .relations import SAME
 
 if TYPE_CHECKING:
@@ -40,10 +39,11 @@ def history(made: Study, number: int) -> History:
     another seed.
 
     The other seeds are hashes, because a model may ignore the lowest bits of its seed. If the recorder's arrays end run number 0,
-    which the study has seen without them, the result is the study's run, without mechanisms; a note says why.
+    which the study has seen without them, the result is the study's run, without mechanisms; a note says why. Raises Diverged if
+    the training ends with another seed.
     """
     if number < len(made.histories):
-        return made.histories[number]
+        return History(made, *made.histories[number])
     seeds = [fold(int(s), "history", number) % 2**64 if number else int(s) for s in made.whole.seeds]
     worlds = dataclasses.replace(made.whole, seeds=np.array(seeds, dtype=np.uint64))
     recorded = Mechanisms()
@@ -51,28 +51,28 @@ def history(made: Study, number: int) -> History:
         played = play(made.model, worlds, follow=recorded)
     except Exception as fault:  # a user's code may refuse a subclass of ndarray with any exception
         if number:
-            raise
+            raise Diverged(f"{ENDS} ({type(fault).__name__}), so they may hide a secret") from fault
         text = f"the recorder's arrays end the training: {raised(fault)}"
-        return History(worlds, dataclasses.replace(made.base, notes=(text,)), ())
-    return History(worlds, played, tuple(recorded.found), bool(recorded.space))
+        return History(made, worlds, dataclasses.replace(made.base, notes=(text,)), ())
+    return History(made, worlds, played, tuple(recorded.found), bool(recorded.space))
 
 
-def without(made: Study, first: History, absent: Absence) -> tuple[Play, Shifts]:
+def without(first: History, absent: Absence) -> tuple[Play, Shifts]:
     """Repeats a run without a secret, with every noisy value the same. Returns the run and the move of each clean value, see
     `moved`.
 
     Raises Incomparable if the run cannot be repeated in this way.
     """
-    after = kept(made, first, absent)
-    return after.play, moved(made, first, absent, after)
+    after = kept(first, absent)
+    return after.play, moved(first, absent, after)
 
 
-def kept(made: Study, first: History, absent: Absence) -> History:
+def kept(first: History, absent: Absence) -> History:
     """The repetition of a run without a secret, with every noisy value the same. Raises Incomparable as `without`."""
     again = Mechanisms(first.mechanisms)
     worlds = dataclasses.replace(absent.worlds, seeds=first.worlds.seeds)
     try:
-        after = play(made.model, worlds, script=first.play.draws, follow=again)
+        after = play(first.study.model, worlds, script=first.play.draws, follow=again)
     except (Diverged, OtherMechanisms) as line:
         raise Incomparable(f"{absent.secret} changes what is drawn or which mechanisms are run ({line})") from None
     except Exception as fault:  # a user's model may refuse a graph with any exception
@@ -87,10 +87,10 @@ def kept(made: Study, first: History, absent: Absence) -> History:
         raise Incomparable(f"{absent.secret} changes how many times data are added to the noise at {other}")
     if any(m.values != o.values for m, o in both):
         raise OtherNoise(f"{absent.secret} changes which values a report can have")
-    return History(worlds, after, tuple(again.found))
+    return History(first.study, worlds, after, tuple(again.found))
 
 
-def moved(made: Study, first: History, absent: Absence, after: History) -> Shifts:
+def moved(first: History, absent: Absence, after: History) -> Shifts:
     """How far the clean value of each mechanism moves from a run to its repetition `after` without a secret, in units of the
     scale.
 
@@ -99,13 +99,13 @@ def moved(made: Study, first: History, absent: Absence, after: History) -> Shift
     """
     gaps = [other.clean - one.clean for one, other in zip(first.mechanisms, after.mechanisms, strict=True)]
     if absent.hidden is not None:
-        _leave_out_own(made, first, absent, after, gaps)
+        _leave_out_own(first, absent, after, gaps)
     if absent.half:
         gaps = [by if m.law == REPORT else by / 2 for m, by in zip(first.mechanisms, gaps, strict=True)]
     return tuple(m.over(by) for m, by in zip(first.mechanisms, gaps, strict=True))
 
 
-def _leave_out_own(made: Study, first: History, absent: Absence, after: History, gaps: list[NDArray[np.float64]]) -> None:
+def _leave_out_own(first: History, absent: Absence, after: History, gaps: list[NDArray[np.float64]]) -> None:
     """Leaves the rows of absent nodes that are read for their own released rows alone out of the moves `gaps`, in place. Raises
     Incomparable as `moved`.
     """
@@ -117,7 +117,7 @@ def _leave_out_own(made: Study, first: History, absent: Absence, after: History,
         for place in own_places(m.noisy.shape, nodes, absent.hidden)
         if np.any(by[place.mask(m.noisy.shape)])
     ]
-    own = private(tried, lambda changed, known: _read_alone(made, first, absent, after, changed, known))
+    own = private(tried, lambda changed, known: _read_alone(first, absent, after, changed, known))
     for i, place in own:
         gaps[i] = place.left_out(gaps[i], first.mechanisms[i].shared)
     known = {(i, place.axis) for i, place in own}
@@ -126,9 +126,7 @@ def _leave_out_own(made: Study, first: History, absent: Absence, after: History,
         raise Incomparable(f"it is not known which entries of the value at {line} are rows of {absent.secret}")
 
 
-def _read_alone(
-    made: Study, first: History, absent: Absence, after: History, changed: Sequence[Located], known: Sequence[Located]
-) -> bool:
+def _read_alone(first: History, absent: Absence, after: History, changed: Sequence[Located], known: Sequence[Located]) -> bool:
     """Whether other noisy values at the places `changed`, in the run `after` without a secret, change nothing but released rows
     of absent nodes and clean values at the places `known`.
     """
@@ -139,13 +137,13 @@ def _read_alone(
         ]
         for some in (changed, known)
     )
-    for size in (FAR[1],) if isinstance(made.model, External) else FAR:
+    for size in FAR if first.study.effort.thorough else FAR[1:2]:
         instead = {
             i: dataclasses.replace(m, noisy=np.where(mask, others(m, size), m.noisy).astype(m.noisy.dtype))
             for i, (m, mask) in enumerate(zip(after.mechanisms, masks, strict=True))
             if mask.any()
         }
-        run = repeated(made, after, instead, first.play.draws)
+        run = repeated(after, instead, first.play.draws)
         if run is None or not alike(after, run.play, absent.hidden):
             return False
         for m, o, mask in zip(after.mechanisms, run.mechanisms, own, strict=True):

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...models.recorder.mechanisms.found import REPORT
 from ..recorded.playing import rounding
-from .reading import drawn_again, elsewhere, repeated
+from .reading import anywhere, drawn_again, repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...models.recorder import Draw
     from ...models.recorder.mechanisms.found import Mechanism
-    from ..recorded.study import History, Study
+    from ..recorded.study import History
     from .reading import Entry
 
     Values = NDArray[np.float64]
@@ -33,7 +32,7 @@ MOVED = 4  # largest number of moved reports that are tested
 SYMMETRIC = 1e-6  # relative tolerance between the ratios of the two values of a report
 
 
-def shown_at_an_end(made: Study, first: History, i: int, by: Values) -> bool:
+def shown_at_an_end(first: History, i: int, by: Values) -> bool:
     """Whether the largest value of some function of released numbers shows all reports that a secret moves.
 
     i: position of the reports in the run; they must have two values, of which both change by the same ratio. by: their move. The
@@ -49,14 +48,14 @@ def shown_at_an_end(made: Study, first: History, i: int, by: Values) -> bool:
         return False
     if np.ptp(ratios, axis=1).max() > SYMMETRIC * ratios.max():
         return False
-    return _Probe(made, first, i).decides(moved)
+    return _Probe(first, i).decides(moved)
 
 
 class _Probe:
     """Runs with other values of the reports at position `i`."""
 
-    def __init__(self, made: Study, first: History, i: int) -> None:
-        self.made, self.first, self.i = made, first, i
+    def __init__(self, first: History, i: int) -> None:
+        self.first, self.i = first, i
         self.random = np.random.default_rng(i)
 
     def decides(self, moved: list[Entry]) -> bool:
@@ -105,14 +104,8 @@ class _Probe:
 
     def _rest(self) -> tuple[dict[int, Mechanism], list[Draw]]:
         """Other values for all that is random besides the reports."""
-        instead = {
-            k: elsewhere(m, int(self.random.integers(2**32)))
-            if m.law != REPORT
-            else replace(m, noisy=self.random.choice(np.array(m.values), m.noisy.shape).astype(m.noisy.dtype))
-            for k, m in enumerate(self.first.mechanisms)
-            if k != self.i
-        }
-        return instead, [drawn_again(draw, self.random) for draw in self.made.others[0]]
+        instead = {k: anywhere(m, self.random) for k, m in enumerate(self.first.mechanisms) if k != self.i}
+        return instead, [drawn_again(draw, self.random) for draw in self.first.study.others[0]]
 
     def _alone(self) -> NDArray[np.bool_]:
         """Which released numbers depend on nothing random but the reports. None do if a run fails."""
@@ -138,7 +131,7 @@ class _Probe:
     def _released(self, reports: Values, rest: tuple[dict[int, Mechanism], list[Draw]]) -> Values | None:
         mechanism = self.first.mechanisms[self.i]
         instead = rest[0] | {self.i: replace(mechanism, noisy=reports.astype(mechanism.noisy.dtype))}
-        run = repeated(self.made, self.first, instead, rest[1])
+        run = repeated(self.first, instead, rest[1])
         return None if run is None else np.concatenate([a.ravel() for a in run.play.cells.values()])
 
 

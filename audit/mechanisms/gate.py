@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...models.capabilities import RunsElsewhere
 from ...models.graph.graph import Worlds
 from ..case import EDGES, Case, Setting, keeping, offered
 from ..instruments.sums_of_programs import doubted
 from ..own.model_file import is_built_in
-from ..own.programs.program import External
 from ..recorded.examination import Examination, examine
 from ..recorded.playing import play
 from ..recorded.study import study
@@ -19,66 +21,62 @@ from ..recorded.worlds import small
 from .inside import Inside, inside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ...accounting.claim import Claim
     from ...models.base import Model
     from ...models.graph.graph import Graph
     from ..key import Key
+    from ..recorded.study import Study
 
 # audits that assume sums of the inputs with Gaussian noise; replay assumes this only for claims about edges
 OF_SUMS = ("replay", "residual", "game")
 EQUAL = 1e-3  # relative tolerance between the stated and the recorded size of the noise
-Found = TypeVar("Found")
-LAST: dict[str, tuple[Model, tuple[object, ...], Any]] = {}  # the last result of `examined` and of `followed`, and for what
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """What recorded runs of a case's model show. Each part is found at its first use."""
+
+    case: Case
+    graph: Graph
+    key: Key
+
+    @cached_property
+    def counted(self) -> Graph:
+        """The graph, of which each edge is one unit of the claim."""
+        return self.case.counted(self.graph)
+
+    @cached_property
+    def examination(self) -> Examination:
+        """The model is asked for all arrays that it offers."""
+        model = self.case.model
+        found = examine(keeping(model, offered(model)), self.counted, self.case.claim.unit, self.key)
+        return found if found.faults else _as_served(self.case, self.counted, self.key, found)
+
+    @property
+    def study(self) -> Study:
+        return self.examination.study
+
+    @cached_property
+    def inside(self) -> Inside | str:
+        """The mechanisms within a run, or the reason why they are not known."""
+        claim, made = self.case.claim, self.study
+        found = made.doubts[0] if made.doubts else inside(made, claim, self.key.fold("inside"))
+        if isinstance(found, Inside) and made.effort.thorough:
+            found = _with_small(found, made.model, self.counted, claim, self.key.fold("small"))
+        return found
+
+
+def recorded(setting: Setting) -> Recorded:
+    """The recorded runs that all audits of one study share, with the key of the study; by default those of the setting itself."""
+    return setting.shared.setdefault("recorded", Recorded(setting.case, setting.graph, setting.key))
 
 
 def a_strangers(model: Model) -> bool:
     """Whether the model is a user's own and runs in this process. Built-in models report their noise themselves."""
-    return not isinstance(model, External) and not is_built_in(model)
+    return not (isinstance(model, RunsElsewhere) or is_built_in(model))
 
 
-def forget() -> None:
-    """Forgets the last results. Each study of a case starts so: between two studies a user may change the model object."""
-    LAST.clear()
-
-
-def examined(case: Case, graph: Graph, key: Key) -> Examination:
-    """Examines the case's model, which is asked for all arrays that it offers. Several audits use the last result."""
-
-    def examination() -> Examination:
-        found = examine(keeping(case.model, offered(case.model)), graph, case.claim.unit, key)
-        return found if found.faults or isinstance(case.model, External) else _as_served(case, graph, key, found)
-
-    return _last(case, graph, examination)
-
-
-def followed(case: Case, graph: Graph, key: Key) -> Inside | str:
-    """The mechanisms within a run of the case's model, or the reason why they are not known. Several audits use the last
-    result.
-    """
-
-    def mechanisms() -> Inside | str:
-        made = examined(case, graph, key).study
-        recorded = made.doubts[0] if made.doubts else inside(made, case.claim, key.fold("inside"))
-        if isinstance(recorded, Inside) and not isinstance(case.model, External):
-            recorded = _with_small(recorded, made.model, graph, case.claim, key.fold("small"))
-        return recorded
-
-    return _last(case, graph, mechanisms)
-
-
-def _last(case: Case, graph: Graph, found_by: Callable[[], Found]) -> Found:
-    """The result of `found_by`, or its last one if it was for the same model, claim and graph."""
-    about = (graph.digest, case.claim.unit, case.claim.delta)
-    model, known, found = LAST.get(found_by.__qualname__, (None, (), None))
-    if model is not case.model or known != about:
-        found = found_by()
-        LAST[found_by.__qualname__] = (case.model, about, found)
-    return cast("Found", found)
-
-
-def _with_small(recorded: Inside, model: Model, graph: Graph, claim: Claim, key: Key) -> Inside:
+def _with_small(found: Inside, model: Model, graph: Graph, claim: Claim, key: Key) -> Inside:
     """Adds what a small graph of unusual nodes shows: its mechanisms, the arrays that its secrets change although every noisy
     value stays the same, and why some of its secrets could not be tried.
     """
@@ -86,18 +84,18 @@ def _with_small(recorded: Inside, model: Model, graph: Graph, claim: Claim, key:
         made = study(model, small(graph, model), key, probed=False)
         other = made.doubts[0] if made.doubts else inside(made, claim, key)
     except Exception:  # a user's model may refuse other graphs, with any exception
-        return recorded
+        return found
     where = "on a small graph of unusual nodes"
     if isinstance(other, str):
-        return dataclasses.replace(recorded, doubts=(*recorded.doubts, f"{other or 'the run adds no recorded noise'}, {where}"))
+        return dataclasses.replace(found, doubts=(*found.doubts, f"{other or 'the run adds no recorded noise'}, {where}"))
     past = {array: f"{text}, {where}" for array, text in other.past.items()}
-    doubts = (*recorded.doubts, *(f"{text}, {where}" for text in other.doubts))
-    return dataclasses.replace(recorded, past={**past, **recorded.past}, doubts=doubts, small=(made, other))
+    doubts = (*found.doubts, *(f"{text}, {where}" for text in other.doubts))
+    return dataclasses.replace(found, past={**past, **found.past}, doubts=doubts, small=other)
 
 
 def is_recorded(model: Model) -> bool:
     """Whether the model's draws are recorded: it is a user's own, and runs in this process or as a program with `record`."""
-    return model.record if isinstance(model, External) else a_strangers(model)
+    return model.record if isinstance(model, RunsElsewhere) else a_strangers(model)
 
 
 def _as_served(case: Case, graph: Graph, key: Key, found: Examination) -> Examination:
@@ -120,19 +118,18 @@ def disbelieved(name: str, setting: Setting) -> str | None:
     sums.
     """
     case = setting.case
-    if isinstance(case.model, External):
+    if isinstance(case.model, RunsElsewhere):
         return doubted(name, setting)
     if name not in OF_SUMS or not a_strangers(case.model) or (name == "replay" and case.claim.unit not in EDGES):
         return None
-    union = case.counted(setting.graph)
-    found = examined(case, union, setting.key)
+    graph, found = recorded(setting).counted, recorded(setting).examination
     arrays = {cell.array for cell in found.study.base.cells if not cell.public}
     doubted_all = arrays <= found.doubts.keys()  # then each doubt counts, even if the model releases no sums
     unclear = ["", *(("aggregates", "inputs") if not doubted_all else sorted(arrays))]
     reason = next((found.doubts[a] for a in unclear if a in found.doubts), None)
     if found.faults or reason:
         return reason or "some released values have no noise"
-    return _not_sums(case, union, found)
+    return _not_sums(case, graph, found)
 
 
 def _not_sums(case: Case, graph: Graph, found: Examination) -> str | None:

@@ -16,7 +16,6 @@ import numpy as np
 from ...models.recorder.mechanisms.found import REPORT, Mechanism
 from ...models.recorder.mechanisms.sharing import again
 from ..case import EDGES
-from ..own.programs.program import External
 from ..recorded.laws import NOTHING, cost
 from ..recorded.study import History, Shifts
 from ..recorded.worlds import single_secrets, without_many, without_one
@@ -33,29 +32,23 @@ if TYPE_CHECKING:
     from ..recorded.worlds import Absence
 
 
-# largest number of secrets that are removed one by one, each in a separate training; fewer for a program, which starts anew for
-# each training
-SECRETS, OF_PROGRAM = 12, 4
-
-
 @dataclass(frozen=True, eq=False)
 class Inside:
     """The mechanisms within a run, and how far secrets move them.
 
-    mechanisms: the mechanisms in order, each a place where noise is added to data. moves: for each secret, the move of each
-    mechanism in units of its scale. past: for each array with a path past the noise, a sentence that names the secret which
-    changes the array. doubts: why some secrets could not be tried. worst: the secret whose moves cost most. shifts: the moves of
-    `worst`, one array for each mechanism. again: mechanism -> the earlier mechanism whose noise it uses at all entries,
-    both as positions. sums: groups of mechanisms. The run uses only the sum of the noisy values of a group. shared: why
+    run: the run without removals; its mechanisms are in order, each a place where noise is added to data. moves: for each secret,
+    the move of each mechanism in units of its scale. past: for each array with a path past the noise, a sentence that names the
+    secret which changes the array. doubts: why some secrets could not be tried. worst: the secret whose moves cost most. shifts:
+    the moves of `worst`, one array for each mechanism. again: mechanism -> the earlier mechanism whose noise it uses at all
+    entries, both as positions. sums: groups of mechanisms. The run uses only the sum of the noisy values of a group. shared: why
     mechanisms share noise in another way, so that their moves cannot be composed; "" if none do. entangled: see `entangled`.
     others: the other secrets, those that cost most first. together: whether the run could be repeated without many secrets at
-    once. idle: the mechanisms that the run does not read;
-    empty if there are more than EACH mechanisms. steady: the mechanisms that no secret moves, neither alone nor together with
-    many others; empty if the run could not be repeated without many. small: the same on a small graph of unusual nodes, with the
-    study of the model on it; None if this is not known.
+    once. idle: the mechanisms that the run does not read; empty if there are more than EACH mechanisms. steady: the mechanisms
+    that no secret moves, neither alone nor together with many others; empty if the run could not be repeated without many. small:
+    the same on a small graph of unusual nodes; None if this is not known.
     """
 
-    mechanisms: tuple[Mechanism, ...]
+    run: History
     moves: tuple[tuple[str, tuple[float, ...]], ...]
     past: dict[str, str]
     doubts: tuple[str, ...]
@@ -69,7 +62,11 @@ class Inside:
     together: bool = False
     idle: frozenset[int] = frozenset()
     steady: frozenset[int] = frozenset()
-    small: tuple[Study, Inside] | None = None
+    small: Inside | None = None
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        return self.run.mechanisms
 
     def counted(self, shifts: Shifts) -> Shifts:
         """The moves that count in the composition; all other moves are set to 0.
@@ -120,33 +117,33 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
     the reason instead, and "" if the run adds no recorded noise to data.
     """
     first = history(made, 0)
-    if (reason := not_known(made, first)) is not None:
+    if (reason := not_known(first)) is not None:
         return reason
-    found, read = without_secrets(made, first), reports(first)
-    many, strange = repetitions(made, first, claim.unit, key.fold("many"))
+    found, read = without_secrets(first), reports(first)
+    many, strange = repetitions(first, claim.unit, key.fold("many"))
     doubts = [why for why in (found.entangled, found.shared, *strange) if why]
     past: dict[str, str] = {}
     worst: Trial | None = None
     trials: list[Trial] = []
     normal, seen = all(m.law == "normal" for m in first.mechanisms), set(found.idle)
-    for absent in tried(made, first, claim.unit, key, many, seen, doubts):
+    for absent in tried(first, claim.unit, key, many, seen, doubts):
         try:
-            after, shifts = without(made, first, absent)
+            after, shifts = without(first, absent)
         except Incomparable as departed:
             doubts.append(str(departed))
             continue
         seen |= moving(first, shifts)
-        shifts, lost = read_only(made, first, found.idle, shifts, read)
+        shifts, lost = read_only(first, found.idle, shifts, read)
         doubts += lost
         counted = found.counted(shifts)
         each = tuple(m.size(by) for m, by in zip(first.mechanisms, counted, strict=True))
         trial = Trial(absent, shifts, each, 0.0 if normal else cost(first.mechanisms, counted, claim.delta))
         worst = trial if trial.exceeds(worst) else worst
         trials.append(dataclasses.replace(trial, shifts=()))  # the moves of all trials may not fit into memory
-        past = changed(made, first, absent, after, past)
+        past = changed(first, absent, after, past)
     steady = {i for i in range(len(first.mechanisms)) if not any(trial.each[i] for trial in trials)}
     for absent, repetition in many:
-        past = changed(made, first, absent, repetition.play, past)
+        past = changed(first, absent, repetition.play, past)
         clean = zip(first.mechanisms, repetition.mechanisms, strict=True)
         steady -= {i for i, (m, o) in enumerate(clean) if not np.array_equal(m.clean, o.clean)}
     costly = sorted(trials, key=lambda trial: trial.size, reverse=True)
@@ -163,11 +160,11 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
     )
 
 
-def not_known(made: Study, first: History) -> str | None:
+def not_known(first: History) -> str | None:
     """Why the mechanisms of the run are not known; "" if it has none, and None if they are known."""
     if first.play.notes:
         return first.play.notes[0]
-    cells = made.base.cells
+    cells = first.study.base.cells
     same = first.play.cells.keys() == cells.keys() and all(np.array_equal(a, first.play.cells[c]) for c, a in cells.items())
     if not same:
         return "recording the mechanisms within a run changes its release"
@@ -176,19 +173,18 @@ def not_known(made: Study, first: History) -> str | None:
     return None if first.mechanisms else ""
 
 
-def without_secrets(made: Study, first: History) -> Inside:
+def without_secrets(first: History) -> Inside:
     """What the run itself shows of its mechanisms, before any secret is removed."""
-    repeats, shared = again(first.mechanisms, first.play.draws, made.copies)
-    bound_up = entangled(made, first)
+    repeats, shared = again(first.mechanisms, first.play.draws, first.study.copies)
+    bound_up = entangled(first)
     places = range(len(first.mechanisms))
-    unused = idle(made, first, [[i] for i in reversed(places)]) if len(places) <= EACH else frozenset[int]()
+    unused = idle(first, [[i] for i in reversed(places)]) if len(places) <= EACH else frozenset[int]()
     repeats = without_idle(repeats, unused)
-    added = tuple(sums(made, first, repeats))
-    return Inside(first.mechanisms, (), {}, (), again=repeats, sums=added, shared=shared, entangled=bound_up, idle=unused)
+    added = tuple(sums(first, repeats))
+    return Inside(first, (), {}, (), again=repeats, sums=added, shared=shared, entangled=bound_up, idle=unused)
 
 
 def tried(
-    made: Study,
     first: History,
     unit: Unit,
     key: Key,
@@ -196,25 +192,25 @@ def tried(
     seen: set[int],
     doubts: list[str],
 ) -> Iterator[Absence]:
-    """The worlds without one secret: a list, then those that `only_together` finds. A program is not searched for further ones.
+    """The worlds without one secret: a list, then those that a thorough search finds, see `Effort`.
     many, seen, doubts: see `only_together`.
     """
-    program = isinstance(made.model, External)
-    loud = [] if program else louder(made, first, many, unit)
+    effort = first.study.effort
+    loud = louder(first, many, unit) if effort.thorough else []
     near = np.array([*([] if unit in EDGES else loud), *quietest(first)], dtype=np.int64)
-    yield from without_one(made.whole, unit, key, near, OF_PROGRAM if program else SECRETS, loud)
-    if not program:
-        yield from only_together(made, first, many, seen, doubts)
+    yield from without_one(first.study.whole, unit, key, near, effort.secrets, loud)
+    if effort.thorough:
+        yield from only_together(first, many, seen, doubts)
 
 
-def repetitions(made: Study, first: History, unit: Unit, key: Key) -> tuple[list[tuple[Absence, History]], list[str]]:
+def repetitions(first: History, unit: Unit, key: Key) -> tuple[list[tuple[Absence, History]], list[str]]:
     """The repetitions without many secrets at once, the largest number with which the run can be repeated; empty if there is
     none. The second result has a sentence if more secrets change the noise itself.
     """
     doubts: list[str] = []
-    for many in without_many(made.whole, unit, key):
+    for many in without_many(first.study.whole, unit, key):
         try:
-            return [(absent, kept(made, first, absent)) for absent in many], doubts[:1]
+            return [(absent, kept(first, absent)) for absent in many], doubts[:1]
         except OtherNoise as reason:
             doubts.append(str(reason))
         except Incomparable:
@@ -228,7 +224,7 @@ def moving(first: History, shifts: Shifts, secrets: int = 1) -> set[int]:
 
 
 def only_together(
-    made: Study, first: History, many: Sequence[tuple[Absence, History]], seen: set[int], doubts: list[str]
+    first: History, many: Sequence[tuple[Absence, History]], seen: set[int], doubts: list[str]
 ) -> Iterator[Absence]:
     """Yields, for mechanisms that many secrets together move and none of the mechanisms `seen` resembles, a world without one
     secret that moves them. Adds a doubt for each such mechanism for which the search by halving finds none.
@@ -238,7 +234,7 @@ def only_together(
     """
 
     def those(absent: Absence, repetition: History | None = None) -> set[int]:
-        return moving(first, _moved(made, first, absent, repetition), absent.among.size)
+        return moving(first, _moved(first, absent, repetition), absent.among.size)
 
     together = ((absent, those(absent, run)) for absent, run in many if absent.fewer is not None)
     names = [
@@ -251,10 +247,10 @@ def only_together(
             doubts.append(f"{absent.secret} moves the value at {names[i][0]}, and no single secret that was tried moves it")
 
 
-def _moved(made: Study, first: History, absent: Absence, repetition: History | None = None) -> Shifts:
+def _moved(first: History, absent: Absence, repetition: History | None = None) -> Shifts:
     """The moves without some secrets, or zeros if they are not known."""
     try:
-        return moved(made, first, absent, kept(made, first, absent) if repetition is None else repetition)
+        return moved(first, absent, kept(first, absent) if repetition is None else repetition)
     except Incomparable:
         return tuple(np.zeros_like(m.clean) for m in first.mechanisms)
 
@@ -265,7 +261,7 @@ def reports(first: History) -> dict[int, dict[Entry, bool | None]]:
 
 
 def read_only(
-    made: Study, first: History, idle: Collection[int], shifts: Shifts, read: Mapping[int, dict[Entry, bool | None]]
+    first: History, idle: Collection[int], shifts: Shifts, read: Mapping[int, dict[Entry, bool | None]]
 ) -> tuple[Shifts, list[str]]:
     """The moves, set to 0 for mechanisms and entries of reports that the run does not read.
 
@@ -277,7 +273,7 @@ def read_only(
         if i in idle or i not in read:
             kept.append(np.zeros_like(by) if i in idle else by)
             continue
-        left, lost = unread(made, first, i, by, read[i])
+        left, lost = unread(first, i, by, read[i])
         kept.append(left)
         if lost:
             doubts.append(f"it is not known which of {lost} randomised reports at {first.mechanisms[i].line} the run uses")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...accounting.claim import Unit
-    from ..recorded.study import History, Study
+    from ..recorded.study import History
     from ..recorded.worlds import Absence
 
 Row = tuple[int, int]  # a mechanism, and an axis of its values or a triangle
@@ -33,11 +33,11 @@ TRIANGLES = {-1: np.triu, -2: np.tril}  # in place of an axis, for a value with 
 QUIET = 3  # number of nodes with the least noise that are among the secrets, for each mechanism
 
 
-def louder(made: Study, first: History, many: Sequence[tuple[Absence, History]], unit: Unit) -> list[int]:
+def louder(first: History, many: Sequence[tuple[Absence, History]], unit: Unit) -> list[int]:
     """Edges or nodes that move rows of clean values much farther than most do. On a graph of unusual nodes, only rows that stand
     out are searched.
     """
-    graph, parts = first.worlds.graph, unread_triangles(made, first) if unit in EDGES else set[Row]()
+    graph, parts = first.worlds.graph, unread_triangles(first) if unit in EDGES else set[Row]()
     some: list[tuple[Absence, dict[Row, NDArray[np.float64]]]] = []
     for absent, run in many:
         rows = _by_node(rows_moved(first, run, parts), graph.nodes, unit in EDGES)
@@ -47,23 +47,23 @@ def louder(made: Study, first: History, many: Sequence[tuple[Absence, History]],
         if absent.fewer is not None:
             some.append((absent, rows))
     if unit not in EDGES:
-        return standing_out(made, first, some, parts)
+        return standing_out(first, some, parts)
 
     def moved(edges: NDArray[np.int64]) -> list[NDArray[np.float64]] | None:
         absent = without_edges(first.worlds, edges)
         try:
-            rows = rows_moved(first, kept(made, first, absent), parts)
+            rows = rows_moved(first, kept(first, absent), parts)
         except Incomparable:
             return None
         some.append((absent, _by_node(rows, graph.nodes, False)))
         return list(_by_node(rows, graph.nodes).values())
 
     known = [] if graph.name == UNUSUAL else loudest(graph, np.random.default_rng(0), moved)
-    return list(dict.fromkeys([*known, *standing_out(made, first, some, parts)]))
+    return list(dict.fromkeys([*known, *standing_out(first, some, parts)]))
 
 
 def standing_out(
-    made: Study, first: History, many: Sequence[tuple[Absence, Mapping[Row, NDArray[np.float64]]]], parts: Collection[Row]
+    first: History, many: Sequence[tuple[Absence, Mapping[Row, NDArray[np.float64]]]], parts: Collection[Row]
 ) -> list[int]:
     """Edges or nodes that move a row of a clean value much farther than most do: at most LOUD for rows of nodes, and at most LOUD
     for others, each of another row.
@@ -89,7 +89,7 @@ def standing_out(
 
         def moved(part: Absence, at: Row = at, row: int = row) -> float:
             try:
-                return float(rows_moved(first, kept(made, first, part), parts)[at][row])
+                return float(rows_moved(first, kept(first, part), parts)[at][row])
             except Incomparable:
                 return 0.0
 
@@ -120,7 +120,7 @@ def rows_moved(first: History, repetition: History, unread: Collection[Row]) -> 
     return found
 
 
-def unread_triangles(made: Study, first: History) -> set[Row]:
+def unread_triangles(first: History) -> set[Row]:
     """The triangles of square values with a row and a column for each node that the run does not read."""
     nodes = first.worlds.graph.nodes
     square = [i for i, m in enumerate(first.mechanisms) if m.noisy.shape == (nodes, nodes) and not m.mirrored][:EACH]
@@ -131,7 +131,7 @@ def unread_triangles(made: Study, first: History) -> set[Row]:
             noisy = np.where(there, others(first.mechanisms[i]), first.mechanisms[i].noisy).astype(
                 first.mechanisms[i].noisy.dtype
             )
-            other = repeated(made, first, {i: dataclasses.replace(first.mechanisms[i], noisy=noisy)})
+            other = repeated(first, {i: dataclasses.replace(first.mechanisms[i], noisy=noisy)})
             if other is not None and same_means(first.mechanisms, other.mechanisms) and alike(first, other.play):
                 found.add((i, name))
     return found

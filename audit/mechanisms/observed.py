@@ -22,18 +22,15 @@ from ...models.recorder.mechanisms.found import REPORT
 from ...reports.observed import UNREAD, WITHIN, Observed, ObservedMechanism, Released, UnplacedDraw
 from ..recorded.laws import cost, law_of
 from ..recorded.playing import rounding
-from .gate import examined, followed
 from .inside import Inside
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...models.graph.graph import Graph
     from ...models.recorder.mechanisms.found import Mechanism
     from ..case import Case
-    from ..key import Key
     from ..recorded.examination import Examination
-    from ..recorded.study import Study
+    from .gate import Recorded
 
 SLACK = 1e-3  # relative: rounding error of a move
 EVENTS = {"normal": dp.GaussianDpEvent, "laplace": dp.LaplaceDpEvent}  # each class takes the noise multiplier, scale / move
@@ -42,19 +39,16 @@ EVENTS = {"normal": dp.GaussianDpEvent, "laplace": dp.LaplaceDpEvent}  # each cl
 Moves = list[tuple[str, tuple[float, ...]]]  # a secret, and how far it moves each mechanism, in units of the scale
 
 
-def observe(case: Case, graph: Graph, key: Key) -> Observed:
+def observe(recorded: Recorded) -> Observed:
     """Lists the recorded mechanisms of the case's model, as a ledger.
 
-    The list holds the mechanisms within the run, or those on released values if these are more. graph: each of its edges is one
-    unit of the claim, see `Case.counted`.
+    The list holds the mechanisms within the run, or those on released values if these are more.
     """
-    found = examined(case, graph, key)
-    made = found.study
-    recorded = followed(case, graph, key)
-    within = recorded if isinstance(recorded, Inside) else None
+    case, found, made, inside = recorded.case, recorded.examination, recorded.study, recorded.inside
+    within = inside if isinstance(inside, Inside) else None
     mechanisms, moves = _on_releases(found)
     if within is not None and len(within.mechanisms) >= len(mechanisms):
-        mechanisms, moves = _within(within, made), list(within.moves)
+        mechanisms, moves = _within(within), list(within.moves)
     else:
         within = None
     mechanisms = tuple(_worst(m, i, moves) for i, m in enumerate(mechanisms))
@@ -62,8 +56,8 @@ def observe(case: Case, graph: Graph, key: Key) -> Observed:
     if within is not None and within.moves:
         first = found.doubts.get("") or next(iter(within.doubts), "")
         doubts = {**within.past, **({"": first} if first else {})}
-    elif isinstance(recorded, str) and recorded:
-        doubts.setdefault("", recorded)
+    elif isinstance(inside, str) and inside:
+        doubts.setdefault("", inside)
     fresh = not any(m.note for m in mechanisms)
     known = not found.faults and not doubts and bool(moves) and fresh
     read = [i for i, m in enumerate(mechanisms) if m.released != UNREAD]
@@ -107,7 +101,7 @@ def _on_releases(found: Examination) -> tuple[tuple[ObservedMechanism, ...], Mov
     return tuple(mechanisms), rows
 
 
-def _within(within: Inside, made: Study) -> tuple[ObservedMechanism, ...]:
+def _within(within: Inside) -> tuple[ObservedMechanism, ...]:
     """The mechanisms within the run. The recorder followed their noise to the data to which it is added. The noisy values need
     not be released.
     """
@@ -117,27 +111,27 @@ def _within(within: Inside, made: Study) -> tuple[ObservedMechanism, ...]:
         spread = m.clean[(m.clean > 0) & (m.clean < 1)] if m.values else sizes[sizes > 0]
         scale = (float(spread.min()), float(spread.max())) if spread.size else (1.0, 1.0)
         used = UNREAD if number - 1 in within.idle else WITHIN
-        cell = next((str(c) for c, a in made.base.cells.items() if _is(m, a)), used)
-        note = _stale(within, number - 1, made)
+        cell = next((str(c) for c, a in within.run.study.base.cells.items() if _is(m, a)), used)
+        note = _stale(within, number - 1)
         found.append(ObservedMechanism(number, m.draw.line, m.line, m.law, scale, m.noisy.shape, covered, cell, note=note))
     return tuple(found)
 
 
-def _stale(within: Inside, i: int, made: Study) -> str:
+def _stale(within: Inside, i: int) -> str:
     """Why the noise of mechanism `i` is not fresh: an earlier mechanism or draw has the same noise, or every seed gives this
     noise. "" if the noise is fresh.
     """
-    meeting = within.mechanisms[i]
+    mechanism, made = within.mechanisms[i], within.run.study
     if i in within.again and (not within.shifts or np.any(within.counted(within.shifts)[i])):
-        return f"same noise as mechanism {within.again[i] + 1}: {meeting.draw.where}"
-    at = next((at for at, draw in enumerate(made.base.draws) if np.array_equal(draw.values, meeting.draw.values)), None)
+        return f"same noise as mechanism {within.again[i] + 1}: {mechanism.draw.where}"
+    at = next((at for at, draw in enumerate(made.base.draws) if np.array_equal(draw.values, mechanism.draw.values)), None)
     stale = "the same for two seeds" if at in made.constant else "repeats an earlier draw" if at in made.copies else ""
-    return stale and f"{stale}: {meeting.draw.where}"
+    return stale and f"{stale}: {mechanism.draw.where}"
 
 
-def _is(meeting: Mechanism, cell: NDArray[np.float64]) -> bool:
+def _is(mechanism: Mechanism, cell: NDArray[np.float64]) -> bool:
     """Whether the cell holds the noisy value of a mechanism unchanged, up to rounding."""
-    return cell.shape == meeting.noisy.shape and bool((np.abs(cell - meeting.noisy) <= rounding(cell)).all())
+    return cell.shape == mechanism.noisy.shape and bool((np.abs(cell - mechanism.noisy) <= rounding(cell)).all())
 
 
 def _worst(mechanism: ObservedMechanism, i: int, moves: Moves) -> ObservedMechanism:
@@ -171,12 +165,11 @@ def _released(found: Examination, doubts: Mapping[str, str]) -> tuple[Released, 
 def _unplaced(found: Examination, within: Inside | None) -> tuple[UnplacedDraw, ...]:
     """Recorded draws that are not the noise of a mechanism: weights, samples, or noise that the recorder could not follow."""
     made = found.study
-    placed = {at for source in made.sources for at, _ in source.block.parts}
     followed = {d.values.tobytes() for m in within.mechanisms for d in (m.draw, *m.beside)} if within is not None else set()
     groups: Counter[tuple[str, str, str]] = Counter()
     numbers: Counter[tuple[str, str, str]] = Counter()
     for at, draw in enumerate(made.base.draws):
-        if at in placed or draw.values.tobytes() in followed:
+        if at in made.placed or draw.values.tobytes() in followed:
             continue
         note = "the same for two seeds" if at in made.constant else "repeats an earlier draw" if at in made.copies else ""
         groups[draw.line, draw.law, note] += 1

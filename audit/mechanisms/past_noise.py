@@ -6,41 +6,41 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...models.capabilities import RunsElsewhere
 from ...models.recorder.draws.returns import digest, parting, returned
 from ...models.recorder.mechanisms.found import Mechanisms
-from ..own.programs.program import External
 from ..recorded.playing import play
 from .absence import kept
 
 if TYPE_CHECKING:
     from ..recorded.playing import Play
-    from ..recorded.study import History, Study
+    from ..recorded.study import History
     from ..recorded.worlds import Absence
 
 
-def changed(made: Study, first: History, absent: Absence, after: Play, known: dict[str, str]) -> dict[str, str]:
+def changed(first: History, absent: Absence, after: Play, known: dict[str, str]) -> dict[str, str]:
     """`known` and the arrays that differ without the secret although every noisy value is the same, each with a sentence."""
     past = dict(known)
-    for cell, before in made.base.cells.items():
+    for cell, before in first.study.base.cells.items():
         other = after.cells.get(cell)
         gap = np.abs(other - before) if other is not None and other.shape == before.shape else np.full(before.shape, np.inf)
-        if absent.hidden is not None and gap.ndim and len(gap) == made.whole.graph.nodes:
+        if absent.hidden is not None and gap.ndim and len(gap) == first.study.whole.graph.nodes:
             gap[absent.hidden] = 0.0
-        if (gap <= made.base.last_places(cell)).all() or cell.array in past:
+        if (gap <= first.study.base.last_places(cell)).all() or cell.array in past:
             continue
         text = f"{absent.secret} changes '{cell.array}' although every noisy value is the same"
-        where = "" if past or isinstance(made.model, External) else parted(made, first, absent)
+        where = "" if past or isinstance(first.study.model, RunsElsewhere) else parted(first, absent)
         past[cell.array] = f"{text}; the path past the noise begins at {where}" if where else text
     return past
 
 
-def parted(made: Study, first: History, absent: Absence) -> str:
+def parted(first: History, absent: Absence) -> str:
     """The line of the model where a path past the noise begins.
 
     It is the first line whose result differs without the secret and is not the clean value of a mechanism.
     """
     with returned() as one:
-        play(made.model, first.worlds, script=first.play.draws, follow=Mechanisms(first.mechanisms))
+        play(first.study.model, first.worlds, script=first.play.draws, follow=Mechanisms(first.mechanisms))
     with returned() as other:
-        kept(made, first, absent)
+        kept(first, absent)
     return parting(one, other, {number for m in first.mechanisms if (number := digest(m.clean)) is not None})

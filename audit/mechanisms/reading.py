@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...models.recorder.mechanisms.found import REPORT, Mechanisms
-from ..own.programs.program import External
+from ...models.recorder.mechanisms.found import REPORT, Mechanisms, OtherMechanisms
 from ..recorded.laws import NOTHING
-from ..recorded.playing import play, same_rows
+from ..recorded.playing import Diverged, play, same_rows
 from ..recorded.sources import moved_by as shifted
 from ..recorded.sources import nudge
 from ..recorded.study import History, Shifts
@@ -25,21 +24,14 @@ if TYPE_CHECKING:
     from ...models.recorder import Draw
     from ...models.recorder.mechanisms.found import Mechanism
     from ..recorded.playing import Play
-    from ..recorded.study import Study
 
-SHOWN, SHOWN_OF_PROGRAM = 8, 1  # largest number of entries of a report for which `shown` searches a released number
-REDRAWN, REDRAWN_OF_PROGRAM = (
-    64,
-    20,
-)  # largest number of runs of `shown` with other random values
-ENTRIES, ENTRIES_OF_PROGRAM = 48, 8  # largest number of runs of `unread_entries`
 FAR = (1.0, 8.0, 64.0)  # distances of other noisy values, in units of the scale
+ENDS = "with other draws the training ends"
 EACH = 4  # largest number of mechanisms that are tested one by one
-RUNS, RUNS_OF_PROGRAM = 64, 12  # largest number of runs of `unread`, for one secret
 Entry = tuple[int, ...]
 
 
-def idle(made: Study, first: History, groups: Iterable[Sequence[int]]) -> frozenset[int]:
+def idle(first: History, groups: Iterable[Sequence[int]]) -> frozenset[int]:
     """The positions of the mechanisms that the run does not read. Mechanisms of one group are tested together; all of them count
     as read if one is read.
     """
@@ -47,67 +39,71 @@ def idle(made: Study, first: History, groups: Iterable[Sequence[int]]) -> frozen
     for some in groups:
         if all(
             other is not None and same_means(first.mechanisms, other.mechanisms, found) and alike(first, other.play)
-            for other in with_other_values(made, first, some)
+            for other in with_other_values(first, some)
         ):
             found |= set(some)
     return frozenset(found)
 
 
-def with_other_values(made: Study, first: History, some: Sequence[int]) -> Iterator[History | None]:
+def with_other_values(first: History, some: Sequence[int]) -> Iterator[History | None]:
     """Yields two runs in which the mechanisms `some` have other noisy values, see `elsewhere`, and all others keep theirs."""
     for half in (False, True):
-        yield repeated(made, first, {i: elsewhere(first.mechanisms[i], i, half) for i in some})
+        yield repeated(first, {i: elsewhere(first.mechanisms[i], i, half) for i in some})
 
 
-def repeated(made: Study, first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | None = None) -> History | None:
+def repeated(first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | None = None) -> History | None:
     """Repeats a run with other noisy values of some mechanisms.
 
     instead: position of a mechanism -> the mechanism with its other noisy value. draws: by default those of the first run.
     Returns None if the run has other mechanisms or fails with these values.
     """
     try:
-        other = rerun(made, first, instead, draws)
-    except Exception:  # a user's model may refuse other values with any exception
+        return rerun(first, instead, draws)
+    except (Diverged, OtherMechanisms):
         return None
-    return other if len(other.mechanisms) == len(first.mechanisms) else None
 
 
-def rerun(made: Study, first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | None = None) -> History:
-    """As `repeated`, but raises what the run raises, and also returns a run with fewer mechanisms."""
+def rerun(first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | None = None) -> History:
+    """As `repeated`, but raises OtherMechanisms if the run has other mechanisms, and Diverged if it fails."""
     recorded = Mechanisms([instead.get(i, m) for i, m in enumerate(first.mechanisms)])
-    played = play(made.model, first.worlds, script=draws or first.play.draws, follow=recorded)
-    return History(first.worlds, played, tuple(recorded.found))
+    try:
+        played = play(first.study.model, first.worlds, script=draws or first.play.draws, follow=recorded)
+    except (Diverged, OtherMechanisms):
+        raise
+    except Exception as fault:  # a user's model may refuse other values with any exception
+        raise Diverged(f"{ENDS} ({type(fault).__name__}), so they may hide a secret") from fault
+    if len(recorded.found) != len(first.mechanisms):
+        raise OtherMechanisms("with other draws the run has other mechanisms, which may hide a secret")
+    return History(first.study, first.worlds, played, tuple(recorded.found))
 
 
-def also_noised(made: Study, first: History) -> set[str]:
+def also_noised(first: History) -> set[str]:
     """The released arrays that change with noise which was located in the release and is no noise of a mechanism of the run."""
-    mechanism = {id(draw) for m in first.mechanisms for draw in (m.draw, *m.beside)}
     draws = first.play.draws
-    lost = [s.block for s in made.sources if any(id(draws[at]) not in mechanism for at, _ in s.block.parts)]
+    lost = [s.block for s in first.study.sources if any(at not in first.noise for at, _ in s.block.parts)]
     if not lost:
         return set()
-    moved = shifted(draws, [(block, nudge(block, i)) for i, block in enumerate(lost)], made.copies)
-    run = repeated(made, first, {}, [replace(d, values=moved.get(at, d.values)) for at, d in enumerate(draws)])
+    moved = shifted(draws, [(block, nudge(block, i)) for i, block in enumerate(lost)], first.study.copies)
+    run = repeated(first, {}, [replace(d, values=moved.get(at, d.values)) for at, d in enumerate(draws)])
     if run is None:
         return {cell.array for cell in first.play.cells}
     other = run.play.cells
     return {cell.array for cell, before in first.play.cells.items() if not np.array_equal(before, other.get(cell, np.zeros(0)))}
 
 
-def redrawn(made: Study, some: Collection[int]) -> list[Draw]:
+def redrawn(first: History, some: Collection[int]) -> list[Draw]:
     """The draws of the study's first run, but of another seed at the positions `some`."""
-    return [made.others[0][at] if at in some else draw for at, draw in enumerate(made.base.draws)]
+    return [first.study.others[0][at] if at in some else draw for at, draw in enumerate(first.study.base.draws)]
 
 
-def visible(made: Study, first: History, i: int, entries: Sequence[Entry] = ()) -> bool:
+def visible(first: History, i: int, entries: Sequence[Entry] = ()) -> bool:
     """Whether the release changes if a mechanism has another noisy value and all other noisy values stay the same. entries: by
     default all; of several entries, each one alone must change the release.
     """
     if not entries:
-        return any(other is not None and not alike(first, other.play) for other in with_other_values(made, first, [i]))
+        return any(other is not None and not alike(first, other.play) for other in with_other_values(first, [i]))
     return all(
-        any(run is not None and not alike(first, run.play) for run in with_other_entries(made, first, i, [entry]))
-        for entry in entries
+        any(run is not None and not alike(first, run.play) for run in with_other_entries(first, i, [entry])) for entry in entries
     )
 
 
@@ -122,24 +118,33 @@ def alike(first: History, other: Play, hidden: NDArray[np.int64] | None = None) 
     return same_rows(first.play, other, first.worlds.graph.nodes, hidden)
 
 
-def elsewhere(meeting: Mechanism, seed: int, half: bool = False) -> Mechanism:
+def elsewhere(mechanism: Mechanism, seed: int, half: bool = False) -> Mechanism:
     """The mechanism with another noisy value. Each entry moves by its own random amount, because a softmax or a normalisation may
     undo a common change. A report gets the values of `others`. With `half`, only a random half of its entries change, because the
     sum modulo 2 of two reports stays the same if both change.
     """
-    if meeting.law == REPORT:
-        kept = half & (np.random.default_rng(seed).random(meeting.noisy.shape) < 0.5)
-        return replace(meeting, noisy=np.where(kept, meeting.noisy, others(meeting)).astype(meeting.noisy.dtype))
-    return moved_by(meeting, 1.0, seed + half)
+    if mechanism.law == REPORT:
+        kept = half & (np.random.default_rng(seed).random(mechanism.noisy.shape) < 0.5)
+        return replace(mechanism, noisy=np.where(kept, mechanism.noisy, others(mechanism)).astype(mechanism.noisy.dtype))
+    return moved_by(mechanism, 1.0, seed + half)
 
 
-def moved_by(meeting: Mechanism, size: float, seed: int) -> Mechanism:
+def anywhere(mechanism: Mechanism, random: np.random.Generator) -> Mechanism:
+    """The mechanism with another noisy value; each entry of a report gets any of its values."""
+    if mechanism.law != REPORT:
+        return elsewhere(mechanism, int(random.integers(2**32)))
+    return replace(
+        mechanism, noisy=random.choice(np.array(mechanism.values), mechanism.noisy.shape).astype(mechanism.noisy.dtype)
+    )
+
+
+def moved_by(mechanism: Mechanism, size: float, seed: int) -> Mechanism:
     """The mechanism with noisy values moved at random, by about `size` times the noise, or by more than rounding if this is
     larger.
     """
-    step = np.maximum(size * np.asarray(meeting.scale, dtype=np.float64), 8.0 * np.spacing(np.abs(meeting.noisy)))
-    other = np.random.default_rng(seed).standard_normal(meeting.noisy.shape)
-    return meeting.with_noisy(meeting.noisy + step * other)
+    step = np.maximum(size * np.asarray(mechanism.scale, dtype=np.float64), 8.0 * np.spacing(np.abs(mechanism.noisy)))
+    other = np.random.default_rng(seed).standard_normal(mechanism.noisy.shape)
+    return mechanism.with_noisy(mechanism.noisy + step * other)
 
 
 def others(report: Mechanism, size: float = 1.0) -> NDArray[np.float64]:
@@ -152,18 +157,16 @@ def others(report: Mechanism, size: float = 1.0) -> NDArray[np.float64]:
     return values[(np.abs(np.asarray(report.noisy, dtype=np.float64)[..., None] - values).argmin(-1) + 1) % len(values)]
 
 
-def unread(
-    made: Study, first: History, i: int, by: NDArray[np.float64], known: dict[Entry, bool | None]
-) -> tuple[NDArray[np.float64], int]:
+def unread(first: History, i: int, by: NDArray[np.float64], known: dict[Entry, bool | None]) -> tuple[NDArray[np.float64], int]:
     """The move `by` of report `i`, set to 0 at the entries that the run does not read, and the number of entries of which this is
     not known.
 
-    The search halves groups of entries until each group is unread or has one entry. After RUNS runs (RUNS_OF_PROGRAM for a
-    program), the remaining entries are unknown, and their move is set to 0 too. known: entry -> whether the run reads it, None if
+    The search halves groups of entries until each group is unread or has one entry. After `halvings` runs, see
+    `Effort`, the remaining entries are unknown, and their move is set to 0 too. known: entry -> whether the run reads it, None if
     unknown. The function adds entries to `known`.
     """
     moved = [tuple(entry) for entry in np.argwhere(first.mechanisms[i].moved(by)).tolist()]
-    left = RUNS_OF_PROGRAM if isinstance(made.model, External) else RUNS
+    left = first.study.effort.halvings
 
     def any_read(group: list[Entry], certain: bool = False) -> bool | None:
         """Tests a group and adds its entries to `known`. Returns whether the run reads an entry of the group, None if unknown.
@@ -173,7 +176,7 @@ def unread(
         if not group:
             return False
         left -= not certain
-        read = True if certain else None if left < 0 else _read(made, first, i, group)
+        read = True if certain else None if left < 0 else _read(first, i, group)
         if not read or len(group) == 1:
             known.update(dict.fromkeys(group, read))
             return read
@@ -189,17 +192,17 @@ def unread(
     return kept, sum(known[entry] is None for entry in moved)
 
 
-def _read(made: Study, first: History, i: int, entries: Sequence[Entry], hidden: NDArray[np.int64] | None = None) -> bool:
+def _read(first: History, i: int, entries: Sequence[Entry], hidden: NDArray[np.int64] | None = None) -> bool:
     """Whether other values of these entries of a mechanism change the release or another mechanism."""
     some = [entry for entry, also in zip(entries, np.random.default_rng(i).random(len(entries)) < 0.5, strict=True) if also]
     return any(
         other is None or not same_means(first.mechanisms, other.mechanisms) or not alike(first, other.play, hidden)
         for changed in ((entries, some) if some else (entries,))
-        for other in with_other_entries(made, first, i, changed)
+        for other in with_other_entries(first, i, changed)
     )
 
 
-def shown(made: Study, first: History, moves: Shifts) -> Shifts:
+def shown(first: History, moves: Shifts) -> Shifts:
     """The moves of the mechanisms, set to 0 at the entries of reports that no released number shows.
 
     A number shows an entry if it depends on this entry and on no other random value. The search tests the first moved entries of
@@ -208,22 +211,19 @@ def shown(made: Study, first: History, moves: Shifts) -> Shifts:
     the same value in all runs with the same value of the entry. Entries that are not tested count as not shown, and so do all
     entries if such a run fails.
     """
-    program = isinstance(made.model, External)
-    most, times = (SHOWN_OF_PROGRAM, REDRAWN_OF_PROGRAM) if program else (SHOWN, REDRAWN)
     reports = [i for i, m in enumerate(first.mechanisms) if m.law == REPORT]
-    tested = [
-        (i, entry) for i in reports for entry in map(tuple, np.argwhere(first.mechanisms[i].moved(moves[i]))[:most].tolist())
-    ]
-    after = [repeated(made, first, {i: with_entries(first.mechanisms[i], [entry])}) for i, entry in tested]
+    moved = {i: np.argwhere(first.mechanisms[i].moved(moves[i]))[: first.study.effort.shown].tolist() for i in reports}
+    tested = [(i, tuple(entry)) for i, entries in moved.items() for entry in entries]
+    after = [repeated(first, {i: with_entries(first.mechanisms[i], [entry])}) for i, entry in tested]
     pairs = [(at, run.play.cells) for at, run in zip(tested, after, strict=True) if run is not None]
     found = [(at, cells, {c: one != cells[c] for c, one in first.play.cells.items()}) for at, cells in pairs]
-    for seed in range(times):
+    for seed in range(first.study.effort.redrawn):
         found = [each for each in found if any(np.any(here) for here in each[2].values())]
         if not found:
             break
         random = np.random.default_rng(seed)
         changed = random.random(len(found)) < 0.5
-        run = _redrawn(made, first, [at for at, *_ in found], changed, random)
+        run = _redrawn(first, [at for at, *_ in found], changed, random)
         for (_, cells, numbers), other in zip(found, changed, strict=True):
             for cell, here in numbers.items():
                 wanted = cells if other else first.play.cells
@@ -246,25 +246,25 @@ def moved_entries(by: NDArray[np.float64]) -> list[Entry]:
     return [tuple(entry) for entry in np.argwhere(np.abs(by) > NOTHING).tolist()]
 
 
-def unread_entries(made: Study, first: History, moves: Shifts, hidden: NDArray[np.int64] | None = None) -> tuple[Shifts, str]:
+def unread_entries(first: History, moves: Shifts, hidden: NDArray[np.int64] | None = None) -> tuple[Shifts, str]:
     """The moves of sums of data and noise, set to 0 at entries that the run does not read, and why these entries are not all
     known, or "".
 
-    The search tests ENTRIES entries (ENTRIES_OF_PROGRAM for a program) of the EACH mechanisms that move farthest, one by one. If
+    The search tests as many entries as `Effort` says, of the EACH mechanisms that move farthest, one by one. If
     a mechanism has more, it tests some of them, drawn with probabilities in proportion to the squares of their moves. hidden: the
     nodes whose own released rows do not count.
     """
     kept = list(moves)
     moved = farthest(first, moves)
     tested = moved[:EACH]
-    most = (ENTRIES_OF_PROGRAM if isinstance(made.model, External) else ENTRIES) // max(1, len(tested))
+    most = first.study.effort.entries // max(1, len(tested))
     for i in tested:
         by, random = moves[i], np.random.default_rng(i)
         entries = moved_entries(by)
         if len(entries) > most:
             chances = np.square([by[entry] for entry in entries])
             entries = [entries[at] for at in random.choice(len(entries), most, p=chances / chances.sum())]
-        unread = [entry for entry in dict.fromkeys(entries) if not _read(made, first, i, [entry], hidden)]
+        unread = [entry for entry in dict.fromkeys(entries) if not _read(first, i, [entry], hidden)]
         if unread and (len(moved) > len(tested) or len(moved_entries(by)) > most):
             return tuple(kept), f"the run does not read all entries of the noisy value at {first.mechanisms[i].line}"
         kept[i] = by.copy()
@@ -273,10 +273,10 @@ def unread_entries(made: Study, first: History, moves: Shifts, hidden: NDArray[n
     return tuple(kept), ""
 
 
-def with_other_entries(made: Study, first: History, i: int, entries: Sequence[Entry]) -> Iterator[History | None]:
+def with_other_entries(first: History, i: int, entries: Sequence[Entry]) -> Iterator[History | None]:
     """Yields runs with other values at some entries of a mechanism: for a sum with near and far ones, because a run may clip."""
     for size in (1.0,) if first.mechanisms[i].law == REPORT else FAR:
-        yield repeated(made, first, {i: with_entries(first.mechanisms[i], entries, size)})
+        yield repeated(first, {i: with_entries(first.mechanisms[i], entries, size)})
 
 
 def with_entries(report: Mechanism, entries: Sequence[Entry], size: float = 1.0) -> Mechanism:
@@ -288,23 +288,17 @@ def with_entries(report: Mechanism, entries: Sequence[Entry], size: float = 1.0)
 
 
 def _redrawn(
-    made: Study, first: History, tested: Sequence[tuple[int, Entry]], changed: NDArray[np.bool_], random: np.random.Generator
+    first: History, tested: Sequence[tuple[int, Entry]], changed: NDArray[np.bool_], random: np.random.Generator
 ) -> History | None:
     """The first run with all random values replaced, except that tested entries keep their values or, if `changed`, get those of
     `others`. None if this run fails.
     """
-    instead = {}
-    for i, m in enumerate(first.mechanisms):
-        if m.law != REPORT:
-            instead[i] = elsewhere(m, int(random.integers(2**32)))
-            continue
-        noisy = random.choice(np.array(m.values), m.noisy.shape).astype(m.noisy.dtype)
-        own = [(entry, other) for (j, entry), other in zip(tested, changed, strict=True) if j == i]
-        moved = with_entries(m, [entry for entry, other in own if other]).noisy
-        for entry, _ in own:
-            noisy[entry] = moved[entry]
-        instead[i] = replace(m, noisy=noisy)
-    return repeated(made, first, instead, [drawn_again(draw, random) for draw in made.others[0]])
+    instead = {i: anywhere(m, random) for i, m in enumerate(first.mechanisms)}
+    for i in dict.fromkeys(i for i, _ in tested):
+        moved = with_entries(first.mechanisms[i], [e for (j, e), other in zip(tested, changed, strict=True) if other and j == i])
+        for entry in (e for j, e in tested if j == i):
+            instead[i].noisy[entry] = moved.noisy[entry]
+    return repeated(first, instead, [drawn_again(draw, random) for draw in first.study.others[0]])
 
 
 def drawn_again(draw: Draw, random: np.random.Generator) -> Draw:

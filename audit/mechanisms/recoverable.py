@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from ..own.programs.program import External
 from ..recorded.playing import left_in, rounding
-from .reading import ENTRIES, ENTRIES_OF_PROGRAM, Entry, moved_entries, repeated, same_means
+from .reading import Entry, moved_entries, repeated, same_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...models.recorder.mechanisms.found import Mechanism
     from ..recorded.playing import Cell
-    from ..recorded.study import History, Shifts, Study
+    from ..recorded.study import History, Shifts
 
     Floats = NDArray[np.float64]
 
@@ -35,12 +34,10 @@ POINTS = 8  # largest number of noisy values at which a jump is tried
 SINGLE = 4  # largest number of entries whose jumps are tried one by one
 MANY = 128  # if the release has fewer numbers than this, that many entries and LINE more are changed
 LINE = 24  # a row of at most this many entries is changed entry by entry
-SEEDS = (0, 1, 2)  # noisy values at which small changes are made; the first is that of the run
 STEP = 0.02  # in units of the noise: a change whose effect is nearly linear and larger than rounding
 SMALL = 0.03  # of the largest singular value: a smaller one counts as zero
 LOST = 0.1, 0.02  # of the squared move: a release that hides less than this shows the noisy value; several noisy values
-SAME = 0.05  # of the effect of one entry: the effect of a direction that the release does not show
-PROBES, OF_PROGRAM = (40, 160), 16  # number of runs from which the noise of the release is estimated; several noisy values
+UNDONE = 0.05  # of the effect of one entry: the effect of a direction that the release does not show
 LINES = 3  # largest number of lines that a sentence names
 MOVED = 6  # number of noisy values to which the move is added
 LEVEL = 1e-4  # probability that the noise of the release is larger than its upper limit
@@ -54,7 +51,6 @@ class View:
     The noisy values of all mechanisms stand in one row of numbers, and so do changes of them, in units of the noise.
     """
 
-    made: Study
     first: History
     at: tuple[int, ...]
     cells: tuple[Cell, ...]
@@ -81,7 +77,7 @@ class View:
         """
         pairs = zip(self.at, self.mechanisms, self.split(units), strict=True)
         noisy = {i: m.with_noisy(m.noisy + m.scale * by) for i, m, by in pairs}
-        other = repeated(self.made, self.first, noisy)
+        other = repeated(self.first, noisy)
         if other is None or (len(self.at) > 1 and not same_means(self.first.mechanisms, other.mechanisms)):
             return None
         return self.numbers(other, centred)
@@ -182,12 +178,13 @@ def _hides(view: View, by: Floats) -> bool:
     Changes of the noisy value that leave the release the same are found from small changes of some entries, and tested with large
     ones. A row in which a common change is undone, as softmax undoes it, hides nothing.
     """
-    program = isinstance(view.made.model, External)
+    effort = view.first.study.effort
     count = view.numbers(view.first).size
-    most = 3 * ENTRIES_OF_PROGRAM if program else max(ENTRIES * min(2, len(view.at)), count + LINE if count < MANY else 0)
+    most = max(effort.entries * min(2, len(view.at)), count + LINE if count < MANY else 0)
+    most = most if effort.thorough else 3 * effort.entries
     entries = _candidates(view, by, most)
     move, effects = np.array([by[entry] for entry in entries]), [_row_sums(view, entries)]
-    for seed in SEEDS[: 1 if program else None]:
+    for seed in range(effort.starts):  # the first is the noisy value of the run
         effect = _effects(view, entries, view.elsewhere(seed))
         if effect is None:
             return False
@@ -231,9 +228,9 @@ def _invariant(view: View, entries: list[Entry], undone: Floats, top: int) -> bo
         before, alone, both = (np.asarray(run) for run in runs)
         error = 10 * float(rounding(before).max(initial=0))
         measure = float(np.abs(alone - before).max(initial=0))
-        if measure <= error / SAME:
+        if measure <= error / UNDONE:
             continue
-        if float(np.abs(both - before).max(initial=0)) > SAME * measure + error:
+        if float(np.abs(both - before).max(initial=0)) > UNDONE * measure + error:
             return False
         known += 1
     return known > 1
@@ -303,7 +300,8 @@ def _pushed(view: View, by: Floats) -> float:
 
 def _pushed_as(view: View, by: Floats, centred: bool) -> float:
     own = view.row([m.units for m in view.mechanisms])
-    count = OF_PROGRAM if isinstance(view.made.model, External) else PROBES[len(view.at) > 1]
+    probes = view.first.study.effort.probes
+    count = probes[len(view.at) > 1]
 
     def noise(k: int) -> Floats:
         return np.asarray(np.random.default_rng((7, k)).standard_normal(own.shape) - own)
@@ -315,7 +313,7 @@ def _pushed_as(view: View, by: Floats, centred: bool) -> float:
         return 0.0
     released = np.array(runs)
     gaps = np.array(moved) - released[:MOVED]
-    fitted = min(count, PROBES[0]) // 2
+    fitted = min(count, probes[0]) // 2
     spread = released[:fitted].var(axis=0, ddof=1)
     weights = np.divide(gaps.mean(0), spread, out=np.zeros_like(spread), where=spread > 1e-9 * spread.max(initial=0))
     best = np.zeros_like(weights)
@@ -328,7 +326,7 @@ def _decorrelated(view: View, by: Floats, gap: Floats, centred: bool) -> list[Fl
     """For several mechanisms, the weights of the released numbers with the largest move over the noise of the tested entries."""
     if len(view.at) == 1:
         return []
-    most = 3 * ENTRIES_OF_PROGRAM if isinstance(view.made.model, External) else 2 * ENTRIES
+    most = (2 if view.first.study.effort.thorough else 3) * view.first.study.effort.entries
     effect = _effects(view, _candidates(view, by, most), view.elsewhere(0), centred)
     if effect is None:
         return []

@@ -18,7 +18,6 @@ from .reading import alike, elsewhere, redrawn, repeated, same_means
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..recorded.study import Study
 
 SMALL = 1e-3  # in units of the scale: a change whose effect is nearly linear
 ALIKE = 1e-2  # relative tolerance of `proportional`
@@ -28,7 +27,7 @@ NEXT = range(-3, 3)  # released numbers, in sorted order, among which `in_full` 
 LINES = 8  # largest number of lines that `_shows` tests one by one
 
 
-def sums(made: Study, first: History, again: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
+def sums(first: History, again: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
     """Yields groups of mechanisms whose noisy values the run uses only in their sum. All mechanisms of a group are on one line of
     code and have normal noise.
 
@@ -46,12 +45,12 @@ def sums(made: Study, first: History, again: Mapping[int, int]) -> Iterator[tupl
         covered = np.logical_and.reduce([m.covered for m in terms])
         amounts = [np.where(covered, m.scale * random.standard_normal(m.clean.shape), 0.0) for m in terms[:-1]]
         zero = np.zeros(covered.shape)
-        as_terms = _changes(made, first, group, (*amounts, -np.sum(amounts, axis=0)), (zero,) * len(group))
-        if as_terms or _changes(made, first, group, (*amounts, zero), (zero, *amounts)):
+        as_terms = _changes(first, group, (*amounts, -np.sum(amounts, axis=0)), (zero,) * len(group))
+        if as_terms or _changes(first, group, (*amounts, zero), (zero, *amounts)):
             yield group
 
 
-def added_only(made: Study, first: History, i: int, j: int, released: bool = False) -> bool:
+def added_only(first: History, i: int, j: int, released: bool = False) -> bool:
     """Whether the run uses the noisy values of two mechanisms only in their sum. released: whether only the release counts, and
     not the clean values of other mechanisms.
     """
@@ -61,21 +60,21 @@ def added_only(made: Study, first: History, i: int, j: int, released: bool = Fal
     zero = np.zeros(one.clean.shape)
     by = np.where(one.covered & other.covered, one.scale * np.random.default_rng(0).standard_normal(zero.shape), 0.0)
     if released:
-        run = repeated(made, first, _moved(first, (i, j), (by, -by)))
+        run = repeated(first, _moved(first, (i, j), (by, -by)))
         return run is not None and same_release(first, run)
-    return _changes(made, first, (i, j), (by, -by), (zero, zero))
+    return _changes(first, (i, j), (by, -by), (zero, zero))
 
 
-def exchanged(made: Study, first: History, i: int, j: int) -> bool:
+def exchanged(first: History, i: int, j: int) -> bool:
     """Whether the run does the same if two mechanisms exchange their noisy values, as with a median or a maximum of both."""
     one, other = first.mechanisms[i], first.mechanisms[j]
     if one.noisy.shape != other.noisy.shape or REPORT in (one.law, other.law) or np.array_equal(one.noisy, other.noisy):
         return False
-    run = repeated(made, first, {i: dataclasses.replace(one, noisy=other.noisy), j: dataclasses.replace(other, noisy=one.noisy)})
+    run = repeated(first, {i: dataclasses.replace(one, noisy=other.noisy), j: dataclasses.replace(other, noisy=one.noisy)})
     return run is not None and same_means(first.mechanisms, run.mechanisms) and same_release(first, run)
 
 
-def entangled(made: Study, first: History) -> str:
+def entangled(first: History) -> str:
     """Why a recorded mechanism is not data plus noise of a known size that the release shows only in the noisy value; "" if all
     are.
 
@@ -83,9 +82,9 @@ def entangled(made: Study, first: History) -> str:
     numbers for all draws, the scales of the noise must stay the same: a normal number over the norm of its vector is not normal,
     for example.
     """
-    noise = _drawn(first, first.mechanisms)
+    noise = first.noise
     for some in (noise, range(len(first.play.draws))) if noise else ():
-        other = repeated(made, first, {}, redrawn(made, some))
+        other = repeated(first, {}, redrawn(first, some))
         if other is None:
             return "with other random numbers the run has other mechanisms, or fails"
         for m, o in zip(first.mechanisms, other.mechanisms, strict=True):
@@ -94,31 +93,23 @@ def entangled(made: Study, first: History) -> str:
             if some is noise and not np.array_equal(m.clean, o.clean):
                 return f"the value to which noise is added at {m.line} depends on this noise itself"
         if some is noise and not alike(first, other.play):
-            return f"the release shows the noise itself, drawn at {_shows(made, first)}"
+            return f"the release shows the noise itself, drawn at {_shows(first)}"
     return ""
 
 
-def _drawn(first: History, mechanisms: Sequence[Mechanism]) -> list[int]:
-    """The positions of the draws that are the noise of these mechanisms."""
-    own = {id(draw) for m in mechanisms for draw in (m.draw, *m.beside)}
-    return [at for at, draw in enumerate(first.play.draws) if id(draw) in own]
-
-
-def _shows(made: Study, first: History) -> str:
+def _shows(first: History) -> str:
     """The first line that draws noise which the release shows besides the noisy values; all lines if no line alone does, or if
     there are more than LINES.
     """
-    lines: dict[str, list[int]] = {}
-    for at in _drawn(first, first.mechanisms):
-        lines.setdefault(first.play.draws[at].line, []).append(at)
+    lines = first.by_line(sorted(first.noise))
     for line, places in lines.items() if len(lines) <= LINES else ():
-        other = repeated(made, first, {}, redrawn(made, places))
+        other = repeated(first, {}, redrawn(first, places))
         if other is None or not alike(first, other.play):
             return line
     return ", ".join(lines)
 
 
-def proportional(made: Study, first: History, i: int, j: int, alone: bool = False) -> bool:
+def proportional(first: History, i: int, j: int, alone: bool = False) -> bool:
     """Whether small changes of two noisy values by the same amounts change the release in proportion, as if the run used only one
     weighted sum of both. alone: whether these changes must also leave the clean values of all mechanisms as they are.
     """
@@ -126,7 +117,7 @@ def proportional(made: Study, first: History, i: int, j: int, alone: bool = Fals
     by = SMALL * _amounts(one)
     gaps = []
     for k in (i, j):
-        run = repeated(made, first, _moved(first, (k,), (by,)))
+        run = repeated(first, _moved(first, (k,), (by,)))
         if run is None:
             return True
         if alone and not same_means(first.mechanisms, run.mechanisms):
@@ -136,18 +127,18 @@ def proportional(made: Study, first: History, i: int, j: int, alone: bool = Fals
     return float(np.linalg.norm(gaps[1] - share * gaps[0])) <= ALIKE * float(np.linalg.norm(gaps[1]))
 
 
-def in_full(made: Study, first: History, some: Sequence[int]) -> bool:
+def in_full(first: History, some: Sequence[int]) -> bool:
     """Whether the release contains each noisy number of the mechanisms `some`, and no other random number changes their data.
 
     Then everybody knows these noisy values, even if a proof expects a release of their sum or of the last one alone. The test
     takes the places where the first run releases equal numbers. With other numbers for all that is random but these noisy values,
     nothing may change there. With other noisy values, the same places must show them.
     """
-    noise = _drawn(first, first.mechanisms)
-    draws = redrawn(made, [at for at in range(len(first.play.draws)) if at not in noise])
+    noise = first.noise
+    draws = redrawn(first, [at for at in range(len(first.play.draws)) if at not in noise])
     terms = [first.mechanisms[k] for k in some]
-    kept = repeated(made, first, {k: elsewhere(m, k) for k, m in enumerate(first.mechanisms) if k not in some}, draws)
-    moved = repeated(made, first, {k: elsewhere(m, k) for k, m in zip(some, terms, strict=True)})
+    kept = repeated(first, {k: elsewhere(m, k) for k, m in enumerate(first.mechanisms) if k not in some}, draws)
+    moved = repeated(first, {k: elsewhere(m, k) for k, m in zip(some, terms, strict=True)})
     if (
         kept is None
         or moved is None
@@ -173,13 +164,13 @@ def in_full(made: Study, first: History, some: Sequence[int]) -> bool:
     return True
 
 
-def averaged(made: Study, first: History, i: int) -> bool:
+def averaged(first: History, i: int) -> bool:
     """Whether the run uses the entries of a mechanism that share a noise number only in their sum."""
     one = first.mechanisms[i]
     by = _amounts(one)
     by -= (by + by.T) / 2 if one.mirrored else by.mean(axis=one.shared, keepdims=True)
     first = parted(first, i)
-    return _changes(made, first, (i,), (by,), (np.zeros(by.shape),))
+    return _changes(first, (i,), (by,), (np.zeros(by.shape),))
 
 
 def parted(first: History, i: int) -> History:
@@ -188,9 +179,9 @@ def parted(first: History, i: int) -> History:
     return dataclasses.replace(first, mechanisms=(*first.mechanisms[:i], apart, *first.mechanisms[i + 1 :]))
 
 
-def _changes(made: Study, first: History, group: Sequence[int], amounts: Shifts, expected: Shifts) -> bool:
+def _changes(first: History, group: Sequence[int], amounts: Shifts, expected: Shifts) -> bool:
     """Whether these amounts, added to the noisy values of a group, change its clean values as expected, and nothing else."""
-    other = repeated(made, first, _moved(first, group, amounts))
+    other = repeated(first, _moved(first, group, amounts))
     if other is None:
         return False
     wanted = dict(zip(group, expected, strict=True))

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .model_file import is_built_in
-from .programs.declaration import Declared
 from .programs.files import hashed
-from .programs.program import External
 
 if TYPE_CHECKING:
     from ...models.base import Model
@@ -20,10 +17,8 @@ if TYPE_CHECKING:
 
 def audited(model: Model) -> dict[str, str]:
     """Name of a part -> its files and their hash, or its version. Empty for built-in systems."""
-    if isinstance(model, Declared):
-        return model.audited
-    if isinstance(model, External):
-        return {"program": hashed([Path(word) for word in shlex.split(model.command)])}
+    if (files := getattr(model, "audited", None)) is not None:
+        return dict(files)
     if is_built_in(model):
         return {}
     parts = (type(model), _function(getattr(model, "train", None)))

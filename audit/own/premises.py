@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from ...accounting.checks.conditions import Condition
 from ...accounting.claim import Unit
 from ...accounting.lower.bounds import resting
+from ...models.capabilities import effort
 from .contract import EARLIER, SIZES, Check, contract
 from .model_file import is_built_in
-from .programs.program import External
 
 if TYPE_CHECKING:
     from ...models.base import Model
@@ -28,10 +28,10 @@ WITHOUT = {
 def checked_first(model: Model) -> tuple[Check, ...]:
     """Checks the clauses of the contract on a user's model that runs in this process.
 
-    Built-in systems are not checked here, because the package's tests check them. Programs are not checked, because every
-    training would start the program again. For both the result is ().
+    Built-in systems are not checked here, because the package's tests check them. Models that declare little `Effort`, such as
+    programs, are not checked either. For both the result is ().
     """
-    return () if isinstance(model, External) or is_built_in(model) else tuple(contract(model))
+    return tuple(contract(model)) if effort(model).thorough and not is_built_in(model) else ()
 
 
 def clauses(checks: Sequence[Check]) -> list[dict[str, str]]:

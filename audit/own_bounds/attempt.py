@@ -18,13 +18,13 @@ from ..recorded.laws import NOTHING, cost
 from ..recorded.study import History
 from .granted_values import not_charged
 from .hiding import apart, every_secret, not_fresh, shown_always
-from .noise_law import LAWS
+from .noise_law import DISTRIBUTIONS
 from .released_noise import MOVES, REPEATED, exact
 
 if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
     from ..case import Case
-    from ..recorded.study import Shifts, Study
+    from ..recorded.study import Shifts
     from ..recorded.worlds import Absence
 
 GRANTED = Condition(
@@ -50,7 +50,6 @@ class Attempt:
     """
 
     case: Case
-    made: Study
     within: Inside
     worst: Absence
     first: History
@@ -65,7 +64,7 @@ class Attempt:
     @cached_property
     def secrets(self) -> list[tuple[str, Shifts, Shifts]]:
         """Every secret that was tried, with its moves and the part of them that counts."""
-        return every_secret(self.made, self.first, self.within, self.case.claim.unit, self.each)
+        return every_secret(self.first, self.within, self.case.claim.unit, self.each)
 
     @cached_property
     def whole(self) -> float:
@@ -77,9 +76,9 @@ class Attempt:
         return cost(self.first.mechanisms, shifts, self.case.claim.delta, factor)
 
 
-def nothing_moves(made: Study, within: Inside) -> Bound:
+def nothing_moves(within: Inside) -> Bound:
     """The bound 0 of a run in which no secret moves a mechanism."""
-    path, fixed = not_excluded(within), constant_noise(made, within)
+    path, fixed = not_excluded(within), constant_noise(within)
     known = [REPEATED]
     if path:
         known.append(Condition(NO_PATH, "failed", path))
@@ -94,16 +93,16 @@ def release_of_noisy_values(attempt: Attempt) -> Bound | None:
 
 
 def noise_not_followed(attempt: Attempt) -> Bound | None:
-    why = lost(attempt.made, attempt.first, attempt.each)
+    why = lost(attempt.first, attempt.each)
     return fails(UNHIDDEN.what, why) if why else None
 
 
 def stale_noise(attempt: Attempt) -> Bound | None:
     """Infinite if a secret moves a value whose noise another run or mechanism has too; 0 if other draws may hide this move."""
-    made, first = attempt.made, attempt.first
+    first = attempt.first
     for secret, moves, shifts in attempt.secrets:
-        if stale := next(not_fresh(made, first, attempt.within, moves, shifts), ""):
-            if why := shown_always(made, first, shifts)[1] or mixed(made, first, shifts):
+        if stale := next(not_fresh(first, attempt.within, moves, shifts), ""):
+            if why := shown_always(first, shifts)[1] or mixed(first, shifts):
                 both = Condition(FRESH.what, "failed", f"{stale}; but {why}")
                 return exact(0.0, why, MOVES, (REPEATED, both, Condition(UNHIDDEN.what, "failed", why)))
             return exact(math.inf, f"{secret}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
@@ -123,14 +122,15 @@ def noise_used_twice(attempt: Attempt) -> Bound | None:
 
 
 def unknown_law(attempt: Attempt) -> Bound | None:
-    strange = {m.law for m in attempt.within.mechanisms} - {*LAWS, REPORT}
+    strange = {m.law for m in attempt.within.mechanisms} - {*DISTRIBUTIONS, REPORT}
     if not strange:
         return None
     return exact(0.0, f"the cost of noise of the law '{min(strange)}' is not computed", MOVES, (REPEATED,))
 
 
-def constant_noise(made: Study, within: Inside) -> str:
+def constant_noise(within: Inside) -> str:
     """A sentence about the first mechanism whose noise is the same for two seeds; "" if there is none."""
+    made = within.run.study
     constant = [made.base.draws[at] for at in sorted(made.constant)]
     drawn = ((m, draw) for m in within.mechanisms for draw in constant if np.array_equal(m.draw.values, draw.values))
     return next((f"the noise of {draw.where}, added at {m.line}, is the same for two seeds" for m, draw in drawn), "")
@@ -142,7 +142,7 @@ def not_excluded(within: Inside) -> str:
     return next(iter(within.past.values()), "") or next(iter(within.doubts), "") or together
 
 
-def used(made: Study, first: History, within: Inside) -> Shifts:
+def used(first: History, within: Inside) -> Shifts:
     """The moves of the worst secret, set to 0 for mechanisms that the run does not read.
 
     If the run has at most EACH mechanisms, `within` already has these zeros. Otherwise this function tests the mechanisms that
@@ -151,7 +151,7 @@ def used(made: Study, first: History, within: Inside) -> Shifts:
     moved = [i for i, by in enumerate(within.shifts) if np.abs(by).max(initial=0) > NOTHING]
     if len(first.mechanisms) <= EACH:
         return within.shifts
-    unused = idle(made, first, [[i] for i in reversed(moved)] if len(moved) <= EACH else [moved])
+    unused = idle(first, [[i] for i in reversed(moved)] if len(moved) <= EACH else [moved])
     return tuple(np.zeros_like(by) if i in unused else by for i, by in enumerate(within.shifts))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ...accounting.events.tree import parts
 from ...models.recorder.mechanisms.found import REPORT
 from ..mechanisms.extremes import shown_at_an_end
-from ..mechanisms.inside import Inside
+from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import EACH, alike, farthest, moved_by, repeated, shown, with_other_values
 from ..mechanisms.recoverable import View, shown_part, shown_together
 from ..mechanisms.relations import added_only, exchanged, proportional, same_release
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...models.recorder.mechanisms.found import Mechanism
     from ..case import Case
     from ..recorded.playing import Cell
-    from ..recorded.study import Shifts, Study
+    from ..recorded.study import Shifts
 
 TRIED = 8  # largest number of other mechanisms with which `together` tests one
 NUDGED = 1e-3  # in units of the scale: a change of noisy values that seldom changes the result of a comparison
@@ -49,27 +49,27 @@ def not_charged(case: Case, first: History, moves: Shifts) -> str:
     """
     if any(isinstance(event, ADDITIVE) for event, _ in parts(case.model.ledger)):
         return ""
-    normal = (m for m, by in zip(first.mechanisms, moves, strict=True) if m.law == "normal" and m.size(by) > NOTHING)
-    line = next((m.line for m in normal), None)
+    moved = (first.mechanisms[i] for i in sorted(moving(first, moves)))
+    line = next((m.line for m in moved if m.law == "normal"), None)
     text = "the ledger does not charge for normal noise, so its proof may not release the values with such noise at"
     return f"{text} {line}" if line else ""
 
 
-def granted(case: Case, made: Study, first: History, moves: Shifts) -> Shifts:
+def granted(case: Case, first: History, moves: Shifts) -> Shifts:
     """The moves that an adversary may learn. A move of a report counts only if the ledger charges for reports, or if a released
     number depends on the report and on no other random number, or at delta = 0 if one release shows all moved reports of a line.
     Other moves of reports are set to 0.
     """
     if charges_for_reports(case):
         return moves
-    kept = list(shown(made, first, moves))
+    kept = list(shown(first, moves))
     for i, (m, by, left) in enumerate(zip(first.mechanisms, moves, kept, strict=True)):
-        if case.claim.delta == 0 and m.law == REPORT and np.any(by) and not np.any(left) and shown_at_an_end(made, first, i, by):
+        if case.claim.delta == 0 and m.law == REPORT and np.any(by) and not np.any(left) and shown_at_an_end(first, i, by):
             kept[i] = by
     return tuple(kept)
 
 
-def unseen(made: Study, first: History, moves: Shifts, seen: Shifts) -> str | None:
+def unseen(first: History, moves: Shifts, seen: Shifts) -> str | None:
     """Why randomised reports may hide the secret from an adversary, or None if they do not.
 
     moves: all moves. seen: the moves that an adversary may learn, from `granted`.
@@ -82,23 +82,23 @@ def unseen(made: Study, first: History, moves: Shifts, seen: Shifts) -> str | No
         return f"no released number shows the randomised reports at {lost.line}, {text}{way}"
     still = [i for i, (m, by, _) in enumerate(triples) if m.law == REPORT and not np.any(by)]
     noisy = [i for i, (m, by, _) in enumerate(triples) if m.law != REPORT and m.size(by) > NOTHING]
-    if still and noisy and not independent(made, first, still, noisy):
+    if still and noisy and not independent(first, still, noisy):
         line = first.mechanisms[still[0]].line
         return f"the draws at {line} choose between values, as samples do; they may hide a secret"
     return None
 
 
-def independent(made: Study, first: History, still: Sequence[int], noisy: Sequence[int]) -> bool:
+def independent(first: History, still: Sequence[int], noisy: Sequence[int]) -> bool:
     """Whether other values of the reports `still` leave all clean values of the mechanisms `noisy` unchanged. If so, these
     reports cannot hide a move. still, noisy: positions of mechanisms in the run.
     """
     return all(
         other is not None and all(np.array_equal(first.mechanisms[i].clean, other.mechanisms[i].clean) for i in noisy)
-        for other in with_other_values(made, first, still)
+        for other in with_other_values(first, still)
     )
 
 
-def compared_only(made: Study, case: Case, first: History, shifts: Shifts) -> str | None:
+def compared_only(case: Case, first: History, shifts: Shifts) -> str | None:
     """Why an adversary may see less than the noisy values that the secret moves, or None if the adversary sees them.
 
     A run may use noisy values for comparisons only, as report-noisy-max and the sparse vector technique do. The proofs of these
@@ -107,13 +107,11 @@ def compared_only(made: Study, case: Case, first: History, shifts: Shifts) -> st
     law: the ledger's proof then grants the noisy values to the adversary.
     """
     events = [event for event, _ in parts(case.model.ledger)]
-    moved = [
-        i for i, (m, by) in enumerate(zip(first.mechanisms, shifts, strict=True)) if m.law in CHARGED and m.size(by) > NOTHING
-    ]
+    moved = [i for i in sorted(moving(first, shifts)) if first.mechanisms[i].law in CHARGED]
     places = [i for i in moved if not any(isinstance(event, CHARGED[first.mechanisms[i].law]) for event in events)]
     for some in [[i] for i in places] if len(places) <= EACH else [places]:
         sizes = (NUDGED, 1.0)
-        little, far = (changes(made, first, {i: moved_by(first.mechanisms[i], size, i) for i in some}) for size in sizes)
+        little, far = (changes(first, {i: moved_by(first.mechanisms[i], size, i) for i in some}) for size in sizes)
         if little is not None and far and little <= FEW * far:
             line = first.mechanisms[some[0]].line
             text = "only compared, as in report-noisy-max, and the ledger does not charge for their noise"
@@ -122,7 +120,7 @@ def compared_only(made: Study, case: Case, first: History, shifts: Shifts) -> st
     return None
 
 
-def noised_again(made: Study, first: History, shifts: Shifts) -> str | None:
+def noised_again(first: History, shifts: Shifts) -> str | None:
     """Why noise of later mechanisms may add to the noise that hides a move, or None if it does not.
 
     A run may use a noisy value only inside values to which it adds more noise, and release these alone. The release then shows a
@@ -131,12 +129,12 @@ def noised_again(made: Study, first: History, shifts: Shifts) -> str | None:
     same, it shows the value only through later noise.
     """
     for i in farthest(first, shifts)[:EACH]:
-        if all(other is not None and alike(first, other.play) for other in with_other_values(made, first, [i])):
+        if all(other is not None and alike(first, other.play) for other in with_other_values(first, [i])):
             return f"the run uses the noisy value at {first.mechanisms[i].line} only in values to which it adds more noise"
     return None
 
 
-def together(made: Study, first: History, shifts: Shifts) -> str:
+def together(first: History, shifts: Shifts) -> str:
     """Why the release may show a noisy value that the secret moves only in a function of it and another noisy value: their sum, a
     weighted sum as in a moving average, or a function that does not depend on their order. (Values that move alike show as much
     without their order.) "" if it does not. Tests the EACH mechanisms that move farthest, each with TRIED others.
@@ -144,17 +142,17 @@ def together(made: Study, first: History, shifts: Shifts) -> str:
     sums = [i for i, m in enumerate(first.mechanisms) if m.law != REPORT]
     for i, j in [(i, j) for i in farthest(first, shifts)[:EACH] for j in [j for j in sums if j != i][:TRIED]]:
         lines = f"the run uses the noisy values at {first.mechanisms[i].line} and {first.mechanisms[j].line}"
-        if added_only(made, first, i, j):
+        if added_only(first, i, j):
             return f"{lines} only in their sum, whose epsilon is not computed"
-        if first.mechanisms[i].noisy.shape == first.mechanisms[j].noisy.shape and proportional(made, first, i, j, alone=True):
+        if first.mechanisms[i].noisy.shape == first.mechanisms[j].noisy.shape and proportional(first, i, j, alone=True):
             return f"{lines} only in a weighted sum, whose epsilon is not computed"
         alike = shifts[i].shape == shifts[j].shape and np.allclose(shifts[i], shifts[j], rtol=0, atol=10 * NOTHING)
-        if not alike and exchanged(made, first, i, j):
+        if not alike and exchanged(first, i, j):
             return f"{lines} only in a function that does not depend on their order, whose epsilon is not computed"
     return ""
 
 
-def in_any_order(made: Study, first: History, shifts: Shifts) -> str:
+def in_any_order(first: History, shifts: Shifts) -> str:
     """Why the release may show only a symmetric function of a noisy value that the secret moves, such as a sum of its rows or the
     sorted rows; "" if it shows more. Tests the EACH mechanisms that move farthest, along each axis.
     """
@@ -164,25 +162,25 @@ def in_any_order(made: Study, first: History, shifts: Shifts) -> str:
             random = np.random.default_rng(axis)
             # rows in another order, or each row in its own: a network learns the same from columns in one other order
             noisy = random.permuted(mechanism.noisy, axis=axis) if axis else random.permutation(mechanism.noisy)
-            other = repeated(made, first, {i: replace(mechanism, noisy=noisy)})
+            other = repeated(first, {i: replace(mechanism, noisy=noisy)})
             if other is not None and same_release(first, other):
                 return f"the run does not depend on the order of the noisy values at {mechanism.line}, as a sum or a shuffle"
     return ""
 
 
-def shown_by(made: Study, first: History, within: Inside, shifts: Shifts, cells: Sequence[Cell]) -> tuple[Shifts, str]:
+def shown_by(first: History, within: Inside, shifts: Shifts, cells: Sequence[Cell]) -> tuple[Shifts, str]:
     """The moves, as far as the released arrays `cells` show them, and why one of them is not known, or "". An unknown move is set
     to 0. Tests the EACH mechanisms that move farthest, one by one, and then all sums of data and noise together.
     """
     kept, why = list(shifts), ""
     hidden = None if within.worst is None else within.worst.hidden
     for i in farthest(first, shifts)[:EACH]:
-        kept[i], why_less = shown_part(View(made, first, (i,), tuple(cells), hidden), shifts[i])
+        kept[i], why_less = shown_part(View(first, (i,), tuple(cells), hidden), shifts[i])
         why = why or why_less
     terms = {k for group in within.sums for k in group[:-1]}
     some = tuple(i for i, m in enumerate(first.mechanisms) if m.law != REPORT and i not in terms)
     if len(some) > 1 and not within.again:
-        view = View(made, with_sums(first, within), some, tuple(cells), hidden)
+        view = View(with_sums(first, within), some, tuple(cells), hidden)
         each, why_less = shown_together(view, tuple(shifts[i] for i in some), bool(why))
         if each is not None:
             moved = dict(zip(some, each, strict=True))
@@ -200,7 +198,7 @@ def with_sums(first: History, within: Inside) -> History:
     return replace(first, mechanisms=tuple(mechanisms))
 
 
-def behind(made: Study, first: History, within: Inside, shifts: Shifts) -> str:
+def behind(first: History, within: Inside, shifts: Shifts) -> str:
     """Why the noise at a later place may hide what the secret moves, or data that is added later may cancel it; "" if some array
     without a path past the noise shows the noisy values.
     """
@@ -209,18 +207,18 @@ def behind(made: Study, first: History, within: Inside, shifts: Shifts) -> str:
     for i, (m, by) in enumerate(zip(first.mechanisms, shifts, strict=True)):
         if m.size(by) <= NOTHING:
             continue
-        runs = [run for run in with_other_values(made, first, [i]) if run is not None]
+        runs = [run for run in with_other_values(first, [i]) if run is not None]
         for cell, before in first.play.cells.items():
             if cell.array not in within.past and any(not np.array_equal(run.play.cells[cell], before) for run in runs):
                 return ""
     return f"{next(iter(within.past.values()))}, and may cancel the move of the noisy value"
 
 
-def changes(made: Study, first: History, instead: Mapping[int, Mechanism]) -> int | None:
+def changes(first: History, instead: Mapping[int, Mechanism]) -> int | None:
     """How many released numbers and clean values change if some mechanisms give other noisy values; None if the run cannot go on
     with these values. instead: position of a mechanism -> the mechanism with its other noisy value.
     """
-    other = repeated(made, first, instead)
+    other = repeated(first, instead)
     if other is None:
         return None
     pairs = [*zip(first.play.cells.values(), other.play.cells.values(), strict=True)]

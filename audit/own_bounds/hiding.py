@@ -15,11 +15,10 @@ from ..key import Key
 from ..mechanisms.absence import Incomparable, without
 from ..mechanisms.draws.lost import lost_noise
 from ..mechanisms.draws.steady import other_scripts, shown_in, steady_cells
-from ..mechanisms.inside import OF_PROGRAM, SECRETS, Inside
+from ..mechanisms.inside import Inside, moving
 from ..mechanisms.loud_secrets import quietest
 from ..mechanisms.reading import EACH, alike, farthest, redrawn, repeated, rerun, same_means, visible, with_other_values
 from ..mechanisms.relations import added_only, averaged, in_full, parted, proportional
-from ..own.programs.program import External
 from ..recorded.laws import NOTHING
 from ..recorded.study import CONTINUOUS, History
 from ..recorded.worlds import without_one
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from ...accounting.claim import Unit
     from ...models.recorder.mechanisms.found import Mechanism
     from ..recorded.playing import Cell
-    from ..recorded.study import Shifts, Study
+    from ..recorded.study import Shifts
 
 EQUAL = 1e-2  # relative tolerance between the sizes of one move in runs with different draws
 TRIED = 8  # largest number of draws, and of entries, that are tested one by one
@@ -38,7 +37,7 @@ NUDGE = 1e-5  # relative change of a drawn number that seldom changes the result
 MASKS = ("uniform", "integers")  # laws of masks: a uniform number that is added modulo its range hides a value completely
 
 
-def every_secret(made: Study, first: History, within: Inside, unit: Unit, worst: Shifts) -> list[tuple[str, Shifts, Shifts]]:
+def every_secret(first: History, within: Inside, unit: Unit, worst: Shifts) -> list[tuple[str, Shifts, Shifts]]:
     """The secrets that are tried, the worst one first, each with its moves and with the moves that the run reads.
 
     Only the worst secret is listed if all noise is fresh: then no other secret can show more. worst: the moves of the worst
@@ -46,14 +45,11 @@ def every_secret(made: Study, first: History, within: Inside, unit: Unit, worst:
     """
     assert within.worst is not None
     found = [(within.worst.secret, within.shifts, worst)]
-    places = {id(draw): at for at, draw in enumerate(first.play.draws)}
-    constant = any(places.get(id(draw)) in made.constant for m in first.mechanisms for draw in (m.draw, *m.beside))
-    if not (within.again or constant or any(m.shared or m.mirrored for m in first.mechanisms)):
+    if not (within.again or first.noise & first.study.constant or any(m.shared or m.mirrored for m in first.mechanisms)):
         return found
-    limit = OF_PROGRAM if isinstance(made.model, External) else SECRETS
-    for absent in without_one(made.whole, unit, Key("every secret"), quietest(first), limit):
+    for absent in without_one(first.study.whole, unit, Key("every secret"), quietest(first), first.study.effort.secrets):
         with suppress(Incomparable):
-            _, moves = without(made, first, absent)
+            _, moves = without(first, absent)
             unread = [i in within.idle or m.law == REPORT for i, m in enumerate(first.mechanisms)]
             kept = tuple(np.zeros_like(by) if gone else by for by, gone in zip(moves, unread, strict=True))
             found.append((absent.secret, kept, kept))
@@ -73,60 +69,60 @@ def apart(first: History, within: Inside, shifts: Shifts) -> str:
     return ""
 
 
-def not_fresh(made: Study, run: History, within: Inside, moves: Shifts, shifts: Shifts) -> Iterator[str]:
+def not_fresh(run: History, within: Inside, moves: Shifts, shifts: Shifts) -> Iterator[str]:
     """Yields a sentence for each mechanism whose mean the secret moves and whose noise does not hide this move, because two
     seeds draw the same noise or because another mechanism uses it too. moves: all moves. shifts: those that the run reads.
     """
     places = {id(draw): at for at, draw in enumerate(run.play.draws)}
-    for i, (meeting, by) in enumerate(zip(run.mechanisms, shifts, strict=True)):
+    for i, (mechanism, by) in enumerate(zip(run.mechanisms, shifts, strict=True)):
         single = parted(run, i)
-        seen = np.any(np.isinf(by)) and not averaged(made, run, i) and (not meeting.mirrored or in_full(made, single, (i,)))
-        if seen and visible(made, single, i, alike_entries(meeting, by)):
-            one = f"one number of the noise of {meeting.draw.where} serves several entries of the value at {meeting.line}"
+        seen = np.any(np.isinf(by)) and not averaged(run, i) and (not mechanism.mirrored or in_full(single, (i,)))
+        if seen and visible(single, i, alike_entries(mechanism, by)):
+            one = f"one number of the noise of {mechanism.draw.where} serves several entries of the value at {mechanism.line}"
             yield f"{one}, which move by different amounts; their difference has no noise"
             continue
-        drawn = (meeting.draw, *meeting.beside)
-        far, constant = np.abs(by).max(initial=0) > NOTHING, all(places[id(draw)] in made.constant for draw in drawn)
-        if constant and far and visible(made, run, i):
-            few = made.values(places[id(meeting.draw)])
-            yield f"the noise of {meeting.draw.where} is the same for two seeds{few}, and the value at {meeting.line} moves"
-        j = i if meeting.law == REPORT else within.again.get(i, i)
+        drawn = (mechanism.draw, *mechanism.beside)
+        far, constant = np.abs(by).max(initial=0) > NOTHING, all(places[id(draw)] in run.study.constant for draw in drawn)
+        if constant and far and visible(run, i):
+            few = run.study.values(places[id(mechanism.draw)])
+            yield f"the noise of {mechanism.draw.where} is the same for two seeds{few}, and the value at {mechanism.line} moves"
+        j = i if mechanism.law == REPORT else within.again.get(i, i)
         unseen = any(k in within.idle or (np.any(moves[k]) and not np.any(shifts[k])) for k in (i, j))
         gap = np.abs(by - shifts[j]) if j != i else np.zeros(1)
         if unseen or gap.max(initial=0) <= 10 * NOTHING:
             continue
-        may_hide = linear_term(made, run, j, i) or added_only(made, run, i, j, released=True) or proportional(made, run, i, j)
-        if may_hide and not in_full(made, run, (i, j)):
+        may_hide = linear_term(run, j, i) or added_only(run, i, j, released=True) or proportional(run, i, j)
+        if may_hide and not in_full(run, (i, j)):
             continue
         farthest = [np.unravel_index(int(at), gap.shape) for at in np.argsort(-gap, axis=None)[:TRIED]]
         entries = [tuple(map(int, entry)) for entry in farthest if gap[entry] > 10 * NOTHING]
-        if any(visible(made, run, i, [entry]) and visible(made, run, j, [entry]) for entry in entries):
-            line, where = run.mechanisms[j].line, meeting.draw.where
-            twice = f"the noise of {where} is used at {line} and at {meeting.line}"
+        if any(visible(run, i, [entry]) and visible(run, j, [entry]) for entry in entries):
+            line, where = run.mechanisms[j].line, mechanism.draw.where
+            twice = f"the noise of {where} is used at {line} and at {mechanism.line}"
             yield f"{twice}; their difference depends on the secret and has no noise"
 
 
-def alike_entries(meeting: Mechanism, by: NDArray[np.float64]) -> list[tuple[int, ...]]:
+def alike_entries(mechanism: Mechanism, by: NDArray[np.float64]) -> list[tuple[int, ...]]:
     """Some entries that share a noise number: those of the first infinite move, at most TRIED of them."""
     first = np.argwhere(np.isinf(by))[0]
     group = np.zeros(by.shape, dtype=bool)
-    group[tuple(slice(None) if axis in meeting.shared else at for axis, at in enumerate(first))] = True
-    group |= group.T if meeting.mirrored else False
+    group[tuple(slice(None) if axis in mechanism.shared else at for axis, at in enumerate(first))] = True
+    group |= group.T if mechanism.mirrored else False
     return [tuple(entry) for entry in np.random.default_rng(0).permutation(np.argwhere(group))[:TRIED].tolist()]
 
 
-def linear_term(made: Study, run: History, j: int, i: int) -> bool:
+def linear_term(run: History, j: int, i: int) -> bool:
     """Whether mechanism `i` may add the same draw as mechanism `j` in another step of one loop. Objective perturbation does so:
     it adds one random linear term to an objective, hence one draw to each gradient. Its proof releases the last step only.
     """
     one, other = run.mechanisms[j], run.mechanisms[i]
     if one.draw is not other.draw or one.line != other.line:
         return False
-    runs = with_other_values(made, run, [j])
+    runs = with_other_values(run, [j])
     return any(after is None or not np.array_equal(after.mechanisms[i].clean, other.clean) for after in runs)
 
 
-def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | None:
+def hidden(first: History, within: Inside, differs: bool) -> str | None:
     """Why a draw that is not noise may hide the move, or None if no draw does.
 
     A draw may hide the move if it is a coin, of any law, that changes a clean value, if it changes how far the secret moves a
@@ -134,29 +130,33 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
     amplification, and then its epsilon is smaller than that of the composition. differs: whether the move has another size with
     another seed.
     """
-    free = free_draws(made, first)
-    moved_laws = {m.law for m, by in zip(first.mechanisms, within.shifts, strict=True) if m.size(by) > NOTHING}
+    free = free_draws(first)
+    moved_laws = {first.mechanisms[i].law for i in moving(first, within.shifts)}
     if moved_laws == {REPORT}:  # no mask hides a report that a released number shows, but a draw may change its probabilities
-        known = same_means(first.mechanisms, rerun(made, first, {}, redrawn(made, free)).mechanisms)
+        known = same_means(first.mechanisms, rerun(first, {}, redrawn(first, free)).mechanisms)
         why = f"the draws at {lines(first, free)} change the probabilities of the reports, so they may hide a secret"
         return None if known else why
     least = smallest(first, within)
     masks = [at for at in free if first.play.draws[at].law in MASKS and first.play.draws[at].values.size >= least]
-    if masks and not alike(first, rerun(made, first, {}, redrawn(made, masks)).play):
+    if masks and not alike(first, rerun(first, {}, redrawn(first, masks)).play):
         many = "change the release and have at least as many numbers as a noisy value, so they may mask that value"
         return f"the draws at {lines(first, masks)} {many}"
     coins = [at for at in free if first.play.draws[at].law not in CONTINUOUS]
-    coins += compared(made, first, [at for at in free if first.play.draws[at].law in CONTINUOUS])
+    coins += compared(first, [at for at in free if first.play.draws[at].law in CONTINUOUS])
     numbers = [at for at in free if at not in coins] if differs else []
-    for number, script in enumerate(other_scripts(made, first, coins) if coins else ()):
-        run = repeated(made, first, {}, script) if number else rerun(made, first, {}, script)
+    for number, script in enumerate(other_scripts(first, coins) if coins else ()):
+        run = repeated(first, {}, script) if number else rerun(first, {}, script)
         if run is not None and not same_means(first.mechanisms, run.mechanisms):
-            way = "; a model that declares ClippedGradients has its samples tested" if charged(made.model.ledger).steps else ""
+            way = (
+                "; a model that declares ClippedGradients has its samples tested"
+                if charged(first.study.model.ledger).steps
+                else ""
+            )
             changes = "change the value to which noise is added, as samples and shuffles do"
             return f"the draws at {lines(first, coins)} {changes}; they may hide a secret{way}"
-    if numbers and not same_means(first.mechanisms, (other := rerun(made, first, {}, redrawn(made, numbers))).mechanisms):
+    if numbers and not same_means(first.mechanisms, (other := rerun(first, {}, redrawn(first, numbers))).mechanisms):
         assert within.worst is not None
-        moved = same_entries(first, within.shifts, without(made, other, within.worst)[1])
+        moved = same_entries(first, within.shifts, without(other, within.worst)[1])
         if further := grown(first, within.worst.secret, within.shifts, moved):
             return f"{further}; this size depends on the draws at {lines(first, numbers)}, which may hide the move"
     return None
@@ -167,7 +167,7 @@ def lines(first: History, draws: Sequence[int]) -> str:
     return ", ".join(dict.fromkeys(first.play.draws[at].line for at in draws))
 
 
-def compared(made: Study, first: History, numbers: Sequence[int]) -> list[int]:
+def compared(first: History, numbers: Sequence[int]) -> list[int]:
     """The positions of the draws that act as coins: the run only compares their numbers with a threshold or with one another.
 
     The test makes the numbers slightly smaller, which changes nothing if they are coins. If it changes something for all draws
@@ -176,29 +176,29 @@ def compared(made: Study, first: History, numbers: Sequence[int]) -> list[int]:
 
     def only(some: Sequence[int]) -> bool:
         script = [replace(d, values=d.values * (1 - NUDGE)) if at in some else d for at, d in enumerate(first.play.draws)]
-        other = rerun(made, first, {}, script)
+        other = rerun(first, {}, script)
         return alike(first, other.play) and same_means(first.mechanisms, other.mechanisms)
 
     if not numbers or only(numbers):
         return list(numbers)
-    graph = made.whole.graph
+    graph = first.study.whole.graph
     lengths = {1, graph.nodes, int(graph.train.sum()), graph.edges.shape[1], graph.arcs.shape[1]}
     likely = sorted(numbers, key=lambda at: first.play.draws[at].values.size not in lengths)
     return [at for at in likely[:TRIED] if only([at])]
 
 
-def shown_always(made: Study, first: History, moves: Shifts) -> tuple[tuple[Cell, ...], str]:
+def shown_always(first: History, moves: Shifts) -> tuple[tuple[Cell, ...], str]:
     """The released arrays that show the noisy values for all tried values of the other draws, and why no array may show them, or
     "". Tests the EACH mechanisms that move farthest.
     """
     tested = farthest(first, moves)[:EACH]
     for i in tested:
-        if line := lost_noise(made, first, moves, i):
+        if line := lost_noise(first, moves, i):
             shows = f"change all released numbers that show the noisy value at {first.mechanisms[i].line}, as more noise does"
             return (), f"the draws at {line} {shows}; they may hide a secret"
-    free = free_draws(made, first)
-    cells = steady_cells(made, first, free, moves, tested)
-    if len(cells) < len(first.play.cells) and not any(shown_in(made, first, moves, i, cells) for i in tested):
+    free = free_draws(first)
+    cells = steady_cells(first, free, moves, tested)
+    if len(cells) < len(first.play.cells) and not any(shown_in(first, moves, i, cells) for i in tested):
         shuffles = f"the draws at {lines(first, free)} reorder or choose the released values, as shuffles do"
         return (), f"{shuffles}; they may hide a secret"
     return cells, ""
@@ -219,15 +219,14 @@ def grown(run: History, secret: str, shifts: Shifts, others: Shifts) -> str | No
     return None
 
 
-def free_draws(made: Study, first: History) -> list[int]:
+def free_draws(first: History) -> list[int]:
     """The positions of all draws that differ from seed to seed and are not the noise of a mechanism."""
-    noise = {id(draw) for m in first.mechanisms for draw in (m.draw, *m.beside)}
     return [
         at
         for at, d in enumerate(first.play.draws)
-        if id(d) not in noise
+        if at not in first.noise
         and not any(np.array_equal(d.values, m.draw.values) for m in first.mechanisms)
-        and not np.array_equal(d.values, made.others[0][at].values)
+        and not np.array_equal(d.values, first.study.others[0][at].values)
         and d.values.size
     ]
 

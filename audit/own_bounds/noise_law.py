@@ -18,7 +18,7 @@ MOST = 100_000  # largest number of values of a mechanism in the test of its law
 ROUNDED = 1e-2  # in units of the scale: if noisy values are rounded more coarsely, `distance` tests the drawn numbers instead
 REPORTED = 1e-6  # largest rounding error of a reported value
 CELLS = 25.0  # smallest variance of a count for which `frequencies` uses the normal approximation
-LAWS = {"normal": "norm", "laplace": "laplace"}  # the recorder's name of a law -> that of SciPy
+DISTRIBUTIONS = {"normal": stats.norm, "laplace": stats.laplace}  # the recorder's name of a law -> its distribution at scale 1
 
 
 def law_of(run: History) -> Condition:
@@ -31,7 +31,7 @@ def law_of(run: History) -> Condition:
 def distance(mechanism: Mechanism) -> float:
     """The p-value of a Kolmogorov-Smirnov test of the noise of a mechanism, in units of its scale, against the recorded law."""
     left = mechanism.draw.units.ravel() if coarse(mechanism) else mechanism.units[mechanism.own]
-    return float(stats.kstest(left[:: max(1, left.size // MOST)], LAWS[mechanism.law]).pvalue)
+    return float(stats.kstest(left[:: max(1, left.size // MOST)], DISTRIBUTIONS[mechanism.law].cdf).pvalue)
 
 
 def coarse(mechanism: Mechanism) -> bool:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
 from ...models.recorder.mechanisms.found import REPORT
 from ..mechanisms.absence import Incomparable, history, without
+from ..mechanisms.inside import moving
 from ..mechanisms.reading import idle, repeated
-from ..own.programs.program import External
-from ..recorded.laws import NOTHING, cost
+from ..recorded.laws import cost
+from ..recorded.playing import Diverged
 from .hiding import EQUAL, same_entries
+from .noise_law import DISTRIBUTIONS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,18 +24,16 @@ if TYPE_CHECKING:
     from ...accounting.claim import Claim
     from ...models.recorder.mechanisms.found import Mechanism
     from ..mechanisms.inside import Inside
-    from ..recorded.study import History, Shifts, Study
+    from ..recorded.study import History, Shifts
     from ..recorded.worlds import Absence
 
 SEEDS = range(1, 8)  # numbers of the runs with other seeds
 FEW, SINGLE = 8, 24  # noisy values of at most FEW numbers are moved into their tails, SINGLE numbers in all
 SCALES = 3.0  # how far a noisy value that tells much about a secret lies from the recorded one, in units of the noise
-ONE_BY_ONE = 8  # number of mechanisms whose telling values are chosen one after the other
 TAIL = 1e-3  # probability of noise beyond the tried tail
-LAWS = {"normal": stats.norm, "laplace": stats.laplace}
 
 
-def changed_by_noise(made: Study, first: History, within: Inside, claim: Claim, shifts: Shifts, counted: float) -> str:
+def changed_by_noise(first: History, within: Inside, claim: Claim, shifts: Shifts, counted: float) -> str:
     """Why the reach from the first run does not hold for runs with other noise; "" if it seems to.
 
     In some runs the secret may cost more than the claim, and in others less. Or such a run reads a mechanism that the first run
@@ -48,22 +47,18 @@ def changed_by_noise(made: Study, first: History, within: Inside, claim: Claim, 
     unread = [i for i in unread if i in within.idle or np.any(shifts[i])]
     epsilons = [counted]
     still = {i for i, by in enumerate(shifts) if not np.any(by) and i not in within.idle}
-    for run in _telling_runs(made, first, within.worst, shifts):
+    for run in _telling_runs(first, within.worst, shifts):
         with suppress(Incomparable):
-            moves = without(made, run, within.worst)[1]
-            same = same_entries(first, shifts, moves)
-            moved = within.counted(tuple(moves[i] if i in still else by for i, by in enumerate(same)))
-            epsilons.append(share * cost(run.mechanisms, moved, claim.delta))
-    for run in _with_other_noise(made, first):
+            epsilons.append(share * _cost(first, run, within, shifts, claim.delta, still))
+    for run in _with_other_noise(first):
         try:
-            moved = within.counted(same_entries(first, shifts, without(made, run, within.worst)[1]))
+            epsilons.append(share * _cost(first, run, within, shifts, claim.delta))
         except Incomparable:
             continue
-        epsilons.append(share * cost(run.mechanisms, moved, claim.delta))
-        if read := set(unread) - idle(made, run, [[i] for i in unread]) if unread else set():
+        if read := set(unread) - idle(run, [[i] for i in unread]) if unread else set():
             for absent in (within.worst, *within.others):
                 with suppress(Incomparable):
-                    moved = within.counted(without(made, run, absent)[1])
+                    moved = within.counted(without(run, absent)[1])
                     if (epsilon := cost(run.mechanisms, moved, claim.delta)) > claim.epsilon * (1 + EQUAL):
                         line = f"with other noise the run reads the noisy value at {first.mechanisms[min(read)].line}"
                         unlike = "which it does not read in the recorded run"
@@ -75,7 +70,7 @@ def changed_by_noise(made: Study, first: History, within: Inside, claim: Claim, 
     return f"{depends} and {max(epsilons):.3g} in another, and their average is not computed"
 
 
-def least_share(made: Study, first: History, within: Inside, each: Shifts, delta: float) -> float:
+def least_share(first: History, within: Inside, each: Shifts, delta: float) -> float:
     """The smallest cost of the worst secret in runs in which the noisy values tell much about it, over its cost in `first`; 1 if
     no such run costs less.
 
@@ -84,34 +79,44 @@ def least_share(made: Study, first: History, within: Inside, each: Shifts, delta
     moves of the secret in `first`. delta: of the claim. Raises Incomparable if such a run has other mechanisms.
     """
     assert within.worst is not None
-    whole = cost(first.mechanisms, within.counted(each), delta)
-    share = 1.0
+    whole, share = cost(first.mechanisms, within.counted(each), delta), 1.0
     for side in (1, -1):
-        run = _telling(made, first, within.worst, each, side, ONE_BY_ONE)
-        moves = within.counted(same_entries(first, each, without(made, run, within.worst)[1]))
-        other = cost(run.mechanisms, moves, delta)
+        run = _telling(first, within.worst, each, side, first.study.effort.one_by_one)
+        if run is first:
+            continue
+        other = _cost(first, run, within, each, delta)
         share = min(share, 1.0 if other >= whole * (1 - EQUAL) else 0.0 if math.isinf(whole) else other / whole)
     return share
 
 
-def _telling(made: Study, first: History, absent: Absence, each: Shifts, side: int, alone: int = 0) -> History:
+def _cost(first: History, run: History, within: Inside, shifts: Shifts, delta: float, still: Collection[int] = ()) -> float:
+    """The cost of the worst secret in another run, nats. shifts: its moves in `first`; what they leave at 0 does not count,
+    except in the mechanisms `still`. Raises Incomparable.
+    """
+    assert within.worst is not None
+    moves = without(run, within.worst)[1]
+    same = same_entries(first, shifts, moves)
+    moved = within.counted(tuple(moves[i] if i in still else by for i, by in enumerate(same)))
+    return cost(run.mechanisms, moved, delta)
+
+
+def _telling(first: History, absent: Absence, each: Shifts, side: int, alone: int = 0) -> History:
     """The run in which each mechanism that the secret moves has a noisy value that tells much about it; `first` if the run has no
     other mechanism whose move could depend on this value.
 
     side: which world these values speak for, 1 or -1. alone: for how many mechanisms the values are chosen one after the other,
-    each along the run that has the earlier ones; those of the others are chosen at once. A program is too slow for the former.
+    each along the run that has the earlier ones; those of the others are chosen at once.
     """
-    moved = [i for i, (m, by) in enumerate(zip(first.mechanisms, each, strict=True)) if m.size(by) > NOTHING]
-    alone = 0 if isinstance(made.model, External) else alone
+    moved = sorted(moving(first, each))
     groups = [*([i] for i in moved[:alone]), moved[alone:]]
     run = first
     instead: dict[int, Mechanism] = {}
     for group in groups:
         if not group or len(first.mechanisms) < 2:
             continue
-        moves = without(made, run, absent)[1]
+        moves = without(run, absent)[1]
         instead |= {i: _most_telling(run.mechanisms[i], moves[i], side) for i in group}
-        other = repeated(made, first, instead)
+        other = repeated(first, instead)
         if other is None:
             line = first.mechanisms[group[0]].line
             raise Incomparable(f"with another noisy value at {line} the run has other mechanisms; moves of one run do not add up")
@@ -119,11 +124,11 @@ def _telling(made: Study, first: History, absent: Absence, each: Shifts, side: i
     return run
 
 
-def _telling_runs(made: Study, first: History, absent: Absence, each: Shifts) -> Iterator[History]:
+def _telling_runs(first: History, absent: Absence, each: Shifts) -> Iterator[History]:
     """The runs of `_telling` for both worlds; those that have other mechanisms are left out."""
     for side in (1, -1):
         with suppress(Incomparable):
-            if (run := _telling(made, first, absent, each, side)) is not first:
+            if (run := _telling(first, absent, each, side)) is not first:
                 yield run
 
 
@@ -132,9 +137,7 @@ def _most_telling(mechanism: Mechanism, by: NDArray[np.float64], side: int) -> M
     `Mechanism.over` gives it. side: 1 for the world with the secret, -1 for the world without it.
     """
     if mechanism.law == REPORT:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.log(mechanism.clean) - np.log(np.clip(mechanism.clean + by, 0.0, 1.0))
-        ratios = np.where(mechanism.clean > 0, side * np.nan_to_num(ratios, posinf=np.inf, neginf=-np.inf), -np.inf)
+        ratios = np.where(mechanism.clean > 0, side * mechanism.ratios(by), -np.inf)
         values = np.array(mechanism.values)[ratios.argmax(-1)]
         return mechanism.with_noisy(np.where(mechanism.moved(by), values, mechanism.noisy))
     size = float(np.linalg.norm(by)) if mechanism.law == "normal" else float(np.abs(by).max(initial=0.0))
@@ -145,30 +148,30 @@ def _most_telling(mechanism: Mechanism, by: NDArray[np.float64], side: int) -> M
     return mechanism.with_noisy(mechanism.noisy - side * SCALES * np.asarray(mechanism.scale) * along)
 
 
-def _with_other_noise(made: Study, first: History) -> Iterator[History]:
+def _with_other_noise(first: History) -> Iterator[History]:
     """Yields runs with other seeds, and runs in which one number of a small noisy value lies in a tail of its noise."""
-    if isinstance(made.model, External):
+    if not first.study.effort.thorough:
         return
     lines = [m.line for m in first.mechanisms]
     for number in SEEDS:
         try:
-            run = history(made, number)
-        except Exception:  # a user's model may fail with some seeds, with any exception
+            run = history(first.study, number)
+        except Diverged:
             continue
         if [m.line for m in run.mechanisms] == lines:
             yield run
     left = SINGLE
     for i, mechanism in enumerate(first.mechanisms):
-        if mechanism.law not in LAWS or not 0 < mechanism.noisy.size <= min(FEW, left):
+        if mechanism.law not in DISTRIBUTIONS or not 0 < mechanism.noisy.size <= min(FEW, left):
             continue
         left -= mechanism.noisy.size
-        far = float(LAWS[mechanism.law].isf(TAIL)) * np.broadcast_to(
+        far = float(DISTRIBUTIONS[mechanism.law].isf(TAIL)) * np.broadcast_to(
             np.asarray(mechanism.scale, dtype=np.float64), mechanism.noisy.shape
         )
         for at in np.ndindex(mechanism.noisy.shape):
             for side in (-1, 1):
                 noisy = mechanism.noisy.copy()
                 noisy[at] = mechanism.clean[at] + side * far[at]
-                other = repeated(made, first, {i: mechanism.with_noisy(noisy)})
+                other = repeated(first, {i: mechanism.with_noisy(noisy)})
                 if other is not None:
                     yield other

@@ -13,11 +13,11 @@ import numpy as np
 from ...accounting.checks.conditions import proved
 from ...accounting.lower.bounds import Bound
 from ...accounting.lower.error_rates import epsilon_of_rates, rate_at_most
+from ...models.capabilities import RunsElsewhere
 from ...models.graph.graph import Worlds
 from ..case import EDGES, Outcome, Setting, offered
 from ..instruments.repetition import NO_NODE
-from ..mechanisms.gate import examined, followed
-from ..own.programs.program import External
+from ..mechanisms.gate import recorded
 from ..recorded.worlds import without_one
 from . import within_run
 
@@ -37,16 +37,16 @@ def of_program(setting: Setting) -> Outcome:
     If this bound does not refute a claim about edges, the audit tests the seeds too. If the program is not recorded, the audit
     only tests the seeds.
     """
-    case, union = setting.case, setting.case.counted(setting.graph)
-    assert isinstance(case.model, External)
+    case = setting.case
+    assert isinstance(case.model, RunsElsewhere)
     if not case.model.record:
         return repeat_seeds(setting)
-    recorded = followed(case, union, setting.key)
+    within = recorded(setting).inside
     bound, summary = None, ""
-    if isinstance(recorded, str):
-        summary = recorded or "no recorded noise was found that is added to data"
+    if isinstance(within, str):
+        summary = within or "no recorded noise was found that is added to data"
     else:
-        bound = within_run.from_mechanisms(case, examined(case, union, setting.key).study, recorded)
+        bound = within_run.from_mechanisms(case, within)
         summary = bound.method
         if bound.refuted:
             return Outcome(NAME, (bound,), {}, summary, offered(case.model))

@@ -20,10 +20,9 @@ from ...accounting.lower.bounds import Bound, resting, unknown
 from ...accounting.lower.power import smallest
 from ..case import Case, Outcome, Setting, offered
 from ..instruments.reach import worth
-from ..mechanisms.absence import history
 from ..mechanisms.draws.parents import seeded
 from ..mechanisms.draws.switches import switched
-from ..mechanisms.gate import examined, followed
+from ..mechanisms.gate import recorded
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import also_noised
 from ..recorded.examination import Examination, Move
@@ -71,10 +70,10 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, unused
     recorded noise then get no verdict, because on other data the run may use this value, or replace it by one without noise.
     """
     case, alpha = setting.case, setting.alpha
-    found = examined(case, case.counted(setting.graph), setting.key)
+    found = recorded(setting).examination
     doubts = {array: (past or {}).get(array, text) for array, text in found.doubts.items()}
     if not found.faults and "" not in doubts:
-        doubts = {**shown_past(setting, found.study), **doubts}
+        doubts = {**shown_past(setting), **doubts}
     if found.faults:
         certain = exact(math.inf, found.faults[0], PATHS, SEEDED if NO_SEED in found.faults[0] else UNCOVERED)
         return Outcome(NAME, (certain,), {}, found.faults[0], offered(case.model))
@@ -111,20 +110,22 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, unused
 
 def known_noise(case: Case, made: Study) -> Condition | None:
     """The condition that fails if a draw may switch the noise off, or tells the noise; None if neither is found."""
-    if why := switched(made, case.claim):
-        return Condition(STEADY, "failed", why)
-    return Condition(UNTOLD, "failed", why) if (why := seeded(made)) else None
+    claim = case.claim
+    if claim not in made.known:
+        switch = switched(made, claim)
+        why = switch or seeded(made)
+        made.known[claim] = Condition(STEADY if switch else UNTOLD, "failed", why) if why else None
+    return made.known[claim]
 
 
-def shown_past(setting: Setting, made: Study) -> dict[str, str]:
+def shown_past(setting: Setting) -> dict[str, str]:
     """Array -> the path past the noise by which a secret changes it although every noisy value within the run is the same, bit
     for bit. Arrays that show noise which the recorder follows only in the release are left out.
     """
-    case = setting.case
-    within = followed(case, case.counted(setting.graph), setting.key)
+    within = recorded(setting).inside
     if not isinstance(within, Inside) or not within.past:
         return {}
-    excused = also_noised(made, history(made, 0))
+    excused = also_noised(within.run)
     return {array: text for array, text in within.past.items() if array not in excused}
 
 
@@ -132,8 +133,7 @@ def uncounted(setting: Setting, found: Examination) -> str:
     """Why a released array may depend on a secret although no tried secret changes it; "" if the run adds no noise that could
     hide a change to a value that depends on secrets. Noise may leave a comparison or a rounded number as it was.
     """
-    case, made = setting.case, found.study
-    within = followed(case, case.counted(setting.graph), setting.key)
+    made, within = found.study, recorded(setting).inside
     if isinstance(within, str) and within:
         return within
     read = []

@@ -19,7 +19,7 @@ from ...accounting.gaussian import mu_of_claim
 from ...models.recorder.mechanisms.found import REPORT, OtherMechanisms
 from ..mechanisms.absence import Incomparable, history, without
 from ..mechanisms.draws.lost import mixed
-from ..mechanisms.inside import Inside, read_only, reports
+from ..mechanisms.inside import Inside, moving, read_only, reports
 from ..mechanisms.reading import unread_entries
 from ..recorded.laws import NOTHING, cost, left_out
 from ..recorded.playing import Diverged
@@ -49,7 +49,7 @@ from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reache
 if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
     from ..case import Case
-    from ..recorded.study import Shifts, Study
+    from ..recorded.study import Shifts
 
 STEADY = "runs with other noise have the same epsilon"
 AGAIN = 4  # largest number of further secrets that are tried if the release shows only part of what the first one moves
@@ -62,19 +62,19 @@ ADDS_UP = Condition(
 COUNTED = "all moves together are little more than those that count"
 
 
-def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
+def from_mechanisms(case: Case, within: Inside) -> Bound:
     """The bound from the secret that costs most.
 
     The release may show only a part of what this secret moves. If another secret then costs more, the bound is that of the other
     one. Tests at most AGAIN others; if more may cost as much, the bound has no reach. If the claim stands on the graph, the bound
     may come from a small graph of unusual nodes.
     """
-    bound, whole = from_secret(case, made, within)
+    bound, whole = from_secret(case, within)
     if math.isfinite(bound.reach) and not bound.refuted and bound.epsilon < whole * (1 - EQUAL):
-        first = history(made, 0)
+        first = within.run
         for number, absent in enumerate(within.others):
             try:
-                moves, _ = read_only(made, first, within.idle, without(made, first, absent)[1], reports(first))
+                moves, _ = read_only(first, within.idle, without(first, absent)[1], reports(first))
             except Incomparable:
                 continue
             if cost(first.mechanisms, within.counted(moves), case.claim.delta) <= bound.epsilon * (1 + EQUAL):
@@ -82,16 +82,16 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
             if number == AGAIN:
                 why = "the release shows only part of the noisy values that some secrets move, and not all of these were tried"
                 return without_reach(bound, Condition(UNHIDDEN.what, "failed", why))
-            other, _ = from_secret(case, made, replace(within, worst=absent, shifts=moves))
+            other, _ = from_secret(case, replace(within, worst=absent, shifts=moves))
             if other.refuted or math.isinf(other.reach):
                 return other
             bound = max(bound, other, key=lambda b: b.epsilon)
     if math.isinf(bound.reach) or bound.refuted or within.small is None:
         return bound
-    study, unusual = within.small
+    unusual = within.small
     if unusual.worst is None or cost(unusual.mechanisms, unusual.counted(unusual.shifts), case.claim.delta) <= case.claim.epsilon:
         return bound
-    other = from_mechanisms(case, study, unusual)
+    other = from_mechanisms(case, unusual)
     return replace(other, method=f"{other.method}, on a small graph of unusual nodes") if other.refuted else bound
 
 
@@ -100,17 +100,17 @@ def without_reach(bound: Bound, failed: Condition) -> Bound:
     return replace(bound, epsilon=0.0, notices=math.inf, reach=math.inf, conditions=(*bound.conditions, failed))
 
 
-def from_secret(case: Case, made: Study, within: Inside) -> tuple[Bound, float]:
+def from_secret(case: Case, within: Inside) -> tuple[Bound, float]:
     """The bound from one secret, `within.worst`, and what all its moves cost (nats) even if the release shows only part of them.
 
     The bound is infinite if noise that two seeds share, or that two mechanisms share, does not hide the move. The bound is 0
     if something that it needs is not known. In both cases its `method` says why.
     """
     if within.worst is None:
-        return nothing_moves(made, within), 0.0
-    first = history(made, 0)
-    moves = used(made, first, within)
-    attempt = Attempt(case, made, within, within.worst, first, moves, granted(case, made, first, moves))
+        return nothing_moves(within), 0.0
+    first = within.run
+    moves = used(first, within)
+    attempt = Attempt(case, within, within.worst, first, moves, granted(case, first, moves))
     for check in (release_of_noisy_values, noise_not_followed, stale_noise, noise_used_twice, unknown_law):
         if (bound := check(attempt)) is not None:
             return bound, math.inf if math.isinf(bound.epsilon) else 0.0
@@ -131,51 +131,48 @@ class Cost:
 
 def least_cost(attempt: Attempt) -> Cost:
     """The cost of the moves in two runs, and, if both exceed the claim, of what the release always shows of them."""
-    made, first, within = attempt.made, attempt.first, attempt.within
-    whole = attempt.whole
+    first, within, whole = attempt.first, attempt.within, attempt.whole
     try:
-        other = history(made, 1)
-        if [m.line for m in other.mechanisms] != [m.line for m in first.mechanisms]:
+        other = history(first.study, 1)
+        lines, others = ([(m.line, m.clean.shape * (m.law == REPORT)) for m in run.mechanisms] for run in (first, other))
+        if lines != others:
             raise Incomparable("another seed runs other mechanisms")
-        moved = within.counted(same_entries(first, attempt.each, without(made, other, attempt.worst)[1]))
+        moved = within.counted(same_entries(first, attempt.each, without(other, attempt.worst)[1]))
         again = cost(other.mechanisms, moved, attempt.case.claim.delta)
-        reason = hidden(made, first, within, grown(first, attempt.worst.secret, attempt.shifts, moved) is not None)
-        reason = reason or unseen(made, first, attempt.moves, attempt.each) or ""
+        reason = hidden(first, within, grown(first, attempt.worst.secret, attempt.shifts, moved) is not None)
+        reason = reason or unseen(first, attempt.moves, attempt.each) or ""
         found = Cost(min(whole, again), again, attempt.shifts, reason)
         return found if reason or found.epsilon <= attempt.case.claim.epsilon else shown_part_of(attempt, found)
     except (Incomparable, Diverged, OtherMechanisms) as departed:
         return Cost(0.0, whole, attempt.shifts, str(departed))
-    except Exception as fault:  # a user's model may raise any exception when it gets other numbers
-        why = f"with other draws the training ends ({type(fault).__name__}), so they may hide a secret"
-        return Cost(0.0, whole, attempt.shifts, why)
 
 
 def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     """The cost of the part of the moves that the release always shows, or the reason why this part is not known."""
-    case, made, first, within, shifts = attempt.case, attempt.made, attempt.first, attempt.within, found.shifts
+    case, first, within, shifts = attempt.case, attempt.first, attempt.within, found.shifts
     reason = (
-        compared_only(made, case, first, shifts)
-        or mixed(made, first, shifts)
-        or noised_again(made, first, shifts)
-        or together(made, first, shifts)
-        or in_any_order(made, first, shifts)
-        or behind(made, first, within, shifts)
+        compared_only(case, first, shifts)
+        or mixed(first, shifts)
+        or noised_again(first, shifts)
+        or together(first, shifts)
+        or in_any_order(first, shifts)
+        or behind(first, within, shifts)
     )
     if reason:
         return replace(found, reason=reason)
-    shifts, reason = unread_entries(made, first, shifts, attempt.worst.hidden)
+    shifts, reason = unread_entries(first, shifts, attempt.worst.hidden)
     found = replace(found, epsilon=min(found.epsilon, attempt.cost(shifts)), shifts=shifts, reason=reason)
     if reason or found.epsilon <= case.claim.epsilon:
         return found
-    cells, reason = shown_always(made, first, shifts)
+    cells, reason = shown_always(first, shifts)
     if reason:
         return replace(found, reason=reason)
-    least, doubt = shown_by(made, first, within, shifts, cells)
+    least, doubt = shown_by(first, within, shifts, cells)
     epsilon = attempt.cost(least)
     shifts, epsilon = shifts if doubt else least, min(found.epsilon, epsilon)
     if epsilon <= case.claim.epsilon:
         return replace(found, epsilon=epsilon, shifts=shifts, reason=doubt)
-    share = least_share(made, first, within, attempt.each, case.claim.delta)
+    share = least_share(first, within, attempt.each, case.claim.delta)
     reason = "" if share * epsilon > case.claim.epsilon else DEPENDS
     return replace(found, epsilon=share * epsilon, shifts=shifts, reason=reason)
 
@@ -188,13 +185,14 @@ def concluded(attempt: Attempt, found: Cost) -> Bound:
     text = found.reason or described(attempt.worst.secret, first, found.shifts)
     bound = exact(0.0 if found.reason else found.epsilon, text, MOVES, conditions)
     refuted = bound.epsilon > claim.epsilon and not bound.failed
-    if refuted and sum(m.size(by) > NOTHING for m, by in zip(first.mechanisms, found.shifts, strict=True)) > 1:
+    moved = moving(first, found.shifts)
+    if refuted and len(moved) > 1:
         conditions = (*conditions, ADDS_UP)
         bound = replace(bound, conditions=conditions)
     path = not_excluded(within)
     if within.past and not refuted:
         bound = replace(bound, epsilon=0.0, conditions=(*conditions, Condition(NO_PATH, "failed", path)))
-    laws = {m.law for m, by in zip(first.mechanisms, found.shifts, strict=True) if m.size(by) > NOTHING}
+    laws = {first.mechanisms[i].law for i in moved}
     notices = math.inf if found.reason or path else detectable_factor(attempt, found.shifts, laws)
     if 0 < found.again < attempt.whole:  # a refutation needs both runs, so the reach is that of the smaller move
         notices *= attempt.whole / found.again
@@ -204,9 +202,9 @@ def concluded(attempt: Attempt, found: Cost) -> Bound:
         return bound
     if why := left_out(first.mechanisms, found.shifts):
         return without_reach(bound, Condition(COUNTED, "failed", why))
-    if failed := known_noise(attempt.case, attempt.made):
+    if failed := known_noise(attempt.case, first.study):
         return without_reach(bound, failed)
-    if why := changed_by_noise(attempt.made, first, within, claim, attempt.each, attempt.cost(found.shifts)):
+    if why := changed_by_noise(first, within, claim, attempt.each, attempt.cost(found.shifts)):
         return without_reach(bound, Condition(STEADY, "failed", why))
     return bound
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...accounting.claim import Unit
+from ...models.capabilities import RunsElsewhere
 from ...models.errors import one_line
 from ..case import EDGES
-from ..own.programs.program import External
 from .forcing import Forced, forced
 from .matchings import loudest
 from .own_rows import Place, private
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .own_rows import Located
 
 WEAKEST = 3  # number of rows that `weakest` lists for each source
-NOTHING = 1e-4  # in units of the noise at scale 1; a smaller move may be rounding, so no lower bound counts it
+SMALLEST = 1e-4  # in units of the noise at scale 1; a smaller move may be rounding, so no lower bound counts it
 ULPS = 2  # units in the last place of a released value: a smaller move of it is rounding in any case
 SIZES = (1.0, 64.0)  # in units of the noise at scale 1: changes of the noise on an absent node's own row
 ATTEMPTS = 4  # largest number of secrets for which a `Certificate` is searched
@@ -98,7 +98,7 @@ class Examination:
 
 def examine(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
     """Examines the model on the whole graph and on a small graph with unusual nodes. A program runs on the whole graph only."""
-    if isinstance(model, External):
+    if isinstance(model, RunsElsewhere):
         made = study(model, graph, key)
         return Examination(made, (), {"": made.doubts[0]} if made.doubts else {}, summary="the draws of a program were recorded")
     first = _examined(model, graph, unit, key)
@@ -181,7 +181,7 @@ def louder(made: Study) -> list[int]:
 
 def moving(move: Move) -> set[int]:
     """The sources that move by more than rounding."""
-    return {i for i, by in enumerate(move.each) if by > NOTHING}
+    return {i for i, by in enumerate(move.each) if by > SMALLEST}
 
 
 def only_together(made: Study, many: Sequence[ManyAbsent], seen: set[int], doubts: dict[str, str]) -> Iterator[Absence]:
@@ -252,12 +252,12 @@ def _move(made: Study, other: Forced, absent: Absence) -> Move:
             each.append(float(np.linalg.norm(by)))
             squares += each[-1] ** 2
         else:
-            moved = [float(v) for v in np.abs(by[np.abs(by) > NOTHING])]
+            moved = [float(v) for v in np.abs(by[np.abs(by) > SMALLEST])]
             each.append(sum(moved))
             entries += moved
             small += _small(made, source, by)
     counted = math.fsum(entries)
-    uncounted = small_moves(counted, counted + math.fsum(small), len(small), NOTHING)
+    uncounted = small_moves(counted, counted + math.fsum(small), len(small), SMALLEST)
     return Move(absent.secret, math.sqrt(squares), tuple(entries), tuple(each), uncounted, absent.half)
 
 
@@ -267,7 +267,7 @@ def _small(made: Study, source: Source, by: NDArray[np.float64]) -> list[float]:
     kind = made.base.kinds.get(source.cell, numbers.dtype)
     error = ULPS * np.spacing(np.abs(numbers).astype(kind if kind.kind == "f" else numbers.dtype)).astype(np.float64)
     sizes = np.abs(by)
-    return [float(v) for v in sizes[(sizes <= NOTHING) & (sizes * np.abs(source.factor) > error)]]
+    return [float(v) for v in sizes[(sizes <= SMALLEST) & (sizes * np.abs(source.factor) > error)]]
 
 
 def _own_rows(made: Study, other: Forced, absent: Absence) -> list[Located]:
@@ -322,7 +322,7 @@ def resized(made: Study, absent: Absence, other: Forced) -> str | None:
 
 def weakest(made: Study) -> NDArray[np.int64]:
     """The WEAKEST rows with the least noise of each source whose noise differs between entries. -> (rows,)."""
-    uneven = [s.factor for s in made.sources if s.factor.ndim and np.ptp(np.abs(s.factor)) > NOTHING * np.abs(s.factor).max()]
+    uneven = [s.factor for s in made.sources if s.factor.ndim and np.ptp(np.abs(s.factor)) > SMALLEST * np.abs(s.factor).max()]
     rows = [np.argsort(np.abs(f.reshape(len(f), -1)).min(1), kind="stable")[:WEAKEST] for f in uneven]
     return np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...models.capabilities import RunsElsewhere
 from ...models.recorder import Draw, recording
 from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
 from ...models.recorder.script import Diverged, Script, alike
-from ..own.programs.program import External
 from ..own.programs.recording import Request
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def play(
     than the script, or if the model fails with the numbers of `instead`.
     """
 
-    if isinstance(model, External):
+    if isinstance(model, RunsElsewhere):
         assert not instead, "a recorded program can only repeat the numbers of an earlier run"
         return _of_program(model, worlds, script, follow)
     change = None if script is None else Script(script, instead or {}, isinstance(follow, Mechanisms))
@@ -109,7 +109,7 @@ def play(
     return Play(cells(release), recorded.draws, tuple(dict.fromkeys(recorded.notes)), kinds(release))
 
 
-def _of_program(model: External, worlds: Worlds, script: list[Draw] | None, follow: Follow | None) -> Play:
+def _of_program(model: RunsElsewhere, worlds: Worlds, script: list[Draw] | None, follow: Follow | None) -> Play:
     """`play` for a program, whose mechanisms are always recorded."""
     asked = follow if isinstance(follow, Mechanisms) else Mechanisms()
     release, recorded = model.recorded(worlds, Request(script, asked.script))

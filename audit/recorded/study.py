@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...models.capabilities import Effort, RunsElsewhere, effort
 from ...models.graph.graph import Worlds
 from ...models.recorder.draws.draw import SHIFTED
 from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
 from ...models.recorder.mechanisms.sharing import in_common
-from ..own.programs.program import External
 from ..own.programs.recording import Unrecorded
 from .playing import Cell, Diverged, Play, alike, cells, play, rounding
 from .seeds import few_values
@@ -23,6 +24,8 @@ from .sources import MOST, Source, blocks, in_line, located, moved_by, nudge
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ...accounting.checks.conditions import Condition
+    from ...accounting.claim import Claim
     from ...models.base import Model
     from ...models.graph.graph import Graph
     from ...models.recorder import Draw
@@ -44,12 +47,28 @@ FAR = 1000.0  # in units of the noise: large enough to dominate any sum, clippin
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """A run. mechanisms: in order. complete: whether the values of all mechanisms fitted into the memory limit."""
+    """A run of the study's model. mechanisms: in order. complete: whether the values of all mechanisms fitted into the memory
+    limit.
+    """
 
+    study: Study
     worlds: Worlds
     play: Play
     mechanisms: tuple[Mechanism, ...]
     complete: bool = True
+
+    @cached_property
+    def noise(self) -> frozenset[int]:
+        """The positions of the draws that are noise of a mechanism."""
+        own = {id(draw) for m in self.mechanisms for draw in (m.draw, *m.beside)}
+        return frozenset(at for at, draw in enumerate(self.play.draws) if id(draw) in own)
+
+    def by_line(self, places: Iterable[int]) -> dict[str, list[int]]:
+        """The positions of draws, by the line of code that draws."""
+        lines: dict[str, list[int]] = {}
+        for at in places:
+            lines.setdefault(self.play.draws[at].line, []).append(at)
+        return lines
 
 
 Shifts = tuple["NDArray[np.float64]", ...]  # for each mechanism, how far its clean value moves, in units of the scale
@@ -71,6 +90,7 @@ class Study:
     doubts: why nothing can be stated about this model.
     unplaced: why no noise was searched for in the release; "" if it was.
     histories: for a program, runs with different seeds whose mechanisms were recorded. The first is `base`.
+    known: whether the noise may be switched off or known, for each claim for which this was tested, see `known_noise`.
     """
 
     model: Model
@@ -84,13 +104,18 @@ class Study:
     wide: Mapping[Cell, Floats] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
     unplaced: str = ""
-    histories: tuple[History, ...] = ()
+    histories: tuple[tuple[Worlds, Play, tuple[Mechanism, ...]], ...] = ()
     few: Mapping[int, int] = field(default_factory=dict)
+    known: dict[Claim, Condition | None] = field(default_factory=dict, init=False)
+
+    @property
+    def placed(self) -> set[int]:
+        """The positions of the draws of all sources."""
+        return {at for s in self.sources for at, _ in s.block.parts}
 
     @property
     def free(self) -> list[int]:
-        placed = {at for s in self.sources for at, _ in s.block.parts}
-        taken = placed | self.constant | set(self.copies)
+        taken = self.placed | self.constant | set(self.copies)
         return [at for at in range(len(self.base.draws)) if at not in taken]
 
     @property
@@ -110,6 +135,10 @@ class Study:
         """A remark on how many values a draw takes; "" if this is not known."""
         return f" (it takes about {self.few[at]} values)" if at in self.few else ""
 
+    @property
+    def effort(self) -> Effort:
+        return effort(self.model)
+
     def on(self, cell: Cell) -> list[Source]:
         return [s for s in self.sources if s.cell == cell]
 
@@ -121,7 +150,7 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True) -> Study:
     A program starts anew for each run, which takes long. So the study of a program records mechanisms, and does not search the
     release for noise.
     """
-    if isinstance(model, External):
+    if isinstance(model, RunsElsewhere):
         return study_of_program(model, graph, key)
     first = key.fold("heard", 0).seed
     seeds = (first, key.fold("heard", 1).seed, related(first))
@@ -192,7 +221,7 @@ def switches_by_seed(model: Model, graph: Graph, key: Key, base: Play) -> bool:
     return False
 
 
-def study_of_program(model: External, graph: Graph, key: Key) -> Study:
+def study_of_program(model: Model, graph: Graph, key: Key) -> Study:
     """Runs a program four times: without recording; recorded; with the recorded draws and another seed; and recorded with that
     seed.
     """
@@ -204,18 +233,20 @@ def study_of_program(model: External, graph: Graph, key: Key) -> Study:
         for world in worlds:
             recorded = Mechanisms()
             played = play(model, world, follow=recorded)
-            histories.append(History(world, played, tuple(recorded.found)))
+            histories.append((world, played, tuple(recorded.found)))
             if len(histories) == 1 and not same(bare, played):
                 why = "the release changes when the run is recorded or repeated with the same seed"
                 return _doubted(Study(model, world, played), why)
-            if len(histories) == 1 and not close(played, _repeated(model, worlds[1], histories[0])):
+            if len(histories) == 1 and not close(
+                played, play(model, worlds[1], script=played.draws, follow=Mechanisms(recorded.found))
+            ):
                 return _doubted(Study(model, world, played), "the release depends on random numbers that were not recorded")
     except Unrecorded as reason:
         return _doubted(Study(model, worlds[0], bare), str(reason))
     except (Diverged, OtherMechanisms) as line:
         summary = f"with another seed the program makes other draws ({line}), so recorded draws cannot be replayed"
-        return _doubted(Study(model, worlds[0], histories[0].play), summary)
-    base, *others = (h.play for h in histories)
+        return _doubted(Study(model, worlds[0], histories[0][1]), summary)
+    base, *others = (played for _, played, _ in histories)
     made = Study(model, worlds[0], base, tuple(o.draws for o in others), histories=tuple(histories))
     if any(len(o.draws) != len(base.draws) for o in others):
         return dataclasses.replace(made, doubts=("another seed draws more or fewer numbers",))
@@ -223,10 +254,6 @@ def study_of_program(model: External, graph: Graph, key: Key) -> Study:
     text = "" if constant else across(base.draws, others[0].draws)
     doubts = (*base.notes, text) if text else base.notes
     return dataclasses.replace(made, constant=constant, copies=repeats([base.draws, others[0].draws]), doubts=doubts)
-
-
-def _repeated(model: External, world: Worlds, first: History) -> Play:
-    return play(model, world, script=first.play.draws, follow=Mechanisms(first.mechanisms))
 
 
 def _doubted(made: Study, reason: str) -> Study:

@@ -229,13 +229,9 @@ class Pass:
         )
         self._nodes = np.arange(len(rows.labels), dtype=np.int32)
 
-    def gradient(self) -> None:
-        """Writes the gradient of the mean cross-entropy into `gradients`, and updates the running moments of the batch norms."""
-        self._kernel.gradient(self._net, self._nodes, np.float32(0))
-
     def clipped_gradient(self, drawn: NDArray[np.int32], clip: float) -> None:
         """Writes the sum of the gradients of single rows into `gradients`, each scaled to norm `clip` at most. drawn: the numbers
-        of the rows.
+        of the rows. If `clip` is 0, writes the gradient of their mean cross-entropy instead.
         """
         self._kernel.gradient(self._net, drawn, np.float32(clip))
 

@@ -27,7 +27,7 @@ WHITELIST = {
     "STOP": ("int64", 1),
 }
 Message = NDArray[Any]
-NOTHING: Message = np.empty(0, dtype=np.int64)
+EMPTY: Message = np.empty(0, dtype=np.int64)
 
 
 class BudgetSpent(RuntimeError):

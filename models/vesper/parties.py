@@ -17,7 +17,7 @@ from ..random import witness
 from ..random.hashed_sampling import ticket
 from ..random.streams import add_normal, stream
 from .aggregators import Neighbours, normalise
-from .channel import NOTHING, Channel
+from .channel import EMPTY, Channel
 from .learner import Learner
 from .networks import Encoder, start, uniform
 from .party_a_published import Perturbed
@@ -56,7 +56,7 @@ def party_a(
     edges: NDArray[np.int64],
     present: NDArray[np.bool_],
     seeds: Sequence[int],
-    watch: NDArray[np.int64] = NOTHING,
+    watch: NDArray[np.int64] = EMPTY,
     perturb: Perturb | None = None,
     budget: Claim | None = None,
     device: str = "cpu",

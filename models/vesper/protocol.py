@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from .channel import NOTHING, BudgetSpent, Channel, ask
+from .channel import EMPTY, BudgetSpent, Channel, ask
 from .learner import Learner
 from .networks import Sender, decode, step
 
@@ -71,11 +71,11 @@ class PartyA:
         try:
             self.odometer.charge(kind)
         except BudgetSpent:
-            channel.send("REFUSED", NOTHING)
+            channel.send("REFUSED", EMPTY)
             return True
         if kind == "REFRESH":
             self.sender.refresh()
-            channel.send("DONE", NOTHING)
+            channel.send("DONE", EMPTY)
         elif kind == "LAYER0":
             channel.send("FWD", self.sender.layer0(payload.astype(np.int64, copy=False)))
         elif kind in ("BATCH", "EVAL_REQ"):
@@ -88,7 +88,7 @@ class PartyA:
                     "neighbours."
                 )
             self.sender.learn(payload.astype(np.float32, copy=False))
-            channel.send("DONE", NOTHING)
+            channel.send("DONE", EMPTY)
         else:
             raise ValueError(f"party A was sent {kind}, which is not a request.")
         return True
@@ -161,7 +161,7 @@ class PartyB:
 
     def train_once(self, channel: Channel, steps: int) -> None:
         """s1: requests one noisy pass, then trains the decoder on its result."""
-        ask(channel, "REFRESH", NOTHING, "DONE")
+        ask(channel, "REFRESH", EMPTY, "DONE")
         rows = ask(channel, "EVAL_REQ", self.nodes, "EVAL")
         for _ in range(steps):
             self.learn(self.nodes, rows, back=False)
@@ -171,7 +171,7 @@ class PartyB:
         both parties.
         """
         for count in steps:
-            ask(channel, "REFRESH", NOTHING, "DONE")
+            ask(channel, "REFRESH", EMPTY, "DONE")
             ask(channel, "EVAL_REQ", watch, "EVAL")
             for _ in range(count):
                 self.teach(channel, self.nodes)

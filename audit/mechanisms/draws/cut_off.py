@@ -15,7 +15,6 @@ from scipy import stats
 
 from ....models.recorder.mechanisms.found import REPORT
 from ...key import Key
-from ...own.programs.program import External
 from ...recorded.forcing import forced
 from ...recorded.playing import left_in, play, rounding
 from ...recorded.worlds import without_many
@@ -40,8 +39,7 @@ USUAL = 2.0  # in units of the scale: "far" numbers lie beyond it
 SHARE = 1e-3  # of delta: what happens to noise with a smaller probability changes epsilon by nearly nothing
 VISIBLE = 1e-3  # relative: a released value that changes by more differs by more than rounding, also after many operations
 STEPS = 4  # a released value that should change by more units in the last place of float32 does change
-OF_PROGRAM = 2  # number of patterns of noise that are tried in a program
-LAWS = {"normal": stats.norm, "laplace": stats.laplace, "gumbel": stats.gumbel_r, "logistic": stats.logistic}
+TAILED = {"normal": stats.norm, "laplace": stats.laplace, "gumbel": stats.gumbel_r, "logistic": stats.logistic}
 
 
 @dataclass(frozen=True)
@@ -80,12 +78,12 @@ def cut_off(made: Study, claim: Claim) -> str:
     some = [at for at, draw in enumerate(first.play.draws) if id(draw) in noise]
     sources = [s for s in made.sources if not {at for at, _ in s.block.parts} <= set(some)]
     placed = sorted({at for s in sources for at, _ in s.block.parts})
-    return _in_mechanisms(made, first, some, claim.delta) or _in_release(made, placed, claim)
+    return _in_mechanisms(first, some, claim.delta) or _in_release(made, placed, claim)
 
 
-def _in_mechanisms(made: Study, first: History, some: Sequence[int], delta: float) -> str:
-    for _, draws in _scripts(made, first.play.draws, some, delta):
-        run = repeated(made, first, {}, draws)
+def _in_mechanisms(first: History, some: Sequence[int], delta: float) -> str:
+    for _, draws in _scripts(first.study, first.play.draws, some, delta):
+        run = repeated(first, {}, draws)
         line = _line(first, some) if run is None else _changed(first, run)
         if line:
             return f"the noise drawn at {line} is cut off or changed where it is large or near 0"
@@ -137,7 +135,7 @@ def _scripts(made: Study, draws: Sequence[Draw], some: Sequence[int], delta: flo
     repeats its new numbers.
     """
     chance = SHARE * delta / max(1, sum(draws[at].values.size for at in some))
-    for pattern in PATTERNS[: OF_PROGRAM if isinstance(made.model, External) else None] if some else ():
+    for pattern in PATTERNS[: made.effort.patterns] if some else ():
         new = {at: _replaced(draws[at], pattern, chance, at) for at in some if at not in made.copies}
         for at, first in made.copies.items():
             if at in some and first in new:
@@ -165,7 +163,7 @@ def _ends(draw: Draw, near: bool, chance: float) -> tuple[float, float]:
     if near:
         least = max(NEAREST, 16 * float(np.finfo(draw.values.dtype).tiny))
         return (least, max(NEAR, 8 * least)) if not np.any(draw.loc) else (NEAR, 8 * NEAR)
-    beyond = float(LAWS[draw.law].isf(chance)) if draw.law in LAWS else FARTHEST
+    beyond = float(TAILED[draw.law].isf(chance)) if draw.law in TAILED else FARTHEST
     high = min(FARTHEST, beyond)
     return min(USUAL, high / 3), high
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,15 +10,15 @@ from ....models.recorder.draws.draw import SHIFTED
 from ....models.recorder.mechanisms.found import REPORT
 from ...recorded.laws import NOTHING
 from ...recorded.study import History, Shifts
+from ..inside import moving
 from ..reading import alike, redrawn, repeated
-from .steady import MOVED, changed_by, entries_of
+from .steady import TESTED, changed_by, entries_of
 
 if TYPE_CHECKING:
-    from ...recorded.study import Study
     from .steady import Masks
 
 
-def lost(made: Study, first: History, moves: Shifts) -> str:
+def lost(first: History, moves: Shifts) -> str:
     """Why noise that the recorder lost may hide the moves, or "" if it does not.
 
     The recorder loses noise in operations that it does not follow, such as a product with a matrix. Then it does not know that
@@ -27,11 +26,11 @@ def lost(made: Study, first: History, moves: Shifts) -> str:
     values. If the release changes, the lost noise may hide a move. Lost noise with fewer numbers than the smallest noisy value
     that moves cannot hide all of it. Weights of PyTorch layers are no noise.
     """
-    sizes = [m.noisy.size for m, by in zip(first.mechanisms, moves, strict=True) if m.size(by) > NOTHING]
-    for line, places in by_line(first, strayed(made, first)).items():
+    sizes = [first.mechanisms[i].noisy.size for i in moving(first, moves)]
+    for line, places in first.by_line(strayed(first)).items():
         if not sizes or sum(first.play.draws[at].values.size for at in places) < min(sizes):
             continue
-        other = repeated(made, first, {}, redrawn(made, places))
+        other = repeated(first, {}, redrawn(first, places))
         if other is None or not alike(first, other.play):
             return (
                 f"noise drawn at {line} changes the release in a way that the recorder does not follow, so it may hide a secret"
@@ -39,16 +38,16 @@ def lost(made: Study, first: History, moves: Shifts) -> str:
     return ""
 
 
-def mixed(made: Study, first: History, moves: Shifts) -> str:
+def mixed(first: History, moves: Shifts) -> str:
     """Why other draws may be noise on a value that a secret moves, before its recorded noise is added; "" if they are not.
 
     The function gives other numbers to all draws of any law that are not in a recorded mechanism, and keeps all noisy values. If
     a clean value changes where the secret moves it, these draws may be noise that hides the move. Weights of PyTorch layers are
     no noise.
     """
-    places = strayed(made, first, of_any_law=True)
-    other = repeated(made, first, {}, redrawn(made, places)) if places else first
-    lines = ", ".join(by_line(first, places))
+    places = strayed(first, of_any_law=True)
+    other = repeated(first, {}, redrawn(first, places)) if places else first
+    lines = ", ".join(first.by_line(places))
     if other is None:
         return f"with other numbers drawn at {lines} the run has other mechanisms, or fails; these draws may hide a secret"
     for m, o, by in zip(first.mechanisms, other.mechanisms, moves, strict=True):
@@ -58,7 +57,7 @@ def mixed(made: Study, first: History, moves: Shifts) -> str:
     return ""
 
 
-def strayed(made: Study, first: History, of_any_law: bool = False) -> list[int]:
+def strayed(first: History, of_any_law: bool = False) -> list[int]:
     """The positions of all draws that may be noise and have numbers that are in no recorded mechanism. of_any_law: whether draws
     count whose law is seldom that of noise, such as uniform numbers.
     """
@@ -71,20 +70,12 @@ def strayed(made: Study, first: History, of_any_law: bool = False) -> list[int]:
         for at, draw in enumerate(first.play.draws)
         if (of_any_law or draw.law in SHIFTED)
         and not draw.weights
-        and at not in made.constant
+        and at not in first.study.constant
         and mechanism.get(id(draw), 0) < draw.values.size
     ]
 
 
-def by_line(first: History, places: Iterable[int]) -> dict[str, list[int]]:
-    """The positions of draws, by the line of code that draws."""
-    lines: dict[str, list[int]] = {}
-    for at in places:
-        lines.setdefault(first.play.draws[at].line, []).append(at)
-    return lines
-
-
-def lost_noise(made: Study, first: History, moves: Shifts, i: int) -> str:
+def lost_noise(first: History, moves: Shifts, i: int) -> str:
     """The lines of normal or similar draws that may be more noise on the noisy value of a mechanism, which the recorder lost; ""
     if there are none.
 
@@ -93,22 +84,24 @@ def lost_noise(made: Study, first: History, moves: Shifts, i: int) -> str:
     """
     draws = enumerate(first.play.draws)
     noise = [
-        at for at, d in draws if d.law in SHIFTED and d.values.size and not np.array_equal(d.values, made.others[0][at].values)
+        at
+        for at, d in draws
+        if d.law in SHIFTED and d.values.size and not np.array_equal(d.values, first.study.others[0][at].values)
     ]
     mechanism = first.mechanisms[i]
     shown: list[Masks] | None = None
-    for line, some in by_line(first, noise).items():
+    for line, some in first.by_line(noise).items():
         if sum(first.play.draws[at].values.size for at in some) % max(1, int(mechanism.own.sum())):
             continue
-        run = repeated(made, first, {}, redrawn(made, some))
+        run = repeated(first, {}, redrawn(first, some))
         if run is None or not np.array_equal(run.mechanisms[i].clean, mechanism.clean):
             continue
         differ = {cell: run.play.cells[cell] != array for cell, array in first.play.cells.items()}
         if not any(mask.any() for mask in differ.values()):
             continue
         if shown is None:
-            entries = list(entries_of(made, first, moves, i))[:MOVED]
-            shown = [masks for entry in entries if (masks := changed_by(made, first, i, entry)) is not None]
+            entries = list(entries_of(first, moves, i))[:TESTED]
+            shown = [masks for entry in entries if (masks := changed_by(first, i, entry)) is not None]
         if all(not (masks[cell] & ~differ[cell]).any() for masks in shown for cell in differ):
             return line
     return ""

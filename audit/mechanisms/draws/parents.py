@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ....models.capabilities import RunsElsewhere
 from ....models.random.streams import fold
 from ....models.recorder import recording
-from ...own.programs.program import External
 from ...recorded.playing import same_numbers
 from ...recorded.seeds import Enough
 from ...recorded.study import related, sure
@@ -32,24 +31,21 @@ LINES = 6  # largest number of lines whose draws are tested one line at a time; 
 FEW = 2**24  # whoever tries so many seeds knows the noise; an honest seed has at least 31 bits
 
 
-@lru_cache(maxsize=1)
 def seeded(made: Study) -> str:
     """Why noise may be known to whoever reads the release, because it is drawn from a number that the release shows or that takes
-    few values; "" if there is no such number. Noise itself does not count as such a number. Nothing is tested for a program.
-    Cached, because several audits use the result.
+    few values; "" if there is no such number. Noise itself does not count as such a number. Nothing is tested if the model runs
+    elsewhere.
     """
-    return "" if isinstance(made.model, External) else _seeded(made, history(made, 0))
+    return "" if isinstance(made.model, RunsElsewhere) else _seeded(history(made, 0))
 
 
-def _seeded(made: Study, first: History) -> str:
+def _seeded(first: History) -> str:
     draws = first.play.draws
-    mechanism = {id(draw) for m in first.mechanisms for draw in (m.draw, *m.beside)}
-    noise = {at for s in made.sources for at, _ in s.block.parts} | {at for at, d in enumerate(draws) if id(d) in mechanism}
-    noise -= made.constant
-    known = noise | made.constant
-    others = {at: _other(made, draws[at], at) for at in range(max(noise, default=0)) if at not in known}
+    noise = (first.study.placed | first.noise) - first.study.constant
+    known = noise | first.study.constant
+    others = {at: _other(first.study, draws[at], at) for at in range(max(noise, default=0)) if at not in known}
     tried = {at: numbers for at, numbers in others.items() if numbers is not None}
-    if not tried or _changed(made, first, noise, tried) is None:
+    if not tried or _changed(first, noise, tried) is None:
         return ""
     lines: dict[str, list[int]] = {}
     for at in tried:
@@ -57,31 +53,31 @@ def _seeded(made: Study, first: History) -> str:
     seeds_first = sorted(lines.values(), key=lambda some: (_of_reals(draws[some[0]]), sum(draws[at].values.size for at in some)))
     for places in (*seeds_first[:LINES], [at for some in seeds_first[LINES:] for at in some]):
         numbers = {at: tried[at] for at in places}
-        later = _changed(made, first, noise, numbers) if places else None
+        later = _changed(first, noise, numbers) if places else None
         if later is None:
             continue
         line, at = draws[places[0]].line, places[0]
-        if (count := _count(made, at)) <= FEW and _determined(made, first, noise, at):
+        if (count := _count(first.study, at)) <= FEW and _determined(first, noise, at):
             few = f"a number drawn at {line}, which takes at most about {count:.2g} values"
             return f"the noise drawn at {later} follows from {few}"
-        run = repeated(made, first, {}, [dataclasses.replace(d, values=numbers.get(k, d.values)) for k, d in enumerate(draws)])
+        run = repeated(first, {}, [dataclasses.replace(d, values=numbers.get(k, d.values)) for k, d in enumerate(draws)])
         if run is None or not alike(first, run.play):
             why = f"the release shows a number drawn at {line}, from which the noise at {later} is drawn"
             return f"{why}; whoever knows it knows the noise"
     return ""
 
 
-def _changed(made: Study, first: History, noise: Iterable[int], numbers: Numbers) -> str | None:
+def _changed(first: History, noise: Iterable[int], numbers: Numbers) -> str | None:
     """The line of the first noise that changes if earlier draws give these numbers and all later ones are free; None if none
     does. A run that fails counts as one whose noise changes.
     """
     draws = first.play.draws
     places = [at for at in sorted(noise) if at > min(numbers)]
-    run = _drawn(made, first.worlds, numbers, places[-1])
+    run = _drawn(first.study, first.worlds, numbers, places[-1])
     return next((draws[at].line for at in places if at >= len(run) or not same_numbers(run[at], draws[at])), None)
 
 
-def _determined(made: Study, first: History, noise: Iterable[int], at: int) -> bool:
+def _determined(first: History, noise: Iterable[int], at: int) -> bool:
     """Whether the draw at this position alone determines some later noise: with another seed of the run, but the same number
     here, the same noise is drawn.
     """
@@ -90,7 +86,7 @@ def _determined(made: Study, first: History, noise: Iterable[int], at: int) -> b
     one = int(first.worlds.seeds[0])
     for seed in (fold(one, "parents") % 2**64, related(one)):
         world = dataclasses.replace(first.worlds, seeds=np.array([seed], dtype=np.uint64))
-        run = _drawn(made, world, {at: draws[at].values}, max(places, default=0))
+        run = _drawn(first.study, world, {at: draws[at].values}, max(places, default=0))
         if any(k < len(run) and same_numbers(run[k], draws[k]) for k in places):
             return True
     return False

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...own.programs.program import External
 from ...recorded.laws import NOTHING
 from ...recorded.playing import rounding
 from ..reading import FAR, Entry, moved_entries, repeated, with_entries
@@ -22,23 +21,23 @@ if TYPE_CHECKING:
 
     from ....models.recorder import Draw
     from ...recorded.playing import Cell
-    from ...recorded.study import History, Shifts, Study
+    from ...recorded.study import History, Shifts
 
     Masks = dict[Cell, NDArray[np.bool_]]
 
-MOVED, ALSO = 2, 6  # number of entries that are changed one by one: moved ones, and any
+TESTED = 2  # largest number of entries that are tested, of those that move farthest
 FEW = 8  # a draw of at most this many numbers is also replaced by the ends of its range
 ENDS = 4  # largest number of values of a draw from a list that replace it
 
 
-def other_scripts(made: Study, first: History, some: Sequence[int]) -> Iterator[list[Draw]]:
+def other_scripts(first: History, some: Sequence[int]) -> Iterator[list[Draw]]:
     """Yields the draws of the first run with other numbers at the positions `some`: those of other seeds, those of the run in
-    reverse order, and for draws of few numbers the ends of their ranges. A program gets those of one seed.
+    reverse order, and for draws of few numbers the ends of their ranges. With little `Effort` those of other seeds only.
     """
     draws = first.play.draws
-    for others in made.others[: 1 if isinstance(made.model, External) else None]:
+    for others in first.study.others:
         yield [others[at] if at in some else draw for at, draw in enumerate(draws)]
-    if isinstance(made.model, External):
+    if not first.study.effort.thorough:
         return
     if any(draws[at].values.size > 1 for at in some):
         yield [
@@ -58,7 +57,7 @@ def _ends(draw: Draw) -> list[float]:
     return [draw.lowest, float(np.nextafter(draw.highest, draw.lowest)) if draw.law == "uniform" else draw.highest]
 
 
-def steady_cells(made: Study, first: History, free: Sequence[int], moves: Shifts, tested: Sequence[int]) -> tuple[Cell, ...]:
+def steady_cells(first: History, free: Sequence[int], moves: Shifts, tested: Sequence[int]) -> tuple[Cell, ...]:
     """The released arrays that show the mechanisms `tested` for every value of the draws `free` that is tried.
 
     Some entries of each mechanism are changed one by one, with the numbers of the run and with others. An array is left out if an
@@ -66,10 +65,10 @@ def steady_cells(made: Study, first: History, free: Sequence[int], moves: Shifts
     the array.
     """
     cells = set(first.play.cells)
-    places = [(i, entry) for i in tested for entry in entries_of(made, first, moves, i)]
+    places = [(i, entry) for i in tested for entry in entries_of(first, moves, i)]
     before: dict[tuple[int, Entry], Masks | None] = {}
-    for script in other_scripts(made, first, free) if free else ():
-        run = repeated(made, first, {}, script)
+    for script in other_scripts(first, free) if free else ():
+        run = repeated(first, {}, script)
         if run is None:
             return ()
         if all(np.array_equal(run.play.cells[cell], array) for cell, array in first.play.cells.items()):
@@ -77,22 +76,21 @@ def steady_cells(made: Study, first: History, free: Sequence[int], moves: Shifts
         cells -= {cell for cell, array in first.play.cells.items() if _reordered(array, run.play.cells[cell])}
         for i, entry in places:
             if (i, entry) not in before:
-                before[i, entry] = changed_by(made, first, i, entry)
-            one, other = before[i, entry], changed_by(made, first, i, entry, script, run)
+                before[i, entry] = changed_by(first, i, entry)
+            one, other = before[i, entry], changed_by(first, i, entry, script, run)
             if one is None or other is None:
                 return ()
             cells -= {cell for cell in one if (one[cell].any() or other[cell].any()) and not (one[cell] & other[cell]).any()}
     return tuple(cell for cell in first.play.cells if cell in cells)
 
 
-def entries_of(made: Study, first: History, moves: Shifts, i: int) -> Iterator[Entry]:
+def entries_of(first: History, moves: Shifts, i: int) -> Iterator[Entry]:
     """Entries of a mechanism: those that move farthest, and some others with noise."""
     by = np.abs(moves[i])
     moved = sorted(moved_entries(by), key=lambda entry: -by[entry])
-    yield from moved[: 1 if isinstance(made.model, External) else MOVED]
+    yield from moved[: first.study.effort.moved]
     others = np.argwhere((by <= NOTHING) & first.mechanisms[i].own)
-    count = 1 if isinstance(made.model, External) else ALSO
-    yield from (tuple(map(int, e)) for e in np.random.default_rng(i).permutation(others)[:count])
+    yield from (tuple(map(int, e)) for e in np.random.default_rng(i).permutation(others)[: first.study.effort.still])
 
 
 def _reordered(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
@@ -101,7 +99,7 @@ def _reordered(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
 
 
 def changed_by(
-    made: Study, first: History, i: int, entry: Entry, script: list[Draw] | None = None, run: History | None = None
+    first: History, i: int, entry: Entry, script: list[Draw] | None = None, run: History | None = None
 ) -> Masks | None:
     """Array -> which of its numbers another value of one entry of a mechanism changes; None if a run fails. run: the run with the
     draws of `script`, by default the first run.
@@ -109,7 +107,7 @@ def changed_by(
     start = first if run is None else run
     found: Masks = {cell: np.zeros(array.shape, dtype=bool) for cell, array in start.play.cells.items()}
     for size in FAR:
-        other = repeated(made, first, {i: with_entries(first.mechanisms[i], [entry], size)}, script)
+        other = repeated(first, {i: with_entries(first.mechanisms[i], [entry], size)}, script)
         if other is None:
             return None
         for cell, array in start.play.cells.items():
@@ -119,10 +117,10 @@ def changed_by(
     return found
 
 
-def shown_in(made: Study, first: History, moves: Shifts, i: int, cells: Collection[Cell]) -> bool:
+def shown_in(first: History, moves: Shifts, i: int, cells: Collection[Cell]) -> bool:
     """Whether one of the entries of a mechanism that move farthest changes one of these arrays."""
-    for entry in list(entries_of(made, first, moves, i))[:MOVED]:
-        masks = changed_by(made, first, i, entry)
+    for entry in list(entries_of(first, moves, i))[:TESTED]:
+        masks = changed_by(first, i, entry)
         if np.any(np.abs(moves[i][entry]) > NOTHING) and masks is not None and any(masks[cell].any() for cell in cells):
             return True
     return False

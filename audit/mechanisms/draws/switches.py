@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ import numpy as np
 from ....models.recorder.draws.draw import SHIFTED
 from ....models.recorder.mechanisms.found import REPORT
 from ...key import Key
-from ...own.programs.program import External
 from ...recorded.playing import left_in, play, rounding
 from ...recorded.sources import laid_out, moved_by, nudge
 from ...recorded.worlds import without_many
@@ -21,7 +19,6 @@ from ..absence import Incomparable, history, kept
 from ..reading import alike, repeated, same_means
 from ..relations import SAME
 from .cut_off import cut_off
-from .lost import by_line
 from .steady import FEW
 
 if TYPE_CHECKING:
@@ -38,65 +35,58 @@ VALUES = 14  # number of values of a draw that are tried between its ends
 END = 1e-9  # probability beyond the ends that are tried; the logarithm of the true end of a range may be infinite
 FAR = 8.0  # in units of the scale: the ends of a law without ends
 WORLDS = 2  # number of groups of worlds without many secrets that are tried
-LINES, LINES_OF_PROGRAM = 16, 1  # largest number of lines whose draws are tested
 
 
-@lru_cache(maxsize=1)
 def switched(made: Study, claim: Claim) -> str:
     """Why a draw may switch the noise off or change its size, or open a path past it; "" if no draw of few numbers does so, and
     if the noise itself does not where it is large or near 0 (see cut_off.py).
 
     The draws of one line get the same other number, and the run is repeated with every noisy value the same: first on the whole
-    graph, then without many secrets. A draw of which no tried number changes anything may still act seldom. Cached, because
-    several audits use the result.
+    graph, then without many secrets. A draw of which no tried number changes anything may still act seldom.
     """
-    return _switched(made, history(made, 0), claim.unit) or cut_off(made, claim)
+    return _switched(history(made, 0), claim.unit) or cut_off(made, claim)
 
 
-def _switched(made: Study, first: History, unit: Unit) -> str:
-    noise = {id(draw) for m in first.mechanisms for draw in (m.draw, *m.beside)}
-    placed = {at for s in made.sources for at, _ in s.block.parts}
-    small = [
-        at
-        for at, d in enumerate(first.play.draws)
-        if 0 < d.values.size <= FEW and id(d) not in noise and at not in placed | made.constant and not d.weights
-    ]
+def _switched(first: History, unit: Unit) -> str:
+    explained = first.noise | first.study.placed | first.study.constant
+    draws = enumerate(first.play.draws)
+    small = [at for at, d in draws if 0 < d.values.size <= FEW and at not in explained and not d.weights]
     if not small:
         return ""
-    lines, program = by_line(first, small), isinstance(made.model, External)
-    if len(lines) > (LINES_OF_PROGRAM if program else LINES):
+    lines, effort = first.by_line(small), first.study.effort
+    if len(lines) > effort.lines:
         return f"draws of few numbers at {len(lines)} lines may decide whether noise is added; the tool tests fewer lines"
-    many = [absent for group in islice(without_many(made.whole, unit, Key("switches")), WORLDS) for absent in group]
+    many = [absent for group in islice(without_many(first.study.whole, unit, Key("switches")), WORLDS) for absent in group]
     paths: list[set[Cell] | None] = []
     for line, places in lines.items():
         acts = False
-        for script in _scripts(made, first, places):
-            run = repeated(made, first, {}, script)
-            if run is None or not _same_noise(first, run) or not _same_factors(made, script):
+        for script in _scripts(first, places):
+            run = repeated(first, {}, script)
+            if run is None or not _same_noise(first, run) or not _same_factors(first.study, script):
                 return f"with other numbers drawn at {line} the run has other mechanisms or another size of the noise, or fails"
             if alike(first, run.play) and same_means(first.mechanisms, run.mechanisms):
                 continue
             acts = True
-            paths = paths or [_past(made, first, absent) for absent in many]
+            paths = paths or [_past(first, absent) for absent in many]
             for absent, known in zip(many, paths, strict=True):
-                found = set() if known is None else _past(made, run, absent)
+                found = set() if known is None else _past(run, absent)
                 if found is None or found - (known or set()):
                     return f"with other numbers drawn at {line}, {absent.secret} changes the run past its noise"
-        if not acts and not program and not all(_is_seed(first.play.draws[at]) for at in places):
+        if not acts and effort.thorough and not all(_is_seed(first.play.draws[at]) for at in places):
             return f"no tried number drawn at {line} changes anything; in rare cases it may decide whether noise is added"
     return ""
 
 
-def _scripts(made: Study, first: History, places: Sequence[int]) -> Iterator[list[Draw]]:
+def _scripts(first: History, places: Sequence[int]) -> Iterator[list[Draw]]:
     """Yields the draws of the first run with other numbers at `places`: the ends of their ranges, values in between, and the
-    numbers of other seeds. A program gets the ends only.
+    numbers of other seeds. With little `Effort` the ends only.
     """
     draws, found = first.play.draws, {at: values_of(first.play.draws[at]) for at in places}
-    count = 2 if isinstance(made.model, External) else max(map(len, found.values()))
+    count = max(map(len, found.values())) if first.study.effort.thorough else 2
     for k in range(count):
         values = {at: np.full_like(draws[at].values, some[k % len(some)]) for at, some in found.items() if some}
         yield [replace(d, values=values[at]) if at in values else d for at, d in enumerate(draws)]
-    for others in () if isinstance(made.model, External) else made.others:
+    for others in first.study.others if first.study.effort.thorough else ():
         yield [others[at] if at in found else d for at, d in enumerate(draws)]
 
 
@@ -158,12 +148,12 @@ def _played(made: Study, script: list[Draw], moves: Sequence[tuple[Any, NDArray[
     return play(made.model, made.whole, moved_by(script, moves, made.copies), script)
 
 
-def _past(made: Study, run: History, absent: Absence) -> set[Cell] | None:
+def _past(run: History, absent: Absence) -> set[Cell] | None:
     """The released values that change without some secrets although every noisy value is the same; None if the run cannot be
     repeated without them.
     """
     try:
-        after = kept(made, run, absent).play
+        after = kept(run, absent).play
     except Incomparable:
         return None
     found = set()
@@ -171,7 +161,7 @@ def _past(made: Study, run: History, absent: Absence) -> set[Cell] | None:
         other = after.cells.get(cell)
         if other is not None and other.shape == before.shape:
             gap = np.abs(other - before) - run.play.last_places(cell)
-            if np.all(left_in(gap, made.whole.graph.nodes, absent.hidden) <= 0):
+            if np.all(left_in(gap, run.study.whole.graph.nodes, absent.hidden) <= 0):
                 continue
         found.add(cell)
     return found

@@ -13,14 +13,16 @@ import sys
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from ....accounting.claim import Unit
 from ....models.base import Release
+from ....models.capabilities import FEW, Effort
 from ...storage.temporary import temporary
 from .arrays import read_array
+from .files import hashed
 from .recording import brought, received
 
 if TYPE_CHECKING:
@@ -61,6 +63,8 @@ class External:
     memory: int = field(default=8 << 30, compare=False)
     run: Path | None = field(default=None, compare=False)
     record: bool = field(default=True, compare=False)
+    effort: ClassVar[Effort] = FEW
+    declines: ClassVar[dict[str, str]] = {"RepeatsWithoutNode": "the draws of a program cannot be recorded"}
 
     def __post_init__(self) -> None:
         for word in ("{worlds}", "{out}"):
@@ -81,6 +85,11 @@ class External:
 
     def with_noise(self, sigma: float) -> Self:
         return self
+
+    @property
+    def audited(self) -> dict[str, str]:
+        """What was audited, by name: the program's files with their hash."""
+        return {"program": hashed([Path(word) for word in shlex.split(self.command)])}
 
     def printed(self, delta: float) -> float | None:
         return None

@@ -13,7 +13,7 @@ from ..draws.draw import Active, Draw, calling_line, of_two, parameters, recorde
 from ..mechanisms.one_by_one import gathering
 
 # Method -> its law, and the names of its arguments in order. Only loc, scale, low, high, n, a, p, replace, mean and cov are read.
-LAWS: dict[str, tuple[str, tuple[str, ...]]] = {
+LAW_OF: dict[str, tuple[str, tuple[str, ...]]] = {
     "standard_normal": ("normal", ()),
     "randn": ("normal", ()),
     "normal": ("normal", ("loc", "scale")),
@@ -58,7 +58,7 @@ OTHERS = (
     *("permutation", "permuted", "poisson", "power", "random_integers", "rayleigh", "shuffle", "standard_gamma", "tomaxint"),
     *("triangular", "vonmises", "wald", "weibull", "zipf"),
 )
-METHODS = (*LAWS, *OTHERS)
+METHODS = (*LAW_OF, *OTHERS)
 ORDERS = ("shuffle", "permutation", "permuted")  # methods whose draw is an order
 LOCATED = (
     "normal",
@@ -75,7 +75,7 @@ BASES = (np.random.Generator, np.random.RandomState)
 
 def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
     """The draw of the method `name`, which returned `result`."""
-    law, names = LAWS.get(name, (name, ()))
+    law, names = LAW_OF.get(name, (name, ()))
     given = dict(zip(names, args)) | {n: options[n] for n in names if n in options}  # noqa: B905
     loc, scale, ends = given.get("loc", 0.0), given.get("scale", 1.0), (-np.inf, np.inf)
     if law == "uniform":

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..draws.draw import Active, Draw, calling_line, parameters, recorded_call, shuffled
 
-LAWS = {"gauss": "normal", "normalvariate": "normal", "random": "uniform"}
+LAW_OF = {"gauss": "normal", "normalvariate": "normal", "random": "uniform"}
 METHODS = (
     *(
         "random",
@@ -45,7 +45,7 @@ PICKS = {"choice": "seq", "choices": "population", "sample": "population"}  # me
 
 def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
     """The draw of the method `name`, which returned `result`. args: without the generator itself."""
-    law, loc, scale, ends = LAWS.get(name, name), 0.0, 1.0, (-np.inf, np.inf)
+    law, loc, scale, ends = LAW_OF.get(name, name), 0.0, 1.0, (-np.inf, np.inf)
     if law == "normal":
         given = dict(zip(("mu", "sigma"), args)) | options  # noqa: B905
         loc, scale = given.get("mu", 0.0), given.get("sigma", 1.0)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FOLLOWED = SHIFTED
-NOTHING = 1e-9  # a difference of two probabilities up to this size counts as rounding
+UNCHANGED = 1e-9  # a difference of two probabilities up to this size counts as rounding
 UNEQUAL = 1e-4  # in units of the scale: two moves that differ by less count as equal
 ERRORS = 64.0  # the same in units of the rounding error of a noisy value
 UNREAD = 32.0  # in units of the scale: how far the values of `unfinished` are away
@@ -113,7 +113,7 @@ class Mechanism:
 
     def moved(self, by: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which entries of a report have other probabilities. by: the difference of the probabilities, (entries, values)."""
-        return np.abs(by).max(axis=-1) > NOTHING
+        return np.abs(by).max(axis=-1) > UNCHANGED
 
     def pairs(self, by: NDArray[np.float64]) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
         """For each entry of a report whose probabilities change, the probabilities before and after the change."""
@@ -126,11 +126,15 @@ class Mechanism:
         """
         if self.law != REPORT:
             return np.abs(by)
-        sizes, at = np.zeros(by.shape[:-1]), self.moved(by)
+        return np.where(self.moved(by), np.abs(self.ratios(by)).max(axis=-1), 0.0)
+
+    def ratios(self, by: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The log likelihood ratio of each value of a report before and after a change, (entries, values); 0 for an impossible
+        value.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.log(self.clean[at]) - np.log(np.clip((self.clean + by)[at], 0.0, 1.0))
-        sizes[at] = np.nan_to_num(np.abs(ratios), nan=0.0, posinf=np.inf).max(axis=-1)
-        return sizes
+            ratios = np.log(self.clean) - np.log(np.clip(self.clean + by, 0.0, 1.0))
+        return np.nan_to_num(ratios, nan=0.0, posinf=np.inf, neginf=-np.inf)
 
     def size(self, by: NDArray[np.float64]) -> float:
         """The size of a change `by` of the clean value. Normal noise: the Euclidean norm. Others: the sum over entries."""

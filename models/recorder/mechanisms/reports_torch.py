@@ -15,7 +15,7 @@ BELOW, ABOVE = ("lt", "le"), ("gt", "ge")
 FLIPS, KEEPS = ("bitwise_xor", "logical_xor", "ne"), ("eq",)
 NOT = ("bitwise_not", "logical_not")
 JOINS = ("bitwise_or", "logical_or", "add", "bitwise_xor", "logical_xor", "maximum")
-SAME = ("clone", "detach", "alias", "_to_copy", "lift_fresh")
+COPIED = ("clone", "detach", "alias", "_to_copy", "lift_fresh")
 MOVED = ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "permute", "t", "transpose")
 TURNED = ("permute", "t", "transpose")
 
@@ -96,7 +96,7 @@ def _followed(mechanisms: Mechanisms, name: str, args: Sequence[Any], known: Seq
     first = 0 if known[0] is not None else 1
     coins, other = known[first], _array(args[1 - first]) if len(args) > 1 else 0
     chance = coins.chance
-    if name in SAME or (name in MOVED and np.ndim(chance) == 0 and coins.own is None):
+    if name in COPIED or (name in MOVED and np.ndim(chance) == 0 and coins.own is None):
         return (
             drawn(numbers, coins) if name != "_to_copy" or np.allclose(numbers, _array(args[0]), rtol=ROUNDED, atol=0) else None
         )

@@ -14,7 +14,7 @@ from gnnaudit.accounting.gaussian import mu_of_claim
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.faults import strangers
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import examined, followed
+from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.mechanisms.inside import inside
 from gnnaudit.audit.mechanisms.observed import observe
 from gnnaudit.audit.own.contract import tiny
@@ -27,7 +27,7 @@ SIGMA = 2**0.5 / mu_of_claim(CLAIM)  # two hops of sums of unit rows: each is mo
 
 
 def observed(model):
-    return observe(Case(model, CLAIM), GRAPH, Key("observed"))
+    return observe(Recorded(Case(model, CLAIM), GRAPH, Key("observed")))
 
 
 def charged_line(text, module):
@@ -142,8 +142,8 @@ def test_a_path_past_a_mechanism_within_the_run_is_named():
 
 def bound_of(train, epsilon):
     case = Case(Looped(train), Claim(epsilon, 1e-6))
-    made = examined(case, GRAPH, Key("bound")).study
-    return from_mechanisms(case, made, followed(case, GRAPH, Key("bound")))
+    runs = Recorded(case, GRAPH, Key("bound"))
+    return from_mechanisms(case, runs.inside)
 
 
 def test_a_claim_below_what_the_mechanisms_cost_is_refuted_and_one_at_it_is_not():
@@ -234,7 +234,7 @@ def test_pytorch_that_trains_on_noisy_gradients_is_heard_step_by_step():
 
 def test_a_node_moves_the_counts_of_its_neighbours_and_its_own_row_is_not_counted():
     claim = Claim(4.0, 1e-6, Unit.NODE)
-    found = observe(Case(Looped(votes, unit=Unit.NODE), claim), GRAPH, Key("nodes"))
+    found = observe(Recorded(Case(Looped(votes, unit=Unit.NODE), claim), GRAPH, Key("nodes")))
     (mechanism,) = found.mechanisms
     assert mechanism.secret.startswith("the absence of node")
     # the busiest node is tried, which is not trained on: one count of each neighbour

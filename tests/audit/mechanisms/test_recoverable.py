@@ -9,7 +9,7 @@ from gnnaudit import Claim, Looped, load
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import examined, followed
+from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 
 from ..recorded.votes import counts, released
@@ -19,8 +19,8 @@ GRAPH, DELTA = load("campus:n=120:degree=6"), 1e-6
 
 def refuted(train, epsilon):
     case = Case(Looped(train), Claim(epsilon, DELTA))
-    made, within = examined(case, GRAPH, Key("part")).study, followed(case, GRAPH, Key("part"))
-    return from_mechanisms(case, made, within).refuted
+    runs = Recorded(case, GRAPH, Key("part"))
+    return from_mechanisms(case, runs.inside).refuted
 
 
 def standard(seed, *shape):
@@ -130,5 +130,5 @@ def test_a_release_of_many_numbers_is_judged_in_little_memory():
     truth = float(epsilon_of(2**0.5 / 5.4, DELTA))
     for claimed in (0.95 * truth, 1.05 * truth):
         case = Case(Looped(train, releases=("posteriors", "wide")), Claim(claimed, DELTA))
-        made, within = examined(case, GRAPH, Key("wide")).study, followed(case, GRAPH, Key("wide"))
-        assert from_mechanisms(case, made, within).refuted == (claimed < truth)
+        runs = Recorded(case, GRAPH, Key("wide"))
+        assert from_mechanisms(case, runs.inside).refuted == (claimed < truth)

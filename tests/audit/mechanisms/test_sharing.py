@@ -12,6 +12,7 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.mechanisms.observed import observe
 from gnnaudit.audit.storage.store import Store
 
@@ -183,7 +184,7 @@ def bound(train, epsilon, tmp_path):
 )
 def test_what_is_costed_is_the_closed_form(train, moved, tmp_path):
     truth = float(epsilon_of(moved, DELTA))
-    found = observe(Case(Looped(train), Claim(truth, DELTA, Unit.UNDIRECTED_EDGE)), GRAPH, Key("sharing"))
+    found = observe(Recorded(Case(Looped(train), Claim(truth, DELTA, Unit.UNDIRECTED_EDGE)), GRAPH, Key("sharing")))
     assert found.costs == pytest.approx(truth, rel=5e-3)
     assert not bound(train, truth * 1.001, tmp_path / "honest").refuted
     refuted = bound(train, truth * 0.98, tmp_path / "too small")
@@ -195,7 +196,7 @@ def test_what_is_costed_is_the_closed_form(train, moved, tmp_path):
 def test_noise_that_is_shared_in_part_is_not_costed_and_the_reason_is_said(train, tmp_path):
     model = Looped(train)
     claim = Claim(float(epsilon_of(2**0.5 * ONE, DELTA)), DELTA, Unit.UNDIRECTED_EDGE)
-    found = observe(Case(model, claim), GRAPH, Key("sharing"))
+    found = observe(Recorded(Case(model, claim), GRAPH, Key("sharing")))
     assert found.costs is None
     assert any("2 mechanisms" in doubt and "share noise" in doubt for doubt in found.doubts)
     assert not bound(train, claim.epsilon, tmp_path).refuted

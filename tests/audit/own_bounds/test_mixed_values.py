@@ -12,7 +12,7 @@ from gnnaudit import Claim, Looped, load
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import examined, followed
+from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 
 from ..recorded.votes import counts, released
@@ -80,8 +80,8 @@ def truth(values, maps, std):
 
 def bound(train, epsilon):
     case = Case(Looped(train), Claim(epsilon, DELTA))
-    made, within = examined(case, GRAPH, Key("part")).study, followed(case, GRAPH, Key("part"))
-    return from_mechanisms(case, made, within)
+    runs = Recorded(case, GRAPH, Key("part"))
+    return from_mechanisms(case, runs.inside)
 
 
 @pytest.mark.parametrize("name", MIXES)

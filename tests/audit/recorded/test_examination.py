@@ -11,7 +11,7 @@ from gnnaudit.accounting.gaussian import mu_of_claim
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.faults import strangers
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import disbelieved, examined
+from gnnaudit.audit.mechanisms.gate import Recorded, disbelieved, recorded
 from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.own_bounds.released_noise import from_release
 from gnnaudit.audit.storage.store import Store
@@ -43,12 +43,22 @@ def calibrated(kind):
     return kind(sigma=2**0.5 / mu_of_claim(CLAIM))
 
 
+def test_audits_of_one_study_share_the_recorded_runs_and_two_studies_with_other_keys_do_not(tmp_path):
+    model = strangers.Sums()
+    first, other = (dataclasses.replace(setting(model, tmp_path), key=Key(name), shared={}) for name in ("one", "two"))
+    again = dataclasses.replace(first, key=Key("one", "again"))
+    assert recorded(again) is recorded(first)
+    assert recorded(other) is not recorded(first)
+    seeds = [recorded(one).study.whole.seeds.tolist() for one in (first, again, other)]
+    assert seeds[0] == seeds[1] != seeds[2]
+
+
 @pytest.mark.parametrize(
     "kind", [pytest.param(k, marks=pytest.mark.nightly) if k is strangers.RowByRow else k for k in strangers.HEARD]
 )
 def test_of_an_honest_model_every_draw_is_found_and_the_move_is_what_its_ledger_says(kind, tmp_path):
     model = calibrated(kind)
-    found = examined(Case(model, CLAIM), GRAPH, Key("heard"))
+    found = Recorded(Case(model, CLAIM), GRAPH, Key("heard")).examination
     assert found.faults == ()
     assert dict(found.doubts) == {}
     assert found.noisy == ("aggregates",)

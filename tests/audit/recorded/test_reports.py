@@ -13,10 +13,11 @@ from gnnaudit.accounting.upper.exact import finite_epsilon
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms import reading
 from gnnaudit.audit.mechanisms.reading import elsewhere
 from gnnaudit.audit.recorded.worlds import small
 from gnnaudit.audit.storage.store import Store
+from gnnaudit.models import capabilities
+from gnnaudit.models.capabilities import Effort
 from gnnaudit.models.recorder import Draw
 from gnnaudit.models.recorder.mechanisms.found import Mechanism
 
@@ -89,7 +90,7 @@ def test_randomised_response_on_pairs_has_the_epsilon_of_its_closed_form(train, 
 
 def test_entries_that_may_be_unread_are_said_to_be_unknown(tmp_path, monkeypatch):
     """Of two moved entries the model reads one; without runs to find out which, no cost is stated."""
-    monkeypatch.setattr(reading, "RUNS", 1)
+    monkeypatch.setattr(capabilities, "THOROUGH", Effort(halvings=1))
     outcome = audited(upper_half_only, tmp_path, 0.5 * TRUTH)
     assert not any(b.refuted or np.isfinite(b.reach) for b in outcome.bounds)
     assert any("it is not known which of" in text for b in outcome.bounds for text in b.failed)

@@ -10,7 +10,7 @@ from gnnaudit import Claim, Looped, Unit
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import examined
+from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.recorded.worlds import small
 
@@ -48,7 +48,7 @@ def test_a_bound_that_the_audited_graph_breaks_changes_nothing(bound):
 def test_an_honest_model_that_declares_its_bound_on_degrees_is_not_blamed_on_the_small_graph(kind):
     model = kind(votes, unit="node", releases=("posteriors", "sums"), events=dp.GaussianDpEvent(SIGMA))
     claim = Claim(float(epsilon_of(1 / SIGMA, 1e-5)), 1e-5, Unit.NODE, exposes=("posteriors", "sums"))
-    found = examined(Case(model, claim), GRAPH, Key("promise"))
+    found = Recorded(Case(model, claim), GRAPH, Key("promise")).examination
     worst = max(move.euclidean for move in found.moves)
     assert (worst <= 1 / SIGMA) is (kind is Promised)  # the proof: sqrt(BOUND) votes of 1, noise of SIGMA sqrt(BOUND)
 

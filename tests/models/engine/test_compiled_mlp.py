@@ -99,7 +99,7 @@ def test_the_kernel_finds_the_gradient_the_moments_and_the_hits_of_the_layers(
         logits, tape = net.forward(theirs.numbers, rows.inputs, training=True)
         slope = torch.softmax(logits, 1).sub_(one_hot(rows.labels, net)).div_(NODES)
         net.backward(theirs.numbers, tape, slope, expected.trained)
-        one.gradient()
+        one.clipped_gradient(np.arange(NODES, dtype=np.int32), 0)
         torch.testing.assert_close(gradients.flat, expected.flat, rtol=1e-4, atol=1e-6)
         for mine, own in zip(weights.numbers, theirs.numbers, strict=True):
             torch.testing.assert_close(mine, own, rtol=1e-5, atol=1e-6)
@@ -223,7 +223,7 @@ def test_batch_norm_remembers_the_moments_of_many_nodes_far_from_zero() -> None:
     weights, gradients = numbers(net)
     rows = Rows([torch.from_numpy(x.astype(np.float32))], torch.arange(9000) % 6)
     weight, bias = (a[0].double().numpy() for a in weights.numbers[0])
-    compiled_mlp.Pass(net, weights, gradients, rows).gradient()
+    compiled_mlp.Pass(net, weights, gradients, rows).clipped_gradient(np.arange(9000, dtype=np.int32), 0)
     y = weight @ x[0].astype(np.float32) + bias.reshape(-1, 1)
     mean, variance = (a.flatten().double().numpy() for a in weights.numbers[1][2:])
     np.testing.assert_allclose(mean, 0.1 * y.mean(1), rtol=1e-5, atol=1e-4)
@@ -237,7 +237,7 @@ def test_batch_norm_over_few_nodes_far_from_zero_is_that_of_the_layers_in_float6
     (weights, gradients), labels = numbers(net), torch.arange(count) % CLASSES
     theirs = Weights([(tuple(a.double() for a in t), tuple(a.double() for a in r)) for t, r in weights.parts])
     expected = theirs.copy()
-    compiled_mlp.Pass(net, weights, gradients, Rows([x], labels)).gradient()
+    compiled_mlp.Pass(net, weights, gradients, Rows([x], labels)).clipped_gradient(np.arange(count, dtype=np.int32), 0)
     logits, tape = net.forward(theirs.numbers, [x.double()], training=True)
     slope = torch.softmax(logits, 1).sub_(one_hot(labels, net)).div_(count)
     net.backward(theirs.numbers, tape, slope, expected.trained)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnnaudit.models.vesper.channel import NOTHING, Recorder, in_one_process
+from gnnaudit.models.vesper.channel import EMPTY, Recorder, in_one_process
 from gnnaudit.models.vesper.parties import party_a, party_b, train
 
 from .test_protocol import SEEDS
@@ -45,7 +45,7 @@ def transcript(model, channel):
     recorder = Recorder(channel, ("BATCH", "FWD", "BWD", "EVAL_REQ", "EVAL", "DONE", "HELLO", "REFRESH"))
     train(model, b, recorder, SEEDS[1], watch)
     b.posteriors(recorder, watch)
-    channel.send("STOP", NOTHING)
+    channel.send("STOP", EMPTY)
     return recorder.messages
 
 

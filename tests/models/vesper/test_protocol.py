@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnnaudit.models.vesper.channel import NOTHING, BudgetSpent, Pipe, Recorder, ask, in_one_process, pack, unpack
+from gnnaudit.models.vesper.channel import EMPTY, BudgetSpent, Pipe, Recorder, ask, in_one_process, pack, unpack
 from gnnaudit.models.vesper.parties import gaussian_noise, party_a, party_b, train
 
 from .test_vesper import PAPER, SOUND, small_graph
@@ -54,9 +54,9 @@ def test_in_sound_modes_a_learns_from_the_transcript_alone(model):
     graph = small_graph()
     tape, perturb = fresh_and_recorded(model)
     a, b, channel = parties(model, graph, perturb)
-    train(model, b, channel, SEEDS[1], NOTHING)
+    train(model, b, channel, SEEDS[1], EMPTY)
     there, b2, channel2 = parties(model, other_world(graph)[0], replayed(tape))
-    train(model, b2, channel2, SEEDS[1], NOTHING)
+    train(model, b2, channel2, SEEDS[1], EMPTY)
     for (kind, rows), (kind2, rows2) in zip(channel.messages, channel2.messages, strict=True):
         assert kind == kind2
         np.testing.assert_allclose(rows, rows2, atol=1e-5)
@@ -97,7 +97,7 @@ def test_gradients_are_clipped_before_they_cross_the_adjacency(size):
         return clean
 
     _, _, channel = parties(model, graph, perturb)
-    ask(channel, "REFRESH", NOTHING, "DONE")
+    ask(channel, "REFRESH", EMPTY, "DONE")
     rows = ask(channel, "BATCH", np.arange(30), "FWD")
     with nullcontext() if size < 1e30 else pytest.raises(ValueError, match="too large"):
         ask(channel, "BWD", np.full_like(rows, size), "DONE")
@@ -112,11 +112,11 @@ def test_gradients_are_clipped_before_they_cross_the_adjacency(size):
 def test_a_refuses_what_the_ledger_does_not_hold(model):
     graph = small_graph()
     a, b, channel = parties(model, graph)
-    train(model, b, channel, SEEDS[1], NOTHING)
+    train(model, b, channel, SEEDS[1], EMPTY)
     assert a.odometer.spent == model.ledger
     (kind,) = a.odometer.prices
     with pytest.raises(BudgetSpent, match=f"refused {kind}"):
-        ask(channel, kind, np.arange(4) if kind == "BATCH" else NOTHING, "FWD")
+        ask(channel, kind, np.arange(4) if kind == "BATCH" else EMPTY, "FWD")
     assert b.posteriors(channel, np.arange(3)).shape == (1, 3, 3)  # rows that were charged can be requested again
 
 
@@ -124,12 +124,12 @@ def test_a_counts_what_it_has_spent_so_far():
     model = SOUND[2]
     a, _, channel = parties(model, small_graph())
     assert a.odometer.spent == replace(model, layers=0).ledger  # nothing yet
-    ask(channel, "REFRESH", NOTHING, "DONE")
+    ask(channel, "REFRESH", EMPTY, "DONE")
     assert a.odometer.spent == model.prices["REFRESH"][0]
 
 
 def test_only_messages_on_the_whitelist_cross():
-    for kind, payload in [("LABELS", NOTHING), ("BATCH", np.zeros(3, np.float32)), ("FWD", np.zeros((2, 2), np.float32))]:
+    for kind, payload in [("LABELS", EMPTY), ("BATCH", np.zeros(3, np.float32)), ("FWD", np.zeros((2, 2), np.float32))]:
         with pytest.raises(ValueError, match="whitelist"):
             pack(kind, payload)
     header, body = pack("BATCH", np.arange(3))
@@ -182,11 +182,11 @@ def test_no_gradient_of_party_b_brings_anything_but_numbers_into_the_sums(model,
     kind = "LAYER0" if model.variant == "s1" else "BATCH"
     for sign in (1, -1):
         if kind == "BATCH":
-            ask(channel, "REFRESH", NOTHING, "DONE")
+            ask(channel, "REFRESH", EMPTY, "DONE")
         rows = ask(channel, kind, np.arange(30), "FWD")
         with answer:
             ask(channel, "BWD", np.full_like(rows, sign * size), "DONE")
-    ask(channel, "REFRESH", NOTHING, "DONE")
+    ask(channel, "REFRESH", EMPTY, "DONE")
     assert np.isfinite(ask(channel, "EVAL_REQ", np.arange(30), "EVAL")).all()
     assert np.isfinite(parameters(a)).all()
 

@@ -12,7 +12,7 @@ from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.accounting.upper.rdp import epsilon
 from gnnaudit.models.graph.graph import Worlds
-from gnnaudit.models.vesper.channel import NOTHING, BudgetSpent, ask
+from gnnaudit.models.vesper.channel import EMPTY, BudgetSpent, ask
 from gnnaudit.models.vesper.parties import batches, train
 from gnnaudit.models.vesper.vesper import Vesper
 
@@ -72,7 +72,7 @@ def test_gap_resampled_promises_what_it_charges():
 def test_evaluation_is_charged_once_and_refused_after():
     model = gap_resampled(n_train=16, batch_size=8, epochs=2, hidden=4)
     a, b, channel = parties(model, small_graph())
-    train(model, b, channel, SEEDS[1], NOTHING)
+    train(model, b, channel, SEEDS[1], EMPTY)
     b.posteriors(channel, np.arange(3))
     assert a.odometer.spent == model.ledger
     with pytest.raises(BudgetSpent, match="EVAL_REQ"):
@@ -98,7 +98,7 @@ def test_gap_resampled_learns_nothing_from_edges_at_party_a():
     weights = []
     for g in (graph, less):
         a, b, channel = parties(model, g)
-        train(model, b, channel, SEEDS[1], NOTHING)
+        train(model, b, channel, SEEDS[1], EMPTY)
         weights.append(np.concatenate([w.detach().numpy().ravel() for w in a.sender.learner.weights]))
     np.testing.assert_array_equal(*weights)
     _, _, channel = parties(model, graph)

@@ -10,7 +10,7 @@ from gnnaudit import Claim, Looped, load
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import examined, followed
+from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 
 from ...recorded.votes import counts, released
@@ -21,8 +21,8 @@ KEPT = 0.8
 
 def bound(train, epsilon, delta=DELTA, **options):
     case = Case(Looped(train, **options), Claim(epsilon, delta))
-    made, within = examined(case, GRAPH, Key("draws")).study, followed(case, GRAPH, Key("draws"))
-    return from_mechanisms(case, made, within)
+    runs = Recorded(case, GRAPH, Key("draws"))
+    return from_mechanisms(case, runs.inside)
 
 
 def of_each(values, graph):

@@ -12,7 +12,7 @@ from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
 from gnnaudit import Claim, Unit, load, models
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.mechanisms.gate import examined, followed
+from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.mechanisms.inside import Inside
 from gnnaudit.audit.mechanisms.observed import observe
 from gnnaudit.audit.own.programs.program import External
@@ -54,9 +54,9 @@ def studied(folder, sigma=CHARGED, *changes, unit=Unit.UNDIRECTED_EDGE):
     (folder / "gap.py").write_text(text)
     model = External(f"{sys.executable} {folder}/gap.py {{worlds}} {{out}}", unit)
     case = Case(model, Claim(4.0, DELTA, unit))
-    recorded = followed(case, GRAPH, Key("t"))
-    bound = from_mechanisms(case, examined(case, GRAPH, Key("t")).study, recorded) if isinstance(recorded, Inside) else None
-    return bound, observe(case, GRAPH, Key("t"))
+    runs = Recorded(case, GRAPH, Key("t"))
+    bound = from_mechanisms(case, runs.inside) if isinstance(runs.inside, Inside) else None
+    return bound, observe(runs)
 
 
 def line_of(text):
@@ -140,8 +140,9 @@ def test_a_program_that_is_not_python_is_said_to_be_unheard(tmp_path):
     (tmp_path / "gap.py").write_text(GAP.replace("SIGMA", "1.0"))
     command = f"{sys.executable} -I {tmp_path}/gap.py {{worlds}} {{out}}"  # isolated: PYTHONPATH is ignored
     case = Case(External(command), Claim(4.0, DELTA))
-    assert "nothing was recorded" in followed(case, GRAPH, Key("t"))
-    assert any("nothing was recorded" in doubt for doubt in observe(case, GRAPH, Key("t")).doubts)
+    runs = Recorded(case, GRAPH, Key("t"))
+    assert "nothing was recorded" in runs.inside
+    assert any("nothing was recorded" in doubt for doubt in observe(runs).doubts)
 
 
 @pytest.mark.nightly

@@ -52,12 +52,12 @@ def followed(way, seed=1, script=None):
 def test_each_way_of_adding_noise_is_one_mechanism_of_the_same_scale(way):
     with recording():
         plain = way(np.random.default_rng(1))
-    noisy, (meeting,) = followed(way)
+    noisy, (mechanism,) = followed(way)
     assert np.array_equal(noisy, plain)
     assert not isinstance(noisy, Noise) or noisy.origin is None
-    assert np.allclose(meeting.scale, 0.5)
-    assert np.array_equal(meeting.clean, CLEAN)
-    assert meeting.line.startswith("test_meetings.py, line ")
+    assert np.allclose(mechanism.scale, 0.5)
+    assert np.array_equal(mechanism.clean, CLEAN)
+    assert mechanism.line.startswith("test_mechanisms.py, line ")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -88,11 +88,11 @@ SHIFTED = [
 def test_a_number_that_is_added_to_noise_counts_as_data(way):
     with recording():
         plain = way(np.random.default_rng(1))
-    noisy, (meeting,) = followed(way)
+    noisy, (mechanism,) = followed(way)
     assert np.array_equal(noisy, plain)
-    assert np.allclose(meeting.clean, CLEAN + 3)
-    assert np.allclose(meeting.scale, 0.5)
-    assert np.allclose(meeting.units * 0.5 + CLEAN + 3, plain)
+    assert np.allclose(mechanism.clean, CLEAN + 3)
+    assert np.allclose(mechanism.scale, 0.5)
+    assert np.allclose(mechanism.units * 0.5 + CLEAN + 3, plain)
 
 
 def partly(rng, shift=0.0):
@@ -120,8 +120,8 @@ def test_shifted_noise_and_sums_of_noise_with_entries_that_have_none_are_not_fol
 
 
 def test_columns_of_their_own_scale_are_kept_apart():
-    _, (meeting,) = followed(lambda rng: CLEAN + rng.standard_normal((3, 4)) * np.array([1.0, 2.0, 3.0, 4.0]))
-    assert np.array_equal(np.broadcast_to(meeting.scale, (3, 4))[0], [1.0, 2.0, 3.0, 4.0])
+    _, (mechanism,) = followed(lambda rng: CLEAN + rng.standard_normal((3, 4)) * np.array([1.0, 2.0, 3.0, 4.0]))
+    assert np.array_equal(np.broadcast_to(mechanism.scale, (3, 4))[0], [1.0, 2.0, 3.0, 4.0])
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_what_is_no_noise_added_to_data_is_no_mechanism(other):
 
 def test_another_mechanism_than_that_of_the_script_is_an_error():
     _, found = followed(in_place)
-    with pytest.raises(OtherMechanisms, match=r"test_meetings\.py"):
+    with pytest.raises(OtherMechanisms, match=r"test_mechanisms\.py"):
         followed(cast, script=found)
 
 
@@ -199,9 +199,9 @@ def test_pytorch_is_followed_by_the_same_rules(number):
     with recording(follow=recorded):
         noisy = way(1)
     assert np.array_equal(noisy, plain)
-    (meeting,) = recorded.found
-    assert np.allclose(meeting.scale, 0.5)
-    assert np.array_equal(meeting.clean, CLEAN)
+    (mechanism,) = recorded.found
+    assert np.allclose(mechanism.scale, 0.5)
+    assert np.array_equal(mechanism.clean, CLEAN)
     again = Mechanisms(recorded.found)
     with recording(follow=again):
         assert np.array_equal(way(2), plain)
@@ -219,9 +219,9 @@ def test_first_weights_are_no_noise_on_gradients_that_decay_them():
 
 
 def test_gumbel_noise_on_scores_is_a_mechanism_of_its_own_law():
-    result, (meeting,) = followed(lambda rng: np.stack([CLEAN + rng.gumbel(0, 2.0, (3, 4))])[0])
-    assert (meeting.draw.law, float(meeting.scale)) == ("gumbel", 2.0)
-    assert np.array_equal(meeting.noisy, result)
+    result, (mechanism,) = followed(lambda rng: np.stack([CLEAN + rng.gumbel(0, 2.0, (3, 4))])[0])
+    assert (mechanism.draw.law, float(mechanism.scale)) == ("gumbel", 2.0)
+    assert np.array_equal(mechanism.noisy, result)
 
 
 @pytest.mark.parametrize("read", [np.tanh, np.transpose, lambda w: CLEAN @ w.T, lambda w: np.dot(CLEAN, w.T), lambda w: w[0]])
@@ -266,14 +266,14 @@ def from_a_copy(rng):
 def test_data_added_into_the_array_of_the_noise_are_one_mechanism(way):
     with recording():
         plain = way(np.random.default_rng(1))
-    noisy, (meeting,) = followed(way)
+    noisy, (mechanism,) = followed(way)
     assert np.array_equal(noisy, plain)
-    assert np.allclose(meeting.clean, CLEAN)
-    assert np.allclose(meeting.scale, 0.5)
-    assert np.allclose(meeting.noisy, plain)
-    second, (again,) = followed(way, seed=2, script=[meeting])
+    assert np.allclose(mechanism.clean, CLEAN)
+    assert np.allclose(mechanism.scale, 0.5)
+    assert np.allclose(mechanism.noisy, plain)
+    second, (again,) = followed(way, seed=2, script=[mechanism])
     assert np.array_equal(second, noisy)
-    assert np.array_equal(again.clean, meeting.clean)
+    assert np.array_equal(again.clean, mechanism.clean)
 
 
 def test_a_repetition_does_not_show_the_sum_before_its_last_term():
@@ -296,8 +296,8 @@ def test_a_part_of_noise_into_which_data_were_added_is_no_noise():
         noise += CLEAN
         return noise[:2] + 1000 * CLEAN[:2]
 
-    _, (meeting,) = followed(way)
-    assert np.array_equal(meeting.clean, CLEAN)
+    _, (mechanism,) = followed(way)
+    assert np.array_equal(mechanism.clean, CLEAN)
 
 
 def test_rows_of_noise_are_followed_one_by_one():

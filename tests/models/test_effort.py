@@ -1,0 +1,43 @@
+"""What a model declares about the work that audits may spend on it, and about where its draws are recorded."""
+
+import dataclasses
+import sys
+
+import numpy as np
+import pytest
+
+from gnnaudit import Looped
+from gnnaudit.audit.mechanisms.gate import is_recorded
+from gnnaudit.audit.own.premises import checked_first
+from gnnaudit.audit.own.programs.program import External
+from gnnaudit.models.capabilities import FEW, THOROUGH, Effort, RunsElsewhere, effort
+
+
+def noisy(graph, seed):
+    noise = np.random.default_rng(seed).standard_normal((graph.nodes, graph.classes))
+    return {"posteriors": graph.adjacency() @ np.eye(graph.classes)[graph.y] + noise}
+
+
+@dataclasses.dataclass(frozen=True)
+class Brief(Looped):
+    effort = Effort(thorough=False)
+
+
+def test_a_model_without_a_declaration_gets_thorough_audits_and_a_program_few_trainings():
+    program = External(f"{sys.executable} {{worlds}} {{out}}")
+    assert effort(Looped(noisy)) is THOROUGH
+    assert effort(program) is FEW
+    counts = [field.name for field in dataclasses.fields(Effort)]
+    assert all(getattr(FEW, name) <= getattr(THOROUGH, name) for name in counts)
+    assert isinstance(program, RunsElsewhere)
+    assert not isinstance(Looped(noisy), RunsElsewhere)
+
+
+@pytest.mark.parametrize("record", [True, False])
+def test_a_program_says_whether_it_records_its_draws(record):
+    assert is_recorded(External(f"{sys.executable} {{worlds}} {{out}}", record=record)) == record
+
+
+def test_the_effort_that_a_model_declares_decides_what_is_checked_and_not_its_class():
+    assert checked_first(Looped(noisy))
+    assert checked_first(Brief(noisy)) == ()
