@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +33,7 @@ def tail(t: ArrayLike, freedom: ArrayLike, shift: ArrayLike) -> Array:
     return np.clip(np.where(below & known, 1 - found, found), 0.0, 1.0)
 
 
+@lru_cache(maxsize=1024)  # a search for the smallest detectable violation asks for the same value at every step
 def critical_value(alpha: float, freedom: float, shift: float) -> float:
     """The t that T, see `tail`, exceeds with probability alpha. Raises ValueError for freedom below 1."""
     if freedom < 1:

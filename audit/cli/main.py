@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import typer
 
 from ...models.errors import Stopped
+from ..storage.garbage import collect_rarely
 from ..storage.starved import starved
 from .account import account
 from .bound import bound
@@ -159,6 +160,7 @@ def main() -> None:
     Any other exception, in a user's model or in this package, prints its traceback, and the exit code is 3. Exit code 1 means
     "refuted" and 0 "not refuted". A run that crashed, or whose model called sys.exit, must return neither.
     """
+    collect_rarely()  # before the libraries of a command are imported
     warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
     # set before torch is loaded, because its thread pools take minutes on busy cores
     os.environ.setdefault("OMP_NUM_THREADS", "1")

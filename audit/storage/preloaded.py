@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import torch  # noqa: F401
+import importlib
 
 from ...models.kernels import compiled
+from .garbage import collect_rarely
 
+collect_rarely()
+importlib.import_module("torch")
 if compiled.used():
-    from ...models.kernels import mlp  # noqa: F401
+    importlib.import_module("...models.kernels.mlp", __package__)

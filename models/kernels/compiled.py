@@ -129,7 +129,7 @@ def compiled(signature: Any) -> Callable[[Function], Function]:
             if not checked(folder, pattern):
                 logging.getLogger(__name__).info("compiling %s.%s", function.__module__, function.__qualname__)
             before = settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES
-            settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES = str(folder), ""
+            settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES = str(folder), f"{__package__}.shared_code.ByContent"
             try:
                 made: Function = numba.njit(signature, cache=True, **OPTIONS)(function)
                 record(folder, pattern)

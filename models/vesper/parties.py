@@ -80,7 +80,7 @@ def party_a(
     hello = greeting(recipe, nodes)
     if recipe.batched:
         sender = _published(recipe, encoder, edges, present, seeds, noise)
-        return PartyA(hello, sender, Odometer(recipe.prices))
+        return PartyA(hello, sender, Odometer(recipe))
 
     constant = Neighbours.of(edges, present, nodes, device, lists) if recipe.edge_sampling == 1 else None
 
@@ -104,7 +104,7 @@ def party_a(
             watch=watch,
             clip=1 / recipe.n_train if recipe.variant == "s3" else None,
         ),
-        Odometer(recipe.prices),
+        Odometer(recipe),
     )
 
 

@@ -6,6 +6,7 @@ lists what B may request and what either party may send. A charges its budget fo
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -23,20 +24,22 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
     from numpy.typing import NDArray
 
+    from .recipe import VesperRecipe
+
 
 @dataclass(eq=False)
 class Odometer:
     """Counts the answers that A has given, and refuses those that the ledger does not cover.
 
-    prices: for each request that costs privacy, the event of one answer, and the number of answers that the ledger covers.
+    recipe: says which requests cost privacy, how many answers to each the ledger covers, and what one answer costs.
     """
 
-    prices: dict[str, tuple[DpEvent, int]]
+    recipe: VesperRecipe
     taken: Counter[str] = field(default_factory=Counter)
 
     def charge(self, kind: str) -> None:
         """Charges one answer before it is computed. Raises BudgetSpent if the ledger covers no further answer."""
-        if kind in self.prices and self.taken[kind] >= self.prices[kind][1]:
+        if self.taken[kind] >= self.recipe.answers.get(kind, math.inf):
             raise BudgetSpent(f"{kind} was answered {self.taken[kind]} times; the ledger holds no more.")
         self.taken[kind] += 1
 
@@ -45,7 +48,7 @@ class Odometer:
         """The ledger of all answers that were given so far."""
         from ...accounting.events.mechanisms import composed, repeated
 
-        return composed(*(repeated(event, self.taken[kind]) for kind, (event, _) in self.prices.items()))
+        return composed(*(repeated(event, self.taken[kind]) for kind, (event, _) in self.recipe.prices.items()))
 
 
 @dataclass(eq=False)

@@ -12,7 +12,6 @@ import math
 import numpy as np
 
 from ...accounting.claim import Relation
-from ...accounting.events.mechanisms import message_passing_as_published, message_passing_seen
 
 INTEGER_ORDERS: tuple[float, ...] = tuple(float(a) for a in (*range(2, 65), 96, 128, 192, 256))
 
@@ -53,6 +52,7 @@ def vesper_epsilon(sigma: float, layers: int, rate: float, steps: int, delta: fl
     bound: how one step is bounded: "theorem-27" (of Wang, Balle and Kasiviswanathan, for Gaussians) or "seen" (for batches that
     the other party knows). At every order, the smaller of this bound and the bound without amplification is used.
     """
+    from ...accounting.events.mechanisms import message_passing_as_published, message_passing_seen
     from ...accounting.upper.rdp import best, curve
 
     if bound == "seen":

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from ...accounting import events
 from ...accounting.claim import Unit
 
 if TYPE_CHECKING:
@@ -174,11 +173,19 @@ class VesperRecipe:
     @property
     def rate(self) -> float:
         """The probability that an edge is in the sampled neighbourhood of a batch."""
+        from ...accounting import events  # not at the top: training needs no ledger, and dp_accounting takes a second to import
+
         return events.inclusion(self.n_train, min(self.batch_size, self.n_train), self.fan_out, self.layers)
 
     @property
+    def answers(self) -> dict[str, int]:
+        """For each request of party B that costs privacy, how many answers B gets."""
+        evaluation = {"EVAL_REQ": 1} if self.variant == "gap-resampled" else {}
+        return {"BATCH" if self.batched else "REFRESH": self.passes} | evaluation
+
+    @property
     def prices(self) -> dict[str, tuple[DpEvent, int]]:
-        """For each request of party B that costs privacy, the event of one answer, and how many answers B gets.
+        """The event of one answer to each request in `answers`, and the number of answers.
 
         s3: there are as many backward sums as forward sums. With sampled edges, the secret edge is in a pass with probability
         `edge_sampling`. For every choice of the other edges, the pass is then a mixture with this weight, and a sampled
@@ -186,20 +193,24 @@ class VesperRecipe:
         is halved: at a node with more than fan_out neighbours, the secret edge replaces another edge in the sample, so that two
         rows change by 2 each. The evaluation is one more pass.
         """
+        from ...accounting import events
+
         if self.variant == "pmp":
-            return {"BATCH": (events.gaussian(0.0), self.passes)}
-        if self.variant == "gap-resampled":
+            price = {"BATCH": events.gaussian(0.0)}
+        elif self.variant == "gap-resampled":
             batch = events.message_passing_seen(self.sigma / 2, self.layers, self.rate, 1)
-            return {"BATCH": (batch, self.passes), "EVAL_REQ": (events.message_passing(self.sigma / 2, self.layers), 1)}
-        if self.edge_sampling < 1 and self.layers:
-            step = events.message_passing_secret_edges(self.sigma, self.layers, self.edge_sampling, 1)
+            price = {"BATCH": batch, "EVAL_REQ": events.message_passing(self.sigma / 2, self.layers)}
+        elif self.edge_sampling < 1 and self.layers:
+            price = {"REFRESH": events.message_passing_secret_edges(self.sigma, self.layers, self.edge_sampling, 1)}
         else:
-            step = events.gaussian_hops(float(self.sigma), self.layers * (2 if self.variant == "s3" else 1))
-        return {"REFRESH": (step, self.passes)}
+            price = {"REFRESH": events.gaussian_hops(float(self.sigma), self.layers * (2 if self.variant == "s3" else 1))}
+        return {kind: (event, self.answers[kind]) for kind, event in price.items()}
 
     @property
     def ledger(self) -> DpEvent:
         """All answers that `prices` allows, composed. For pmp the ledger has no finite epsilon: see `public`."""
+        from ...accounting import events
+
         return events.composed(*(events.repeated(event, count) for event, count in self.prices.values()))
 
     def with_noise(self, sigma: float) -> Self:

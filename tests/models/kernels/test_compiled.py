@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -141,6 +142,20 @@ def test_processes_that_start_at_once_compile_once(fresh: Path) -> None:
     told = "".join(run.communicate()[1] for run in runs)
     assert told.count("compiling gnnaudit.models.kernels.arithmetic.adam") == 1
     assert [run.returncode for run in runs] == [0, 0, 0]
+
+
+@needs_numba
+def test_two_checkouts_with_the_same_sources_compile_once(fresh: Path) -> None:
+    code = "import logging; logging.basicConfig(level=20); from gnnaudit.models.kernels import arithmetic"
+    said = []
+    for checkout in (fresh / "one", fresh / "other"):
+        for part in ("accounting", "models"):
+            shutil.copytree(Path(kept.__file__).parents[2] / part, checkout / "gnnaudit" / part)
+        environment = os.environ | {"PYTHONPATH": str(checkout)}
+        run = [sys.executable, "-P", "-c", code]
+        done = subprocess.run(run, stderr=subprocess.PIPE, text=True, cwd=fresh, env=environment, check=True)
+        said.append([line.rpartition(".")[2] for line in done.stderr.splitlines()])
+    assert said == [["adam"], []]
 
 
 def large(x: Any) -> float:

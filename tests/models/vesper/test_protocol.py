@@ -114,7 +114,7 @@ def test_a_refuses_what_the_ledger_does_not_hold(model):
     a, b, channel = parties(model, graph)
     train(model, b, channel, SEEDS[1], EMPTY)
     assert a.odometer.spent == model.ledger
-    (kind,) = a.odometer.prices
+    (kind,) = model.answers
     with pytest.raises(BudgetSpent, match=f"refused {kind}"):
         ask(channel, kind, np.arange(4) if kind == "BATCH" else EMPTY, "FWD")
     assert b.posteriors(channel, np.arange(3)).shape == (1, 3, 3)  # rows that were charged can be requested again

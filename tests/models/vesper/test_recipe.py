@@ -1,6 +1,9 @@
 """The baseline under VESPER's ledger, and what the published theorem prints for each recipe."""
 
 import math
+import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from functools import partial
 
@@ -105,3 +108,17 @@ def test_gap_resampled_learns_nothing_from_edges_at_party_a():
     rows = ask(channel, "BATCH", np.arange(4), "FWD")
     with pytest.raises(ValueError, match="did not ask to learn"):
         ask(channel, "BWD", rows, "DONE")
+
+
+def test_a_process_that_trains_imports_no_accounting_library(tmp_path):
+    (tmp_path / "task").write_bytes(pickle.dumps((Vesper(n_train=16, sigma=1.0), Worlds.of(small_graph(), [0]))))
+    code = (
+        "import pathlib, pickle, sys\n"
+        "model, worlds = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())\n"
+        "model.fit(worlds)\n"
+        "print('dp_accounting' in sys.modules)\n"
+        "model.ledger\n"
+        "print('dp_accounting' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-P", "-c", code, tmp_path / "task"], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["False", "True"]
