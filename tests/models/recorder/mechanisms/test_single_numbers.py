@@ -250,11 +250,11 @@ def test_operators_with_a_number_give_what_they_give_without_a_recording(operati
 
 def test_a_drawn_number_looks_like_a_number():
     (one, other), _, _ = followed(lambda rng: (rng.normal(), rng.normal(size=1)[0]))
-    for number, plain in zip((one, other), np.random.default_rng(1).normal(size=2), strict=True):
+    for number, drawn in zip((one, other), np.random.default_rng(1).normal(size=2), strict=True):
         assert isinstance(number, float)
-        assert f"{number} {number:.3f}" == f"{plain} {plain:.3f}"
-        assert pickle.loads(pickle.dumps(number)) == plain
-        assert hash(number) == hash(plain)
+        assert f"{number} {number:.3f}" == f"{drawn} {drawn:.3f}"
+        assert pickle.loads(pickle.dumps(number)) == drawn
+        assert hash(number) == hash(drawn)
 
 
 @pytest.mark.parametrize("count", [3, 5])
