@@ -19,9 +19,9 @@ from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..instruments.reach import worth
 from ..instruments.repetition import repeated, reports_of_others, world
 from ..instruments.reported_run import Record, recorded
-from ..mechanisms.draws.lost import not_followed
 from ..mechanisms.gate import a_strangers, examined, followed
 from ..mechanisms.inside import Inside
+from ..mechanisms.unfollowed import not_followed
 from ..own.programs.program import External
 from ..own_bounds import program_seeds, released_noise, within_run
 

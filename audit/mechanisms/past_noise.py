@@ -11,7 +11,7 @@ from ...models.recorder.mechanisms.found import REPORT, Mechanisms
 from ..own.programs.program import External
 from ..recorded.playing import play
 from .absence import kept
-from .draws.lost import not_followed, strayed
+from .unfollowed import not_followed, strayed
 
 if TYPE_CHECKING:
     from ..recorded.playing import Play
