@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,6 @@ from ...accounting.events.counts import Charged, charged, coin_p_values, recount
 from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.accountants import tightest, upper
 from ...models.capabilities import RunsElsewhere
-from ...models.recorder.draws.draw import SHIFTED
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..instruments.reach import worth
 from ..instruments.repetition import repeated, reports_of_others, world
@@ -26,12 +24,12 @@ from ..instruments.reported_run import Record
 from ..instruments.reported_run import recorded as reported
 from ..mechanisms.gate import a_strangers, recorded
 from ..mechanisms.inside import Inside
+from ..mechanisms.unfollowed import not_followed
 from ..own_bounds import program_seeds, released_noise, within_run
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..recorded.study import Study
 
 NAME = "differential"
 COUNTS = "a ledger bounds epsilon only if it lists every mechanism, and all else is computed from their values"
@@ -106,7 +104,8 @@ def of_own_model(setting: Setting) -> Outcome:
     case, runs = setting.case, recorded(setting)
     within = runs.inside
     if not isinstance(within, Inside):
-        why = within or not_followed(runs.study)
+        made = runs.study
+        why = within or not_followed(made.base.draws[at] for at in made.free)
         return released_noise.from_release(setting, dict.fromkeys(offered(case.model), why) if why else None)
     past = within_run.paths_to(within, offered(case.model))
     unused = next((within.mechanisms[i].line for i in sorted(within.idle)), "")
@@ -126,18 +125,6 @@ def of_own_model(setting: Setting) -> Outcome:
     bounds = (*(b for b in found.bounds if not b.failed), bound)
     covers = {**covers, **dict.fromkeys(silent, "noise too small at a mechanism, or a path past the noise to")}
     return dataclasses.replace(found, bounds=bounds, reach=bound.method, covers=covers)
-
-
-def not_followed(made: Study) -> str:
-    """Which draws may be noise that the recorder did not follow to the data; "" if there are none."""
-    draws = [made.base.draws[at] for at in made.free]
-    unknown = [(d.line, d.law) for d in draws if d.law in (*SHIFTED, "geometric", "poisson") and not d.weights]
-    if not unknown:
-        return ""
-    (line, law), count = Counter(unknown).most_common(1)[0]
-    alone = "; draw noise as arrays" if all(d.values.size == 1 for d in draws if (d.line, d.law) == (line, law)) else ""
-    drawn = f"{count} draw{'s' * (count > 1)} of the law '{law}' at {line}"
-    return f"{drawn} may be noise, whose numbers the recorder did not follow to the value that they are added to{alone}"
 
 
 def mechanisms(plain: int, steps: int) -> str:

@@ -42,7 +42,7 @@ def shown_at_an_end(first: History, i: int, by: Values) -> bool:
     """
     mechanism = first.mechanisms[i]
     moved = [tuple(entry) for entry in np.argwhere(mechanism.moved(by)).tolist()]
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.abs([np.log(one) - np.log(other) for one, other in mechanism.pairs(by)])
     if len(mechanism.values) != 2 or not 0 < len(moved) <= MOVED or not np.isfinite(ratios).all():
         return False

@@ -21,7 +21,7 @@ from ..recorded.study import History, Shifts
 from ..recorded.worlds import single_secrets, without_many, without_one
 from .absence import Incomparable, OtherNoise, history, kept, moved, without
 from .loud_secrets import louder, quietest
-from .past_noise import changed
+from .past_noise import changed, or_else
 from .reading import EACH, Entry, idle, unread
 from .relations import REPEATED, SAME, entangled, sums
 
@@ -146,6 +146,8 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
         past = changed(first, absent, repetition.play, past)
         clean = zip(first.mechanisms, repetition.mechanisms, strict=True)
         steady -= {i for i, (m, o) in enumerate(clean) if not np.array_equal(m.clean, o.clean)}
+    if past and (other := or_else(first)):
+        past = {array: f"{text}; {other}" for array, text in past.items()}
     costly = sorted(trials, key=lambda trial: trial.size, reverse=True)
     return dataclasses.replace(
         found,

@@ -8,9 +8,10 @@ import numpy as np
 
 from ...models.capabilities import RunsElsewhere
 from ...models.recorder.draws.returns import digest, parting, returned
-from ...models.recorder.mechanisms.found import Mechanisms
+from ...models.recorder.mechanisms.found import REPORT, Mechanisms
 from ..recorded.playing import play
 from .absence import kept
+from .unfollowed import not_followed, strayed
 
 if TYPE_CHECKING:
     from ..recorded.playing import Play
@@ -32,6 +33,19 @@ def changed(first: History, absent: Absence, after: Play, known: dict[str, str])
         where = "" if past or isinstance(first.study.model, RunsElsewhere) else parted(first, absent)
         past[cell.array] = f"{text}; the path past the noise begins at {where}" if where else text
     return past
+
+
+def or_else(first: History) -> str:
+    """What else than a path past the noise may change an array although every noisy value is the same: noise that the recorder
+    did not follow, or data that meet a single noisy number later; "" if neither is possible.
+    """
+    lost = not_followed(first.play.draws[at] for at in strayed(first, of_any_law=True))
+    line = next((m.line for m in first.mechanisms if m.law != REPORT and m.draw.values.size == 1), "")
+    later = (
+        f"the recorder takes what is first added to the single noise number at {line} for all of its data; if more data are "
+        "added or multiplied later, this is no path: add the noise last"
+    )
+    return "; ".join(text for text in (lost, later if line else "") if text)
 
 
 def parted(first: History, absent: Absence) -> str:

@@ -17,7 +17,7 @@ from ..mechanisms.reading import EACH, idle
 from ..recorded.laws import NOTHING, cost
 from ..recorded.study import History
 from .granted_values import not_charged
-from .hiding import apart, every_secret, not_fresh, shown_always
+from .hiding import FIRST_VALUES, apart, every_secret, not_fresh, shown_always
 from .noise_law import DISTRIBUTIONS
 from .released_noise import MOVES, REPEATED, exact
 
@@ -113,19 +113,18 @@ def noise_used_twice(attempt: Attempt) -> Bound | None:
     first, within = attempt.first, attempt.within
     if within.shared:
         return fails(FRESH.what, within.shared)
-    if wide := next((m.line for m, by in zip(first.mechanisms, attempt.each, strict=True) if np.any(np.isinf(by))), None):
-        shares = f"entries of the value at {wide} share a noise number and move by different amounts"
+    if wide := next((m for m, by in zip(first.mechanisms, attempt.each, strict=True) if np.any(np.isinf(by))), None):
+        shares = f"entries of the value at {wide.line} share a number drawn at {wide.draw.line} and move by different amounts"
         why = f"{shares}; the release may show only a function of both, such as their sum, whose epsilon is not computed"
-        return fails(FRESH.what, why)
+        return fails(FRESH.what, f"{why}; {FIRST_VALUES}")
     twice = next((why for _, _, shifts in attempt.secrets if (why := apart(first, within, shifts))), "")
     return fails(FRESH.what, twice) if twice else None
 
 
 def unknown_law(attempt: Attempt) -> Bound | None:
-    strange = {m.law for m in attempt.within.mechanisms} - {*DISTRIBUTIONS, REPORT}
-    if not strange:
-        return None
-    return exact(0.0, f"the cost of noise of the law '{min(strange)}' is not computed", MOVES, (REPEATED,))
+    strange = next((m for m in attempt.within.mechanisms if m.law not in (*DISTRIBUTIONS, REPORT)), None)
+    why = f"the cost of noise of the law '{strange.law}', added at {strange.line}, is not computed" if strange else ""
+    return fails("the cost of the noise is known", why) if why else None
 
 
 def constant_noise(within: Inside) -> str:

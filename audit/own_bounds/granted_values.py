@@ -114,7 +114,7 @@ def compared_only(case: Case, first: History, shifts: Shifts) -> str | None:
         little, far = (changes(first, {i: moved_by(first.mechanisms[i], size, i) for i in some}) for size in sizes)
         if little is not None and far and little <= FEW * far:
             line = first.mechanisms[some[0]].line
-            text = "only compared, as in report-noisy-max, and the ledger does not charge for their noise"
+            text = "only compared (as in report-noisy-max) or rounded, and the ledger does not charge for their noise"
             way = "a ledger of Gaussian or Laplace events says that its proof releases them"
             return f"the noisy values at {line} are {text}; comparisons may cost less; {way}"
     return None

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 EQUAL = 1e-2  # relative tolerance between the sizes of one move in runs with different draws
 TRIED = 8  # largest number of draws, and of entries, that are tested one by one
 NUDGE = 1e-5  # relative change of a drawn number that seldom changes the result of a comparison
+FIRST_VALUES = (
+    "random first values that hide nothing, such as the first centres of k-means, need a constant seed, and distances from a "
+    "product of matrices"
+)
 MASKS = ("uniform", "integers")  # laws of masks: a uniform number that is added modulo its range hides a value completely
 
 
@@ -153,7 +157,7 @@ def hidden(first: History, within: Inside, differs: bool) -> str | None:
                 else ""
             )
             changes = "change the value to which noise is added, as samples and shuffles do"
-            return f"the draws at {lines(first, coins)} {changes}; they may hide a secret{way}"
+            return f"the draws at {lines(first, coins)} {changes}; they may hide a secret{way}; {FIRST_VALUES}"
     if numbers and not same_means(first.mechanisms, (other := rerun(first, {}, redrawn(first, numbers))).mechanisms):
         assert within.worst is not None
         moved = same_entries(first, within.shifts, without(other, within.worst)[1])

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from .draws.draw import Active, Draw, Recorder
 from .files import Recording, load, save
 from .libraries import of_numpy, of_python, of_scipy, of_torch
-from .mechanisms.found import Mechanisms, OtherMechanisms
+from .mechanisms.found import Mechanisms
 from .script import Diverged, Script
 
 if TYPE_CHECKING:
@@ -61,12 +61,9 @@ class ProgramMechanisms(Mechanisms):
 
     end: Callable[[str], None]
 
-    def record(self, covered: Any, mechanism: Any, at: int | None = None) -> Any:
-        try:
-            return super().record(covered, mechanism, at)
-        except OtherMechanisms as line:
-            self.end(str(line))
-            raise
+    def depart(self, line: str) -> None:
+        self.end(line)
+        super().depart(line)
 
 
 class AfterImport(importlib.abc.MetaPathFinder):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ....models.recorder.draws.draw import SHIFTED
-from ....models.recorder.mechanisms.found import REPORT
 from ...recorded.laws import NOTHING
 from ...recorded.study import History, Shifts
 from ..inside import moving
 from ..reading import alike, redrawn, repeated
+from ..unfollowed import strayed
 from .steady import TESTED, changed_by, entries_of
 
 if TYPE_CHECKING:
@@ -55,24 +55,6 @@ def mixed(first: History, moves: Shifts) -> str:
             changes = f"change the value at {m.line} before its noise is added"
             return f"the draws at {lines} {changes}; they may be noise that hides a secret"
     return ""
-
-
-def strayed(first: History, of_any_law: bool = False) -> list[int]:
-    """The positions of all draws that may be noise and have numbers that are in no recorded mechanism. of_any_law: whether draws
-    count whose law is seldom that of noise, such as uniform numbers.
-    """
-    mechanism: dict[int, int] = {}
-    for m in first.mechanisms:
-        for draw in (m.draw, *m.beside):
-            mechanism[id(draw)] = mechanism.get(id(draw), 0) + (draw.values.size if m.law == REPORT else int(m.own.sum()))
-    return [
-        at
-        for at, draw in enumerate(first.play.draws)
-        if (of_any_law or draw.law in SHIFTED)
-        and not draw.weights
-        and at not in first.study.constant
-        and mechanism.get(id(draw), 0) < draw.values.size
-    ]
 
 
 def lost_noise(first: History, moves: Shifts, i: int) -> str:

@@ -288,8 +288,8 @@ def note(text: str) -> None:
         Active.recorder.notes.append(" ".join(text.split())[:MOST])
 
 
-def without(kind: type, value: Any, plain: Callable[[Any], Any]) -> Any:
-    """An argument of a NumPy function in which every array of the class `kind` is replaced by `plain` of it."""
+def without(kind: type | tuple[type, ...], value: Any, plain: Callable[[Any], Any]) -> Any:
+    """An argument of a NumPy function in which every value of the class `kind` is replaced by `plain` of it."""
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
         return type(value)(without(kind, v, plain) for v in value)
     return plain(value) if isinstance(value, kind) else value

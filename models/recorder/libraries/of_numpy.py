@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..draws.draw import Active, Draw, calling_line, of_two, parameters, recorded_call, rows_of, shuffled
-from ..mechanisms.one_by_one import gathering
+from ..mechanisms.lists import gathering
 
 # Method -> its law, and the names of its arguments in order. Only loc, scale, low, high, n, a, p, replace, mean and cov are read.
 LAW_OF: dict[str, tuple[str, tuple[str, ...]]] = {

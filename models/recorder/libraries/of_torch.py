@@ -148,7 +148,13 @@ def replaced() -> Iterator[dict[int, Any]]:
         follows = mechanisms is not None and (mechanisms.tensors or mechanisms.coins)
         return found_torch.as_array(mechanisms, self, array) if follows else array
 
-    to_numpy = torch.Tensor.numpy
+    def item(self: Any) -> Any:
+        number = to_number(self)
+        recorder = Active.recorder
+        mechanisms = recorder.follow if recorder is not None and isinstance(recorder.follow, Mechanisms) else None
+        return found_torch.as_number(mechanisms, self, number) if mechanisms is not None and mechanisms.tensors else number
+
+    to_numpy, to_number = torch.Tensor.numpy, torch.Tensor.item
     methods: list[tuple[Any, str, str]] = [(Laplace, "rsample", "laplace"), (Normal, "rsample", "normal")]
     methods += [(Gumbel, name, "gumbel") for name in ("rsample", "sample")]  # Gumbel.sample does not call rsample
     undo: list[tuple[Any, str, Any]] = [(family, name, family.__dict__.get(name)) for family, name, _ in methods]
@@ -158,11 +164,12 @@ def replaced() -> Iterator[dict[int, Any]]:
         undo.append((device, "manual_seed_all", device.manual_seed_all))
         device.manual_seed_all = int
     torch.Tensor.numpy = numpy  # type: ignore[method-assign]
+    torch.Tensor.item = item  # type: ignore[method-assign]
     try:
         with _mode()():
             yield {}
     finally:
-        del torch.Tensor.numpy
+        del torch.Tensor.numpy, torch.Tensor.item
         for family, name, plain_sample in undo:
             if plain_sample is None:  # inherited
                 delattr(family, name)

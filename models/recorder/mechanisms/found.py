@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ..draws.draw import SHIFTED, Departed, Draw, calling_line, note
+from ..draws.draw import SHIFTED, Departed, Draw, calling_line, note, outer_lines
 from .noise import followed
-from .one_by_one import single
-from .origin import Origin
+from .numbers import Lines, Numbers, name_of
+from .origin import DOUBLE, Origin
 from .reports import reported
-from .same_numbers import coarse, of_mirrored, repeated
+from .same_numbers import bits_of, coarse, of_mirrored, repeated
+from .single import Single, single
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +29,11 @@ UNCHANGED = 1e-9  # a difference of two probabilities up to this size counts as 
 UNEQUAL = 1e-4  # in units of the scale: two moves that differ by less count as equal
 ERRORS = 64.0  # the same in units of the rounding error of a noisy value
 UNREAD = 32.0  # in units of the scale: how far the values of `unfinished` are away
+BYTES = 16  # of the clean and the noisy value of one number
 REPORT = "randomised response"  # the law of a mechanism that reports one of finitely many values
+
+
+Place = tuple[str, tuple[str, ...]]  # see `place_of`
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,12 +158,32 @@ class Mechanisms:
     """
 
     script: Sequence[Mechanism] | None = None
-    found: list[Mechanism] = field(default_factory=list)
+    known: list[Mechanism | None] = field(default_factory=list)  # None stands for a mechanism of `lines`
+    lines: Lines = field(default_factory=Lines)
+    singles: dict[float, Origin] = field(default_factory=dict)  # single drawn numbers; PyTorch passes on their values alone
     space: int = 1 << 30  # bytes left for the values of mechanisms; at 0, later mechanisms are not recorded
     tensors: Any = None  # PyTorch tensors that are noise and have not been added to data yet
     scores: Any = None  # PyTorch tensors that are data with Gumbel noise and have not been used yet
     half: Origin | None = None  # of the last sum of data and noise, with the noise that was added
     coins: Any = None  # PyTorch tensors of coins (see reports.py) that have not been combined with data yet
+    located: set[Place] = field(default_factory=set)  # where single numbers are drawn whose locations are data
+    centred: dict[Place, list[Single]] = field(default_factory=dict)  # where they are drawn -> those at location 0, so far
+
+    def __post_init__(self) -> None:
+        ones = [(m.draw, *m.beside) for m in self.script or () if m.line == m.draw.line and m.draw.values.ndim == 0]
+        self.located |= {place_of(draws[0]) for draws in ones if any(draw.loc for draw in draws)}
+
+    @property
+    def found(self) -> list[Mechanism]:
+        """The mechanisms so far, without those of which the script has more numbers."""
+        if not self.lines.groups:
+            return cast("list[Mechanism]", self.known)
+        found = self.known.copy()
+        for numbers in self.lines.groups.values():
+            wanted = None if self.script is None else self.script[numbers.at]
+            if wanted is None or wanted.noisy.size == len(numbers.noisy):
+                found[numbers.at] = of_numbers(numbers)
+        return [m for m in found if m is not None]
 
     def follow(self, value: Any, draw: Draw) -> Any:
         """The array `value` of a draw, as an array that stores the draw. If the draw is itself a mechanism, because its location
@@ -166,8 +191,8 @@ class Mechanisms:
         """
         if (report := reported(self, value, draw)) is not None:
             return report
-        if isinstance(value, float) and draw.law in FOLLOWED and draw.values.ndim == 0 and draw.scale > 0:
-            return single(value, Origin(self, draw, float(draw.scale), shift=float(draw.loc)))
+        if isinstance(value, (float, np.floating)) and draw.law in FOLLOWED and draw.values.ndim == 0 and draw.scale > 0:
+            return self.number(value, draw)
         if type(value) is not np.ndarray or value.ndim == 0 or value.dtype.kind != "f" or draw.law not in FOLLOWED:
             return value
         if located_at_data(draw):
@@ -175,15 +200,62 @@ class Mechanisms:
             return self.noise_added(Origin(self, draw, draw.scale), clean, value)
         return followed(value, located(self, draw))
 
-    def noise_added(self, origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Any:
+    def number(self, value: Any, draw: Draw) -> Any:
+        """The single number `value` of a draw, as a number that stores the draw. If its location is data, it is a mechanism: then
+        so are the numbers that the same line drew before at location 0, unless the program has used them as noise.
+        """
+        loc, place = float(draw.loc), place_of(draw)
+        noise = float(value) - loc
+        short = float(np.float32(noise)) == noise  # only then may it have so few bits that they matter
+        origin = Origin(self, draw, float(draw.scale), bits=bits_of(np.array([noise])) if short else DOUBLE)
+        if not loc and place not in self.located:
+            one = single(value, origin)
+            self.centred.setdefault(place, []).append(one)
+            return one
+        self.located.add(place)
+        for one in self.centred.pop(place, []):
+            if one.origin is not None and not one.used:
+                self.number_added(one.origin, float(one.plain()), 0.0, one.plain())
+        return self.number_added(origin, noise, loc, value)
+
+    def number_added(self, origin: Origin, noise: float, clean: float, noisy: Any) -> Any:
+        """As `noise_added`, for one number: the next of the numbers to which this line adds noise."""
+        line = calling_line()
+        if not self.space or not noise:
+            return noisy
+        if origin.bits < DOUBLE:
+            self.tell_if_coarse(origin, np.asarray(noisy), line)
+        name = name_of(noise / float(origin.scale))
+        numbers = self.lines.of(line, origin.draw.law, outer_lines(), name, len(self.known))
+        if numbers.at == len(self.known):
+            self.known.append(None)
+        if numbers.rest and numbers.names - {name}:
+            note(f"several entries of the value at {line} have the same noise number, drawn at {origin.draw.where}")
+        if self.script is not None:
+            wanted = self.script[numbers.at] if numbers.at < len(self.script) else None
+            count = len(numbers.noisy)
+            if wanted is None or (wanted.line, wanted.noisy.ndim) != (line, 1) or count >= wanted.noisy.size:
+                self.depart(line)
+            else:
+                noisy = type(noisy)(wanted.noisy[count])
+        numbers.add(origin, name, clean, noisy)
+        self.space = max(0, self.space - BYTES)
+        return noisy
+
+    def noise_added(self, origin: Origin, clean: NDArray[np.float64], noisy: Any, alone: bool = True) -> Any:
         """Records a mechanism, unless all its noise is 0, and returns its noisy value, or that of the script if there is one.
 
         origin: of the noise; `seen` are the numbers that were added, or None if the draw itself returned the noisy value. A
         continuous law never draws 0, so the program has set the zeros. A note tells if the numbers hide less than their law says.
+        alone: whether one number counts among those to which the same line adds noise.
         """
         noise, scale, line = origin.seen, origin.scale, calling_line()
         covered = np.broadcast_to((True if noise is None else noise != 0) & (np.asarray(scale) > 0), noisy.shape)
         if not self.space or not np.all(np.asarray(scale) >= 0) or not np.any(covered):
+            return noisy
+        if noise is not None and noisy.size == 1 and alone:
+            own = replace(origin, scale=float(np.max(scale)), seen=None)
+            noisy[...] = self.number_added(own, float(np.ravel(noise)[0]), float(np.ravel(clean)[0]), np.ravel(noisy)[0])
             return noisy
         half, self.half = self.half, None
         if noise is not None and noise.shape == noisy.shape:
@@ -194,37 +266,41 @@ class Mechanisms:
         shared, mirrored, partly = ((), False, False) if noise is None else repeated(origin, noise, noisy.shape)
         if partly:
             note(f"several entries of the value at {line} have the same noise number, drawn at {origin.draw.where}")
-        if coarse(origin, noisy):
-            text = f"the noise drawn at {origin.draw.where} is rounded to {origin.bits} significant bits"
-            note(f"{text}, fewer than the value at {line} has; the last bits of this value may show the data")
+        self.tell_if_coarse(origin, noisy, line)
         if not np.all(covered):
             scale = np.where(covered, scale, 0.0)
         return self.record(covered, Mechanism(line, origin.draw, scale, clean, noisy, origin.beside, (), mirrored, shared))
+
+    def tell_if_coarse(self, origin: Origin, noisy: NDArray[Any], line: str) -> None:
+        """Notes if the noise has few bits and its sum with data has more."""
+        if coarse(origin, noisy):
+            text = f"the noise drawn at {origin.draw.where} is rounded to {origin.bits} significant bits"
+            note(f"{text}, fewer than the value at {line} has; the last bits of this value may show the data")
 
     def completed(self, half: Origin, origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Any:
         """As `noise_added`, for the second sum of `data + noise + noise.T`, which completes the last mechanism; None for other
         sums. half: the origin of the noise of the last sum.
         """
-        last = self.found[-1] if self.found else None
+        last = self.known[-1] if self.known else None
         known = last is not None and last.draw is origin.draw and np.array_equal(last.noisy, clean)
         scale = of_mirrored(half, origin) if known else None
         if last is None or scale is None or last.mirrored or last.values:
             return None
         data = np.where(last.covered, last.clean, clean)
         whole = replace(last, scale=scale, clean=data, noisy=noisy, mirrored=True, parts=last.parts + 1)
-        return self.record(scale > 0, whole, len(self.found) - 1)
+        return self.record(scale > 0, whole, len(self.known) - 1)
 
     def accumulate(self, origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Origin | None:
         """As `noise_added`, for data that the program adds into the array of the noise, to which it may add more. clean: all data
         so far. Returns the origin with which the array is followed further; None if it is not.
         """
-        at = len(self.found) if origin.at is None else origin.at
-        if origin.at is None:
-            self.noise_added(origin, clean, noisy)
+        at = len(self.known) if origin.at is None else origin.at
+        mechanism = None if origin.at is None else self.known[at]
+        if mechanism is None:
+            self.noise_added(origin, clean, noisy, alone=False)
         else:
-            mechanism = self.found[at]
             self.record(mechanism.covered, replace(mechanism, clean=clean, noisy=noisy, parts=mechanism.parts + 1), at)
-        kept = at < len(self.found) and not origin.read
+        kept = at < len(self.known) and not origin.read
         return replace(origin, shift=clean, seen=noisy.copy(), at=at) if kept else None
 
     def report(self, draw: Draw, values: tuple[float, ...], chances: Any, value: Any, *more: Any) -> Any:
@@ -245,14 +321,31 @@ class Mechanisms:
         """
         noisy, line = mechanism.noisy, mechanism.line
         if at is None:
-            self.space, at = max(0, self.space - mechanism.clean.nbytes - noisy.nbytes), len(self.found)
+            self.space, at = max(0, self.space - mechanism.clean.nbytes - noisy.nbytes), len(self.known)
         if self.script is not None:
             wanted = self.script[at] if at < len(self.script) else None
             if wanted is None or (wanted.noisy.shape, wanted.line) != (noisy.shape, line) or wanted.parts < mechanism.parts:
-                raise OtherMechanisms(line)
-            noisy[...] = np.where(covered, wanted.noisy if wanted.parts == mechanism.parts else unfinished(wanted), noisy)
-        self.found[at : at + 1] = [replace(mechanism, noisy=noisy.copy())]
+                self.depart(line)
+            else:
+                noisy[...] = np.where(covered, wanted.noisy if wanted.parts == mechanism.parts else unfinished(wanted), noisy)
+        self.known[at : at + 1] = [replace(mechanism, noisy=noisy.copy())]
         return noisy
+
+    def depart(self, line: str) -> None:
+        """Raises OtherMechanisms."""
+        raise OtherMechanisms(line)
+
+
+def of_numbers(numbers: Numbers) -> Mechanism:
+    """The mechanism of the noisy numbers of one line."""
+    first, *beside = numbers.draws.values()
+    clean, noisy = np.array(numbers.clean), np.array(numbers.noisy)
+    return Mechanism(numbers.line, first, numbers.scale, clean, noisy, tuple(beside), shared=numbers.shared)
+
+
+def place_of(draw: Draw) -> Place:
+    """The line of a draw, and the lines of the calls that led to it."""
+    return draw.line, draw.calls
 
 
 def unfinished(mechanism: Mechanism) -> NDArray[Any]:
@@ -271,4 +364,5 @@ def located_at_data(draw: Draw) -> bool:
 def located(mechanisms: Mechanisms, draw: Draw) -> Origin:
     """The origin of a draw whose location is one number. Its scale is one number if all entries have the same, else an array."""
     same = np.ndim(draw.scale) and np.ptp(draw.scale) == 0
-    return Origin(mechanisms, draw, float(np.max(draw.scale)) if same else draw.scale, shift=float(np.max(draw.loc)))
+    one = same or np.ndim(draw.scale) == 0
+    return Origin(mechanisms, draw, float(np.max(draw.scale)) if one else draw.scale, shift=float(np.max(draw.loc)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from .noisy_maximum import WithScores, with_scores
 from .origin import Origin
 from .reports import Drawn
 from .same_numbers import of_mirrored
+from .single import single
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SUMS = ("add", "add_", "sub", "sub_")
 PRODUCTS = ("mul", "mul_", "div", "div_")
@@ -34,9 +38,9 @@ def drawn(mechanisms: Mechanisms, tensor: Any, draw: Draw) -> None:
 
     A tensor with `requires_grad` holds weights. It is not registered as noise, although an optimiser adds it to gradients.
     """
-    if reports_torch.register(mechanisms, tensor, draw) or draw.law not in FOLLOWED or tensor.dim() == 0 or tensor.requires_grad:
+    if reports_torch.register(mechanisms, tensor, draw) or draw.law not in FOLLOWED or tensor.requires_grad:
         return
-    if located_at_data(draw):
+    if located_at_data(draw) or (tensor.dim() == 0 and np.any(draw.loc)):
         clean = np.broadcast_to(draw.loc, tuple(tensor.shape)).astype(np.float64)
         mechanisms.noise_added(Origin(mechanisms, draw, draw.scale), clean, numbers_of(tensor))
     else:
@@ -60,6 +64,16 @@ def as_array(mechanisms: Any, tensor: Any, array: Any) -> Any:
     return guarded(as_drawn, array)
 
 
+def as_number(mechanisms: Any, tensor: Any, number: Any) -> Any:
+    """`number`, the only number of a tensor, as a number that stores its draw if the tensor is followed."""
+
+    def as_drawn() -> Any:
+        origin = _origin(mechanisms, tensor)
+        return number if origin is None else single(number, replace(origin, scale=float(np.max(origin.scale)), seen=None))
+
+    return guarded(as_drawn, number)
+
+
 def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callable[..., Any]) -> Any:
     """Runs an operator and returns its result. Records a sum of noise and data as a mechanism, and follows noise through other
     operators. func: the operator.
@@ -76,7 +90,7 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callab
         return reports_torch.run(mechanisms, name, args, options, call)
     if mechanisms.scores and any(hasattr(a, "detach") and a in mechanisms.scores for a in args[:2]):
         return _maximum(mechanisms, name, args, call)
-    if not mechanisms.tensors:
+    if not mechanisms.tensors and not mechanisms.singles:
         return call()
     known: list[Origin | None] = guarded(lambda: [_origin(mechanisms, a) for a in args[:2]], [])
     if not any(known):
@@ -119,7 +133,7 @@ def _kept(
         moved = again(torch.from_numpy(np.asarray(wide, dtype=np.float64)))
         scales = [np.abs(numbers_of(each)) for each in (moved if isinstance(moved, (list, tuple)) else [moved])]
     for tensor, own in zip(results, scales):  # noqa: B905  (Python 3.9)
-        if _readable(tensor) and tensor.dim():
+        if _readable(tensor):
             _follow(tensor, replace(origin, scale=float(own) if np.ndim(own) == 0 else own, shift=shift))
 
 
@@ -135,7 +149,11 @@ def _follow(tensor: Any, origin: Origin) -> None:
 
 
 def _origin(mechanisms: Mechanisms, value: Any) -> Origin | None:
-    """The origin of a tensor of noise; None for other values, and if the program has written numbers other than 0 into it."""
+    """The origin of a tensor of noise or of a single number; None for other values, and if the program has written numbers other
+    than 0 into the tensor.
+    """
+    if type(value) is float:
+        return mechanisms.singles.get(value)
     origin = origins(mechanisms).get(value) if _readable(value) and not value.requires_grad else None
     return origin if origin is not None and untouched(origin, _seen(value)) else None
 
@@ -159,15 +177,21 @@ def _before(args: Sequence[Any], alpha: float, known: Sequence[Any]) -> tuple[Or
     noise, other = (args[1], args[0]) if second else (args[0], args[1])
     origin, factors = known[second], (1.0, alpha)  # of the two terms
     shift = factors[second] * origin.shift
-    single = not hasattr(other, "detach") or (other.numel() == 1 and noise.numel() > 1)
-    if not single and (not _readable(other) or other.is_complex()):
+    several = hasattr(noise, "detach") and noise.numel() > 1
+    number_alone = several and (not hasattr(other, "detach") or other.numel() == 1)
+    if not number_alone and hasattr(other, "detach") and (not _readable(other) or other.is_complex()):
         return None
-    clean = None if single else factors[not second] * numbers_of(other).astype(np.float64) + shift
-    factor, number = abs(factors[second]), _one_number(other) if single else None
-    added = replace(origin, scale=origin.scale * factor, seen=(numbers_of(noise) - origin.shift) * factor)
+    clean = None if number_alone else factors[not second] * _array(other).astype(np.float64) + shift
+    factor, number = abs(factors[second]), _one_number(other) if number_alone else None
+    added = replace(origin, scale=origin.scale * factor, seen=(_array(noise) - origin.shift) * factor)
     if number and not (np.isfinite(number) and np.all(added.seen)):
         return None
     return replace(added, shift=shift + factors[not second] * (number or 0.0)), number, clean
+
+
+def _array(value: Any) -> NDArray[Any]:
+    """A tensor or a number as an array."""
+    return np.asarray(numbers_of(value) if hasattr(value, "detach") else value)
 
 
 def _met(mechanisms: Mechanisms, before: tuple[Origin, Any, Any], result: Any) -> Any:
@@ -184,6 +208,7 @@ def _met(mechanisms: Mechanisms, before: tuple[Origin, Any, Any], result: Any) -
     values = numbers_of(result)
     if values.dtype.kind != "f" or values.ctypes.data != result.data_ptr():
         return result
+    values = np.atleast_1d(values)
     wide = np.broadcast_to(clean, values.shape).copy()
     value = with_scores(origin, wide, values) if origin.draw.law == "gumbel" else mechanisms.noise_added(origin, wide, values)
     origins(mechanisms).pop(result, None)
@@ -227,7 +252,8 @@ def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> tuple[Any, 
         return None
     number: Any = _one_number(other)
     if number is None and not origin.shift:
-        several = _readable(other) and not other.is_complex() and np.broadcast_shapes(noise.shape, other.shape) == noise.shape
+        several = _readable(other) and not other.is_complex() and hasattr(noise, "shape")
+        several = several and np.broadcast_shapes(noise.shape, other.shape) == noise.shape
         number = np.abs(numbers_of(other).astype(np.float64)) if several else None
     if number is None or not np.all(number):
         return None

@@ -17,6 +17,7 @@ from ..draws.draw import guarded, without
 from .noisy_maximum import with_scores
 from .origin import Origin
 from .same_numbers import any_repeated, bits_of, of_mirrored
+from .single import is_single, single
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,6 +31,17 @@ class Noise(np.ndarray):
     def __array_finalize__(self, source: Any) -> None:
         self.origin = guarded(lambda: _inherited(self, source))
         _mark(source)
+
+    def __getitem__(self, key: Any) -> Any:
+        value = super().__getitem__(key)
+        return value if isinstance(value, np.ndarray) else guarded(lambda: _number(self, key, value, value), value)
+
+    def item(self, *args: Any) -> Any:
+        value = super().item(*args)
+        return guarded(lambda: _number(self, *_place(self, args), value), value)
+
+    def tolist(self) -> Any:
+        return [each.item() if self.ndim == 1 else each.tolist() for each in self] if self.ndim else self.item()
 
     def copy(self, *args: Any, **options: Any) -> Any:
         return _same(self, super().copy(*args, **options))
@@ -162,7 +174,7 @@ def untouched(origin: Origin, numbers: NDArray[Any]) -> bool:
 
 
 def plain(value: Any) -> Any:
-    return value.view(np.ndarray) if isinstance(value, Noise) else value
+    return value.view(np.ndarray) if isinstance(value, Noise) else value.plain() if is_single(value) else value
 
 
 def _inherited(array: Any, source: Any) -> Origin | None:
@@ -198,6 +210,25 @@ def _is_view(array: Any, source: Any, in_place: bool) -> bool:
     steps = [(size, abs(step)) for size, step in zip(array.shape, array.strides) if step and size > 1]  # noqa: B905  (Python 3.9)
     span = sum((size - 1) * step for size, step in steps) + array.itemsize
     return bool(np.prod([size for size, _ in steps], dtype=np.int64) * array.itemsize <= span)
+
+
+def _place(noise: Noise, args: Sequence[Any]) -> tuple[Any, Any]:
+    """The index and the number of the entry that `noise.item(*args)` returns."""
+    place = args if len(args) > 1 else args[0] if args else 0
+    key = place if isinstance(place, tuple) else np.unravel_index(place, noise.shape)
+    return key, plain(noise)[key]
+
+
+def _number(noise: Noise, key: Any, entry: Any, value: Any) -> Any:
+    """The number `value` of one entry of noise, as a number that stores its draw. entry: the number in the array."""
+    origin = noise.origin
+    if origin is None or origin.seen is None or origin.seen.shape != noise.shape or origin.at is not None:
+        _mark(noise)
+        return value
+    scale = float(np.broadcast_to(origin.scale, noise.shape)[key])
+    if origin.seen[key] != entry or not scale > 0:
+        return value
+    return single(value, dataclasses.replace(origin, scale=scale, seen=None, gathered=False))
 
 
 def _same(noise: Noise, result: Any, turn: Callable[[NDArray[Any]], NDArray[Any]] | None = None, shifted: bool = True) -> Any:

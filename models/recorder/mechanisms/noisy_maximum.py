@@ -6,6 +6,7 @@ scores in another way, the scores themselves are recorded as a mechanism.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +26,14 @@ FEW = 1024  # a report has at most this many scores
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Noisy scores: clean + Gumbel noise of this origin, which has one scale. seen: a digest of this sum."""
+    """Noisy scores: clean + Gumbel noise of this origin, which has one scale. seen: a digest of this sum. won: the indices that
+    were reported as those of the largest scores; None if there was no report.
+    """
 
     origin: Origin
     clean: NDArray[np.float64]
     seen: int | None
+    won: NDArray[np.int64] | None = None
 
     def largest(self, places: Any, axis: Any) -> Any:
         """Records the indices of the largest scores, `places`, as a report. Returns them, or the indices that replace them; None
@@ -67,6 +71,32 @@ class WithScores(np.ndarray):
         named = {name: without(WithScores, value, _settled) for name, value in options.items()}
         return func(*without(WithScores, tuple(args), _settled), **named)
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Scores that the program sets so low that they cannot be the largest stay scores. Other numbers that it writes settle
+        the scores before.
+        """
+        low = guarded(lambda: self._excluded(key, value))
+        if low is None:
+            _settled(self)
+        super().__setitem__(key, value)
+        if low is not None:
+            self.scores = dataclasses.replace(low, seen=digest(_plain(self)))
+
+    def _excluded(self, key: Any, value: Any) -> Scores | None:
+        """The scores without those at the places `key`, which become `value`; None if one of these could still be the largest, or
+        if a reported largest score remains: the largest scores of the others are independent of a report, but not that score.
+        """
+        scores = self.scores
+        if scores is None or np.ndim(value) or scores.seen != digest(_plain(self)):
+            return None
+        clean = scores.clean.copy()
+        clean[key] = -np.inf
+        if not np.all(np.exp((value - clean.max(-1)) / scores.origin.scale) == 0):
+            return None
+        if scores.won is not None and np.any(np.take_along_axis(clean, scores.won[..., None], -1) > -np.inf):
+            return None
+        return dataclasses.replace(scores, clean=clean)
+
     def astype(self, *args: Any, **options: Any) -> Any:
         return _settled(self).astype(*args, **options)
 
@@ -81,6 +111,8 @@ class WithScores(np.ndarray):
             if self.scores is None or self.scores.seen != digest(plain) or keepdims:
                 return None
             found = self.scores.largest(np.array(places), axis)
+            if found is not None:
+                self.scores = dataclasses.replace(self.scores, won=found)
             return found if found is None or found.ndim else found[()]
 
         largest_at = guarded(largest)

@@ -14,7 +14,13 @@ DOUBLE = 53  # significant bits of float64
 
 
 class Recorder(Protocol):
-    """Records the mechanisms of a run."""
+    """Records the mechanisms of a run. singles: the value of a drawn number -> its origin."""
+
+    singles: dict[float, Origin]
+
+    def number_added(self, origin: Origin, noise: float, clean: float, noisy: Any) -> Any:
+        """As `noise_added`, for one number. noise: the number that was added to `clean`."""
+        ...
 
     def report(self, draw: Draw, values: tuple[float, ...], chances: Any, value: Any, *more: Any) -> Any:
         """Records a report, and returns `value` or the value that replaces it."""

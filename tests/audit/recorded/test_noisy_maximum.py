@@ -82,3 +82,34 @@ def test_comparisons_cost_at_most_as_much_as_the_noisy_values(share, clean, pass
     outcome = audited(train, tmp_path, Claim(3.01, 1e-5))
     assert not any(b.refuted and np.isfinite(b.epsilon) for b in outcome.bounds)
     assert any(np.isfinite(b.reach) and not b.failed for b in outcome.bounds) == passes
+
+
+def peeled(factor, same):
+    """Two of the classes, by their numbers of labelled neighbours: an edge moves the scores of two classes by `factor` each."""
+
+    def train(graph, seed):
+        random = np.random.default_rng(seed)
+        scores = factor * counts(graph).sum(0)
+        chosen = list[int]()
+        noisy = scores + random.gumbel(size=scores.size)
+        for _ in range(2):
+            noisy = noisy if same or not chosen else scores + random.gumbel(size=scores.size)
+            noisy[chosen] = -np.inf
+            chosen.append(int(np.argmax(noisy)))
+        return released(np.zeros((graph.nodes, graph.classes))) | {"chosen": np.array(chosen, dtype=np.float64)}
+
+    return train
+
+
+@pytest.mark.parametrize("same", [False, True], ids=["fresh noise", "one noise"])
+def test_peeling_costs_no_more_than_its_rounds(same, tmp_path):
+    """Each round moves a log-probability by at most 2 * factor."""
+    outcome = audited(peeled(0.05, same), tmp_path, Claim(0.2, 0.0), ("posteriors", "chosen"))
+    assert not any(b.refuted for b in outcome.bounds)
+    assert any(0 < b.epsilon <= 0.2 and np.isfinite(b.reach) for b in outcome.bounds)
+
+
+@pytest.mark.parametrize("same", [False, True], ids=["fresh noise", "one noise"])
+def test_peeling_with_too_little_noise_is_refuted(same, tmp_path):
+    found = audited(peeled(0.05, same), tmp_path, Claim(0.02, 0.0), ("posteriors", "chosen"))
+    assert any(b.refuted for b in found.bounds)

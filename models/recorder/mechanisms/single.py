@@ -1,0 +1,209 @@
+"""Follows one drawn number at a time, as `rng.laplace()` and `random.gauss()` return it, to the value that it is added to."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..draws.draw import guarded, without
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
+
+    from .origin import Origin
+
+SAME: dict[Any, Callable[[Any, Any], Any]] = {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.divide: operator.truediv,
+}
+SUMS = (np.add, np.subtract)
+OTHERS = {"floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "divmod": divmod}
+
+
+class Single:
+    """One drawn number that has not been added to data yet: the methods of the classes of KINDS, which are subclasses of numbers.
+    origin: of the number; None if the program has compared the number
+    with another one, because a program that does so may keep or replace the number by its value. used: whether the number was in
+    an operation.
+    """
+
+    origin: Origin | None
+    used = False
+
+    def plain(self: Any) -> Any:
+        """The number as the program without a recording has it."""
+        return self.__class__.__base__(self)
+
+    def item(self: Any, *args: Any) -> Any:
+        value = self.__class__.__base__.item(self, *args)
+        return value if self.origin is None else single(value, self.origin)
+
+    def __add__(self, other: Any) -> Any:
+        return _operation(np.add, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _operation(np.add, other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _operation(np.subtract, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _operation(np.subtract, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _operation(np.multiply, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _operation(np.multiply, other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _operation(np.divide, self, other)
+
+    def __neg__(self) -> Any:
+        return _operation(np.multiply, self, -1)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def _compared(self, other: Any, comparison: Callable[[Any, Any], Any]) -> Any:
+        self.origin = None
+        return comparison(self.plain(), plain(other))
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compared(other, operator.lt)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compared(other, operator.le)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compared(other, operator.gt)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compared(other, operator.ge)
+
+    def __eq__(self, other: object) -> Any:
+        return self._compared(other, operator.eq)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compared(other, operator.ne)
+
+    def __hash__(self) -> int:
+        return hash(self.plain())
+
+    def __repr__(self) -> str:
+        return repr(self.plain())
+
+    def __str__(self) -> str:
+        return str(self.plain())
+
+    def __reduce__(self) -> Any:
+        return type(self.plain()), (float(self.plain()),)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        given = [plain(i) for i in inputs]
+        out = options.get("out", ())
+        before = [np.array(g) if any(g is o for o in out) else g for g in given]  # the operation overwrites these
+        result = getattr(ufunc, method)(*given, **{name: without(SINGLE, value, plain) for name, value in options.items()})
+        if method != "__call__" or len(given) != 2 or options.keys() - {"out"}:
+            return result
+        some = [i if is_single(i) else b for i, b in zip(inputs, before)]  # noqa: B905  (Python 3.9)
+        return guarded(lambda: _followed(ufunc, some, result), result)
+
+
+def _kind(base: type) -> Any:
+    """A subclass of a class of numbers with the methods of `Single`. NumPy's numbers have no second base class: NumPy crashes."""
+    left_out = ("__dict__", "__weakref__", "__module__", *(() if hasattr(base, "item") else ("item",)))
+    methods = {name: value for name, value in vars(Single).items() if name not in left_out}
+    for name, function in OTHERS.items():
+        methods |= {f"__{name}__": _plainly(function), f"__r{name}__": _plainly(function, True)}
+    return type(base.__name__, (base,), methods)
+
+
+def _plainly(function: Callable[[Any, Any], Any], turned: bool = False) -> Callable[[Any, Any], Any]:
+    """An operator method that gives what the program without a recording gets. turned: whether its two numbers are exchanged."""
+
+    def method(self: Any, other: Any) -> Any:
+        return function(plain(other), plain(self)) if turned else function(plain(self), plain(other))
+
+    return method
+
+
+KINDS: dict[type, Any] = {base: _kind(base) for base in (float, np.float64, np.float32)}
+SINGLE = tuple(KINDS.values())
+
+
+def is_single(value: Any) -> TypeGuard[Single]:
+    return isinstance(value, SINGLE)
+
+
+def single(value: Any, origin: Origin) -> Any:
+    """The number `value` as a `Single` of this origin; `value` itself if it is of another type."""
+    kind = KINDS.get(type(value))
+    if kind is None:
+        return value
+    followed = kind(value)
+    followed.origin = origin
+    origin.mechanisms.singles[float(value)] = origin
+    return followed
+
+
+def plain(value: Any) -> Any:
+    return value.plain() if is_single(value) else value
+
+
+def _operation(ufunc: Any, one: Any, other: Any) -> Any:
+    """The result of a Python operator with a single number."""
+    result = SAME[ufunc](plain(one), plain(other))
+    return guarded(lambda: _followed(ufunc, (one, other), result), result)
+
+
+def _followed(ufunc: Any, inputs: Sequence[Any], result: Any) -> Any:
+    """The result of an operation on single numbers: a recorded noisy value after a sum with data, a single number after a
+    product with a number or a sum of two normal ones, else the plain result.
+    """
+    for each in inputs:
+        if is_single(each):
+            each.used = True
+    known = [(at, i.origin) for at, i in enumerate(inputs) if is_single(i) and i.origin is not None]
+    if len(known) == 2:
+        return _of_two(ufunc, known[0][1], known[1][1], result)
+    if not known or any(is_single(i) for at, i in enumerate(inputs) if at != known[0][0]):
+        return result
+    (at, origin), other = known[0], inputs[1 - known[0][0]]
+    if ufunc in SUMS:
+        return _added(ufunc, inputs, at, origin, result)
+    factor = float(other) if isinstance(result, (float, np.floating)) else 0.0
+    scaled = factor and np.isfinite(factor) and (ufunc is np.multiply or (ufunc is np.divide and at == 0))
+    if not scaled:
+        return result
+    change = SAME[ufunc]
+    return single(result, replace(origin, scale=change(origin.scale, abs(factor)), shift=change(origin.shift, factor)))
+
+
+def _of_two(ufunc: Any, one: Origin, other: Origin, result: Any) -> Any:
+    """The sum or difference of two numbers: again a number of known law if both are normal and independent."""
+    apart = not {id(draw) for draw in one.draws} & {id(draw) for draw in other.draws}
+    if ufunc not in SUMS or not apart or {one.draw.law, other.draw.law} != {"normal"}:
+        return result
+    scale, shift = float(np.hypot(one.scale, other.scale)), SAME[ufunc](one.shift, other.shift)
+    beside = (*one.beside, *other.draws)
+    return single(result, replace(one, scale=scale, shift=shift, beside=beside, bits=max(one.bits, other.bits)))
+
+
+def _added(ufunc: Any, inputs: Sequence[Any], at: int, origin: Origin, result: Any) -> Any:
+    """The result of a sum of a single number and data, recorded as a mechanism. at: which term is the number."""
+    sign = -1.0 if ufunc is np.subtract and at == 1 else 1.0
+    noise = sign * (float(inputs[at].plain()) - origin.shift)
+    terms = [origin.shift if k == at else i for k, i in enumerate(inputs)]
+    if isinstance(result, (float, np.floating)):
+        return origin.mechanisms.number_added(origin, noise, float(SAME[ufunc](*map(float, terms))), result)
+    if not isinstance(result, np.ndarray) or type(result) is not np.ndarray or result.dtype.kind != "f":
+        return result
+    clean = np.broadcast_to(ufunc(*(np.asarray(t, dtype=np.float64) for t in terms)), result.shape).copy()
+    return origin.mechanisms.noise_added(replace(origin, seen=np.full(result.shape, noise)), clean, result)
