@@ -76,10 +76,12 @@ def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secre
     gives this cell its earlier value.
 
     worlds, other: the second world, and the run in it with adjusted noise. differ: the entries of each cell that differ. Of these
-    only the ones count that differ by more than any entry of the cell may by rounding.
+    only the ones count that differ by more than any entry of the cell may by rounding. A cell with another number of entries in
+    the second world has no entries that correspond to those of the first.
     """
     differ = {cell: mask & ~(_gap(made, other.play, cell) <= made.wide[cell]) for cell, mask in differ.items()}
-    differ = {cell: mask for cell, mask in differ.items() if mask.any()}
+    after = other.play.cells
+    differ = {cell: mask for cell, mask in differ.items() if mask.any() and cell in after and after[cell].shape == mask.shape}
     sides = ((made.whole, None), (worlds, other))
     found: dict[Cell, NDArray[np.bool_]] = {}
     for cell, mask in sorted(differ.items(), key=lambda item: not made.on(item[0])):
