@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from gnnaudit.audit.storage.garbage import collect_rarely
 from gnnaudit.models.graph.graph import Graph
+
+collect_rarely()
 
 # No deadline, because the machine may be busy; fixed examples, so that a commit passes or fails everywhere alike. `make nightly`
 # searches for new ones.

@@ -12,11 +12,13 @@ from dp_accounting.rdp import RdpAccountant
 from gnnaudit.audit.own.programs.program import External
 from gnnaudit.models.graph.graph import Mask, Worlds
 
+from ..nightly import nightly
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))
 
 
-@pytest.mark.parametrize("program", ["noisy_votes.py", pytest.param("noisy_gcn.py", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("program", ["noisy_votes.py", *nightly("noisy_gcn.py")])
 def test_an_example_program_draws_from_its_seeds_and_reads_the_masks(program, graph):
     external = External(f"{sys.executable} {EXAMPLES / 'external' / program} {{worlds}} {{out}}")
     rows = np.arange(graph.nodes)

@@ -31,6 +31,8 @@ from gnnaudit.models.lpgnn.lpgnn import Lpgnn
 from gnnaudit.models.privgnn.privgnn import PrivGnn
 from gnnaudit.models.vesper.vesper import Vesper
 
+from ..nightly import nightly
+
 EDGE = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
 NODE = Claim(4.0, 1e-4, Unit.NODE)
 LOCAL = Claim(4.0, 0.0, Unit.FEATURES, Relation.REPLACE)
@@ -89,7 +91,7 @@ GAMES = {
 }
 
 
-@pytest.mark.parametrize("audit", GAMES)
+@pytest.mark.parametrize("audit", nightly("reports", among=GAMES))
 def test_an_honest_recipe_passes(audit, graph, tmp_path):
     honest, _, recipe, claim = GAMES[audit]
     found = look(audit, calibrated(honest, recipe, claim), claim, graph, tmp_path)
@@ -97,7 +99,7 @@ def test_an_honest_recipe_passes(audit, graph, tmp_path):
     assert found.epsilon > 0
 
 
-@pytest.mark.parametrize("audit", GAMES)
+@pytest.mark.parametrize("audit", nightly("reports", among=GAMES))
 def test_a_recipe_that_adds_half_of_its_noise_is_refuted(audit, graph, tmp_path):
     _, faulty, recipe, claim = GAMES[audit]
     assert look(audit, calibrated(faulty, recipe, claim), claim, graph, tmp_path).refuted

@@ -102,6 +102,7 @@ def test_the_wealth_is_what_bets_one_by_one_come_to(zero, one, delta):
     assert (turned.epsilon, turned.p_value) == (0, 1)
 
 
+@pytest.mark.nightly
 def test_betting_against_the_truth_is_wrong_in_at_most_five_percent():
     draw, q, alarms = np.random.default_rng(5), 1 / (1 + math.exp(-1.0)), 0
     bits = np.arange(600) >= 300

@@ -16,6 +16,8 @@ from gnnaudit.accounting.upper.tradeoff import curve
 from gnnaudit.models.gap import published
 from gnnaudit.models.vesper import published as vesper
 
+from ...nightly import nightly
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -60,7 +62,7 @@ RECIPES = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.nightly) if n == "node level" else n for n in RECIPES])
+@pytest.mark.parametrize("name", nightly("node level", among=RECIPES))
 def test_the_noise_is_the_smallest_that_keeps_the_claim(name):
     make, epsilon, delta = RECIPES[name]
     claim = Claim(epsilon, delta, Unit.NODE)

@@ -21,6 +21,8 @@ from gnnaudit.models.dpar.dpar import Dpar
 from gnnaudit.models.gap.gap import Gap
 from gnnaudit.models.gap.progap import ProGap
 
+from ...nightly import nightly
+
 CLAIM = Claim(4.0, 1e-5, Unit.NODE)
 MU = mu_of_claim(CLAIM)
 
@@ -71,7 +73,7 @@ def test_histories_that_move_differently_withdraw_the_bound():
     assert bound(noise(6, 4000), [MU, 1.01 * MU]).withdrawn is None
 
 
-@pytest.mark.parametrize(("mu", "step", "rate"), [(0.0, 0.5, 0.2), (0.6, 0.3, 0.1), (1.5, 0.0, 0.5)])
+@pytest.mark.parametrize(("mu", "step", "rate"), [*nightly((0.0, 0.5, 0.2), (1.5, 0.0, 0.5)), (0.6, 0.3, 0.1)])
 def test_a_composition_with_samples_costs_at_least_this_and_little_more(mu, step, rate):
     """The truth is between the two estimates of dp_accounting, of which the other rounds losses up."""
     one = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(1 / step)) if step else dp.NoOpDpEvent()
@@ -111,6 +113,7 @@ def recipe(graph, kind=Dpar, **fields):
     return kind(train_nodes=int(graph.train.sum()), epochs=4, **fields)
 
 
+@pytest.mark.nightly
 def test_rows_and_gradients_of_dpar_together_come_near_its_claim(graph, tmp_path):
     found = played(calibrate(Dpar(train_nodes=int(graph.train.sum())), CLAIM), graph, tmp_path)
     assert 0.8 * CLAIM.epsilon < found.epsilon < CLAIM.epsilon
@@ -128,7 +131,7 @@ def of_nodes(kind, graph):
     return kind(mode="sound", train_nodes=int(graph.train.sum()), **fields)
 
 
-@pytest.mark.parametrize("kind", [Gap, pytest.param(ProGap, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("kind", [Gap, *nightly(ProGap)])
 def test_sums_and_sampled_gradients_together_come_near_the_claim(kind, graph, tmp_path):
     found = played(calibrate(of_nodes(kind, graph), CLAIM), graph, tmp_path)
     assert 0.95 * CLAIM.epsilon < found.epsilon < CLAIM.epsilon

@@ -11,11 +11,13 @@ from gnnaudit.models.data.loading import load
 from gnnaudit.models.engine import dpsgd
 from gnnaudit.models.facts import Facts
 
+from ...nightly import nightly
+
 
 def first_of_each_audit(faults):
     """The first of each audit but `gradients`, whose training takes long; `make nightly` and `audit selftest` play all."""
     seen = {"gradients"}
-    return [f if f.audit not in seen and not seen.add(f.audit) else pytest.param(f, marks=pytest.mark.nightly) for f in faults]
+    return nightly(*(f for f in faults if f.audit in seen or seen.add(f.audit)), among=faults)
 
 
 @cache

@@ -9,10 +9,16 @@ from gnnaudit.audit.findings.systems import dpgnn, field_graphs, field_training,
 from gnnaudit.audit.findings.systems.all_findings import FINDINGS
 from gnnaudit.audit.key import Key
 
+from ...nightly import nightly
+
 PROVED = [name for name, f in FINDINGS.items() if f.proof != "argued"]
 TRAINED = ("gap-best-epoch", "vesper-backward-state", "lpgnn-fair-coins")
 SLOW = (
     *TRAINED,
+    "privgnn-single-gnn",
+    "gap-degree-cap",
+    "dpar-row-sensitivity",
+    "progap-undirected-edge",
     "privgnn-theorem-7",
     "privgnn-delta",
     "vesper-neighbour-substitution",
@@ -31,7 +37,7 @@ DRAWN = [n for n in PROVED if FINDINGS[n].proof == "experiment"] + [
 ]
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.nightly) if n in SLOW else n for n in PROVED])
+@pytest.mark.parametrize("name", nightly(*SLOW, among=PROVED))
 def test_the_claim_is_refuted_and_its_repaired_counterpart_is_not(name):
     result = run(FINDINGS[name], Key("findings", "test"))
     assert result.verdict == "refuted"

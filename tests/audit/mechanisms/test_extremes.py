@@ -11,6 +11,7 @@ from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 
+from ...nightly import nightly
 from ..recorded.votes import released
 
 GRAPH = load("campus:n=120:degree=6")
@@ -60,7 +61,10 @@ def sampled(told, random):
     return (told * (random.random(told.shape) < 0.3)) @ LABELS
 
 
-@pytest.mark.parametrize("read", [per_class, with_signs, in_all])
+READS = [per_class, *nightly(with_signs, in_all)]
+
+
+@pytest.mark.parametrize("read", READS)
 def test_a_sum_of_reports_costs_as_much_as_one_report_without_delta(read, tmp_path):
     outcome = audited(read, 2.0, tmp_path)
     assert not any(b.refuted for b in outcome.bounds)
@@ -68,13 +72,13 @@ def test_a_sum_of_reports_costs_as_much_as_one_report_without_delta(read, tmp_pa
     assert min(b.reach for b in outcome.bounds) < 2.01
 
 
-@pytest.mark.parametrize("read", [per_class, with_signs, in_all])
+@pytest.mark.parametrize("read", READS)
 def test_a_sum_of_reports_that_keep_too_much_is_refuted(read, tmp_path):
     (bound,) = (b for b in audited(read, 3.0, tmp_path).bounds if b.refuted)
     assert bound.epsilon == pytest.approx(3.0, rel=1e-3)
 
 
-@pytest.mark.parametrize("read", [parities, thresholds, noisy, shuffled, sampled])
+@pytest.mark.parametrize("read", [parities, sampled, *nightly(thresholds, noisy, shuffled)])
 def test_functions_that_may_cost_less_than_a_report_refute_nothing(read, tmp_path):
     outcome = audited(read, 3.0, tmp_path)
     assert not any(b.refuted for b in outcome.bounds)

@@ -21,6 +21,8 @@ from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 from gnnaudit.audit.recorded.study import study
 
+from ...nightly import nightly
+
 CLAIM = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
 GRAPH = tiny(48)
 SIGMA = 2**0.5 / mu_of_claim(CLAIM)  # two hops of sums of unit rows: each is moved by the square root of two, over sigma sqrt(2)
@@ -35,9 +37,7 @@ def charged_line(text, module):
     return next(n for n, line in enumerate(open(module), 1) if text in line)
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(k, marks=pytest.mark.nightly) if k is strangers.RowByRow else k for k in strangers.HEARD]
-)
+@pytest.mark.parametrize("kind", nightly(strangers.RowByRow, strangers.TrainedHead, among=strangers.HEARD))
 def test_of_an_honest_model_the_observed_ledger_is_the_declared_one(kind):
     found = observed(kind(sigma=SIGMA))
     assert found.agrees
@@ -50,7 +50,7 @@ def test_of_an_honest_model_the_observed_ledger_is_the_declared_one(kind):
     assert found.costs == pytest.approx(4.0, rel=1e-3)
 
 
-@pytest.mark.parametrize("kind", strangers.INFINITE)
+@pytest.mark.parametrize("kind", nightly(*strangers.INFINITE[3:], among=strangers.INFINITE))
 def test_what_leaves_past_the_noise_is_named(kind):
     found = observed(kind(sigma=SIGMA))
     assert found.faults

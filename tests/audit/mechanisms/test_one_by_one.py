@@ -13,6 +13,7 @@ from gnnaudit.audit.audits.differential import differential
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 
+from ...nightly import nightly
 from ..recorded.votes import counts, released
 
 GRAPH, CLAIM = load("campus:n=120:degree=6"), Claim(2.01, 1e-5)
@@ -36,7 +37,7 @@ def located(clean, draw, std=STD):
     return np.array([[draw.gauss(count, std) for count in row] for row in clean.tolist()])
 
 
-WAYS = (added, scaled, located)
+WAYS = [scaled, *nightly(added, located)]
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -16,6 +16,8 @@ from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.mechanisms.observed import observe
 from gnnaudit.audit.storage.store import Store
 
+from ...nightly import nightly
+
 GRAPH, DELTA, SCALE = load("campus:n=120:degree=6"), 1e-5, 4.0
 ONE = 2**0.5 / SCALE  # what an edge moves a sum of unit rows by, over the noise
 
@@ -176,10 +178,7 @@ def bound(train, epsilon, tmp_path):
         (once, ONE),
         (by_covariance, ONE),
         (computed_again, ONE),
-        (disjoint, 2**0.5 * ONE),
-        pytest.param(parties, ONE, marks=pytest.mark.nightly),
-        (accumulated, ONE),
-        pytest.param(parties_whose_parts_leave, 2 * ONE, marks=pytest.mark.nightly),
+        *nightly((disjoint, 2**0.5 * ONE), (parties, ONE), (accumulated, ONE), (parties_whose_parts_leave, 2 * ONE)),
     ],
 )
 def test_what_is_costed_is_the_closed_form(train, moved, tmp_path):
@@ -207,7 +206,7 @@ def test_the_same_noise_on_two_terms_of_a_sum_is_no_infinite_epsilon(tmp_path):
     assert not bound(added_with_one_noise, truth, tmp_path).refuted
 
 
-@pytest.mark.parametrize("key", ["sharing", *(pytest.param(k, marks=pytest.mark.nightly) for k in "abcde")])
+@pytest.mark.parametrize("key", ["sharing", *nightly(*"abcde")])
 def test_a_secret_sample_hides_though_the_model_drops_bits_of_its_seed(key, tmp_path):
     case = Case(Looped(sampled), Claim(0.6 * float(epsilon_of(ONE, DELTA)), DELTA, Unit.UNDIRECTED_EDGE))
     outcome = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key(key), 3, 1e-4))

@@ -9,6 +9,7 @@ from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 
+from ...nightly import nightly
 from ..recorded.votes import counts, released
 
 GRAPH = load("campus:n=120:degree=6")
@@ -62,14 +63,14 @@ def audited(train, claim, releases, folder):
     return AUDITS["differential"].run(Setting(case, GRAPH, Store(folder), Key("shown"), 3, 1e-4))
 
 
-@pytest.mark.parametrize(("train", "releases"), [(centred, ("posteriors",)), (logged, ("posteriors", "spread"))])
+@pytest.mark.parametrize(("train", "releases"), [(centred, ("posteriors",)), *nightly((logged, ("posteriors", "spread")))])
 def test_noise_that_the_release_shows_hides_nothing_and_the_verdict_says_so(train, releases, tmp_path):
     outcome = audited(train, EDGE, releases, tmp_path)
     assert not any(np.isfinite(b.notices) for b in outcome.bounds if not b.refuted)
     assert "the release shows the noise itself, drawn at test_shown_noise.py, line 19" in outcome.reach
 
 
-@pytest.mark.parametrize(("train", "releases"), [(plain, ("posteriors",)), (with_weights, ("posteriors", "spread"))])
+@pytest.mark.parametrize(("train", "releases"), [*nightly((plain, ("posteriors",))), (with_weights, ("posteriors", "spread"))])
 def test_noise_that_only_the_noisy_value_shows_has_its_closed_form(train, releases, tmp_path):
     outcome = audited(train, EDGE, releases, tmp_path)
     assert not any(b.refuted for b in outcome.bounds)

@@ -21,6 +21,7 @@ from gnnaudit.audit.recorded.matchings import loudest
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.reports.evidence import judge
 
+from ...nightly import nightly
 from .votes import released
 
 GRAPH, DELTA = load("campus:n=120:degree=6"), 1e-5
@@ -58,7 +59,7 @@ def many_small_moves(scale):
     return train
 
 
-@pytest.mark.parametrize("delta", [0.0, DELTA])
+@pytest.mark.parametrize("delta", [0.0, *nightly(DELTA)])
 @pytest.mark.parametrize(("scale", "expected"), [(10 / 0.97, NOT_REFUTED), (10**0.5 / 0.9, REFUTED)])
 def test_many_small_moves_of_one_edge_cost_more_than_a_large_one_of_another(scale, expected, delta, tmp_path):
     """Noise that grows with the root of the number of answers is right for the normal law only: 10^(1/2) times .9 nats."""
@@ -135,7 +136,7 @@ def weighted(heavy):
 
 
 @pytest.mark.parametrize(("heavy", "expected"), [(1.0, NOT_REFUTED), (4.0, REFUTED)])
-@pytest.mark.parametrize("key", range(3))
+@pytest.mark.parametrize("key", [*nightly(0, 2), 1])
 def test_a_class_that_weighs_more_than_the_others_is_among_the_secrets(key, heavy, expected, tmp_path):
     claim = Claim(1.02, 0.0, Unit.FEATURES, Relation.REPLACE)
     model = Looped(weighted(heavy), unit=claim.unit, events=dp.LaplaceDpEvent(1.0))

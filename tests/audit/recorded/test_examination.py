@@ -16,6 +16,8 @@ from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.own_bounds.released_noise import from_release
 from gnnaudit.audit.storage.store import Store
 
+from ...nightly import nightly
+
 CLAIM = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE, exposes=strangers.Sums.offers)
 GRAPH = tiny(48)
 CERTAIN = (
@@ -53,9 +55,7 @@ def test_audits_of_one_study_share_the_recorded_runs_and_two_studies_with_other_
     assert seeds[0] == seeds[1] != seeds[2]
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(k, marks=pytest.mark.nightly) if k is strangers.RowByRow else k for k in strangers.HEARD]
-)
+@pytest.mark.parametrize("kind", nightly(strangers.RowByRow, strangers.TrainedHead, among=strangers.HEARD))
 def test_of_an_honest_model_every_draw_is_found_and_the_move_is_what_its_ledger_says(kind, tmp_path):
     model = calibrated(kind)
     found = Recorded(Case(model, CLAIM), GRAPH, Key("heard")).examination
@@ -77,7 +77,7 @@ def test_what_no_noise_covers_is_an_infinite_epsilon(kind, tmp_path):
     assert "no noise covers these entries" in bound.method
 
 
-@pytest.mark.parametrize("kind", [*UNKNOWN[:3], *(pytest.param(k, marks=pytest.mark.nightly) for k in UNKNOWN[3:])])
+@pytest.mark.parametrize("kind", [*UNKNOWN[:3], *nightly(*UNKNOWN[3:])])
 def test_where_nothing_is_certain_nothing_is_refuted_and_no_reach_is_claimed_of_posteriors(kind, tmp_path):
     outcome = from_release(setting(calibrated(kind), tmp_path))
     assert not any(b.refuted for b in outcome.bounds)

@@ -11,6 +11,7 @@ from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 
+from ...nightly import nightly
 from .votes import released
 
 GRAPH, TRUTH = load("campus:n=120:degree=6"), 3.0
@@ -44,7 +45,7 @@ def unary(rng, graph, epsilon):
     return np.where(bits, rng.random(bits.shape) < 0.5, rng.random(bits.shape) < 1 / (1 + np.exp(epsilon))).astype(float)
 
 
-WAYS = [other_class, shift, other_class_in_torch, unary]
+WAYS = [other_class, shift, unary, *nightly(other_class_in_torch)]
 
 
 def audited(way, tmp_path, epsilon, claim):

@@ -18,13 +18,14 @@ from gnnaudit.audit.recorded.worlds import small
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.reports.evidence import judge
 
+from ...nightly import nightly
 from .votes import released
 
 GRAPH, DELTA = load("campus:n=120:degree=6"), 1e-5
 ONE_HOT = np.eye(GRAPH.classes)
 NOT_REFUTED, REFUTED = 0, 1
 MU = brentq(lambda mu: norm.cdf(mu / 2 - 1 / mu) - np.e * norm.cdf(-mu / 2 - 1 / mu) - DELTA, 0.1, 1)  # epsilon = 1
-KEYS = ("one", "two")
+KEYS = ["one", *nightly("two")]
 
 
 def code(train, unit, folder, key, *ledger):
@@ -76,7 +77,7 @@ def for_some(chosen, scale):
     return train
 
 
-@pytest.mark.parametrize("chosen", [lambda node: node % 2 == 0, lambda node: node < 80], ids=["even", "most"])
+@pytest.mark.parametrize("chosen", [lambda node: node % 2 == 0, *nightly(lambda node: node < 80)], ids=["even", "most"])
 @pytest.mark.parametrize(("scale", "honest"), [(2**0.5 / MU, True), (1 / MU, False)])
 def test_a_secret_that_the_release_shows_in_part_does_not_stand_for_all_others(scale, honest, chosen, tmp_path):
     """An edge between two released nodes moves two votes, one to another node only one."""

@@ -14,6 +14,7 @@ from gnnaudit.audit.key import Key
 from gnnaudit.audit.recorded.own_rows import own_places, private
 from gnnaudit.audit.storage.store import Store
 
+from ...nightly import nightly
 from .votes import released
 
 GRAPH, DELTA, STD = load("campus:n=120:degree=6"), 1e-5, 8.0
@@ -108,7 +109,7 @@ TRUTHS = {
 }
 
 
-@pytest.mark.parametrize("train", TRUTHS)
+@pytest.mark.parametrize("train", nightly(block_by_block, columns, two_hops, matrix, among=TRUTHS))
 @pytest.mark.parametrize("factor", [0.97, 1.03])
 def test_what_a_node_changes_for_others_has_the_epsilon_of_its_closed_form(train, factor, tmp_path):
     bounds = audited(train, factor * float(epsilon_of(TRUTHS[train], DELTA)), tmp_path).bounds

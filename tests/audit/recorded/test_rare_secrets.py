@@ -14,6 +14,7 @@ from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.reports.evidence import judge
 
+from ...nightly import nightly
 from .votes import counts, released
 
 GRAPH = load("campus:n=120:degree=6")
@@ -58,7 +59,7 @@ def coarse(graph, seed):
     return beside(graph, seed, (graph.edges.shape[1] + 20) // 97, 0.01)
 
 
-@pytest.mark.parametrize("releases", [("posteriors",), ("posteriors", "total")])
+@pytest.mark.parametrize("releases", [("posteriors",), *nightly((("posteriors", "total"),))])
 @pytest.mark.parametrize(("train", "expected"), [(quiet, 1), (honest, 0), (coarse, 3)])
 def test_a_noisy_value_that_few_secrets_move_is_measured_or_doubted(train, expected, releases, tmp_path):
     assert code(train, releases, tmp_path) == expected

@@ -14,6 +14,7 @@ from gnnaudit.audit.recorded.playing import Cell, Play, cells, kinds
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.reports.evidence import judge
 
+from ...nightly import nightly
 from .votes import counts, released
 
 GRAPH = load("campus:n=120:degree=6")
@@ -61,7 +62,7 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("name", nightly("whole numbers", "fractions", "beyond 2^53", "an imaginary part", among=KEYS))
 def test_the_degree_in_the_last_places_of_a_key_is_refuted_and_a_public_key_is_not(name, tmp_path):
     def with_degree(graph, random):
         return KEYS[name](np.arange(graph.nodes), graph.degree)
@@ -79,7 +80,7 @@ def test_the_degree_in_the_last_places_of_a_key_is_refuted_and_a_public_key_is_n
         (lambda graph, random: {"noise_std": 2.0, "version": "1"}, 0),
         (lambda graph, random: {"edges": graph.edges.shape[1]}, 1),
         (lambda graph, random: {"noise_std": 2.0, "edges": f"{graph.edges.shape[1]} edges"}, 1),
-        (lambda graph, random: {"edges": graph.edges.shape[1] + random.geometric(0.1)}, 3),
+        *nightly((lambda graph, random: {"edges": graph.edges.shape[1] + random.geometric(0.1)}, 3)),
     ],
 )
 def test_a_public_number_is_released_and_must_not_depend_on_an_edge(public, expected, tmp_path):

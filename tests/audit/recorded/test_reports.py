@@ -21,6 +21,8 @@ from gnnaudit.models.capabilities import Effort
 from gnnaudit.models.recorder import Draw
 from gnnaudit.models.recorder.mechanisms.found import Mechanism
 
+from ...nightly import nightly
+
 GRAPH, DELTA, KEEP = load("campus:n=120:degree=6"), 1e-9, 0.8
 TRUTH = float(np.log(KEEP / (1 - KEEP)))
 RESPONSE = dp.RandomizedResponseDpEvent(2 * (1 - KEEP), 2)
@@ -73,12 +75,12 @@ def audited(train, tmp_path, epsilon, ledger=RESPONSE):
     return AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("reports"), 3, 1e-4))
 
 
-@pytest.mark.parametrize("train", [on_pairs, upper_half_only, of_torch, of_own_chances])
+@pytest.mark.parametrize("train", [on_pairs, *nightly(upper_half_only, of_torch, of_own_chances)])
 def test_the_exact_epsilon_as_a_claim_is_never_refuted_by_rounding(train, tmp_path):
     assert not any(b.refuted for b in audited(train, tmp_path, TRUTH).bounds)
 
 
-@pytest.mark.parametrize("train", [on_pairs, upper_half_only, of_torch, of_own_chances])
+@pytest.mark.parametrize("train", [on_pairs, *nightly(upper_half_only, of_torch, of_own_chances)])
 def test_randomised_response_on_pairs_has_the_epsilon_of_its_closed_form(train, tmp_path):
     outcome = audited(train, tmp_path, 1.02 * TRUTH)
     assert not any(b.refuted for b in outcome.bounds)
@@ -236,7 +238,7 @@ def noisy_maximum(law):
 BLUR = 4.0  # report-noisy-max costs 2 / BLUR for each of two nodes (Dwork and Roth 2014, Claim 3.9)
 
 
-@pytest.mark.parametrize("law", ["laplace", "normal", "gumbel"])
+@pytest.mark.parametrize("law", ["laplace", "normal", *nightly("gumbel")])
 def test_a_noisy_maximum_is_not_charged_for_all_its_scores(law, tmp_path):
     """All six scores of both nodes move: their noisy values cost twelve moves, the two maxima four."""
     outcome = audited(noisy_maximum(law), tmp_path, 4 / BLUR, PureDpEvent(4 / BLUR))
@@ -290,7 +292,7 @@ def test_released_answers_of_the_exponential_mechanism_have_the_epsilon_of_their
         assert not any(b.refuted for b in outcome.bounds)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*nightly(*range(4)), 4, 5])
 def test_a_majority_of_reports_is_not_charged_for_any_of_them(seed, tmp_path):
     """A pair may be decided by one report while the two others disagree. Other random values show that they share it."""
     model = Majority()

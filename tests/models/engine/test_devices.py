@@ -30,6 +30,8 @@ from gnnaudit.models.lpgnn.lpgnn import Lpgnn
 from gnnaudit.models.sparse import block_diagonal
 from gnnaudit.models.vesper.vesper import Vesper
 
+from ...nightly import nightly
+
 MODELS = {
     "gap": Gap(epochs=2, sigma=1.0, keep=("posteriors", "aggregates", "inputs")),
     "gap of nodes": Gap(unit=Unit.NODE, train_nodes=225, batch=16, epochs=1, sigma=1.0, max_degree=300),
@@ -89,7 +91,7 @@ def test_devices_do_not_mix(elsewhere: str) -> None:
             act(torch.zeros(2, 2, device=elsewhere), torch.zeros(2, 2))
 
 
-@pytest.mark.parametrize("masked", ["", "edges", *(pytest.param(m, marks=pytest.mark.nightly) for m in ("nodes", "labels"))])
+@pytest.mark.parametrize("masked", ["", "edges", *nightly("nodes", "labels")])
 @pytest.mark.parametrize("name", MODELS)
 def test_all_of_a_training_happens_on_the_device(elsewhere: str, graph: Graph, name: str, masked: str) -> None:
     worlds, model = Worlds.of(graph, [1, 2], np.arange(20)), MODELS[name]

@@ -13,6 +13,7 @@ from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 
+from ....nightly import nightly
 from ...recorded.votes import counts, released
 
 GRAPH, DELTA = load("campus:n=120:degree=6"), 1e-6
@@ -55,7 +56,7 @@ AMPLIFIED = float(np.log1p(KEPT * (np.e - 1)))
 
 @pytest.mark.parametrize(
     "joined",
-    [lambda random, nodes: random.standard_normal(nodes) < 0.8416, exponential_keys, lambda r, n: r.gumbel(size=n) < 1.5],
+    [exponential_keys, *nightly(lambda r, n: r.standard_normal(n) < 0.8416, lambda r, n: r.gumbel(size=n) < 1.5)],
 )
 def test_a_sample_by_keys_of_any_law_may_hide_a_secret(joined):
     assert not bound(sampled_by(joined), 1.001 * AMPLIFIED, 0.0).refuted
@@ -91,7 +92,7 @@ def half_of_the_rows(graph, seed):
     return of_each(np.where(random.permutation(graph.nodes) < graph.nodes / 2, noisy, 0.0), graph)
 
 
-@pytest.mark.parametrize("train", [shuffled, ordered_by_keys, shuffled_with_mean, half_of_the_rows])
+@pytest.mark.parametrize("train", [shuffled, half_of_the_rows, *nightly(ordered_by_keys, shuffled_with_mean)])
 def test_a_shuffle_or_a_sample_after_the_noise_may_hide_a_secret(train):
     assert not bound(train, 0.9, 0.01).refuted
 
@@ -143,7 +144,7 @@ def jitter_first(graph, seed):
     return released((noisy + noise[0]).numpy())
 
 
-@pytest.mark.parametrize("train", [constant_offset(1.0), jitter_first])
+@pytest.mark.parametrize("train", [jitter_first, *nightly(constant_offset(1.0))])
 def test_noise_that_covers_a_small_noise_may_hide_a_secret(train):
     assert not bound(train, 1.001 * float(epsilon_of(2**0.5 / 3, DELTA))).refuted
 
@@ -177,7 +178,7 @@ def test_two_views_that_every_secret_moves_alike_cost_as_much_as_one():
     assert not bound(two_views(False), 1.001 * float(epsilon_of(2**0.5 / 4, DELTA)), releases=("posteriors", "core")).refuted
 
 
-@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("order", [1, *nightly(-1)])
 def test_noise_that_is_used_twice_with_little_noise_on_top_has_no_cost_and_no_reach(order):
     """Their difference shows an edge behind noise of std .05, although each value alone is behind noise of std 4."""
 
@@ -225,7 +226,7 @@ def before_a_jitter(noise, scale=1.0):
     return train
 
 
-@pytest.mark.parametrize("noise", [halves, by_rows, mixed_normals])
+@pytest.mark.parametrize("noise", [halves, *nightly(by_rows, mixed_normals)])
 def test_noise_of_any_making_before_a_small_noise_may_hide_a_secret(noise):
     assert not bound(before_a_jitter(noise), 2.0, releases=("posteriors", "pairs")).refuted
 

@@ -9,6 +9,7 @@ import torch
 
 from gnnaudit import Claim, Looped, audit, load
 
+from ....nightly import nightly
 from ...recorded.votes import counts, released
 
 GRAPH, CLAIM, STD = load("campus:n=120:degree=6"), Claim(2.0, 1e-6), 3.2  # noise of std 3.2 costs 1.97
@@ -54,7 +55,12 @@ def order_from_few_seeds(seed, shape):
 
 @pytest.mark.parametrize(
     ("draws", "shown"),
-    [(run_number, False), (run_number, True), (bits_of_python, False), (key_of_a_child, False), (order_from_few_seeds, False)],
+    [
+        (run_number, False),
+        (run_number, True),
+        (bits_of_python, False),
+        *nightly((key_of_a_child, False), (order_from_few_seeds, False)),
+    ],
 )
 def test_noise_from_a_number_that_is_released_or_takes_few_values_leaves_no_reach(draws, shown):
     told = verdict(draws, shown)
@@ -73,6 +79,6 @@ def unrelated_number(seed, shape):
     return generator.standard_normal(shape), np.array([run])
 
 
-@pytest.mark.parametrize(("draws", "shown"), [(secret_seed, False), (secret_seed, True), (unrelated_number, False)])
+@pytest.mark.parametrize(("draws", "shown"), [*nightly((secret_seed, False)), (secret_seed, True), (unrelated_number, False)])
 def test_seeds_that_are_not_released_and_numbers_that_seed_nothing_keep_the_reach(draws, shown):
     assert verdict(draws, shown) == "not refuted"

@@ -119,6 +119,7 @@ def test_a_hop_that_the_release_does_not_depend_on_does_not_count(tmp_path):
     assert len(observed.mechanisms) == 2
 
 
+@pytest.mark.nightly
 def test_a_path_past_the_mechanisms_is_named(tmp_path):
     _, observed = studied(
         tmp_path, CHARGED, ("seen @ rng", "seen * (1 + 1e-3 * np.bincount(receive, minlength=160)[:, None]) @ rng")
