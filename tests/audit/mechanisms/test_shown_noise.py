@@ -67,7 +67,8 @@ def audited(train, claim, releases, folder):
 def test_noise_that_the_release_shows_hides_nothing_and_the_verdict_says_so(train, releases, tmp_path):
     outcome = audited(train, EDGE, releases, tmp_path)
     assert not any(np.isfinite(b.notices) for b in outcome.bounds if not b.refuted)
-    assert "the release shows the noise itself, drawn at test_shown_noise.py, line 19" in outcome.reach
+    line = noisy.__code__.co_firstlineno + 1
+    assert f"the release shows the noise itself, drawn at test_shown_noise.py, line {line}" in outcome.reach
 
 
 @pytest.mark.parametrize(("train", "releases"), [*nightly((plain, ("posteriors",))), (with_weights, ("posteriors", "spread"))])
