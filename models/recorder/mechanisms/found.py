@@ -1,8 +1,8 @@
 """Records the noisy mechanisms of a run: the places where noise is added to data.
 
-noise.py finds these places in NumPy programs, and found_torch.py in PyTorch programs. A recorded mechanism is called a
-meeting. Its result can be replaced, so that another run continues from the same noisy value. Randomised reports are mechanisms
-too; reports.py follows the drawn numbers that choose between values of data.
+noise.py finds these places in NumPy programs, and found_torch.py in PyTorch programs. The result of a mechanism can be replaced,
+so that another run continues from the same noisy value. Randomised reports are mechanisms too; reports.py follows the drawn
+numbers that choose between values of data.
 """
 
 from __future__ import annotations

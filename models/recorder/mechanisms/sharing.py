@@ -38,8 +38,8 @@ def again(mechanisms: Sequence[Mechanism], draws: Sequence[Draw], copies: Mappin
     joined = coins_in_common(mechanisms, draws, in_common(draws))
     place = {id(draw): joined[copies.get(at, at)] for at, draw in enumerate(draws)}
     groups: dict[int, list[int]] = {}
-    for i, meeting in enumerate(mechanisms):
-        for at in dict.fromkeys(place[id(draw)] for draw in (meeting.draw, *meeting.beside)):
+    for i, mechanism in enumerate(mechanisms):
+        for at in dict.fromkeys(place[id(draw)] for draw in (mechanism.draw, *mechanism.beside)):
             groups.setdefault(at, []).append(i)
     same: dict[int, int] = {}
     partly = ""

@@ -28,9 +28,8 @@ OTHERS = {"floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.po
 
 class Single:
     """One drawn number that has not been added to data yet: the methods of the classes of KINDS, which are subclasses of numbers.
-    origin: of the number; None if the program has compared the number
-    with another one, because a program that does so may keep or replace the number by its value. used: whether the number was in
-    an operation.
+    origin: of the number; None if the program has compared the number with another one, because a program that does so may keep
+    or replace the number by its value. used: whether the number was in an operation.
     """
 
     origin: Origin | None
