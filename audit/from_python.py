@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..accounting.arguments import check_type, shown
 from ..accounting.claim import check_claim
-from ..models.capabilities import StatesClaim
 from ..models.graph.checks import check
 from .own.model_file import checked
-from .own.stated_claim import check_tested
+from .own.stated_claim import check_tested, claim_of
 from .planning.plan import read
 from .run import carry_out, publish
 
@@ -49,8 +48,7 @@ def audit(model: Model, graph: Graph, claim: Claim | None = None, *, out: str | 
     if isinstance(model, type):
         raise ValueError(f"model={shown(model)}: is a class. Give a model, such as {model.__name__}(…).")
     checked(model, "model")
-    if claim is None and isinstance(model, StatesClaim):
-        claim = model.claim
+    claim = claim_of(model) if claim is None else claim
     if claim is None:
         raise ValueError(f"claim=None: {model.name} states no claim. Give one, such as Claim(epsilon=1.0, delta=1e-5).")
     check(graph)

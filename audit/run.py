@@ -200,7 +200,6 @@ def study(
     """
     audits, attacks, games = asked(plan)
     used: list[UtilityRow] = []
-    leaks = Measured()
     if DEPLOYED in offered(case.model):
         say("accuracy")
         used = utility(case, graph, store, key, plan.repeats)

@@ -243,7 +243,22 @@ class Effort:
     one_by_one: int = 8
 
 
-THOROUGH, FEW = Effort(), Effort(False, 4, 8, 12, 1, 20, 1, 1, 1, 2, 1, (16, 16), 0)  # FEW: each training starts a program
+THOROUGH = Effort()
+FEW = Effort(  # for a model whose every training starts a program
+    thorough=False,
+    secrets=4,
+    entries=8,
+    halvings=12,
+    shown=1,
+    redrawn=20,
+    moved=1,
+    still=1,
+    lines=1,
+    patterns=2,
+    starts=1,
+    probes=(16, 16),
+    one_by_one=0,
+)
 
 
 def effort(model: object) -> Effort:

@@ -217,11 +217,9 @@ def _withdrawn(bounds: Sequence[Bound]) -> str:
     failed = {c.detail or c.what: c for b in bounds for c in b.conditions if c.how == "failed"}
     if not failed:
         return ""
-    reason = most_telling(failed)
-    needed = f" which holds only if {failed[reason].what}" if failed[reason].detail else ""
-    return (
-        f"{reason}; so a bound was withdrawn,{needed}" if needed else f"a bound was withdrawn, because it is not so that {reason}"
-    )
+    worst = failed[most_telling(failed)]
+    found = f"{worst.detail}; so " if worst.detail else ""
+    return f"{found}a bound was withdrawn, which holds only if {worst.what}"
 
 
 def refutes(bound: Bound) -> bool:

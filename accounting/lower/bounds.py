@@ -239,10 +239,8 @@ def _of_rates(
         theorem = "the error region of (epsilon, delta) (Kairouz et al. 2015)"
         return _Measured(any_shape, any_shape, smallest(region_says), "Clopper-Pearson", theorem)
     if curve.mu is not None:
-        epsilon, claimed = (
-            float(gaussian.epsilon_of(max(float(mu_of_rates(a, b)), 0.0), claim.delta)),
-            gaussian.mu_of_claim(claim),
-        )
+        epsilon = float(gaussian.epsilon_of(max(float(mu_of_rates(a, b)), 0.0), claim.delta))
+        claimed = gaussian.mu_of_claim(claim)
         p_value = smallest(lambda level: bool(mu_of_rates(*rates(level)) > claimed))
         return _Measured(epsilon, any_shape, p_value, "Gaussian profile gate")
     members = Family(curve, family)

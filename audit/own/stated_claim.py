@@ -23,12 +23,17 @@ def check_tested(claim: Claim) -> None:
         raise ValueError(f"tuned_over={claim.tuned_over}: must be 1, because the audits test one training. {way}")
 
 
+def claim_of(model: Model) -> Claim | None:
+    """The claim that the model states; None if it states none."""
+    return model.claim if isinstance(model, StatesClaim) else None
+
+
 def stated(model: Model, where: str) -> dict[str, Any]:
     """The options `epsilon`, `delta` and `unit` of a plan, as the model's own claim gives them; empty if the model states none.
 
     Raises ValueError, which begins with `where`, for a claim that is no `Claim` or that the audits do not test.
     """
-    claim = model.claim if isinstance(model, StatesClaim) else None
+    claim = claim_of(model)
     if claim is None:
         return {}
     if not isinstance(claim, Claim):

@@ -78,7 +78,7 @@ def children(found: Results) -> list[Child]:
     known = dict.fromkeys([*(key(r) for r in found.rows if isinstance(r, UtilityRow | AccountRow | AttackRow)), *claims])
     budgets = [k.epsilon for k in known if math.isfinite(k.epsilon)]
     units = [*dict.fromkeys(str(k.unit) for k in known if k.unit)]
-    return [_child(found, k, claims.get(k), place(k.epsilon, budgets), units) for k in known]
+    return [_child(found, k, claims.get(k), *place(k.epsilon, budgets), units) for k in known]
 
 
 def place(epsilon: float, budgets: Iterable[float]) -> tuple[float, int]:
@@ -92,7 +92,7 @@ def place(epsilon: float, budgets: Iterable[float]) -> tuple[float, int]:
     return at, round((1 if all(b == int(b) for b in finite) else FINE) * at)
 
 
-def _child(found: Results, k: Key, line: Line | None, at: tuple[float, int], units: list[str]) -> Child:
+def _child(found: Results, k: Key, line: Line | None, at: float, step: int, units: list[str]) -> Child:
     here = [r for r in found.rows if key(r) == k]
     sigma = next((r.sigma for r in here if isinstance(r, UtilityRow) and r.sigma is not None), None)
     delta = next((r.delta for r in here if r.delta is not None), None)
@@ -105,7 +105,7 @@ def _child(found: Results, k: Key, line: Line | None, at: tuple[float, int], uni
         "data": str(found.run.data.get("name", "")),
     }
     attacks = [r for r in here if isinstance(r, AttackRow)]
-    metrics = {**_epsilons(k, line, here), **_best(k, attacks), **_utility(here), **_attacks(attacks), AXIS: at[0]}
+    metrics = {**_epsilons(k, line, here), **_best(k, attacks), **_utility(here), **_attacks(attacks), AXIS: at}
     if delta is not None:
         metrics["delta"] = delta
     noise = "" if math.isfinite(k.epsilon) else " without noise"
@@ -119,7 +119,7 @@ def _child(found: Results, k: Key, line: Line | None, at: tuple[float, int], uni
     identity = "|".join([k.model, k.mode, params["unit"], params["epsilon"]])
     files = stem(k.model, k.mode, f"{k.epsilon:g}", params["unit"]) + "-*.json"
     rounded = {n: _rounded(n, v) for n, v in metrics.items() if math.isfinite(v)}
-    return Child(identity, title, params, rounded, tags, files, at[1], spent)
+    return Child(identity, title, params, rounded, tags, files, step, spent)
 
 
 def _rounded(metric: str, value: float) -> float:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from .origin import Origin
 
-SAME: dict[Any, Callable[[Any, Any], Any]] = {
+OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
     np.add: operator.add,
     np.subtract: operator.sub,
     np.multiply: operator.mul,
@@ -158,7 +158,7 @@ def plain(value: Any) -> Any:
 
 def _operation(ufunc: Any, one: Any, other: Any) -> Any:
     """The result of a Python operator with a single number."""
-    result = SAME[ufunc](plain(one), plain(other))
+    result = OPERATORS[ufunc](plain(one), plain(other))
     return guarded(lambda: _followed(ufunc, (one, other), result), result)
 
 
@@ -181,7 +181,7 @@ def _followed(ufunc: Any, inputs: Sequence[Any], result: Any) -> Any:
     scaled = factor and np.isfinite(factor) and (ufunc is np.multiply or (ufunc is np.divide and at == 0))
     if not scaled:
         return result
-    change = SAME[ufunc]
+    change = OPERATORS[ufunc]
     return single(result, replace(origin, scale=change(origin.scale, abs(factor)), shift=change(origin.shift, factor)))
 
 
@@ -190,7 +190,7 @@ def _of_two(ufunc: Any, one: Origin, other: Origin, result: Any) -> Any:
     apart = not {id(draw) for draw in one.draws} & {id(draw) for draw in other.draws}
     if ufunc not in SUMS or not apart or {one.draw.law, other.draw.law} != {"normal"}:
         return result
-    scale, shift = float(np.hypot(one.scale, other.scale)), SAME[ufunc](one.shift, other.shift)
+    scale, shift = float(np.hypot(one.scale, other.scale)), OPERATORS[ufunc](one.shift, other.shift)
     beside = (*one.beside, *other.draws)
     return single(result, replace(one, scale=scale, shift=shift, beside=beside, bits=max(one.bits, other.bits)))
 
@@ -201,7 +201,7 @@ def _added(ufunc: Any, inputs: Sequence[Any], at: int, origin: Origin, result: A
     noise = sign * (float(inputs[at].plain()) - origin.shift)
     terms = [origin.shift if k == at else i for k, i in enumerate(inputs)]
     if isinstance(result, (float, np.floating)):
-        return origin.mechanisms.number_added(origin, noise, float(SAME[ufunc](*map(float, terms))), result)
+        return origin.mechanisms.number_added(origin, noise, float(OPERATORS[ufunc](*map(float, terms))), result)
     if not isinstance(result, np.ndarray) or type(result) is not np.ndarray or result.dtype.kind != "f":
         return result
     clean = np.broadcast_to(ufunc(*(np.asarray(t, dtype=np.float64) for t in terms)), result.shape).copy()
