@@ -16,6 +16,13 @@ class Unit(StrEnum):
     NODE = "node"  # a node with its features, label and all its edges
     FEATURES = "features"  # one node's own features and label (local privacy); the edges are public
 
+    @property
+    def relation(self) -> Relation:
+        """How neighbouring graphs differ in a claim about this unit: an edge or a node is there or not, features have others in
+        their place.
+        """
+        return Relation.REPLACE if self is Unit.FEATURES else Relation.ADD_REMOVE
+
 
 class Relation(StrEnum):
     """How two neighbouring graphs differ in one unit."""
@@ -30,14 +37,15 @@ class Claim:
 
     epsilon: nats, at least 0; infinity claims nothing. delta: in [0, 1), chosen without private data. exposes: names of what the
     adversary sees, at least one. tuned_over: the number of trainings on private data from which one was chosen for release; each
-    of them costs privacy. It is 1 if nothing was chosen on private data. unit and relation may also be given as their values,
-    such as unit="node". Raises ValueError for values of other types or outside those ranges.
+    of them costs privacy. It is 1 if nothing was chosen on private data. relation: by default that of the unit, which the audits
+    test. unit and relation may also be given as their values, such as unit="node". Raises ValueError for values of other types or
+    outside those ranges.
     """
 
     epsilon: float
     delta: float
     unit: Unit = Unit.UNDIRECTED_EDGE
-    relation: Relation = Relation.ADD_REMOVE
+    relation: Relation = None  # type: ignore[assignment]  # __post_init__ puts that of the unit here
     exposes: tuple[str, ...] = ("posteriors",)
     tuned_over: int = 1
 
@@ -57,7 +65,9 @@ class Claim:
         object.__setattr__(self, "delta", float(self.delta))
         object.__setattr__(self, "tuned_over", int(self.tuned_over))
         object.__setattr__(self, "unit", member("unit", self.unit, Unit))
-        object.__setattr__(self, "relation", member("relation", self.relation, Relation))
+        object.__setattr__(
+            self, "relation", self.unit.relation if self.relation is None else member("relation", self.relation, Relation)
+        )
         object.__setattr__(self, "exposes", exposes)
 
     def __str__(self) -> str:

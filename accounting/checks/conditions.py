@@ -8,7 +8,7 @@ from dataclasses import dataclass
 HOW = ("proved", "checked", "granted", "assumed", "failed")
 # words of the reasons that tell a user most, those that tell most first
 TELLING = (
-    "path past the noise begins",
+    "after the last noise, the first result",
     "every noisy value is the same",
     "same for two seeds",
     "noise of another value",

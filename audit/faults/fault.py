@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...accounting.claim import Claim, Relation, Unit
+from ...accounting.claim import Claim, Unit
 from ...accounting.upper.calibration import calibrate
 from ...models.dpar.dpar import Dpar
 from ...models.facts import Facts
@@ -27,7 +27,7 @@ DIRECTED_EDGE = dataclasses.replace(EDGE, unit=Unit.DIRECTED_EDGE)
 SMALL_EPSILON = dataclasses.replace(EDGE, epsilon=0.5)
 LARGE_EPSILON = dataclasses.replace(EDGE, epsilon=16.0)  # so large that the calibrated sigma is below one
 NODE = Claim(4.0, 1e-5, Unit.NODE)
-LOCAL = Claim(2.0, 0.0, Unit.FEATURES, Relation.REPLACE)
+LOCAL = Claim(2.0, 0.0, Unit.FEATURES)
 VOTES = Claim(2.0, 0.0, Unit.NODE)
 
 

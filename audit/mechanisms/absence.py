@@ -67,9 +67,11 @@ def without(first: History, absent: Absence) -> tuple[Play, Shifts]:
     return after.play, moved(first, absent, after)
 
 
-def kept(first: History, absent: Absence) -> History:
-    """The repetition of a run without a secret, with every noisy value the same. Raises Incomparable as `without`."""
-    again = Mechanisms(first.mechanisms)
+def kept(first: History, absent: Absence, again: Mechanisms | None = None) -> History:
+    """The repetition of a run without a secret, with every noisy value the same. again: finds the mechanisms of the repetition.
+    Raises Incomparable as `without`.
+    """
+    again = again or Mechanisms(first.mechanisms)
     worlds = dataclasses.replace(absent.worlds, seeds=first.worlds.seeds)
     try:
         after = play(first.study.model, worlds, script=first.play.draws, follow=again)

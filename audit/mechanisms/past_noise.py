@@ -1,4 +1,4 @@
-"""Finds arrays that a secret changes although every noisy value is the same, and the line where the path begins."""
+"""Finds arrays that a secret changes although every noisy value is the same, and the first line whose result differs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...models.capabilities import RunsElsewhere
-from ...models.recorder.draws.returns import digest, parting, returned
+from ...models.recorder.draws.results import digest, parting, results
 from ...models.recorder.mechanisms.found import REPORT, Mechanisms
 from ..recorded.playing import play
 from .absence import kept
@@ -31,7 +31,7 @@ def changed(first: History, absent: Absence, after: Play, known: dict[str, str])
             continue
         text = f"{absent.secret} changes '{cell.array}' although every noisy value is the same"
         where = "" if past or isinstance(first.study.model, RunsElsewhere) else parted(first, absent)
-        past[cell.array] = f"{text}; the path past the noise begins at {where}" if where else text
+        past[cell.array] = f"{text}; after the last noise, the first result that differs is that of {where}" if where else text
     return past
 
 
@@ -49,12 +49,10 @@ def or_else(first: History) -> str:
 
 
 def parted(first: History, absent: Absence) -> str:
-    """The line of the model where a path past the noise begins.
-
-    It is the first line whose result differs without the secret and is not the clean value of a mechanism.
-    """
-    with returned() as one:
-        play(first.study.model, first.worlds, script=first.play.draws, follow=Mechanisms(first.mechanisms))
-    with returned() as other:
-        kept(first, absent)
+    """The first line of the model, after its last mechanism, whose result differs without the secret; "" if none is known."""
+    ours, theirs = Mechanisms(first.mechanisms), Mechanisms(first.mechanisms)
+    with results(ours.all_played) as one:
+        play(first.study.model, first.worlds, script=first.play.draws, follow=ours)
+    with results(theirs.all_played) as other:
+        kept(first, absent, theirs)
     return parting(one, other, {number for m in first.mechanisms if (number := digest(m.clean)) is not None})

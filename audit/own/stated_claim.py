@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...accounting.arguments import shown
-from ...accounting.claim import Claim, Relation, Unit
+from ...accounting.claim import Claim
 from ...models.capabilities import StatesClaim
 
 if TYPE_CHECKING:
@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 
 def check_tested(claim: Claim) -> None:
     """Raises ValueError for a claim that the audits do not test: another relation, or the best of several trainings."""
-    tested = Relation.REPLACE if claim.unit is Unit.FEATURES else Relation.ADD_REMOVE
-    if claim.relation is not tested:
-        way = f"the audits of a claim about {claim.unit} test {tested}. Write relation=Relation.{tested.name}."
+    if claim.relation is not claim.unit.relation:
+        way = f"the audits of a claim about {claim.unit} test {claim.unit.relation}. Leave `relation` out."
         raise ValueError(f"relation={claim.relation}: {way}")
     if claim.tuned_over > 1:
         way = "Audit one training, and charge for the choice with upper(ledger, claim)."

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
-from ...accounting.claim import Claim, Relation, Unit
+from ...accounting.claim import Claim, Unit
 from ...accounting.events.tree import has_gaussian
 from ...accounting.upper.calibration import calibrate
 from ...models.facts import Facts, default_delta
@@ -149,8 +149,7 @@ def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
     own_delta, delta = (
         default_delta(unit, recipe.mode, facts) if plan.delta is None else plan.delta for unit in (recipe.unit, claimed)
     )
-    relation = Relation.REPLACE if recipe.unit is Unit.FEATURES else Relation.ADD_REMOVE
-    own = Claim(epsilon, own_delta, recipe.unit, relation, exposes=offered(recipe))
+    own = Claim(epsilon, own_delta, recipe.unit, exposes=offered(recipe))
     if claimed is not recipe.unit and recipe.mode != "paper" and not isinstance(recipe, External):
         way = f'Use unit = "{recipe.unit}", or leave {recipe.name} out.'
         if isinstance(recipe, Looped):

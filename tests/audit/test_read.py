@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from gnnaudit.accounting.claim import Claim, Relation, Unit
+from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.audit.audits.edge_sums import quantiles
 from gnnaudit.audit.audits.registry import AUDITS
@@ -45,7 +45,7 @@ def test_the_row_of_a_bound_exposes_what_was_read_and_the_claim_what_could_be(ed
 
 
 def test_enumerated_channels_are_those_of_what_users_send(tmp_path):
-    claim = Claim(1.0, 0.0, Unit.FEATURES, Relation.REPLACE)
+    claim = Claim(1.0, 0.0, Unit.FEATURES)
     case = Case(calibrate(Lpgnn(), claim), claim)
     outcome = AUDITS["exact"].run(Setting(case, load("campus:n=300"), Store(tmp_path), Key("read"), 1, 0.01))
     assert set(outcome.read) == {"reports", "label_reports"}

@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.optimize import brentq
 from scipy.stats import ks_2samp
 
-from gnnaudit.accounting.claim import Claim, Relation, Unit
+from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.closed_forms import argmax_top_probability, channel_epsilon, noisy_argmax_epsilon
 from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.lower.power import notices_along
@@ -35,7 +35,7 @@ from ..nightly import nightly
 
 EDGE = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
 NODE = Claim(4.0, 1e-4, Unit.NODE)
-LOCAL = Claim(4.0, 0.0, Unit.FEATURES, Relation.REPLACE)
+LOCAL = Claim(4.0, 0.0, Unit.FEATURES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -288,7 +288,7 @@ def test_reports_claimed_at_a_delta_are_tested_as_a_whole(graph, tmp_path):
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
 def test_reports_that_leak_as_much_as_the_game_notices_are_refuted_nine_times_out_of_ten(epsilon, graph):
     """Reports are drawn from channels with that many times the budget; the threshold comes from the declared channels."""
-    claim = Claim(epsilon, 0.0, Unit.FEATURES, Relation.REPLACE)
+    claim = Claim(epsilon, 0.0, Unit.FEATURES)
     model, few, many, alpha = calibrate(Lpgnn(), claim), 5000, 45_000, 1e-3
     kappa = notices_along(claim, lambda k: user_reports.rates(model, graph, k), many, few, alpha)
     loud = dataclasses.replace(model, feature_budget=kappa * model.feature_budget, label_budget=kappa * model.label_budget)
@@ -339,7 +339,7 @@ class ManyBits:
 def reports_of(model, tmp_path, seed, rounds=1, alpha=0.05):
     graph = load("campus:n=120:degree=6")
     total = model.stated * (1 + (1 if model.again else model.bits))
-    case = Case(model, Claim(total, 0.0, Unit.FEATURES, Relation.REPLACE))
+    case = Case(model, Claim(total, 0.0, Unit.FEATURES))
     return user_reports.play_reports(Setting(case, graph, Store(tmp_path), Key("coins", seed), rounds, alpha)).bounds[0]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....accounting.claim import Claim, Relation, Unit
+from ....accounting.claim import Claim, Unit
 from .. import exact_epsilons as exact
 from ..certificate import Certificate, Figure, bars, computed, confirmed
 from ..finding import with_experiments
@@ -28,7 +28,7 @@ def scaling(by_data: bool) -> Certificate:
     from ....models.lpgnn import ldp
 
     # the paper claims delta = 0, which implies this claim
-    claim = Claim(1.0, 1e-9, Unit.FEATURES, Relation.REPLACE, exposes=("reports",))
+    claim = Claim(1.0, 1e-9, Unit.FEATURES, exposes=("reports",))
     distributions, chances = [], []
     for own in (1.0, 2.0):
         x = np.ones((USERS + 2, 1), dtype=np.float32)
@@ -68,7 +68,7 @@ def fair_coins(key: Key) -> Certificate:
         "The graph is synthetic, of 600 nodes."
     )
     figure = bars("test accuracy", dict(zip(("epsilon 0.01", "fair coins", "epsilon 1"), means, strict=True)), "accuracy")
-    return computed(Claim(0.01, 0.0, Unit.FEATURES, Relation.REPLACE), 0.0, summary, figure, "accuracy")
+    return computed(Claim(0.01, 0.0, Unit.FEATURES), 0.0, summary, figure, "accuracy")
 
 
 LPGNN = with_experiments(

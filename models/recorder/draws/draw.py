@@ -184,17 +184,17 @@ def of_others(file: str) -> bool:
     return any(word in file for word in OTHERS) or not ("<" in file or Path(file).suffix)
 
 
-def outer_lines() -> tuple[str, ...]:
-    """The lines of the program's own files that led to this call, innermost first, at most CALLS. Lines of libraries and of this
-    package are left out.
+def outer_lines(frame: Any = None, line: int | None = None) -> tuple[str, ...]:
+    """The lines of the program's own files that led to this call, or to the line that a frame is at, innermost first, at most
+    CALLS. Lines of libraries and of this package are left out. line: the frame's line, if it is another one.
     """
     found: list[str] = []
-    frame: Any = sys._getframe(1)
+    frame = frame or sys._getframe(1)
     while frame is not None and len(found) < CALLS:
         file = frame.f_code.co_filename
         if not of_others(file):
-            found.append(f"{_name(file)}, line {frame.f_lineno}")
-        frame = frame.f_back
+            found.append(f"{_name(file)}, line {line or frame.f_lineno}")
+        frame, line = frame.f_back, None
     return tuple(found)
 
 

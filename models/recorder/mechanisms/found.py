@@ -185,6 +185,14 @@ class Mechanisms:
                 found[numbers.at] = of_numbers(numbers)
         return [m for m in found if m is not None]
 
+    def all_played(self) -> bool:
+        """Whether this run has run every mechanism of the script."""
+        script = self.script or ()
+        groups = self.lines.groups.values()
+        return len(self.known) >= len(script) and all(
+            len(g.noisy) >= script[g.at].noisy.size for g in groups if g.at < len(script)
+        )
+
     def follow(self, value: Any, draw: Draw) -> Any:
         """The array `value` of a draw, as an array that stores the draw. If the draw is itself a mechanism, because its location
         or its probabilities are data, records it and returns its noisy value.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..draws.draw import guarded, without
-from ..draws.returns import digest
+from ..draws.results import digest
 from .same_numbers import coarse, repeated
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..draws.draw import FEW, guarded, of_two, without
-from ..draws.returns import digest
+from ..draws.results import digest
 from .laws import apart, exact, modulus_of, product, residues
 
 if TYPE_CHECKING:

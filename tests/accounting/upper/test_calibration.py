@@ -117,7 +117,7 @@ def test_local_budgets_at_delta_zero():
         total = 1 / sigma if sigma else math.inf
         return events.composed(events.multi_bit(total / 2), events.randomised_response(total / 2, 7))
 
-    found = calibrate(Recipe(make, unit=Unit.FEATURES), Claim(3.0, 0.0, Unit.FEATURES, Relation.REPLACE))
+    found = calibrate(Recipe(make, unit=Unit.FEATURES), Claim(3.0, 0.0, Unit.FEATURES))
     assert 1 / found.sigma == pytest.approx(3.0, rel=1e-8)
     assert 1 / found.sigma <= 3.0
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from gnnaudit.accounting.checks.independence import APART
 from gnnaudit.accounting.checks.score_law import ROUNDS
-from gnnaudit.accounting.claim import Claim, Relation, Unit
+from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.gaussian import epsilon_of, mu_lower, mu_of, mu_of_claim
 from gnnaudit.accounting.lower.one_run import RANKED, SPARED
 from gnnaudit.accounting.lower.power import notices
@@ -174,15 +174,15 @@ def test_replay_says_that_an_mlp_reads_no_edge(tmp_path):
 
 
 def test_enumeration_finds_the_exact_epsilon_of_local_reports(tmp_path):
-    claim = Claim(2.0, 0.0, Unit.FEATURES, Relation.REPLACE)
+    claim = Claim(2.0, 0.0, Unit.FEATURES)
     model = calibrate(Lpgnn(), claim)
     assert not look("exact", model, claim, tmp_path).bounds[0].refuted
-    tighter = Claim(1.99, 0.0, Unit.FEATURES, Relation.REPLACE)
+    tighter = Claim(1.99, 0.0, Unit.FEATURES)
     assert look("exact", model, tighter, tmp_path).bounds[0].epsilon == pytest.approx(2.0, rel=1e-3)
 
 
 def test_an_audit_that_cannot_look_says_why():
-    features = Claim(2.0, 0.0, Unit.FEATURES, Relation.REPLACE)
+    features = Claim(2.0, 0.0, Unit.FEATURES)
     assert "edges" in (AUDITS["game"].refuses(Case(Lpgnn(), features)) or "")
     assert "aggregates" in (AUDITS["game"].refuses(Case(Mlp(), EDGE)) or "")
 

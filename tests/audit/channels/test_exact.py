@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-from gnnaudit.accounting.claim import Claim, Relation, Unit
+from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.closed_forms import amplified, noisy_argmax_epsilon
 from gnnaudit.accounting.events.types import PureDpEvent
 from gnnaudit.accounting.upper.calibration import calibrate
@@ -119,7 +119,7 @@ def test_a_channel_that_reveals_its_input_has_no_epsilon_below_its_probability()
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-2), (4.0, 0.05)])
 def test_an_honest_claim_at_a_large_delta_keeps_its_verdict_and_a_false_one_does_not(name, epsilon, delta, tmp_path):
     """The noise is calibrated at this delta, so epsilon at delta = 0 is larger than the claim."""
-    claim = Claim(epsilon, delta, Unit.FEATURES, Relation.REPLACE, exposes=("reports", "label_reports"))
+    claim = Claim(epsilon, delta, Unit.FEATURES, exposes=("reports", "label_reports"))
     graph = load("campus:n=300")
     model = calibrate(Lpgnn(), claim)
 

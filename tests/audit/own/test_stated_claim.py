@@ -2,7 +2,8 @@
 
 import pytest
 
-from gnnaudit.accounting.claim import Unit
+from gnnaudit.accounting.claim import Claim, Relation, Unit
+from gnnaudit.audit.own.stated_claim import check_tested
 from gnnaudit.audit.planning.plan import read
 from gnnaudit.audit.planning.planned_cases import cases, recipes
 
@@ -72,3 +73,11 @@ def test_a_model_without_posteriors_is_judged_by_its_own_claim(name, code, file,
     out = tmp_path / "run"
     assert run(read(None, {"model": f"{file}:{name}", "out": out, **options}), quiet=True) == code
     assert "does not release 'posteriors'" in (out / "results.json").read_text().replace("\\u0027", "'")
+
+
+@pytest.mark.parametrize("unit", list(Unit))
+def test_a_claim_that_names_no_relation_has_the_one_that_the_audits_of_its_unit_test(unit):
+    check_tested(Claim(1.0, 0.0, unit))
+    other = next(relation for relation in Relation if relation is not Claim(1.0, 0.0, unit).relation)
+    with pytest.raises(ValueError, match="Leave `relation` out"):
+        check_tested(Claim(1.0, 0.0, unit, other))

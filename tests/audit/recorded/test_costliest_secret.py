@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from gnnaudit import Claim, Looped, Relation, Unit, load
+from gnnaudit import Claim, Looped, Unit, load
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
@@ -138,7 +138,7 @@ def weighted(heavy):
 @pytest.mark.parametrize(("heavy", "expected"), [(1.0, NOT_REFUTED), (4.0, REFUTED)])
 @pytest.mark.parametrize("key", [*nightly(0, 2), 1])
 def test_a_class_that_weighs_more_than_the_others_is_among_the_secrets(key, heavy, expected, tmp_path):
-    claim = Claim(1.02, 0.0, Unit.FEATURES, Relation.REPLACE)
+    claim = Claim(1.02, 0.0, Unit.FEATURES)
     model = Looped(weighted(heavy), unit=claim.unit, events=dp.LaplaceDpEvent(1.0))
     found = AUDITS["differential"].run(Setting(Case(model, claim), GRAPH, Store(tmp_path), Key("class", key), 3, 1e-9))
     bounds = [dataclasses.replace(b, covers=found.covers) for b in found.bounds]

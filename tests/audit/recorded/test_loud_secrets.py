@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnnaudit import Claim, Looped, Relation, Unit, load
+from gnnaudit import Claim, Looped, Unit, load
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
@@ -119,7 +119,7 @@ def totals(heavy):
     return train
 
 
-EDGE, FEATURE = Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE), Claim(1.0, 0.0, Unit.FEATURES, Relation.REPLACE)
+EDGE, FEATURE = Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE), Claim(1.0, 0.0, Unit.FEATURES)
 ROUNDED = Claim(1.1, DELTA, Unit.UNDIRECTED_EDGE)
 FAULTS = [
     (flipped_pairs(3.0), EDGE),

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from gnnaudit import Claim, Looped, Relation, Unit, load
+from gnnaudit import Claim, Looped, Unit, load
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
@@ -51,7 +51,7 @@ def scaled(everybody):
 @pytest.mark.parametrize("everybody", [True, False])
 def test_users_who_are_not_trained_on_are_tried(everybody, key, tmp_path):
     """A row that is not scaled moves by up to the root of the number of columns, and not by 2."""
-    claim = Claim(1.0, DELTA, Unit.FEATURES, Relation.REPLACE)
+    claim = Claim(1.0, DELTA, Unit.FEATURES)
     found = code(scaled(everybody), claim, dp.GaussianDpEvent(1 / MU), tmp_path, key)
     assert (found == NOT_REFUTED) is everybody
 
@@ -71,5 +71,5 @@ def squares(scale):
 def test_rows_of_the_highest_value_are_tried(scale, expected, key, tmp_path):
     """From a row of zeros to a row of ones the share moves by 1; here the row with the fewest ones has share s, so by 1 - s^2."""
     assert (rows_of(GRAPH).mean(1) ** 2).max() < 0.25
-    claim = Claim(1.0, 0.0, Unit.FEATURES, Relation.REPLACE)
+    claim = Claim(1.0, 0.0, Unit.FEATURES)
     assert code(squares(scale), claim, dp.LaplaceDpEvent(1.0), tmp_path, key) == expected

@@ -255,7 +255,7 @@ def test_only_the_published_scaling_lets_one_user_move_the_others(graph):
 
 
 def test_the_ledger_adds_the_budgets_and_no_noise_is_no_privacy():
-    from gnnaudit.accounting.claim import Claim, Relation, Unit
+    from gnnaudit.accounting.claim import Claim, Unit
     from gnnaudit.accounting.upper.accountants import upper
 
     model = Lpgnn().with_noise(0.5)
@@ -263,7 +263,7 @@ def test_the_ledger_adds_the_budgets_and_no_noise_is_no_privacy():
     assert isinstance(Lpgnn().with_noise(0.0).ledger, dp.NonPrivateDpEvent)
     assert isinstance(Lpgnn(math.inf, 1.0).ledger, dp.NonPrivateDpEvent)
     assert isinstance(Lpgnn(0.0, 0.0).ledger, dp.NoOpDpEvent)
-    claim = Claim(2.0, 0.0, Unit.FEATURES, Relation.REPLACE)
+    claim = Claim(2.0, 0.0, Unit.FEATURES)
     for row in upper(model.ledger, claim):
         if row.is_upper_bound and row.epsilon is not None:
             assert row.epsilon == pytest.approx(2.0, abs=1e-6)

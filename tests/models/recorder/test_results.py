@@ -1,0 +1,74 @@
+"""The first line of a program whose result differs between two runs."""
+
+import numpy as np
+import pytest
+import torch
+
+from gnnaudit.models.recorder.draws.results import parting, results
+
+
+def program(x, begun, kind):
+    exact = x.sum()
+    begun.append(True)  # the last noise of this program
+    same = np.ones(3)
+    if kind == "variable":
+        total = same * exact
+    elif kind == "in place":
+        total = same.copy()
+        total /= exact
+    elif kind == "branch":
+        total = same
+        if exact > 10:
+            total = same + 1
+    elif kind == "argument":
+        total = halved(same * exact)
+    elif kind == "number":
+        step = 1 / float(exact)
+        total = same * step
+    else:
+        total = halved(same)
+    return {"posteriors": total, "raw": exact if kind == "returned" else 0.0}
+
+
+def halved(x):
+    return x / 2
+
+
+def parts(kind, x):
+    begun = []
+    with results(lambda: bool(begun)) as found:
+        program(x, begun, kind)
+    return found
+
+
+def line_of(text):
+    with open(__file__, encoding="utf-8") as file:
+        return f"test_results.py, line {next(i for i, line in enumerate(file, 1) if line.strip() == text)}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("variable", "total = same * exact"),
+        ("in place", "total /= exact"),
+        ("branch", "total = same + 1"),
+        ("argument", "total = halved(same * exact)"),
+        ("number", "step = 1 / float(exact)"),
+        ("returned", 'return {"posteriors": total, "raw": exact if kind == "returned" else 0.0}'),
+    ],
+)
+def test_the_first_line_that_computes_another_value_is_named(kind, text):
+    assert line_of(text) in parting(parts(kind, np.ones(4)), parts(kind, np.full(4, 9.0)), set())
+
+
+def test_values_that_were_there_before_are_no_results():
+    assert parting(parts("none", np.ones(4)), parts("none", np.full(4, 9.0)), set()) == ""
+
+
+def test_functions_within_vmap_and_grad_are_passed_over():
+    def loss(weights, row):
+        return (weights * row).sum() ** 2
+
+    with results(lambda: True) as found:
+        torch.func.vmap(torch.func.grad(loss), (None, 0))(torch.ones(3), torch.ones(4, 3))
+    assert all(r.name not in ("weights", "row") for r in found)
