@@ -331,8 +331,8 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
 
 
 def name_untested(results: Results) -> None:
-    """Prints each model that was not tested, and why: even with --quiet the user learns it. If nothing was tested, the error says it."""
-    if results.run.exit_code != 2:
+    """Prints each model that was not tested, and why: the user learns it even with --quiet."""
+    if results.run.exit_code != 2:  # if nothing was tested, the error says why
         for row in results.of(SkippedRow):
             if of_case(row):
                 print(f"audit: {row.what}: {row.reason}", file=sys.stderr)
