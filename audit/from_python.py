@@ -13,7 +13,7 @@ from ..models.graph.checks import check
 from .own.model_file import checked
 from .own.stated_claim import check_tested, claim_of
 from .planning.plan import read
-from .run import carry_out, publish
+from .run import carry_out, name_untested, publish
 
 if TYPE_CHECKING:
     from ..accounting.claim import Claim
@@ -64,7 +64,8 @@ def audit(model: Model, graph: Graph, claim: Claim | None = None, *, out: str | 
         chosen["model"] = f"{model.name}, given in Python"
         plan = read(None, {**chosen, "out": Path(out or folder)})
         makes = {model.name: lambda mode, facts, private: model}
-        quietly = partial(publish, json=False, quiet=True)
+        kept = out is not None or plan.mlflow != "none"  # nobody could read a report in the temporary folder
+        quietly = partial(publish, quiet=True) if kept else lambda results, folder, plan: name_untested(results)
         return carry_out(plan, makes, graph, None, Console(quiet=True), False, quietly)
 
 

@@ -321,12 +321,18 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
     card.write(folder)
     if plan.mlflow != "none":
         mlflow_mirror.mirror(folder, plan.mlflow)
-    if quiet and results.run.exit_code != 2:  # even with --quiet, the user learns which models were not tested
-        for row in results.of(SkippedRow):
-            if of_case(row):
-                print(f"audit: {row.what}: {row.reason}", file=sys.stderr)
+    if quiet:
+        name_untested(results)
     if not (json or quiet) and results.run.exit_code != 2:  # if nothing was tested, the error says why
         known = deltas(claims_of(results))
         code = f"exit code {results.run.exit_code}{'; ' * bool(known)}{known}"
         end = f"{results.run.verdict.capitalize()} ({code}). Report: {folder / 'report.html'}"
         Console(stderr=True, soft_wrap=True).print(end, highlight=False, markup=False)
+
+
+def name_untested(results: Results) -> None:
+    """Prints each model that was not tested, and why: the user learns it even with --quiet."""
+    if results.run.exit_code != 2:  # if nothing was tested, the error says why
+        for row in results.of(SkippedRow):
+            if of_case(row):
+                print(f"audit: {row.what}: {row.reason}", file=sys.stderr)

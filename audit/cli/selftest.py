@@ -94,10 +94,10 @@ def as_strangers(seed: str, data: str, data_dir: Path | None, trust: bool = Fals
     graph = load(data, data_dir, trust=trust)
     rows = []
     todo = list(everything(Facts.of(graph)))
-    for (name, planted, claim, model), _ in announced(todo, 1, console(stderr=True), lambda item: item[0]):
+    for (name, planted, claim, make), _ in announced(todo, 1, console(stderr=True), lambda item: item[0]):
         started = time.perf_counter()
         try:
-            right, found = whole_run(name, planted, claim, model, graph, seed)
+            right, found = whole_run(name, planted, claim, make, graph, seed)
         except Exception as fault:  # a fault of one model must not lose the results of the others
             right, found = False, f"the run failed ({type(fault).__name__}: {one_line(fault)})"
         result = ("caught" if planted else "passed") if right else ("MISSED" if planted else "FALSE ALARM")

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from ...models.facts import Facts
 from ..case import keeping, offered
 from ..planning.plan import Plan
 from ..run import carry_out, publish
-from .fault import EDGE
+from .fault import EDGE, Fault
 from .planted import FAULTS, HONEST
 from .strangers import FAULTY
 from .strangers import HONEST as HONEST_STRANGERS
@@ -83,24 +83,32 @@ class Stranger:
         return self.kept.fit(worlds, device)
 
 
-def everything(facts: Facts) -> Iterator[tuple[str, bool, Claim, Model]]:
-    """Yields (name, whether the model is faulty, claim, model): all planted faults that sampling can show, all honest models, and
-    the models of strangers.py.
+def everything(facts: Facts) -> Iterator[tuple[str, bool, Claim, Callable[[], Model]]]:
+    """Yields (name, whether the model is faulty, claim, a function that makes the model): all planted faults that sampling can
+    show, all honest models, and the models of strangers.py. To make a model takes long, because its noise is calibrated.
     """
     done: set[str] = set()
     for planted, faults in ((True, FAULTS), (False, HONEST)):
         for fault in faults:
             if not fault.undetectable and fault.name not in done:
                 done.add(fault.name)
-                yield fault.name, planted, fault.claim, Stranger(fault.model(facts), fault.name, fault.claim.unit)
+                yield fault.name, planted, fault.claim, partial(disguised, fault, facts)
     for planted, kinds in ((True, FAULTY), (False, HONEST_STRANGERS)):
         for kind in kinds:
             model = kind()
-            yield model.name, planted, dataclasses.replace(EDGE, exposes=model.offers), calibrate(model, EDGE)
+            yield model.name, planted, dataclasses.replace(EDGE, exposes=model.offers), partial(calibrate, model, EDGE)
 
 
-def whole_run(name: str, planted: bool, claim: Claim, model: Model, graph: Graph, seed: str) -> tuple[bool, str]:
-    """Whether `audit run` gives an accepted exit code (CODES) for the model and writes its files; and the verdict in words."""
+def disguised(fault: Fault, facts: Facts) -> Model:
+    """The model of a fault as a user's own."""
+    return Stranger(fault.model(facts), fault.name, fault.claim.unit)
+
+
+def whole_run(name: str, planted: bool, claim: Claim, make: Callable[[], Model], graph: Graph, seed: str) -> tuple[bool, str]:
+    """Whether `audit run` gives an accepted exit code (CODES) for the model that `make` returns, and writes its files; and the
+    verdict in words.
+    """
+    model = make()
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         out = Path(folder) / "run"
         given: dict[str, Any] = {"attacks": "none", "repeats": 1, "mlflow": "none", "jobs": 1, "seed": f"{seed} {name}"}

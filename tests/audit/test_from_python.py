@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gnnaudit import Claim, Looped, Unit, audit, load
+from gnnaudit.reports.formats import html
 
 GRAPH = load("campus:n=300")
 CLAIM = Claim(1.0, 1e-5)
@@ -64,6 +65,18 @@ def test_a_wrong_argument_is_named_in_one_line(arguments, said):
 def test_a_wrong_option_is_told_as_by_the_command(options, said):
     with pytest.raises(ValueError, match=f"^{re.escape(said)}.*$"):
         audit(Looped(train), GRAPH, CLAIM, **(NOTHING | options))
+
+
+def test_a_report_is_drawn_only_where_it_can_be_read(tmp_path, monkeypatch):
+    def uniform(graph, seed):
+        return {"posteriors": np.full((graph.nodes, graph.classes), -np.log(graph.classes))}
+
+    drawn: list[Any] = []
+    monkeypatch.setattr(html, "render", drawn.append)
+    audit(Looped(uniform), GRAPH, CLAIM, **NOTHING)
+    assert drawn == []
+    audit(Looped(uniform), GRAPH, CLAIM, out=tmp_path / "kept", **NOTHING)
+    assert drawn == [tmp_path / "kept"]
 
 
 def test_a_model_that_changed_since_its_last_audit_is_examined_anew():

@@ -37,7 +37,7 @@ def charged_line(text, module):
     return next(n for n, line in enumerate(open(module), 1) if text in line)
 
 
-@pytest.mark.parametrize("kind", nightly(strangers.RowByRow, strangers.TrainedHead, among=strangers.HEARD))
+@pytest.mark.parametrize("kind", nightly(*strangers.HEARD[1:3], strangers.TrainedHead, among=strangers.HEARD))
 def test_of_an_honest_model_the_observed_ledger_is_the_declared_one(kind):
     found = observed(kind(sigma=SIGMA))
     assert found.agrees

@@ -7,16 +7,17 @@ import random
 import numpy as np
 import pytest
 
-from gnnaudit import Claim, Looped, load
+from gnnaudit import Claim, Looped
 from gnnaudit.accounting.gaussian import epsilon_of, mu_of_claim
 from gnnaudit.audit.audits.differential import differential
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 
+from ...conftest import small_graph
 from ...nightly import nightly
 from ..recorded.votes import counts, released
 
-GRAPH, CLAIM = load("campus:n=120:degree=6"), Claim(2.01, 1e-5)
+GRAPH, CLAIM = small_graph(), Claim(2.01, 1e-5)
 STD = 2**0.5 / mu_of_claim(Claim(2.0, 1e-5))
 
 

@@ -242,7 +242,7 @@ def test_one_noise_matrix_for_two_hops_hides_nothing_if_both_are_released(tmp_pa
     assert "their difference depends on the secret and has no noise" in found.method
 
 
-@pytest.mark.parametrize("train", [last_hop, blurred_hops])
+@pytest.mark.parametrize("train", [last_hop, *nightly(blurred_hops)])
 def test_one_noise_matrix_for_two_hops_is_not_refuted_if_one_stays_inside_or_gets_more_noise(train, tmp_path):
     assert not bound(train, 5.0, tmp_path).refuted
 

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from gnnaudit import Claim, Looped, load
+from gnnaudit import Claim, Looped
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.differential import differential
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 
+from ...conftest import small_graph
 from ..recorded.votes import released
 
-GRAPH = load("campus:n=120:degree=6")
+GRAPH = small_graph()
 SCALE, MORE, DELTA = 2.0, 1.01, 1e-5
 
 

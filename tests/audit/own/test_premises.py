@@ -69,6 +69,7 @@ def test_a_run_names_the_clauses_that_it_checked_and_the_one_that_fails(tmp_path
     sys.modules["gnnaudit_tests_own"] = sys.modules[__name__]
     out = tmp_path / "out"
     given = {"data": "campus:n=240", "epsilon": [4.0], "attacks": "none", "repeats": 1, "mlflow": "none", "seed": "contract"}
+    given |= {"audits": "differential,one-run", "jobs": 1}
     code = run(Plan(model=f"{file}:Mine", out=out, **given))
     document = json.loads((out / "results.json").read_text())
     rows = document["rows"]

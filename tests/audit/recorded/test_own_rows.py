@@ -109,7 +109,7 @@ TRUTHS = {
 }
 
 
-@pytest.mark.parametrize("train", nightly(block_by_block, columns, two_hops, matrix, among=TRUTHS))
+@pytest.mark.parametrize("train", nightly(node_by_node, block_by_block, columns, two_hops, matrix, among=TRUTHS))
 @pytest.mark.parametrize("factor", [0.97, 1.03])
 def test_what_a_node_changes_for_others_has_the_epsilon_of_its_closed_form(train, factor, tmp_path):
     bounds = audited(train, factor * float(epsilon_of(TRUTHS[train], DELTA)), tmp_path).bounds
@@ -123,7 +123,7 @@ def test_what_a_node_is_told_about_itself_is_not_counted(tmp_path):
     assert not any(b.refuted for b in outcome.bounds)
 
 
-@pytest.mark.parametrize(("train", "distance"), [(own_label, 2**0.5), (own_training, GRAPH.classes**0.5)])
+@pytest.mark.parametrize(("train", "distance"), [(own_label, 2**0.5), *nightly((own_training, GRAPH.classes**0.5))])
 def test_what_a_node_is_told_about_its_label_and_its_training_counts_by_half(train, distance, tmp_path):
     """The label changes in two steps, of which one moves the value by half of the distance or more."""
     truth = float(epsilon_of(distance / 2 / 0.5, DELTA))

@@ -22,6 +22,8 @@ from gnnaudit.models.dpar import list_dpsgd
 from gnnaudit.models.kernels import compiled, kept
 from gnnaudit.models.kernels.ahead import compile_ahead
 
+from ...nightly import nightly
+
 needs_numba = pytest.mark.skipif(not compiled.found(), reason="no numba here: nothing is compiled")
 
 
@@ -322,7 +324,7 @@ def test_clipped_rows_are_those_of_autograd(hidden: int, entries: int, classes: 
 
 
 @needs_numba
-@pytest.mark.parametrize("isa", ["native", "avx2"])
+@pytest.mark.parametrize("isa", ["native", *nightly("avx2")])
 def test_compiled_training_is_faster_than_torch(isa: str) -> None:
     """By CPU time in one thread of a child process. Measured with AVX2 on Zen 3: 5.4, 2.1, 2.8 and 2.3 times."""
     if isa == "avx2" and torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,13 +30,31 @@ WRITE = (
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
+def store(empty, tmp_path_factory):
     """A mirrored run: (folder, MLflow client, all its MLflow runs by name)."""
     folder = write_example(tmp_path_factory.mktemp("mirrored") / "demo")
+    shutil.copy(empty, folder.parent)
     junit.write(folder)
     (folder / "key").write_text("a secret that no report may hold")
     assert mlflow_mirror.mirror(folder)
     return folder, *opened(mlflow_mirror.default_uri(folder.parent))
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    """An SQLite store without runs: MLflow takes seconds to make one."""
+    from mlflow import MlflowClient
+
+    folder = tmp_path_factory.mktemp("empty")
+    MlflowClient(tracking_uri=mlflow_mirror.default_uri(folder)).search_experiments()
+    return folder / "mlflow.db"
+
+
+@pytest.fixture
+def runs_folder(empty, tmp_path):
+    """A folder with an empty store, where runs are mirrored to."""
+    shutil.copy(empty, tmp_path)
+    return tmp_path
 
 
 def opened(uri):
@@ -136,14 +155,14 @@ def test_the_charts_of_a_unit_show_its_claims_and_the_models_without_a_unit_only
         assert f"charts-{unit}" in experiment.tags["mlflow.note.content"].splitlines()[0]  # the page cuts the rest
 
 
-def test_a_second_run_on_another_unit_keeps_the_charts_of_the_first(tmp_path):
-    first = write_example(tmp_path / "first")
+def test_a_second_run_on_another_unit_keeps_the_charts_of_the_first(runs_folder):
+    first = write_example(runs_folder / "first")
     assert mlflow_mirror.mirror(first)
-    second = write_example(tmp_path / "second")
+    second = write_example(runs_folder / "second")
     found = results.read(second)
     results.write(found.model_copy(update={"rows": tuple(r for r in found.rows if str(r.unit) == "node")}), second)
     assert mlflow_mirror.mirror(second)
-    client, _ = opened(mlflow_mirror.default_uri(tmp_path))
+    client, _ = opened(mlflow_mirror.default_uri(runs_folder))
     note = client.get_experiment_by_name(mlflow_mirror.EXPERIMENT).tags["mlflow.note.content"].splitlines()[0]
     assert "charts-node" in note
     assert "charts-undirected-edge" in note
@@ -190,15 +209,15 @@ def test_a_store_out_of_reach_is_a_warning_and_the_run_goes_on(tmp_path, caplog,
     assert "\n" not in record.getMessage()
 
 
-def test_a_name_or_a_sentence_becomes_no_markup_in_a_description(tmp_path):
+def test_a_name_or_a_sentence_becomes_no_markup_in_a_description(runs_folder):
     """MLflow renders descriptions as Markdown: a line break in the command ended the code block, and an image was loaded."""
     bad = "x\n\n<img src=http://127.0.0.1:9/seen>\n\n[here](javascript:alert(1))"
-    folder = write_example(tmp_path / "demo")
+    folder = write_example(runs_folder / "demo")
     found = results.read(folder)
     rows = [r.model_copy(update={"method": bad, "value": math.inf}) if r.kind == "bound" else r for r in found.rows]
     results.write(found.model_copy(update={"rows": tuple(rows), "run": found.run.model_copy(update={"command": bad})}), folder)
     assert mlflow_mirror.mirror(folder)
-    _, runs = opened(mlflow_mirror.default_uri(tmp_path))
+    _, runs = opened(mlflow_mirror.default_uri(runs_folder))
     notes = {name: run.data.tags.get("mlflow.note.content", "") for name, run in runs.items()}
     command, *others = notes.pop("demo").splitlines()
     assert command == "    " + " ".join(bad.split())  # four spaces: code, to the end of the line
@@ -218,10 +237,10 @@ def test_two_runs_that_create_the_store_at_once_lose_nothing(tmp_path):
     assert len(client.search_runs([experiment], max_results=1000)) == 48
 
 
-def test_a_store_that_fails_half_way_is_completed_by_the_next_mirror(tmp_path, caplog, monkeypatch):
+def test_a_store_that_fails_half_way_is_completed_by_the_next_mirror(runs_folder, caplog, monkeypatch):
     from mlflow import MlflowClient
 
-    folder, honest = write_example(tmp_path / "demo"), MlflowClient.log_batch
+    folder, honest = write_example(runs_folder / "demo"), MlflowClient.log_batch
     left = iter(range(9))
 
     def breaks(*given, **named):
@@ -235,12 +254,13 @@ def test_a_store_that_fails_half_way_is_completed_by_the_next_mirror(tmp_path, c
     assert "the proxy hung up. The run is complete on disk" in record.getMessage()
     monkeypatch.undo()
     assert mlflow_mirror.mirror(folder)
-    _, runs = opened(mlflow_mirror.default_uri(tmp_path))
+    _, runs = opened(mlflow_mirror.default_uri(runs_folder))
     assert len(runs) == 24
     assert all(r.data.metrics and r.info.status == "FINISHED" for r in runs.values())
 
 
-def test_a_store_that_cannot_be_written_is_a_warning_and_keeps_what_it_holds(tmp_path, caplog):
+def test_a_store_that_cannot_be_written_is_a_warning_and_keeps_what_it_holds(tmp_path, caplog, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # MLflow makes the folders of the URI, which begin with "file:"
     folder = write_example(tmp_path / "demo")
     assert mlflow_mirror.mirror(folder)
     read_only = f"sqlite:///file:{tmp_path / 'mlflow.db'}?mode=ro&uri=true"

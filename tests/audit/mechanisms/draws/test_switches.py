@@ -6,6 +6,7 @@ import pytest
 
 from gnnaudit import Claim, Looped, audit, load
 
+from ....nightly import nightly
 from ...recorded.votes import counts, released
 
 GRAPH, CLAIM, STD = load("campus:n=120:degree=6"), Claim(2.0, 1e-6), 3.2  # noise of std 3.2 costs 1.97
@@ -46,7 +47,7 @@ def seldom_past(random, clean, noise):
 
 
 @pytest.mark.parametrize("shown", [True, False])
-@pytest.mark.parametrize("switch", [seldom_off, off_in_a_window, seldom_past])
+@pytest.mark.parametrize("switch", [seldom_off, *nightly(off_in_a_window, seldom_past)])
 def test_a_switch_of_the_noise_leaves_no_reach(switch, shown):
     assert verdict(switch, shown) == "inconclusive"
 
@@ -69,6 +70,6 @@ def seeds_a_generator(random, clean, noise):
     return (clean + noise) * (1 + np.random.default_rng(random.integers(2**31)).random())
 
 
-@pytest.mark.parametrize("switch", [plain, shifted_after, seeds_a_generator])
+@pytest.mark.parametrize("switch", [plain, seeds_a_generator, *nightly(shifted_after)])
 def test_draws_after_the_noise_keep_the_reach(switch):
     assert verdict(switch, shown=False) == "not refuted"
