@@ -23,7 +23,7 @@ Key = tuple[Any, ...]
 @dataclass(eq=False)
 class Numbers:
     """The noisy numbers of one line, in order. at: the position of the mechanism. rest: whether a noise number may be in several
-    of them. names: of the different noise numbers.
+    of them. terms: how many times the program added data to each. names: of the different noise numbers.
     """
 
     line: str
@@ -33,6 +33,7 @@ class Numbers:
     scales: list[float] = field(default_factory=list)
     clean: list[float] = field(default_factory=list)
     noisy: list[Any] = field(default_factory=list)
+    terms: list[int] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
 
     def add(self, origin: Origin, name: str, clean: float, noisy: Any) -> None:
@@ -41,6 +42,7 @@ class Numbers:
         self.scales.append(float(origin.scale))
         self.clean.append(clean)
         self.noisy.append(noisy)
+        self.terms.append(1)
         self.names.add(name)
 
     @property
