@@ -240,7 +240,7 @@ class Mechanisms:
             note(f"several entries of the value at {line} have the same noise number, drawn at {origin.draw.where}")
         count = len(numbers.noisy)
         noisy = self.of_script(origin, numbers, count, noisy, 1)
-        numbers.add(origin, name, clean, noisy)
+        numbers.add(origin.draws, float(origin.scale), name, clean, noisy)
         self.space = max(0, self.space - BYTES)
         return single(noisy, replace(origin, shift=clean, member=(numbers, count), seen=None)) if self.closely else noisy
 

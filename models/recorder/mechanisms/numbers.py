@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..draws.draw import Draw
-    from .origin import Origin
 
 USES = 8  # how often a noise number may be used at a line before its uses count as one mechanism
 DIGITS = 9  # noise numbers that agree to so many digits are the same
@@ -36,10 +35,10 @@ class Numbers:
     terms: list[int] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
 
-    def add(self, origin: Origin, name: str, clean: float, noisy: Any) -> None:
-        for draw in origin.draws:
+    def add(self, draws: Sequence[Draw], scale: float, name: str, clean: float, noisy: Any) -> None:
+        for draw in draws:
             self.draws[id(draw)] = draw
-        self.scales.append(float(origin.scale))
+        self.scales.append(scale)
         self.clean.append(clean)
         self.noisy.append(noisy)
         self.terms.append(1)
