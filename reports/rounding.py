@@ -27,6 +27,11 @@ def percent(share: float) -> str:
     return f"{floored:.{digits}f}".rstrip("0").rstrip(".") + " %"
 
 
+def several(number: int, word: str) -> str:
+    """A number of things in words, such as "1 round" or "3 rounds"."""
+    return f"{number} {word}{'s' * (number != 1)}"
+
+
 def at_least(epsilon: float, alpha: float, shape: str, assumed: tuple[str, ...] = ()) -> str:
     """A lower bound with "at least", its confidence, shape and assumptions, as in "at least 4.97 (95 %, shape of the ledger)"."""
     from ..accounting.lower.bounds import surety

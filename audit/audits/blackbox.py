@@ -24,6 +24,7 @@ from ...attacks.membership.threshold import Confidence
 from ...attacks.signals import logs
 from ...models.capabilities import BoundedDegree, has
 from ...models.graph.graph import Worlds
+from ...reports.rounding import several
 from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.crafted_graph import STRONG, Crafted, crafted
 from ..games.crafted_stars import CraftedStars, crafted_stars
@@ -124,7 +125,7 @@ def tested(setting: Setting, game: Game, scored: Callable[[Seen], NDArray[np.flo
         return until_decided(setting, played)
     scores, bits = played(setting.rounds)
     found = both_tests(setting)(scores, bits, setting.alpha)
-    text = f"{setting.rounds} rounds of {what}"
+    text = f"{several(setting.rounds, 'round')} of {what}"
     return Outcome("blackbox", tuple(unknown(b) for b in found), {}, text, ("posteriors",))
 
 
@@ -188,7 +189,7 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
         trainings = rounds if bits.shape[1] > 1 else None
         detects = coins_detect(limit, right, bits.size, setting.level * share, trainings=trainings) if tested else math.inf
         spent = (time.monotonic() - started) / 60
-        far = f"{rounds} trainings, {right:.1%} of the guesses are right; the claim allows {limit:.1%}"
+        far = f"{several(rounds, 'training')}, {right:.1%} of the guesses are right; the claim allows {limit:.1%}"
         could = f"noise {detects:.3g} times too small would be detected; the run asks for {setting.notices:g}"
         setting.tell(f"audit blackbox: {far}; {could}; {spent:.2g} of {setting.minutes:g} minutes")
         left = int(rounds * (setting.minutes / spent - 1)) if setting.minutes is not None and spent > 0 else rounds

@@ -15,6 +15,7 @@ from ...accounting.lower.residuals import ROUNDING, factorised
 from ...accounting.upper.tradeoff import curve
 from ...attacks.canary.gaussian_ratio import LikelihoodRatio, noise_std
 from ...models.capabilities import SUMS, NoisySums, lacks
+from ...reports.rounding import several
 from ..case import EDGES, Case, Outcome, Setting, keeping
 from ..games.game import Game, Seen, matching
 from ..instruments.reach import assumed, limit_in_words, promised, weaker
@@ -74,7 +75,7 @@ def play_sums(setting: Setting) -> Outcome:
     found = (shaped, free)
     curves = {"tradeoff": tradeoff(scores, bits, case), "histograms": histograms(scores, bits)}
     reach = (
-        f"{setting.rounds} rounds of {len(challenge)} canary edges and {len(unjoined)} pairs without an edge; "
+        f"{several(setting.rounds, 'round')} of {len(challenge)} canary edges and {len(unjoined)} pairs without an edge; "
         f"independence: {apart.reason}{limit_in_words(free, case.claim)}"
     )
     return Outcome("game", found, curves, reach, SUMS)

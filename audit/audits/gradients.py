@@ -14,6 +14,7 @@ from ...accounting.lower.one_run import canaries
 from ...accounting.upper.tradeoff import curve
 from ...models.capabilities import ClippedGradients, lacks
 from ...models.graph.graph import Mask, Worlds
+from ...reports.rounding import several
 from ..case import Case, Outcome, Setting
 from ..games.canaries import own_features
 from ..instruments.reach import family, weaker
@@ -60,8 +61,8 @@ def play_gradients(setting: Setting) -> Outcome:
     bound, apart = canaries(every[:, :PLANTED], bits, case.claim, ledger, setting.alpha, **more, **named)
     share = float(np.mean([p.moves.mean() for p in played])) * played[0].noise
     reach = (
-        f"{setting.rounds} runs of {PLANTED} canary nodes, and {DECOYS} that are never present; in the tested entries a "
-        f"canary moves by {share:.0%} of the clipping norm; independence: {apart.reason}"
+        f"{several(setting.rounds, 'run')} of {PLANTED} canary nodes, and {DECOYS} that are never present; in the tested entries "
+        f"a canary moves by {share:.0%} of the clipping norm; independence: {apart.reason}"
     )
     bound = weaker(bound, case.claim, strength) if normal else bound
     return Outcome("gradients", (bound,), {}, reach, ("gradients",))

@@ -18,6 +18,7 @@ from ...accounting.lower.residuals import factorised
 from ...accounting.upper.tradeoff import gaussian
 from ...models.capabilities import SUMS, BoundedDegree, NoisyRows, NoisySums, lacks
 from ...models.graph.graph import Mask, Worlds
+from ...reports.rounding import several
 from ..case import Case, Outcome, Setting, keeping
 from ..games.canaries import hub, stars
 from ..instruments.reach import UNREPORTED, assumed, limit_in_words, weaker
@@ -59,7 +60,7 @@ def play_stars(setting: Setting) -> Outcome:
     free = weaker(steinke(scores, bits, case.claim, **common), case.claim, strength)
     found = (weaker(shaped, case.claim, strength), free)
     reach = (
-        f"{setting.rounds} runs of {STARS} canary nodes, each of which moves {played[0].moves.shape[0]} rows "
+        f"{several(setting.rounds, 'run')} of {STARS} canary nodes, each of which moves {played[0].moves.shape[0]} rows "
         f"by {strength:.3g} noise sds in all; "
         f"independence: {apart.reason}{limit_in_words(free, case.claim)}"
     )

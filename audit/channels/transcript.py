@@ -12,6 +12,7 @@ from ...accounting.lower.rank_test import gaussian_family
 from ...accounting.upper.tradeoff import curve
 from ...attacks.canary.direction_ratio import DirectionRatio
 from ...models.capabilities import NoisyMessages, lacks
+from ...reports.rounding import several
 from ..case import EDGES, Case, Outcome, Setting, keeping
 from ..games.canaries import pairs
 from ..games.game import Game
@@ -47,5 +48,6 @@ def play_messages(setting: Setting) -> Outcome:
     more: dict[str, Any] = {"decoys": decoys, "shown": gaussian_family(min(strength, mu_of_claim(case.claim))), "normal": False}
     named: dict[str, Any] = {"attack": attack.name, "audit": "transcript", "seed": setting.key.fold("coin").seed}
     bound, apart = canaries(scores, bits, case.claim, curve(case.model.ledger), setting.alpha, **more, **named)
-    reach = f"{len(seen)} rounds of {CANARIES} planted edges and {DECOYS} that are never present; independence: {apart.reason}"
+    rounds = f"{several(len(seen), 'round')} of {CANARIES} planted edges and {DECOYS} that are never present"
+    reach = f"{rounds}; independence: {apart.reason}"
     return Outcome("transcript", (bound,), {}, reach, READ)

@@ -18,6 +18,7 @@ from ...accounting.lower.one_run import COINS
 from ...accounting.lower.power import notices_along
 from ...models.capabilities import RandomisedReports, lacks
 from ...models.graph.graph import Worlds
+from ...reports.rounding import several
 from ..case import Case, Outcome, Setting, offered, with_field
 from ..games.canaries import beside
 from ..instruments.reach import worth
@@ -74,7 +75,7 @@ def play_reports(setting: Setting) -> Outcome:
         if bound.failed:
             why = f"whole reports, because {bound.failed[0]}"
             bound = of_whole_reports(setting, 1 - SHARE)
-    reach = f"{setting.rounds} runs of {USERS} planted users; {why}"
+    reach = f"{several(setting.rounds, 'run')} of {USERS} planted users; {why}"
     return Outcome("reports", (bound,), {}, reach, READ)
 
 

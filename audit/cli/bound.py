@@ -12,6 +12,7 @@ import typer
 from typer import Option
 
 from ...reports.files import plain
+from ...reports.rounding import several
 from ..own.score_file import check, read
 from ..planning.limits import MOST_FACTOR, MOST_SEED
 from .options import Json, nats, print_json
@@ -387,7 +388,7 @@ def _bound_in_words(found: Bound, claim: Claim, rows: int) -> list[str]:
     counted = sum(found.trials)
     others = "were not drawn by a coin" if found.method == COUNTED_COINS else "chose the threshold"
     rest = f" of {rows}; the other {rows - counted} {others}" if counted < rows else ""
-    how = f"Method: {found.method}; {counted} rounds count{rest}."
+    how = f"Method: {found.method}; {several(counted, 'round')} count{'s' * (counted == 1)}{rest}."
     if found.withdrawn is not None:
         return [f"The bound is {found}.", how]
     sure = f"{100 * (1 - found.alpha):.6g} %"

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from ...reports.files import plain
+from ...reports.rounding import several
 from .options import Json, nats, print_json
 
 SCORES = {
@@ -76,7 +77,8 @@ def power(
         count = row["rounds_per_world"]
         line = f"  {count if count is not None else 'none below 1e9':>15}  {row['scores']}"
         if rounds is not None:
-            line += f"; {rounds} rounds detect a factor of {row['notices']:.3g}, epsilon {row['reach']:.3g}"
+            detect = f"{several(rounds, 'round')} detect{'s' * (rounds == 1)}"
+            line += f"; {detect} a factor of {row['notices']:.3g}, epsilon {row['reach']:.3g}"
         print(line)
     print("One round of `audit run` has up to 1000 canaries, and each of them counts as a round here.")
     print("The report of a run states the smallest violation that it could detect.")

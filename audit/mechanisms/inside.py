@@ -22,7 +22,7 @@ from ..recorded.worlds import single_secrets, without_many, without_one
 from .absence import Incomparable, OtherNoise, history, kept, moved, without
 from .loud_secrets import louder, quietest
 from .past_noise import changed, or_else
-from .reading import EACH, Entry, idle, unread
+from .reading import EACH, Entry, added_later, idle, unread
 from .relations import REPEATED, SAME, entangled, sums
 
 if TYPE_CHECKING:
@@ -115,8 +115,22 @@ class Trial:
 def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
     """The mechanisms of the run on the whole graph, with their moves by several secrets. If the mechanisms are not known, returns
     the reason instead, and "" if the run adds no recorded noise to data.
+
+    If paths lead past the noise, the run is also recorded closely. It then counts as a run whose mechanisms end with the last sum
+    of data, if this leaves no path.
     """
-    first = history(made, 0)
+    found = of_run(history(made, 0), claim, key)
+    if not isinstance(found, Inside) or not found.past:
+        return found
+    first = history(dataclasses.replace(made, closely=True), 0)
+    if not added_later(first):
+        return found
+    closely = of_run(first, claim, key)
+    return closely if isinstance(closely, Inside) and not closely.past else found
+
+
+def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
+    """As `inside`, for a run that was recorded."""
     if (reason := not_known(first)) is not None:
         return reason
     found, read = without_secrets(first), reports(first)
@@ -146,8 +160,8 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
         past = changed(first, absent, repetition.play, past)
         clean = zip(first.mechanisms, repetition.mechanisms, strict=True)
         steady -= {i for i, (m, o) in enumerate(clean) if not np.array_equal(m.clean, o.clean)}
-    if past and (other := or_else(first)):
-        past = {array: f"{text}; {other}" for array, text in past.items()}
+    for array, other in or_else(first, past).items():
+        past[array] += f"; {other}"
     costly = sorted(trials, key=lambda trial: trial.size, reverse=True)
     return dataclasses.replace(
         found,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ from ...models.recorder.draws.results import digest, parting, results
 from ...models.recorder.mechanisms.found import REPORT, Mechanisms
 from ..recorded.playing import play
 from .absence import kept
+from .reading import EACH, redrawn, repeated, with_other_values
 from .unfollowed import not_followed, strayed
 
 if TYPE_CHECKING:
@@ -35,17 +37,32 @@ def changed(first: History, absent: Absence, after: Play, known: dict[str, str])
     return past
 
 
-def or_else(first: History) -> str:
-    """What else than a path past the noise may change an array although every noisy value is the same: noise that the recorder
-    did not follow, or data that meet a single noisy number later; "" if neither is possible.
+def or_else(first: History, arrays: Iterable[str]) -> dict[str, str]:
+    """For each of these arrays, what else than a path past the noise may change it although every noisy value is the same: noise
+    that the recorder did not follow, or data that meet a single noisy number later. Arrays that do not change with this noise are
+    left out.
     """
-    lost = not_followed(first.play.draws[at] for at in strayed(first, of_any_law=True))
-    line = next((m.line for m in first.mechanisms if m.law != REPORT and m.draw.values.size == 1), "")
-    later = (
-        f"the recorder takes what is first added to the single noise number at {line} for all of its data; if more data are "
-        "added or multiplied later, this is no path: add the noise last"
-    )
-    return "; ".join(text for text in (lost, later if line else "") if text)
+    found: list[tuple[str, set[str]]] = []
+    places = strayed(first, of_any_law=True)
+    if lost := not_followed(first.play.draws[at] for at in places):
+        found.append((lost, _changing(first, [repeated(first, {}, redrawn(first, places))])))
+    ones = [i for i, m in enumerate(first.mechanisms) if m.law != REPORT and m.draw.values.size == 1]
+    for i in ones[:EACH]:
+        later = (
+            f"the recorder takes what is added to the single noise number at {first.mechanisms[i].line} for all of its data; if "
+            "the sum is multiplied by data, or data are added after another operation, this is no path: add the noise last"
+        )
+        found.append((later, _changing(first, with_other_values(first, [i]))))
+    texts = {array: "; ".join(text for text, changing in found if array in changing) for array in arrays}
+    return {array: text for array, text in texts.items() if text}
+
+
+def _changing(first: History, runs: Iterable[History | None]) -> set[str]:
+    """The arrays that differ in one of these runs; all arrays for a run that is not known."""
+    some = [
+        (cell, before, None if run is None else run.play.cells[cell]) for run in runs for cell, before in first.play.cells.items()
+    ]
+    return {cell.array for cell, before, other in some if other is None or not np.array_equal(other, before)}
 
 
 def parted(first: History, absent: Absence) -> str:

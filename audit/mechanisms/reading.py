@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...models.recorder.mechanisms.found import REPORT, Mechanisms, OtherMechanisms
+from ...models.recorder.mechanisms.found import REPORT, UNREAD, Mechanisms, OtherMechanisms
 from ..recorded.laws import NOTHING
 from ..recorded.playing import Diverged, play, same_rows
 from ..recorded.sources import moved_by as shifted
@@ -51,21 +51,24 @@ def with_other_values(first: History, some: Sequence[int]) -> Iterator[History |
         yield repeated(first, {i: elsewhere(first.mechanisms[i], i, half) for i in some})
 
 
-def repeated(first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | None = None) -> History | None:
+def repeated(
+    first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | None = None, unread: float = 0.0
+) -> History | None:
     """Repeats a run with other noisy values of some mechanisms.
 
     instead: position of a mechanism -> the mechanism with its other noisy value. draws: by default those of the first run.
+    unread: see `Mechanisms`.
     Returns None if the run has other mechanisms or fails with these values.
     """
     try:
-        return rerun(first, instead, draws)
+        return rerun(first, instead, draws, unread)
     except (Diverged, OtherMechanisms):
         return None
 
 
-def rerun(first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | None = None) -> History:
+def rerun(first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | None = None, unread: float = 0.0) -> History:
     """As `repeated`, but raises OtherMechanisms if the run has other mechanisms, and Diverged if it fails."""
-    recorded = Mechanisms([instead.get(i, m) for i, m in enumerate(first.mechanisms)])
+    recorded = Mechanisms([instead.get(i, m) for i, m in enumerate(first.mechanisms)], unread=unread)
     try:
         played = play(first.study.model, first.worlds, script=draws or first.play.draws, follow=recorded)
     except (Diverged, OtherMechanisms):
@@ -313,3 +316,16 @@ def drawn_again(draw: Draw, random: np.random.Generator) -> Draw:
     else:
         values = random.permutation(draw.values.ravel()).reshape(shape)
     return replace(draw, values=np.asarray(values, dtype=draw.values.dtype))
+
+
+def added_later(first: History) -> bool:
+    """Whether the run adds further data to some noisy value, and reads no noisy value before its last data are added: other
+    values in its place change neither the release nor another clean value.
+    """
+    if not any(m.parts > 1 or max(m.terms, default=1) > 1 for m in first.mechanisms):
+        return False
+    for away in (UNREAD, -UNREAD):
+        other = repeated(first, {}, unread=away)
+        if other is None or not alike(first, other.play) or not same_means(first.mechanisms, other.mechanisms):
+            return False
+    return True

@@ -13,6 +13,11 @@ from ..recorded.study import History
 if TYPE_CHECKING:
     from ...models.recorder import Draw
 
+MADE = ("uniform", "exponential")  # laws of numbers from which programs compute noise and coins
+OF_MADE = (
+    "made into noise or coins, which the recorder did not follow to the data; draw noise by a function of its law, such as "
+    "laplace(), and let an array of coins choose between values (`np.where(random(n) < p, values, others)`) instead of an `if`"
+)
 WHOLE = ("geometric", "poisson")  # laws of noise that are whole numbers
 OF_WHOLE = "; it follows Laplace and normal noise, and whole numbers only in a released array"
 OF_NUMBERS = (
@@ -23,14 +28,17 @@ OF_NUMBERS = (
 
 def not_followed(draws: Iterable[Draw]) -> str:
     """Which of these draws may be noise that the recorder did not follow to the data, and what to write instead; "" if none."""
-    noise = [d for d in draws if d.law in (*SHIFTED, *WHOLE) and not d.weights]
+    some = [d for d in draws if not d.weights]
+    noise = [d for d in some if d.law in (*SHIFTED, *WHOLE)] or [d for d in some if d.law in MADE]
     if not noise:
         return ""
     (line, law), count = Counter((d.line, d.law) for d in noise).most_common(1)[0]
+    drawn = f"{count} draw{'s' * (count > 1)} of the law '{law}' at {line} may be"
+    if law in MADE:
+        return f"{drawn} {OF_MADE}"
     alone = all(d.values.size == 1 for d in noise if (d.line, d.law) == (line, law))
     way = OF_WHOLE if law in WHOLE else OF_NUMBERS if alone else ""
-    drawn = f"{count} draw{'s' * (count > 1)} of the law '{law}' at {line}"
-    return f"{drawn} may be noise, whose numbers the recorder did not follow to the value that they are added to{way}"
+    return f"{drawn} noise, whose numbers the recorder did not follow to the value that they are added to{way}"
 
 
 def strayed(first: History, of_any_law: bool = False) -> list[int]:

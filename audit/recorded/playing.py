@@ -112,7 +112,7 @@ def play(
 def _of_program(model: RunsElsewhere, worlds: Worlds, script: list[Draw] | None, follow: Follow | None) -> Play:
     """`play` for a program, whose mechanisms are always recorded."""
     asked = follow if isinstance(follow, Mechanisms) else Mechanisms()
-    release, recorded = model.recorded(worlds, Request(script, asked.script))
+    release, recorded = model.recorded(worlds, Request(script, asked.script, asked.closely, asked.unread))
     if recorded.diverged:
         raise Diverged(recorded.diverged)
     if script is not None:

@@ -90,6 +90,7 @@ class Study:
     doubts: why nothing can be stated about this model.
     unplaced: why no noise was searched for in the release; "" if it was.
     histories: for a program, runs with different seeds whose mechanisms were recorded. The first is `base`.
+    closely: whether the mechanisms of its runs are recorded closely, see `Mechanisms`.
     known: whether the noise may be switched off or known, for each claim for which this was tested, see `known_noise`.
     """
 
@@ -106,6 +107,7 @@ class Study:
     unplaced: str = ""
     histories: tuple[tuple[Worlds, Play, tuple[Mechanism, ...]], ...] = ()
     few: Mapping[int, int] = field(default_factory=dict)
+    closely: bool = False
     known: dict[Claim, Condition | None] = field(default_factory=dict, init=False)
 
     @property
@@ -198,9 +200,20 @@ def not_replayable(made: Study, plain: Play, world: Worlds, others: Sequence[Pla
         return f"another seed draws more or fewer numbers ({line}), so recorded draws cannot be replayed"
     if not recorded:
         return "the release depends on random numbers that were not recorded"
-    if any(len(o.draws) != len(base.draws) for o in others):
-        return "another seed draws more or fewer numbers"
-    return ""
+    return other_count(base, others)
+
+
+def other_count(base: Play, others: Sequence[Play]) -> str:
+    """A sentence if runs with other seeds make more or fewer draws than `base`, with the line of the first draw that one of two
+    runs lacks, and what to write instead; "" if not.
+    """
+    other = next((o for o in others if len(o.draws) != len(base.draws)), None)
+    if other is None:
+        return ""
+    fewer, more = sorted((base.draws, other.draws), key=len)
+    text = f"another seed draws more or fewer numbers, at {more[len(fewer)].where}"
+    way = "draw the numbers of all its rounds as one array before it, so that every run draws equally many"
+    return f"{text}, as a loop does that ends at a noisy comparison; {way}"
 
 
 def switches_by_seed(model: Model, graph: Graph, key: Key, base: Play) -> bool:
@@ -248,8 +261,8 @@ def study_of_program(model: Model, graph: Graph, key: Key) -> Study:
         return _doubted(Study(model, worlds[0], histories[0][1]), summary)
     base, *others = (played for _, played, _ in histories)
     made = Study(model, worlds[0], base, tuple(o.draws for o in others), histories=tuple(histories))
-    if any(len(o.draws) != len(base.draws) for o in others):
-        return dataclasses.replace(made, doubts=("another seed draws more or fewer numbers",))
+    if text := other_count(base, others):
+        return dataclasses.replace(made, doubts=(text,))
     constant = frozenset(at for at, d in enumerate(base.draws) if _fixed(d, others[-1].draws[at]))
     text = "" if constant else across(base.draws, others[0].draws)
     doubts = (*base.notes, text) if text else base.notes

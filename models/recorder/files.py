@@ -70,6 +70,8 @@ def save(path: Path, recording: Recording) -> None:
             "mirrored": m.mirrored,
             "shared": m.shared,
             "parts": m.parts,
+            "closely": m.closely,
+            "terms": m.terms,
         }
         for m in recording.mechanisms
     ]
@@ -145,6 +147,8 @@ def _read(file: BinaryIO, most: int) -> Recording | None:
             bool(m["mirrored"]),
             tuple(map(int, m["shared"])),
             int(m["parts"]),
+            bool(m["closely"]),
+            tuple(map(int, m["terms"])),
         )
         for m in header["mechanisms"]
     ]

@@ -3,7 +3,8 @@ changed.
 
 GNNAUDIT_RECORD names a folder. If the folder has a file `request.npz`, this run repeats another run: the file holds the draws of
 the other run, and the noisy values that the mechanisms of this run return instead of their own. When the program ends, this
-module writes `recording.npz` into the folder.
+module writes `recording.npz` into the folder. If GNNAUDIT_RECORD_CLOSELY is set, the
+recording is a close one, and this is its `unread`, see `Mechanisms`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .script import Diverged, Script
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FOLDER, ANOTHER = "GNNAUDIT_RECORD", "GNNAUDIT_RECORDED"
+FOLDER, ANOTHER, CLOSELY = "GNNAUDIT_RECORD", "GNNAUDIT_RECORDED", "GNNAUDIT_RECORD_CLOSELY"
 MANY = 20_000  # largest number of draws in a recording
 MOST = 1 << 31  # largest size in bytes of the drawn numbers, and of a request
 LATER: dict[str, Callable[[], Any]] = {"torch": of_torch.replaced, "scipy.stats._distn_infrastructure": of_scipy.replaced}
@@ -92,7 +93,7 @@ def start() -> None:
     """Begins the recording, if the environment asks for one. Other Python processes that the program starts are not recorded;
     each leaves a file `another-PID` in the folder.
     """
-    asked = os.environ.pop(FOLDER, "")
+    asked, closely = os.environ.pop(FOLDER, ""), os.environ.pop(CLOSELY, None)
     if not asked:
         if ANOTHER in os.environ:
             Path(os.environ[ANOTHER], f"another-{os.getpid()}").touch()
@@ -120,7 +121,8 @@ def start() -> None:
             sys.stderr.flush()
             os._exit(0)
 
-    mechanisms = ProgramMechanisms(None if request is None or not request.mechanisms else request.mechanisms)
+    script = None if request is None or not request.mechanisms else request.mechanisms
+    mechanisms = ProgramMechanisms(script, closely=closely is not None, unread=float(closely or 0))
     mechanisms.end = end
     recorded = ProgramRecorder(Script(request.draws, {}, True) if request is not None else None, mechanisms, end)
     for library in (of_numpy, of_python):

@@ -9,6 +9,7 @@ from pathlib import Path
 from .. import results
 from ..files import write_text
 from ..results import BoundRow, Results, SkippedRow
+from ..rounding import several
 from ..summary import Line, budget, claimed, claims_of, inapplicable, key, listed, name, of_case, skips
 
 NOT_XML = re.compile(
@@ -77,4 +78,4 @@ def _claim(suite: ET.Element, line: Line, skipped: list[str], lenient: bool) -> 
 def _bound(b: BoundRow) -> str:
     sure = {True: ", confirmed with fresh randomness", False: ", NOT confirmed with fresh randomness", None: ""}[b.confirmed]
     method = f"; {b.method}" if b.verdict == "refuted" else ""
-    return f"{b.audit}, {b.attack}: at least {b.value:.4g} ({b.shape}), {b.rounds} round{'s' * (b.rounds != 1)}{sure}{method}"
+    return f"{b.audit}, {b.attack}: at least {b.value:.4g} ({b.shape}), {several(b.rounds, 'round')}{sure}{method}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from ....models import recorder
 from ....models.recorder.draws.draw import Draw
 from ....models.recorder.files import Recording, load, no_link, save
-from ....models.recorder.in_a_program import ANOTHER, FOLDER
+from ....models.recorder.in_a_program import ANOTHER, CLOSELY, FOLDER
 from ....models.recorder.mechanisms.found import Mechanism
 
 CARRIED = "gnnaudit_recorder"
@@ -40,10 +40,14 @@ class Unrecorded(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What a recorded run must repeat: the draws of another run, and the noisy values of its mechanisms. None: nothing."""
+    """What a recorded run must repeat: the draws of another run, and the noisy values of its mechanisms. None: nothing. closely,
+    unread: see `Mechanisms`.
+    """
 
     draws: Sequence[Draw] | None = None
     mechanisms: Sequence[Mechanism] | None = None
+    closely: bool = False
+    unread: float = 0.0
 
 
 def brought(folder: Path, request: Request) -> dict[str, str]:
@@ -55,7 +59,8 @@ def brought(folder: Path, request: Request) -> dict[str, str]:
     if request.draws is not None:
         save(own / "request.npz", Recording(list(request.draws), list(request.mechanisms or ())))
     first = os.environ.get("PYTHONPATH", "")
-    return {**os.environ, FOLDER: str(own), "PYTHONPATH": os.pathsep.join(p for p in (str(path), first) if p)}
+    closely = {CLOSELY: str(request.unread)} if request.closely else {}
+    return {**os.environ, **closely, FOLDER: str(own), "PYTHONPATH": os.pathsep.join(p for p in (str(path), first) if p)}
 
 
 def received(folder: Path, most: int) -> Recording:

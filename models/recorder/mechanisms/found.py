@@ -46,8 +46,8 @@ class Mechanism:
     (entries, values), and the scale is 1. mirrored: whether the entries (i, j) and (j, i) have the same noise number or random
     bit.
 
-    parts: how many times the program added data. If it did so more than once, the noise was the array into which it added; `line`
-    is that of the first sum.
+    parts: how many times the program added data. If it did so more than once, the noise was the array into which it added, or
+    the run was recorded `closely` (see `Mechanisms`); `line` is that of the first sum. terms: the same for each single number.
     """
 
     line: str
@@ -60,6 +60,8 @@ class Mechanism:
     mirrored: bool = False
     shared: tuple[int, ...] = ()
     parts: int = 1
+    closely: bool = False
+    terms: tuple[int, ...] = ()
 
     @property
     def law(self) -> str:
@@ -154,7 +156,9 @@ class OtherMechanisms(Departed):
 @dataclass(eq=False)
 class Mechanisms:
     """Finds the mechanisms of one run, in order. script: mechanisms of another run, whose noisy values replace those of this
-    run.
+    run. closely: whether further data that the program adds to a noisy value count as its data, so that the mechanism ends with
+    the last sum; it is so if the script was recorded so. unread: in units of the scale, how far noisy numbers are from those of
+    the script while further data are to be added to them. A run that reads them then changes.
     """
 
     script: Sequence[Mechanism] | None = None
@@ -166,11 +170,14 @@ class Mechanisms:
     scores: Any = None  # PyTorch tensors that are data with Gumbel noise and have not been used yet
     half: Origin | None = None  # of the last sum of data and noise, with the noise that was added
     coins: Any = None  # PyTorch tensors of coins (see reports.py) that have not been combined with data yet
+    closely: bool = False
+    unread: float = 0.0
     located: set[Place] = field(default_factory=set)  # where single numbers are drawn whose locations are data
     centred: dict[Place, list[Single]] = field(default_factory=dict)  # where they are drawn -> those at location 0, so far
 
     def __post_init__(self) -> None:
         ones = [(m.draw, *m.beside) for m in self.script or () if m.line == m.draw.line and m.draw.values.ndim == 0]
+        self.closely = self.closely or any(m.closely for m in self.script or ())
         self.located |= {place_of(draws[0]) for draws in ones if any(draw.loc for draw in draws)}
 
     @property
@@ -182,7 +189,7 @@ class Mechanisms:
         for numbers in self.lines.groups.values():
             wanted = None if self.script is None else self.script[numbers.at]
             if wanted is None or wanted.noisy.size == len(numbers.noisy):
-                found[numbers.at] = of_numbers(numbers)
+                found[numbers.at] = of_numbers(numbers, self.closely)
         return [m for m in found if m is not None]
 
     def all_played(self) -> bool:
@@ -239,16 +246,32 @@ class Mechanisms:
             self.known.append(None)
         if numbers.rest and numbers.names - {name}:
             note(f"several entries of the value at {line} have the same noise number, drawn at {origin.draw.where}")
-        if self.script is not None:
-            wanted = self.script[numbers.at] if numbers.at < len(self.script) else None
-            count = len(numbers.noisy)
-            if wanted is None or (wanted.line, wanted.noisy.ndim) != (line, 1) or count >= wanted.noisy.size:
-                self.depart(line)
-            else:
-                noisy = type(noisy)(wanted.noisy[count])
-        numbers.add(origin, name, clean, noisy)
+        count = len(numbers.noisy)
+        noisy = self.of_script(origin, numbers, count, noisy, 1)
+        numbers.add(origin.draws, float(origin.scale), name, clean, noisy)
         self.space = max(0, self.space - BYTES)
-        return noisy
+        return single(noisy, replace(origin, shift=clean, member=(numbers, count), seen=None)) if self.closely else noisy
+
+    def of_script(self, origin: Origin, numbers: Numbers, count: int, noisy: Any, terms: int) -> Any:
+        """A noisy number, or that of the script if there is one. terms: how many times the program has added data to it."""
+        if self.script is None:
+            return noisy
+        wanted = self.script[numbers.at] if numbers.at < len(self.script) else None
+        if wanted is None or (wanted.line, wanted.noisy.ndim) != (numbers.line, 1) or count >= wanted.noisy.size:
+            self.depart(numbers.line)
+            return noisy
+        away = self.unread * origin.scale if self.unread and wanted.terms[count] > terms else 0.0
+        return type(noisy)(wanted.noisy[count] + away)
+
+    def number_extended(self, origin: Origin, clean: float, noisy: Any) -> Any:
+        """As `number_added`, for further data that the program adds to a noisy number. clean: all its data so far."""
+        assert origin.member is not None
+        numbers, count = origin.member
+        numbers.terms[count] += 1
+        noisy = self.of_script(origin, numbers, count, noisy, numbers.terms[count])
+        numbers.clean[count], numbers.noisy[count] = clean, noisy
+        self.tell_if_coarse(origin, np.asarray(noisy), numbers.line)
+        return single(noisy, replace(origin, shift=clean))
 
     def noise_added(self, origin: Origin, clean: NDArray[np.float64], noisy: Any, alone: bool = True) -> Any:
         """Records a mechanism, unless all its noise is 0, and returns its noisy value, or that of the script if there is one.
@@ -336,7 +359,7 @@ class Mechanisms:
                 self.depart(line)
             else:
                 noisy[...] = np.where(covered, wanted.noisy if wanted.parts == mechanism.parts else unfinished(wanted), noisy)
-        self.known[at : at + 1] = [replace(mechanism, noisy=noisy.copy())]
+        self.known[at : at + 1] = [replace(mechanism, noisy=noisy.copy(), closely=self.closely)]
         return noisy
 
     def depart(self, line: str) -> None:
@@ -344,11 +367,12 @@ class Mechanisms:
         raise OtherMechanisms(line)
 
 
-def of_numbers(numbers: Numbers) -> Mechanism:
-    """The mechanism of the noisy numbers of one line."""
+def of_numbers(numbers: Numbers, closely: bool) -> Mechanism:
+    """The mechanism of the noisy numbers of one line. closely: as in `Mechanism`."""
     first, *beside = numbers.draws.values()
     clean, noisy = np.array(numbers.clean), np.array(numbers.noisy)
-    return Mechanism(numbers.line, first, numbers.scale, clean, noisy, tuple(beside), shared=numbers.shared)
+    own = Mechanism(numbers.line, first, numbers.scale, clean, noisy, tuple(beside), shared=numbers.shared)
+    return replace(own, closely=closely, terms=tuple(numbers.terms))
 
 
 def place_of(draw: Draw) -> Place:

@@ -16,7 +16,7 @@ from .noisy_maximum import WithScores, with_scores
 from .origin import Origin
 from .reports import Drawn
 from .same_numbers import of_mirrored
-from .single import single
+from .single import is_single, plain, single
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,7 +58,7 @@ def as_array(mechanisms: Any, tensor: Any, array: Any) -> Any:
         return drawn
 
     def as_drawn() -> Any:
-        origin = _origin(mechanisms, tensor) if mechanisms.tensors else None
+        origin = _noise(mechanisms, tensor) if mechanisms.tensors else None
         return array if origin is None or array.ndim == 0 else followed(array, origin)
 
     return guarded(as_drawn, array)
@@ -68,7 +68,7 @@ def as_number(mechanisms: Any, tensor: Any, number: Any) -> Any:
     """`number`, the only number of a tensor, as a number that stores its draw if the tensor is followed."""
 
     def as_drawn() -> Any:
-        origin = _origin(mechanisms, tensor)
+        origin = _noise(mechanisms, tensor)
         return number if origin is None else single(number, replace(origin, scale=float(np.max(origin.scale)), seen=None))
 
     return guarded(as_drawn, number)
@@ -95,6 +95,10 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callab
     known: list[Origin | None] = guarded(lambda: [_origin(mechanisms, a) for a in args[:2]], [])
     if not any(known):
         return call()
+    if any(origin is not None and origin.noisy for origin in known):
+        known = guarded(lambda: _of_sums(mechanisms, name, args, known), [None] * len(known))
+        if not any(known):
+            return call()
     if name in SUMS and len(known) == 2 and (known[0] is None) != (known[1] is None):
         alpha = float(options.get("alpha", 1))
         before = guarded(lambda: _before(args, -alpha if name.startswith("sub") else alpha, known))
@@ -178,15 +182,39 @@ def _before(args: Sequence[Any], alpha: float, known: Sequence[Any]) -> tuple[Or
     origin, factors = known[second], (1.0, alpha)  # of the two terms
     shift = factors[second] * origin.shift
     several = hasattr(noise, "detach") and noise.numel() > 1
-    number_alone = several and (not hasattr(other, "detach") or other.numel() == 1)
+    number_alone = several and not origin.noisy and (not hasattr(other, "detach") or other.numel() == 1)
     if not number_alone and hasattr(other, "detach") and (not _readable(other) or other.is_complex()):
         return None
     clean = None if number_alone else factors[not second] * _array(other).astype(np.float64) + shift
     factor, number = abs(factors[second]), _one_number(other) if number_alone else None
+    if origin.noisy and factor != 1:
+        return None
     added = replace(origin, scale=origin.scale * factor, seen=(_array(noise) - origin.shift) * factor)
     if number and not (np.isfinite(number) and np.all(added.seen)):
         return None
     return replace(added, shift=shift + factors[not second] * (number or 0.0)), number, clean
+
+
+def _noise(mechanisms: Mechanisms, value: Any) -> Origin | None:
+    """As `_origin`, but None for sums of noise and data, whose data are then complete."""
+    origin = _origin(mechanisms, value)
+    if origin is None or not origin.noisy:
+        return origin
+    origins(mechanisms).pop(value, None)
+    return None
+
+
+def _of_sums(mechanisms: Mechanisms, name: str, args: Sequence[Any], known: Sequence[Origin | None]) -> list[Origin | None]:
+    """The origins of the inputs of an operator of which some are sums of noise and data. Such a sum counts as noise if the
+    operator adds data to it, and else as data: then its own data are complete.
+    """
+    sums = [at for at, origin in enumerate(known) if origin is not None and origin.noisy]
+    for at in sums:
+        origins(mechanisms).pop(args[at], None)
+    alone = len(sums) == 1 and sum(origin is not None for origin in known) == 1
+    if name in SUMS and alone and np.broadcast_shapes(*map(np.shape, args[:2])) == np.shape(args[sums[0]]):
+        return list(known)
+    return [None if at in sums else origin for at, origin in enumerate(known)]
 
 
 def _array(value: Any) -> NDArray[Any]:
@@ -210,12 +238,34 @@ def _met(mechanisms: Mechanisms, before: tuple[Origin, Any, Any], result: Any) -
         return result
     values = np.atleast_1d(values)
     wide = np.broadcast_to(clean, values.shape).copy()
-    value = with_scores(origin, wide, values) if origin.draw.law == "gumbel" else mechanisms.noise_added(origin, wide, values)
     origins(mechanisms).pop(result, None)
+    if mechanisms.closely and origin.draw.law != "gumbel":
+        more = _followed_on(mechanisms, origin, wide, values)
+        if more is not None:
+            origins(mechanisms)[result] = replace(more, seen=values.reshape(tuple(result.shape)).copy())
+        return result
+    value = with_scores(origin, wide, values) if origin.draw.law == "gumbel" else mechanisms.noise_added(origin, wide, values)
     if isinstance(value, WithScores) and value.scores is not None:
         mechanisms.scores = reports_torch.by_tensor(mechanisms.scores)
         mechanisms.scores[result] = value.scores
     return result
+
+
+def _followed_on(mechanisms: Mechanisms, origin: Origin, clean: NDArray[np.float64], noisy: NDArray[Any]) -> Origin | None:
+    """Records a sum of data and noise, and writes the value of the script into it. Returns the origin with which the sum is
+    followed to further data; None if it is not.
+    """
+    if noisy.size > 1 or origin.at is not None:
+        return mechanisms.accumulate(origin, clean, noisy)
+    number, data = np.ravel(noisy)[0], float(np.ravel(clean)[0])
+    if origin.member is None:
+        assert origin.seen is not None
+        own = replace(origin, scale=float(np.max(origin.scale)), seen=None)
+        one = mechanisms.number_added(own, float(np.ravel(origin.seen)[0]), data, number)
+    else:
+        one = mechanisms.number_extended(origin, data, number)
+    noisy[...] = plain(one)
+    return one.origin if is_single(one) else None
 
 
 def _maximum(mechanisms: Mechanisms, name: str, args: Sequence[Any], call: Callable[[], Any]) -> Any:

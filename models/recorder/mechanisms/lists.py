@@ -10,7 +10,7 @@ import numpy as np
 
 from ..draws.draw import Active, guarded
 from .noise import followed
-from .single import is_single
+from .single import is_single, noise_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,13 +33,14 @@ def gathered(numbers: Any, result: NDArray[Any]) -> Any:
     itself.
     """
     first = next(_leaves(numbers), None)
-    if not is_single(first) or first.origin is None or result.dtype.kind != "f":
+    origin = noise_of(first)
+    if origin is None or result.dtype.kind != "f":
         return result
     leaves = list(_leaves(numbers))
     for leaf in leaves:
         if is_single(leaf):
             leaf.used = True
-    origins = [leaf.origin for leaf in leaves if is_single(leaf) and leaf.origin is not None]
+    origins = [each for each in map(noise_of, leaves) if each is not None]
     draws = [origin.draw for origin in origins]
     if not len(leaves) == len(draws) == len(set(map(id, draws))) == result.size or len({d.law for d in draws}) > 1:
         return result
@@ -48,7 +49,7 @@ def gathered(numbers: Any, result: NDArray[Any]) -> Any:
         return result
     scale = float(scales[0]) if np.ptp(scales) == 0 else scales.reshape(result.shape)
     beside = tuple(draw for origin in origins for draw in origin.draws)[1:]
-    return followed(result, replace(first.origin, scale=scale, beside=beside, gathered=True, shift=float(shifts[0])))
+    return followed(result, replace(origin, scale=scale, beside=beside, gathered=True, shift=float(shifts[0])))
 
 
 def _leaves(numbers: Any) -> Iterator[Any]:

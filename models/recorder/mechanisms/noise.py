@@ -98,10 +98,12 @@ def _before(ufunc: Any, method: str, inputs: Sequence[Any], options: Mapping[str
     """None if no input is noise, or if the operation has another form than one whose result is known, as with `where`."""
     adds, out = ufunc in (np.add, np.subtract), options.get("out", ())
     into = adds and (method == "at" or (method == "__call__" and len(out) == 1 and out[0] is inputs[0]))
-    origins = [origin_of(value, into and at == 0) for at, value in enumerate(inputs)]
+    closely = [isinstance(value, Noise) and value.origin is not None and value.origin.mechanisms.closely for value in inputs]
+    origins = [origin_of(value, adds and (closely[at] or (into and at == 0))) for at, value in enumerate(inputs)]
     for value in inputs[int(into) :]:
         _mark(value)
-    known = [origin for origin in origins if origin is not None]
+    drawn = [origin for origin in origins if origin is not None and origin.at is None]
+    known = drawn or [origin for origin in origins if origin is not None]
     if not known or options.get("where", True) is not True:
         return None
     first = origins.index(known[0])
@@ -117,12 +119,16 @@ def _after(inputs: Sequence[Any], out: Sequence[Any], before: Before, result: ND
     """What the program gets for the result of an operation on noise: a recorded mechanism, noise, or the plain result `given`."""
     origin, clean = before.known[0], before.clean
     if clean is not None:
+        if origin.at is not None and result.shape != before.noise.shape:
+            return given
         wide, added = np.broadcast_to(clean, result.shape).copy(), dataclasses.replace(origin, seen=before.noise)
         if before.into:
             inputs[0].origin = origin.mechanisms.accumulate(added, wide, result)
             return given
         if origin.draw.law == "gumbel" and not origin.beside and not out:
             return with_scores(added, wide, result)
+        if origin.mechanisms.closely:
+            return _followed_on(added, wide, result, given)
         mechanism = origin.mechanisms.noise_added(added, wide, result)
         return out[0] if out else mechanism
     if before.scaled is None or result.shape != np.shape(inputs[before.first]):
@@ -134,6 +140,18 @@ def _after(inputs: Sequence[Any], out: Sequence[Any], before: Before, result: ND
         noise,
         Origin(origin.mechanisms, origin.draw, before.scaled[0], beside, bits=bits, shift=before.scaled[1], gathered=gathered),
     )
+
+
+def _followed_on(origin: Origin, clean: NDArray[np.float64], noisy: NDArray[Any], given: Any) -> Any:
+    """The sum of data and noise that the program gets as `given`, as an array into which it may add further data. origin: of the
+    noise.
+    """
+    more = origin.mechanisms.accumulate(origin, clean, noisy)
+    if more is None:
+        return given
+    sums: Any = noisy.view(Noise)
+    sums.origin = more
+    return sums
 
 
 def followed(numbers: Any, origin: Origin) -> Any:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..draws.draw import Draw
-    from .origin import Origin
 
 USES = 8  # how often a noise number may be used at a line before its uses count as one mechanism
 DIGITS = 9  # noise numbers that agree to so many digits are the same
@@ -23,7 +22,7 @@ Key = tuple[Any, ...]
 @dataclass(eq=False)
 class Numbers:
     """The noisy numbers of one line, in order. at: the position of the mechanism. rest: whether a noise number may be in several
-    of them. names: of the different noise numbers.
+    of them. terms: how many times the program added data to each. names: of the different noise numbers.
     """
 
     line: str
@@ -33,14 +32,16 @@ class Numbers:
     scales: list[float] = field(default_factory=list)
     clean: list[float] = field(default_factory=list)
     noisy: list[Any] = field(default_factory=list)
+    terms: list[int] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
 
-    def add(self, origin: Origin, name: str, clean: float, noisy: Any) -> None:
-        for draw in origin.draws:
+    def add(self, draws: Sequence[Draw], scale: float, name: str, clean: float, noisy: Any) -> None:
+        for draw in draws:
             self.draws[id(draw)] = draw
-        self.scales.append(float(origin.scale))
+        self.scales.append(scale)
         self.clean.append(clean)
         self.noisy.append(noisy)
+        self.terms.append(1)
         self.names.add(name)
 
     @property

@@ -9,17 +9,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..draws.draw import Draw
+    from .numbers import Numbers
 
 DOUBLE = 53  # significant bits of float64
 
 
 class Recorder(Protocol):
-    """Records the mechanisms of a run. singles: the value of a drawn number -> its origin."""
+    """Records the mechanisms of a run. singles: the value of a drawn number -> its origin. closely: see `Mechanisms`."""
 
     singles: dict[float, Origin]
+    closely: bool
 
     def number_added(self, origin: Origin, noise: float, clean: float, noisy: Any) -> Any:
         """As `noise_added`, for one number. noise: the number that was added to `clean`."""
+        ...
+
+    def number_extended(self, origin: Origin, clean: float, noisy: Any) -> Any:
+        """As `number_added`, for further data that the program adds to a noisy number. clean: all its data so far."""
         ...
 
     def report(self, draw: Draw, values: tuple[float, ...], chances: Any, value: Any, *more: Any) -> Any:
@@ -44,7 +50,8 @@ class Origin:
     numbers had where they had the fewest. shift: a number that the program has added to each of them, as in `(noise + 3) + data`.
     at: the position of the mechanism, once the program has added data into the array of the noise; `shift` is then an array, the
     sum of these data. read: whether another operation has read the array, as it reads weights. Further data that are added into
-    it are then data of their own. gathered: whether each number is a draw of its own: `draw`, and `beside` in order.
+    it are then data of their own. gathered: whether each number is a draw of its own: `draw`, and `beside` in order. member: of a
+    noisy number, the numbers to which it belongs, and its position among them; `shift` is then the sum of its data.
     """
 
     mechanisms: Recorder
@@ -57,6 +64,12 @@ class Origin:
     at: int | None = None
     read: bool = False
     gathered: bool = False
+    member: tuple[Numbers, int] | None = None
+
+    @property
+    def noisy(self) -> bool:
+        """Whether data have been added to the noise."""
+        return self.at is not None or self.member is not None
 
     @property
     def draws(self) -> tuple[Draw, ...]:

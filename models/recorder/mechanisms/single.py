@@ -148,8 +148,14 @@ def single(value: Any, origin: Origin) -> Any:
         return value
     followed = kind(value)
     followed.origin = origin
-    origin.mechanisms.singles[float(value)] = origin
+    if not origin.noisy:
+        origin.mechanisms.singles[float(value)] = origin
     return followed
+
+
+def noise_of(value: Any) -> Origin | None:
+    """The origin of a single number that has not been added to data; None for all other values."""
+    return value.origin if is_single(value) and value.origin is not None and not value.origin.noisy else None
 
 
 def plain(value: Any) -> Any:
@@ -169,12 +175,15 @@ def _followed(ufunc: Any, inputs: Sequence[Any], result: Any) -> Any:
     for each in inputs:
         if is_single(each):
             each.used = True
-    known = [(at, i.origin) for at, i in enumerate(inputs) if is_single(i) and i.origin is not None]
+    noisy = [(at, _taken(i)) for at, i in enumerate(inputs) if is_single(i) and i.origin is not None and i.origin.noisy]
+    known = [(at, origin) for at, i in enumerate(inputs) if (origin := noise_of(i)) is not None]
     if len(known) == 2:
         return _of_two(ufunc, known[0][1], known[1][1], result)
-    if not known or any(is_single(i) for at, i in enumerate(inputs) if at != known[0][0]):
+    if len(noisy) == 1 and not known and ufunc in SUMS:
+        return _extended(ufunc, inputs, *noisy[0], result)
+    if not known or any(is_single(i) for at, i in enumerate(inputs) if at != known[0][0] and at not in dict(noisy)):
         return result
-    (at, origin), other = known[0], inputs[1 - known[0][0]]
+    (at, origin), other = known[0], plain(inputs[1 - known[0][0]])
     if ufunc in SUMS:
         return _added(ufunc, inputs, at, origin, result)
     factor = float(other) if isinstance(result, (float, np.floating)) else 0.0
@@ -183,6 +192,21 @@ def _followed(ufunc: Any, inputs: Sequence[Any], result: Any) -> Any:
         return result
     change = OPERATORS[ufunc]
     return single(result, replace(origin, scale=change(origin.scale, abs(factor)), shift=change(origin.shift, factor)))
+
+
+def _taken(number: Any) -> Origin:
+    """The origin of a noisy number in an operation, whose data are complete unless this operation adds more of them."""
+    origin: Origin = number.origin
+    number.origin = None
+    return origin
+
+
+def _extended(ufunc: Any, inputs: Sequence[Any], at: int, origin: Origin, result: Any) -> Any:
+    """The result of a sum of a noisy number and further data. at: which term is the noisy number."""
+    if not isinstance(result, (float, np.floating)) or is_single(inputs[1 - at]):
+        return result
+    terms = (float(origin.shift if k == at else term) for k, term in enumerate(inputs))
+    return origin.mechanisms.number_extended(origin, OPERATORS[ufunc](*terms), result)
 
 
 def _of_two(ufunc: Any, one: Origin, other: Origin, result: Any) -> Any:
@@ -199,7 +223,7 @@ def _added(ufunc: Any, inputs: Sequence[Any], at: int, origin: Origin, result: A
     """The result of a sum of a single number and data, recorded as a mechanism. at: which term is the number."""
     sign = -1.0 if ufunc is np.subtract and at == 1 else 1.0
     noise = sign * (float(inputs[at].plain()) - origin.shift)
-    terms = [origin.shift if k == at else i for k, i in enumerate(inputs)]
+    terms = [origin.shift if k == at else plain(i) for k, i in enumerate(inputs)]
     if isinstance(result, (float, np.floating)):
         return origin.mechanisms.number_added(origin, noise, float(OPERATORS[ufunc](*map(float, terms))), result)
     if not isinstance(result, np.ndarray) or type(result) is not np.ndarray or result.dtype.kind != "f":

@@ -165,6 +165,50 @@ def test_draws_that_were_not_followed_are_the_reason_shown():
     assert "add each number" not in sentence
 
 
+def inverse(graph, seed):
+    u = np.random.default_rng(seed).random((graph.nodes, graph.classes)) - 0.5
+    return released(counts(graph) - 4.0 * np.sign(u) * np.log(1 - 2 * np.abs(u)))
+
+
+def coins_in_an_if(graph, seed):
+    draw = np.random.default_rng(seed)
+    bits = (counts(graph)[:, 0] > 0).tolist()
+    votes = np.array([1 - bit if draw.random() < 0.3 else bit for bit in bits])
+    return released(votes[:, None] * np.arange(graph.classes))
+
+
+def written(graph, seed):
+    draw, votes = np.random.default_rng(seed), counts(graph)
+    noise = np.empty(len(votes))
+    for i in range(len(noise)):
+        noise[i] = draw.laplace(0, 4.0)
+    return released(votes + np.outer(noise, np.arange(1, graph.classes + 1)))
+
+
+LOST = {inverse: "`np.where(random(n) < p", coins_in_an_if: "instead of an `if`", written: "array that it is written into"}
+
+
+@pytest.mark.parametrize(("train", "way"), nightly(*list(LOST.items())[1:], among=LOST.items()))
+def test_the_reason_says_what_to_write_instead(train, way):
+    sentence = told(train)
+    assert "draw" in sentence
+    assert "at test_few_seeds.py, line" in sentence
+    assert way in sentence
+
+
+def test_a_loop_that_ends_at_a_noisy_comparison_is_named():
+    def above(graph, seed):
+        draw, found = np.random.default_rng(seed), 0
+        for degree in counts(graph).sum(1).tolist():
+            if degree + draw.laplace(0, 2.0) > 6:
+                break
+            found += 1
+        return released(np.full((graph.nodes, 1), found) * np.arange(graph.classes))
+
+    assert "draw the numbers of all its rounds as one array" in (sentence := told(above))
+    assert "at test_few_seeds.py, line" in sentence
+
+
 @pytest.mark.parametrize(
     "model", [sampled(lambda s: s), sampled(lambda s: 42, None), sampled(lambda s: 42, rare=1.0)], ids=["noise", "sample", "rare"]
 )
