@@ -1,7 +1,5 @@
 """Caches the results of accounting on disk, so that a repeated call is instant. Each stored result is checked when it is read."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -91,9 +89,7 @@ def _sum(name: str, value: Any) -> str:
 
 @cache
 def _usable(where: Path) -> bool:
-    """Whether results can be stored in the folder, and by this user alone. Logs one warning if others could write to it or access
-    is denied.
-    """
+    """Whether this user alone can store results in the folder. Logs one warning if not."""
     try:
         make_own(where)
     except PermissionError as fault:

@@ -1,20 +1,15 @@
 """Capabilities of models: small protocols that audits need. A model declares a capability by having its attributes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ..accounting.claim import Claim
 from .errors import raising
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..accounting.claim import Claim
-    from .graph.graph import Graph, Worlds
+from .graph.graph import Graph, Worlds
 
 SUMS = ("aggregates", "inputs")
 
@@ -121,9 +116,7 @@ class RandomisedEdges(Protocol):
         ...
 
     def entry_chances(self, density: float, kappa: float = 1.0) -> tuple[float, float]:
-        """The probabilities that an existing edge is kept and that an absent edge appears, in a graph of this density, at `kappa`
-        times the epsilon.
-        """
+        """The chances that an edge is kept and an absent one appears, at this density and `kappa` times the epsilon."""
         ...
 
 
@@ -140,9 +133,7 @@ class NoisyRows(Protocol):
 
 @runtime_checkable
 class NoisyMessages(Protocol):
-    """A model that releases messages. noisy_messages: whether every message in its `transcript` is a plain sum over neighbours
-    with noise, scaled to length one.
-    """
+    """A model that releases messages. noisy_messages: whether each is a plain noisy sum, scaled to length one."""
 
     @property
     def noisy_messages(self) -> bool: ...
@@ -180,9 +171,7 @@ class AnswersOtherGraphs(Protocol):
 
 @runtime_checkable
 class Declines(Protocol):
-    """A model that has the attributes of some capability but lacks the capability. declines: the name of each such capability ->
-    the reason, which error messages quote.
-    """
+    """A model that lacks a capability whose attributes it has. declines: capability -> reason, for error messages."""
 
     @property
     def declines(self) -> Mapping[str, str]: ...

@@ -10,16 +10,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..accounting.arguments import check_type, member, shown, words
 from ..accounting.claim import Claim, Unit, check_claim
 from .base import Release
+from .graph.graph import Graph, Worlds
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
-
-    from .graph.graph import Graph, Worlds
 
 MODES = ("sound", "paper")
 NODE_AXIS = {"posteriors": 0, "aggregates": 1, "inputs": 1}
@@ -112,9 +111,7 @@ class Looped:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields. A function whose name in its module is now that of the decorated model is replaced by this name, because a
-        pickle finds functions by name.
-        """
+        """The fields; a function that the decorated model replaced in its module is pickled by its name."""
         state, where = dict(self.__dict__), (getattr(self.train, "__module__", ""), getattr(self.train, "__qualname__", ""))
         return state | {"train": Decorated(*where)} if decorated(*where) is self.train else state
 

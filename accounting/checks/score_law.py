@@ -1,8 +1,4 @@
-"""Tests whether scores are continuous and unbounded, whether they are normal, and whether those of separate rounds depend on
-one another.
-"""
-
-from __future__ import annotations
+"""Tests whether scores are continuous and unbounded, normal, and independent between rounds."""
 
 import math
 

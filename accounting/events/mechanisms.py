@@ -5,8 +5,6 @@ double it for the relation replace. On a Poisson sample the norm of each value c
 the sensitivity. sigma = 0 means no privacy. Each function raises ValueError for a probability or noise out of range.
 """
 
-from __future__ import annotations
-
 import math
 
 import dp_accounting as dp
@@ -100,9 +98,7 @@ def dp_sgd_fixed(sigma: float, epochs: int, visits: int = 1) -> DpEvent:
 
 
 def dp_sgd_seen(sigma: float, rate: float, steps: int) -> DpEvent:
-    """DP-SGD with independent random batches that the adversary knows. Its cost grows linearly with the rate; with secret batches
-    it would grow quadratically.
-    """
+    """DP-SGD with independent batches that the adversary knows. Its cost is linear in the rate, not quadratic."""
     rate, event = _probability("rate", rate), gaussian(sigma)
     if isinstance(event, dp.NonPrivateDpEvent) and rate:
         return event

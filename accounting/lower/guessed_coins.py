@@ -1,29 +1,22 @@
 """A lower bound on epsilon from the number of fair coins that were guessed correctly."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from .. import gaussian
 from ..checks.conditions import Condition, checked, proved
 from ..checks.independence import APART, FEWEST_RUNS, OF_COINS
-from ..upper.tradeoff import approximate
+from ..claim import Claim
+from ..upper.tradeoff import Curve, approximate
 from .bounds import Bound, resting, split
 from .error_rates import epsilon_of_rates
 from .families import Family
 from .one_run import COINS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from ..claim import Claim
-    from ..upper.tradeoff import Curve
 
 
 def guessed(
@@ -81,18 +74,14 @@ def guessed(
 
 
 def chance_of_so_many(right: NDArray[np.bool_], most: float) -> float:
-    """The p-value of the hypothesis that each guess is correct with probability at most `most`. right: (trainings, canaries)
-    bool.
-    """
+    """The p-value that each guess is right with probability at most `most`. right: (trainings, canaries) bool."""
     total, count = int(right.sum()), right.size
     counted = float(special.betainc(total, count - total + 1, most)) if total else 1.0
     return max(counted, mean_p_value(right.mean(axis=1), most)) if right.shape[1] > 1 else counted
 
 
 def mean_at_least(shares: NDArray[np.float64], alpha: float) -> float:
-    """Student's lower confidence limit, at 1 - alpha, of the mean share of correct guesses over trainings. For one training it is
-    the share itself.
-    """
+    """Student's lower limit, at 1 - alpha, of the mean share of right guesses; for one training the share itself."""
     runs = len(shares)
     error = float(shares.std(ddof=1)) / math.sqrt(runs) if runs > 1 else 0.0
     return float(np.clip(shares.mean() - special.stdtrit(max(runs - 1, 1), 1 - alpha) * error, 0.0, 1.0))

@@ -1,7 +1,5 @@
 """Guesses of the bits of many canaries in one run: counts, p-values, and the accuracy of the best attack."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache
@@ -166,16 +164,12 @@ def weights(canaries: int, mu: float, epsilon: float, levels: int = LEVELS, capp
 
 
 def share_above(certainty: Array, mu: float) -> Array:
-    """The expected share of canaries whose absolute log-likelihood ratio exceeds `certainty`, for a Gaussian mechanism of this
-    mu.
-    """
+    """The expected share of canaries of a Gaussian mechanism whose absolute log-ratio exceeds `certainty`."""
     return np.asarray(special.ndtr(mu / 2 - certainty / mu) + special.ndtr(-mu / 2 - certainty / mu))
 
 
 def _surest(canaries: int, mu: float) -> float:
-    """Approximately the largest absolute log-likelihood ratio among the canaries: the value that 1/2 canary is expected to
-    exceed.
-    """
+    """The absolute log-likelihood ratio that 1/2 canary is expected to exceed: about the largest of all."""
     low, high = 0.0, mu * mu / 2 + 40 * mu
     for _ in range(60):
         middle = (low + high) / 2

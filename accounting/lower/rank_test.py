@@ -1,6 +1,4 @@
-"""The rank gate, a test of the ledger's curve without pilot rounds: it counts the scores of world 1 that rank below a high score
-of world 0.
-"""
+"""The rank gate tests the ledger's curve without pilot rounds: it counts scores of world 1 below a high one of world 0."""
 
 from __future__ import annotations
 
@@ -16,13 +14,13 @@ from scipy import special
 
 from ..checks.conditions import Condition, proved
 from ..checks.score_law import PLAYED
+from ..claim import Claim
 from .bounds import Bound, resting, split
 from .families import KAPPAS, Family
 from .power import POWER
 from .random_numbers import generator
 
 if TYPE_CHECKING:
-    from ..claim import Claim
     from ..upper.tradeoff import Curve
 
 Array = NDArray[np.float64]
@@ -108,9 +106,7 @@ def chance_of_so_few(missed: int, place: int, trials: tuple[int, int], beta: Bet
 
 @lru_cache(maxsize=256)
 def cells(place: int, trials: int) -> tuple[Array, Array]:
-    """The distribution of the false-positive rate at the place-th highest of `trials` scores, in 900 cells. Returns the right end
-    and the probability of each cell.
-    """
+    """The distribution of the false-positive rate at this rank, in 900 cells: right ends and probabilities."""
     low, high = special.ndtr(CELLS), special.ndtr(-CELLS)
     other = trials - place + 1
     rates = np.where(CELLS < 0, special.betaincinv(place, other, low), special.betainccinv(place, other, high))

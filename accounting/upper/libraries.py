@@ -1,7 +1,5 @@
 """dp_accounting, autodp and Opacus as accountants. autodp and Opacus are imported on first use."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import math
@@ -9,19 +7,17 @@ import sys
 import types
 import warnings
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dp_accounting as dp
 import numpy as np
+from dp_accounting import DpEvent
 from numpy.typing import NDArray
 
 from ..claim import Relation
 from ..events.tree import Unsupported, parts
 from ..events.types import PureDpEvent
 from .pld import grid, scale
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 # an accountant's values are no bounds if delta is below this; see `lost_to_rounding`
 SMALLEST = {"opacus-prv": 2e-11, "dp_accounting-pld": 1e-12}
@@ -30,9 +26,7 @@ LARGEST_PRV = 200.0  # largest range of losses, in nats; a grid over a wider ran
 
 
 def dp_accounting_pld(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
-    """epsilon (nats) from dp_accounting's own PLDAccountant. Raises Unsupported for events that it declines, and under
-    replacement.
-    """
+    """epsilon (nats) from dp_accounting's PLDAccountant. Raises Unsupported where it declines, and for replacement."""
     if relation is Relation.REPLACE:
         raise Unsupported("dp_accounting doubles every sensitivity under replacement, which sigma already contains.")
     asked = dp.pld.PLDAccountant(value_discretization_interval=grid(ledger, relation))
@@ -92,16 +86,12 @@ def _autodp(event: DpEvent, relation: Relation) -> Any:
 
 
 def opacus_rdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
-    """epsilon (nats) from Opacus' RDP accountant. Raises Unsupported for delta = 0 and for events other than Gaussian noise,
-    Poisson-sampled or not.
-    """
+    """epsilon (nats) from Opacus' RDP accountant. Raises Unsupported but for Gaussians, sampled or not, at delta > 0."""
     return _opacus("RDPAccountant", ledger, delta, relation)
 
 
 def sampled_gaussian_rdp(rate: float, sigma: float, orders: tuple[float, ...]) -> NDArray[np.float64]:
-    """The Renyi divergence (nats) of one Poisson-sampled Gaussian at each order, by Opacus. Its series also converges at
-    fractional orders. -> (orders,) float64.
-    """
+    """Opacus' Renyi divergence (nats) of one Poisson-sampled Gaussian, (orders,), also at fractional orders."""
     analysis = _opacus_accountants().rdp.privacy_analysis
     with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         return np.asarray(analysis.compute_rdp(q=rate, noise_multiplier=sigma, steps=1, orders=list(orders)), dtype=np.float64)
@@ -141,9 +131,7 @@ def opacus_gdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_
 
 
 def _opacus_history(ledger: DpEvent, relation: Relation) -> list[tuple[float, float, int]] | None:
-    """(noise multiplier, sampling rate, steps) of every part; None for a ledger without privacy. Raises Unsupported for other
-    events.
-    """
+    """(noise multiplier, rate, steps) of each part; None for no privacy. Raises Unsupported for other events."""
     history: list[tuple[float, float, int]] = []
     for event, count in parts(ledger):
         match event:

@@ -1,22 +1,15 @@
 """The exact likelihood ratio of one edge from messages that are noisy rows divided by their length."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.closed_forms import gauss_legendre
-from ..base import Untrained
+from ...models.base import Release
+from ..base import Challenge, Untrained
 from ..signals import rows
 from .gaussian_ratio import arcs_of, ends, known_sums, noise_std
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ..base import Challenge
 
 RANGE = (10.0, 25.0)  # the integral extends this many widths of its peak below and above the peak
 POINTS = 64  # of the quadrature
@@ -55,9 +48,7 @@ class DirectionRatio(Untrained):
 
 
 def log_density(u: NDArray[np.float32], mean: NDArray[np.float32], std: float) -> NDArray[np.float64]:
-    """The log-density, up to a constant, of the direction u of a normal vector with this mean and std. (…, dim) -> (…)
-    float64.
-    """
+    """The log-density, up to a constant, of the direction u of a normal vector: (…, dim) -> (…) float64."""
     u, scaled = u.astype(np.float64), mean.astype(np.float64) / std
     return log_moment((u * scaled).sum(-1), u.shape[-1] - 1) - np.square(scaled).sum(-1) / 2
 

@@ -1,30 +1,20 @@
-"""LinkTeller: the influence of one node's features on another node's posterior, for a deployed model that reads the graph when it
-answers a query.
-"""
-
-from __future__ import annotations
+"""LinkTeller: how one node's features influence another's posterior, if the model reads the graph for an answer."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from ..base import Untrained
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ..base import Challenge
+from ...models.base import Release
+from ..base import Challenge, Untrained
 
 TINY = 1e-30
 
 
 class Query(Protocol):
-    """A deployed model. It maps features of all nodes, dense or sparse (nodes, dim), to log-probabilities (runs, nodes,
-    classes).
-    """
+    """A deployed model: features of all nodes, (nodes, dim), to log-probabilities, (runs, nodes, classes)."""
 
     def __call__(self, x: Any) -> NDArray[np.float32]: ...
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..base import OneQuery, learnt, shadows_of
+from ...models.base import Release
+from ..base import Challenge, OneQuery, Pilot, learnt, shadows_of
 from ..distances import correlation
 from ..signals import label_logit, logs
 from .shrinkage import TINY, prior_freedom, shrunk
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ..base import Challenge, Pilot
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +55,7 @@ class Moments:
 def moments(
     signal: NDArray[np.float64], side: NDArray[np.bool_], shrinkage: float | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """The mean, the shrunk variance and the number of each challenge's shadows on one side, (c,) each. side: (shadows, c)
-    bool.
-    """
+    """Mean, shrunk variance and number of each challenge's shadows on a side, (c,) each. side: (shadows, c) bool."""
     n = side.sum(0)
     mean = np.where(side, signal, 0).sum(0) / np.maximum(n, 1)
     squares = (np.where(side, signal - mean, 0) ** 2).sum(0)

@@ -1,47 +1,38 @@
-"""Two audits that read posteriors alone. One tests canary edges or nodes in a crafted graph. The other tests a single training,
-in which many units have coins.
-"""
-
-from __future__ import annotations
+"""Two audits of posteriors: one of canary edges or nodes in a crafted graph, one of a single training with many coins."""
 
 import dataclasses
 import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
 from ...accounting.lower.bounds import Bound, of_share, unknown
 from ...accounting.lower.guessed_coins import guessed, luck
 from ...accounting.lower.one_run import mahloujifar, steinke
 from ...accounting.lower.power import coins_detect
-from ...accounting.upper.tradeoff import curve
+from ...accounting.upper.tradeoff import Curve, curve
 from ...attacks.canary.fisher import log_likelihood_ratio
 from ...attacks.links.similarity import LinkStealing
 from ...attacks.membership.threshold import Confidence
 from ...attacks.signals import logs
 from ...models.capabilities import BoundedDegree, has
-from ...models.graph.graph import Worlds
+from ...models.graph.graph import Graph, Worlds
 from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.crafted_graph import STRONG, Crafted, crafted
 from ..games.crafted_stars import CraftedStars, crafted_stars
 from ..games.game import Game, Seen, sample
 from ..instruments.reach import family, promised
+from ..key import Key
 from ..mechanisms.gate import a_strangers
 from ..recorded.worlds import public_bound
 from ..storage.resident import taken
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...accounting.upper.tradeoff import Curve
-    from ...models.graph.graph import Graph
-    from ..key import Key
-
-    Played = Callable[[int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
-    Tests = Callable[[NDArray[np.float64], NDArray[np.bool_], float], list[Bound]]
+Played = Callable[[int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
+Tests = Callable[[NDArray[np.float64], NDArray[np.bool_], float], list[Bound]]
 
 PART = 4  # `check_memory` trains on this fraction of the nodes
 CANARIES = 40  # largest number of canaries in one run; each is in a separate component
@@ -72,9 +63,7 @@ def seldom_decides(case: Case) -> str | None:
 
 
 def aligned_canaries(setting: Setting) -> Outcome:
-    """Tests canary edges in a graph that the adversary chooses. The posteriors of a canary's ends give its score. See `tested`
-    for the tests.
-    """
+    """Tests canary edges in a crafted graph by the posteriors of their ends. See `tested` for the tests."""
     made = crafted(CANARIES)
     if a_strangers(setting.case.model):
         most, highest = public_bound(setting.case.model, setting.graph), made.graph.degree.max()
@@ -212,9 +201,7 @@ def better(one: Bound, other: Bound) -> Bound:
 
 
 def most_right(case: Case) -> float:
-    """The largest probability of a correct guess that the claim allows: for a Gaussian mechanism if the ledger is Gaussian, else
-    for any mechanism.
-    """
+    """The largest chance of a right guess under the claim, for a Gaussian mechanism if the ledger is Gaussian."""
     return luck(promised(case.claim, ledger_curve(case)))
 
 

@@ -1,17 +1,13 @@
 """Adds canaries to a graph: nodes and edges with a large and known effect on the release."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.graph.graph import Graph
+from ...models.graph.graph import Graph
 
 HUGE = 1e6  # a feature far outside of the usual range, whose square still fits a float32
 
@@ -82,9 +78,7 @@ def stars(graph: Graph, count: int, leaves: int) -> tuple[Graph, NDArray[np.int6
 
 
 def hub(graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
-    """The graph with a new training node that is joined to all other training nodes, and the id of this node, (1,). Random walks
-    visit the node often.
-    """
+    """The graph with a new training node joined to all others, so random walks visit it often; and its id, (1,)."""
     means, classes = aligned(graph)
     wider, ids = beside(graph, means[:1], classes[:1], np.zeros((2, 0), dtype=np.int64), "train")
     others = np.flatnonzero(graph.train)

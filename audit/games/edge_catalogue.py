@@ -1,28 +1,20 @@
 """Selects the edges that audits remove one by one: at hubs, at nodes of low degree, at the last node, and at random."""
 
-from __future__ import annotations
-
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...models.graph.graph import Graph
+from ..key import Key
 from .game import shuffled
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.graph.graph import Graph
-    from ..key import Key
-
 
 EACH = 3  # largest number of edges of each of the four kinds
 
 
 def catalogue(graph: Graph, key: Key) -> NDArray[np.int64]:
-    """The ids of the selected edges, (c,) int64, ascending. Of all nodes with an edge, the last node is the one with the largest
-    id.
-    """
+    """The ids of the selected edges, (c,) int64, ascending. The last node is the one with the largest id."""
     degree, last = graph.degree, max((int(block.max()) for block in graph.edge_blocks() if block.size), default=-1)
     most, least, at_last, at = np.zeros((2, 0), dtype=np.int64), np.zeros((2, 0), dtype=np.int64), [], 0
     for block in graph.edge_blocks():

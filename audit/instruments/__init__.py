@@ -1,3 +1,1 @@
-"""Tools that several audits share: they record a training, repeat it without a unit, and compute the smallest violation that a
-test detects.
-"""
+"""Tools of several audits: record a training, repeat it without a unit, compute the smallest detectable violation."""

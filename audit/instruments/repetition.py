@@ -7,20 +7,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
-from ...models.graph.graph import Mask, Worlds
+from ...models.base import Model, Release
+from ...models.graph.graph import Graph, Mask, Worlds
 from ..case import EDGES, with_field
 from ..games.edge_catalogue import catalogue
+from ..key import Key
 from .reported_run import Coins, Diverged, Noisy, Record, recorded
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ...accounting.events.counts import Charged
-    from ...models.base import Model, Release
-    from ...models.graph.graph import Graph
-    from ..key import Key
 
 # (largest number of nodes, number of edges or nodes that are removed one at a time); two for larger graphs
 SECRETS = ((1_000, 10), (5_000, 4))
@@ -120,9 +118,7 @@ def same_coins(first: Record, graph: Graph, absent: Nodes) -> Coins:
 
 
 def shift(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> NDArray[np.float64]:
-    """The move of every entry of a clean value between two runs. hidden: nodes whose own rows are not released; these rows are
-    left out.
-    """
+    """The move of every entry of a clean value between two runs, without the rows of the nodes `hidden`."""
     change = after.clean - before.clean
     if hidden.size and before.shapes[0][1:-1] == (nodes,):
         return np.delete(change.reshape(nodes, -1), hidden, axis=0)
@@ -130,9 +126,7 @@ def shift(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> NDArray[np.
 
 
 def moved(before: Noisy, after: Noisy, ledger: Charged, hidden: Nodes, nodes: int) -> float:
-    """The move of a clean value between two runs, divided by the move for which the ledger's noise suffices. hidden: nodes whose
-    own rows are not released.
-    """
+    """The move of a clean value between two runs over the move that the ledger allows, without rows of `hidden`."""
     change = shift(before, after, hidden, nodes)
     size = np.where(after.clean != before.clean, before.clean, 0.0)  # rounding error of the new sum in float32
     norm = float(np.linalg.norm(change.reshape(before.events, -1), ord=before.order, axis=1).max(initial=0.0))
@@ -149,9 +143,7 @@ def distance(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> float:
 
 
 def kept_rows(release: Release, absent: Nodes) -> Nodes:
-    """The absent nodes whose own rows the release does not contain: none if 'aggregates' has nonzero rows for them, else all of
-    them.
-    """
+    """The absent nodes whose own rows are not released: none if 'aggregates' has nonzero rows for them, else all."""
     return NO_NODE if "aggregates" in release and np.any(release["aggregates"][:, :, absent]) else absent
 
 

@@ -2,23 +2,17 @@
 for example to repeat that run without a secret.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...models.base import Model, Release
+from ...models.graph.graph import Worlds
 from ...models.random.witness import witnessed_by
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Model, Release
-    from ...models.graph.graph import Worlds
-
 
 # (purpose, number of earlier samples, number of candidates) -> which candidates join the sample, (candidates,) bool; None keeps
 # the sample that the model drew
@@ -105,9 +99,7 @@ def recorded(
     join: Join | None = None,
     coins: Coins | None = None,
 ) -> tuple[Release, Record]:
-    """Trains one run and returns its release and its record. Raises Diverged if its values differ from `script` in number,
-    purpose or shape.
-    """
+    """The release and record of one run. Raises Diverged if a value differs from `script` in kind."""
     record = Record(script, join, coins)
     with witnessed_by(record):
         release = model.fit(worlds, device)

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
-from ...attacks.base import missing
+from ...attacks.base import Attack, missing
 from ...attacks.links.model_free import FEATURES
 from ...attacks.membership.cross_fit import scores_within
 from ...attacks.registry import ALONE, ATTACKS, BASELINES, DEPLOYED, GAMES, UNITS, how_asked
 from ...attacks.roc import Leak, measure, measure_slices, roc_points
 from ...attacks.subgroups import slices
+from ...models.graph.graph import Graph
 from ...reports.results import AttackRow, SkippedRow, Slice
 from ..case import Case, keeping
+from ..games.game import Seen
+from ..key import Key
+from ..storage.store import Store
 from .question import Question, public_part, question, view
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from ...attacks.base import Attack
-    from ...models.graph.graph import Graph
-    from ..games.game import Seen
-    from ..key import Key
-    from ..storage.store import Store
 
 QUERIED = 100  # largest number of members, and of non-members, that are scored by attacks which query models
 
@@ -48,9 +43,7 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """The runs of one game. asked: the challenges. pilot: the shadow runs, whose bits the attacker knows. target: the target
-    runs.
-    """
+    """The runs of one game. asked: the challenges. pilot: the shadow runs, with known bits. target: the others."""
 
     asked: Question
     pilot: Seen
@@ -67,9 +60,7 @@ def membership(
     targets: int,
     games: tuple[str, ...] = tuple(GAMES),
 ) -> Measured:
-    """Runs every named attack on each game. Of a game's pool of runs, the first `shadows` are shadow runs, the others target
-    runs.
-    """
+    """Runs every named attack on each game. The first `shadows` of a game's runs are shadow runs."""
     found, seen = Measured(), view(case)
     for kind, query in ((kind, query) for kind, query in GAMES.items() if kind in games):
         attacks = [a for a in (ATTACKS[name](query) for name in names) if kind in a.kinds]
@@ -91,9 +82,7 @@ def membership(
 def attacked(
     case: Case, graph: Graph, kind: str, store: Store, key: Key, attacks: list[Attack], shadows: int, targets: int
 ) -> Measured:
-    """Runs these attacks and the baselines on one game. Only attacks that query models, or use shadow models of public data, need
-    further training.
-    """
+    """Runs these attacks and the baselines on one game. Few need further training: for queries or public shadows."""
     asked = question(graph, kind, key)
     pool = store.fit(keeping(case.model, (DEPLOYED,)), asked.game, shadows + targets)
     split = Pool(asked, pool[:shadows], pool[shadows:])
@@ -116,9 +105,7 @@ def attacked(
 
 
 def with_models(attacks: list[Any], model: Any, split: Pool, device: str) -> Iterator[Any]:
-    """Yields the attacks with the models that they query. The models are those of the pool's runs, trained again from the same
-    seeds.
-    """
+    """Yields the attacks with the models that they query: those of the pool, trained again from the same seeds."""
     shadows, targets = len(split.pilot), len(split.target)
     worlds = split.asked.game.rounds(shadows + targets).worlds
     behind_api = functools.cache(lambda: model.deployed(worlds[shadows:], device))

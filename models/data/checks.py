@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
+from ..graph.graph import Features
 from ..graph.neighbour_lists import degrees
 from .spooled import BLOCK, blocks
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..graph.graph import Features
-
-    Masks = tuple[NDArray[np.bool_], ...]  # train, val, test
+Masks = tuple[NDArray[np.bool_], ...]  # train, val, test
 
 SPARSE_BELOW = 0.1  # features with a smaller share of non-zeros are stored as csr_array, which is then smaller and faster
 
@@ -93,9 +89,7 @@ def check_masks(masks: Masks, nodes: int) -> None:
 
 
 def whole(values: NDArray[np.generic], name: str) -> NDArray[np.int64]:
-    """The numbers as int64: the array itself if it already has this type, else a copy. Raises ValueError for numbers that are not
-    whole.
-    """
+    """The numbers as int64, without a copy if they are. Raises ValueError for numbers that are not whole."""
     a = np.asarray(values)
     if a.dtype.kind in "iub":
         if a.dtype == np.uint64 and a.size and a.max() > np.iinfo(np.int64).max:
@@ -143,9 +137,7 @@ def features(x: Features) -> Features:
 
 
 def labelled(raw: Raw) -> Raw:
-    """The graph without the nodes that have no label, because no model can train or be tested on them. Raises ValueError if no
-    node has a label.
-    """
+    """The graph without unlabelled nodes, on which no model trains. Raises ValueError if no node has a label."""
     keep = raw.y >= 0
     if keep.all():
         return raw
@@ -170,9 +162,7 @@ def frequent(raw: Raw, least: int) -> Raw:
 
 
 def numbered(raw: Raw) -> Raw:
-    """The graph with classes 0 … classes-1, in the order of the stored values, none of them empty. Raises ValueError if there is
-    only one class.
-    """
+    """The graph with classes 0 … classes-1 in the order of the stored values. Raises ValueError for a single class."""
     values, y = np.unique(raw.y, return_inverse=True)
     if values.size < 2:
         raise ValueError(f"all nodes are of class {values[0]}: at least two classes are needed.")
@@ -269,9 +259,7 @@ def trained(raw: Raw) -> Raw:
 
 
 def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The different values, ascending, in the memory of `values`, which are overwritten. np.unique of numpy 2.4 is 40 times
-    slower and makes copies.
-    """
+    """The different values, ascending. Overwrites `values`: np.unique of numpy 2.4 is 40 times slower and copies."""
     values.sort()
     end, last = 0, None
     for at in range(0, values.size, BLOCK):

@@ -1,7 +1,5 @@
 """The table of data sets, the paths of their files, and the parser of a name with options."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -133,9 +131,7 @@ CHOICES = {"directed": ("yes", "no"), "prep": ("paper", "kept")}
 
 @dataclass(frozen=True)
 class Name:
-    """A parsed name. words: the parts after the first colon that hold no `=`. options: text by key, from the parts that do. path:
-    of a user's own file or folder, else None.
-    """
+    """A parsed name. words: the parts without `=`. options: the others, by key. path: of a user's own data."""
 
     text: str
     data: DataSet
@@ -145,9 +141,7 @@ class Name:
 
 
 def parse(text: str) -> Name:
-    """Parses a name such as facebook100:Rice31:target=gender, pyg:Planetoid:Cora or ./mine.npz:split=50/25/25. Raises ValueError
-    for anything else.
-    """
+    """Parses names such as facebook100:Rice31:target=gender or ./mine.npz:split=50/25/25. Raises ValueError."""
     first, *rest = text.split(":")
     if first == "pyg":
         data = PYG
@@ -196,9 +190,7 @@ def kind_of(path: str) -> str:
 
 
 def chosen(text: str, data: DataSet, options: list[str]) -> dict[str, str]:
-    """The options of a name by key. Raises ValueError for an option that is unknown or repeated, and for a value that is none of
-    its CHOICES.
-    """
+    """The options of a name. Raises ValueError for unknown or repeated ones and for values not in CHOICES."""
     found = dict(p.split("=", 1) for p in options)
     if len(found) < len(options):
         raise ValueError(f"data {text!r}: gives one option more than once. Leave all but one out.")

@@ -1,23 +1,19 @@
 """Readers of graphs in the formats in which their authors published them."""
 
-from __future__ import annotations
-
 import collections
 import json
 import pickle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from ..errors import one_line
 from .checks import Raw, whole
 from .matlab import matrices
 from .readers import csr, read_table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FACEBOOK_COLUMNS = ("status", "gender", "major", "minor", "housing", "year")
 
@@ -177,9 +173,7 @@ def _lines(path: Path) -> NDArray[np.int64]:
 
 
 def musae_facebook(edges: Path, features: Path, target: Path) -> Raw:
-    """Facebook pages that like each other (Rozemberczki, Allen & Sarkar 2021). The label is the type of the page. Raises
-    ValueError for damaged files.
-    """
+    """Facebook pages, labelled by type (Rozemberczki, Allen & Sarkar 2021). Raises ValueError for damaged files."""
     links, pages = read_table(edges, ("id_1", "id_2")), read_table(target, ("id", "page_type"))
     kinds, y = np.unique(pages["page_type"].astype(str).to_numpy(dtype=str), return_inverse=True)
     nodes = len(pages)

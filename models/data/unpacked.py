@@ -1,7 +1,5 @@
 """Estimates how much memory a file of a data set takes, before it is unpacked."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from pathlib import Path
@@ -74,9 +72,7 @@ def parquet(path: Path, memory: int) -> int:
 
 
 def table(path: Path, memory: int) -> int:
-    """Counts eight bytes for each entry. Raises ValueError for a NUL character, because readers of CSV files disagree about the
-    rest of its line.
-    """
+    """Counts eight bytes for each entry. Raises ValueError for NUL, after which readers of CSV files disagree."""
     entries = 0
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):

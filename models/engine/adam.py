@@ -1,23 +1,16 @@
 """Adam on one buffer, in place, as torch.optim computes it."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..kernels import compiled
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 class Adam:
-    """torch.optim.Adam with its default betas and epsilon. This class replaces torch's own, because importing torch's class loads
-    torch._dynamo, which takes a second.
-    """
+    """torch.optim.Adam with its defaults, without the second that loading torch._dynamo takes."""
 
     def __init__(self, flat: Tensor, learning_rate: float) -> None:
         self.flat, self.learning_rate, self.steps = flat, learning_rate, 0

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from ..kernels import compiled
 from .features import Shared
 from .layers import BatchNorm, GroupNorm, Linear, Selu, UnitLength, UnitLinear
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from .network import Network, Rows, Weights
+from .network import Network, Rows, Weights
 
 LINEAR, FEATURES, TAKE, SELU, UNIT, GROUP, NORM, KEEP = range(8)  # as in kernels/net.py
 LINE = 16  # float32 numbers in a cache line; each part of a buffer begins at a multiple of LINE
@@ -99,9 +95,7 @@ def why_torch(*parts: Rows | None) -> str:
 
 
 def planned(network: Network, inputs: Sequence[Any], drawn: bool = False) -> Plan:
-    """Cuts branches and trunk at the batch norms, and assigns rows of a block to every output. drawn: whether every pass draws
-    its own nodes.
-    """
+    """Cuts branches and trunk at the batch norms. drawn: whether every pass draws its own nodes."""
     plan, layer, tails, widths = Plan(), 0, [], []
     for number, (branch, x) in enumerate(zip(network.branches, inputs, strict=True)):
         units, count = (x.dim, x.nodes) if isinstance(x, Shared) else x.shape[1:]
@@ -137,9 +131,7 @@ def planned(network: Network, inputs: Sequence[Any], drawn: bool = False) -> Pla
 
 
 def _cut(layers: Sequence[Any], layer: int, units: int, rows: int = 0) -> list[list[Step]]:
-    """The steps of consecutive layers, with a new list within every batch norm. rows: how many rows a batch norm stores if it is
-    the first layer.
-    """
+    """The steps of consecutive layers, cut within every batch norm. rows: those that a first batch norm stores."""
     lists: list[list[Step]] = [[]]
     for i, what in enumerate(layers, layer):
         match what:
@@ -191,9 +183,7 @@ class Pass:
     """Forward and backward passes of one run over some nodes. Keeps references to all memory that the kernel uses."""
 
     def __init__(self, network: Network, weights: Weights, gradients: Weights, rows: Rows, drawn: bool = False) -> None:
-        """weights, gradients: of one run. drawn: whether every pass draws its own nodes. Raises ValueError for a label that is no
-        class of the network.
-        """
+        """weights, gradients: of one run. drawn: whether passes draw nodes. Raises ValueError for a wrong label."""
         from ..kernels import mlp, net
 
         strange = rows.labels[(rows.labels < 0) | (rows.labels >= network.classes)]

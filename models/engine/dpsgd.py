@@ -1,13 +1,13 @@
 """DP-SGD for K networks at once. Gradients are clipped without building per-node gradients; each run has its own noise stream."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from ..kernels import compiled
 from ..random import witness
@@ -16,14 +16,9 @@ from ..random.streams import stream
 from . import compiled_mlp
 from .adam import Adam
 from .features import Shared
+from .layers import Separable
 from .network import Network, Parts, Rows, Weights
 from .training import hit_count, one_by_one, one_hot
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from .layers import Separable
 
 
 @dataclass(frozen=True)
@@ -169,9 +164,7 @@ def add_noise(gradients: Weights, random: Sequence[np.random.Generator], std: fl
 
 
 def gather(inputs: Sequence[Any], index: Tensor) -> list[Any]:
-    """The inputs of each run's own batch. index: (runs, batch) row numbers. Returns (runs, units, batch) or `Drawn` for each
-    input.
-    """
+    """Each run's own batch. index: (runs, batch) row numbers. -> (runs, units, batch) or `Drawn` for each input."""
     wide = index.unsqueeze(1)
     return [x.gather(index) if isinstance(x, Shared) else x.gather(2, wide.expand(-1, x.shape[1], -1)) for x in inputs]
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..random.streams import stream
 from ..sparse.block_diagonal import Operator
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # For each share a table with a row for every byte b. The row holds the factors of eight units, one for each bit of b: 0 for a
 # dropped unit, 1 / (1 - share) for a kept one.
@@ -67,9 +65,7 @@ class Dropout:
 
 
 def draw(random: np.random.Generator, count: int, share: float) -> NDArray[np.float32]:
-    """`count` factors: zero with probability `share`, else 1 / (1 - share). A share of 1/2 takes one random bit for each factor,
-    a share of 1/4 or 3/4 takes two.
-    """
+    """`count` factors: zero with probability `share`, else 1 / (1 - share). Quarters take two random bits, halves one."""
     if share not in TABLES:
         return (random.random(count, dtype=np.float32) >= share).astype(np.float32) / np.float32(1 - share)
     kept = eights(random, count)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..sparse.block_diagonal import Blocks, Operator, linear
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..sparse.normalised_sums import Whole
+from ..sparse.normalised_sums import Whole
 
 HEADS = (8, 1)  # attention heads of a GAT layer that is not the last, and of the last one
 
@@ -68,9 +64,7 @@ def sage_start(random: np.random.Generator, inputs: int, outputs: int, last: boo
 
 @dataclass(frozen=True, eq=False)
 class WithMean:
-    """Inputs of a GraphSAGE layer that training does not change. rows: (K, size, 2 inputs), the mean over the arcs into each
-    node, then the node's own row.
-    """
+    """The constant inputs of a GraphSAGE layer: rows (K, size, 2 inputs), the mean of the senders, then its own row."""
 
     rows: Tensor
 
@@ -94,9 +88,7 @@ def gin_start(random: np.random.Generator, inputs: int, outputs: int, last: bool
 
 
 def gin(values: Values, x: Operator | Tensor, blocks: Blocks | Whole) -> Tensor:
-    """Xu et al. 2019 with epsilon = 0: a two-layer perceptron of X + A X. The first weight is applied before the sum, which gives
-    the same result.
-    """
+    """A perceptron of X + A X (Xu et al. 2019, epsilon = 0). Its first weight is applied before the sum."""
     inner = linear(x, values["weight"])
     inner = torch.relu((blocks.total @ inner).add_(inner).add_(values["bias"]))
     return torch.bmm(inner, values["outer"]) + values["outer_bias"]

@@ -1,7 +1,5 @@
 """A context in which the processor treats subnormal numbers (below 1e-38) as zero, because arithmetic on them is slow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,9 +8,7 @@ import torch
 
 @contextmanager
 def subnormals_are_zero() -> Iterator[None]:
-    """Within the context, this thread treats subnormal numbers as zero. Saturated units produce such numbers, and an operation on
-    one takes about a hundred cycles.
-    """
+    """Within the context, this thread counts subnormal numbers, which cost a hundred cycles, as zero."""
     before = flushed()
     torch.set_flush_denormal(True)
     try:

@@ -1,16 +1,11 @@
 """Builds one list of senders for every receiver, in time and memory linear in the number of arcs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 BLOCK = 1 << 18  # edges that are turned into arcs and sorted at a time: about 20 MiB
 
@@ -66,9 +61,7 @@ def blocks(edges: NDArray[np.int64], directed: bool) -> Iterator[NDArray[np.int6
 
 
 def received(lists: Lists, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.int32]]]:
-    """The lists of `nodes`, in blocks of about BLOCK arcs. A block is a slice of `nodes`, and the `starts` and `senders` of the
-    lists of these nodes.
-    """
+    """The lists of `nodes` in blocks of about BLOCK arcs: a slice of `nodes`, and its `starts` and `senders`."""
     begin, counts = lists.starts[nodes], lists.starts[nodes + 1] - lists.starts[nodes]
     cuts = np.flatnonzero(np.diff(np.cumsum(counts) // BLOCK, prepend=0)) + 1
     for first, stop in pairwise([0, *cuts.tolist(), len(nodes)]):

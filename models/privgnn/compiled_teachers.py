@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
+from ..engine.adam import Adam
 from ..engine.dropout import draw
+from ..engine.gnn_layers import Values
 from ..engine.subnormal import subnormals_are_zero
 from ..kernels import compiled
 from ..sparse.block_diagonal import Operator
+from .graphsage_recipe import Recipe
+from .small_graphs import Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from ..engine.adam import Adam
-    from ..engine.gnn_layers import Values
     from ..kernels import teachers
-    from .graphsage_recipe import Recipe
-    from .small_graphs import Prepared
 
 # the kernel was measured for dense features of at most this many columns; it was three times as fast as torch
 DENSE = 1024
@@ -141,9 +139,7 @@ def shapes_of(units: Sequence[int], columns: int) -> Shapes:
 
 
 def layers_of(units: Sequence[int], columns: int) -> NDArray[np.int64]:
-    """(layers, 7) int64: for each layer, the numbers of units that it reads and writes, and the offsets of its parameters.
-    kernels/teachers.py names the columns.
-    """
+    """(layers, 7) int64: units read and written, and offsets of parameters; kernels/teachers.py names the columns."""
     begins = [0, *np.cumsum([a * b for a, b in shapes_of(units, columns)]).tolist()]
     inputs, last, found = [columns, *units], len(units) - 1, []
     for i, outputs in enumerate(units):

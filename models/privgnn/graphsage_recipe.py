@@ -1,15 +1,11 @@
 """The hyper-parameters of a GraphSAGE teacher or student."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A network has layers of `hidden` units with batch norm, ReLU and dropout, then one layer of `classes` units. It is trained
-    by full-batch Adam on the cross-entropy.
-    """
+    """Layers of `hidden` units with batch norm, ReLU and dropout, and one of `classes`. Trained by full-batch Adam."""
 
     hidden: tuple[int, ...]
     classes: int

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
+from ..base import Release
+from ..graph.graph import Graph, Worlds
 from ..random.streams import stream
 from .public_part import Public, between
 from .student import TaughtByVotes
@@ -18,10 +21,6 @@ from .teachers import Lesson, taught
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
-
-    from ..base import Release
-    from ..graph.graph import Graph, Worlds
 
 TEACHERS = ("gnn", "mlp")
 
@@ -79,9 +78,7 @@ class Pate(TaughtByVotes):
         return self.answered(worlds, queries, self.counts(public, queries, device), device)
 
     def answered(self, worlds: Worlds, queries: NDArray[np.int64], counts: NDArray[np.int64], device: str = "cpu") -> Release:
-        """The release for these counts of votes: the noisy labels, and the posteriors of the student that learns them. `counts`
-        do not depend on sigma.
-        """
+        """The release for these counts, which do not depend on sigma: noisy labels, and the student's posteriors."""
         votes = (counts + self._noise(worlds, queries, counts.shape[2])).argmax(2)
         return self._release(worlds, queries, votes, device)
 

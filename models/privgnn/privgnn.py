@@ -1,6 +1,4 @@
-"""PrivGNN: for each public query, a new teacher is trained on a secret sample of private nodes, and its noisy answer is the
-label.
-"""
+"""PrivGNN: for each public query a new teacher, trained on a secret sample of private nodes, gives a noisy label."""
 
 from __future__ import annotations
 
@@ -11,7 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
+from ..base import Release
+from ..engine.adam import Adam
+from ..graph.graph import Graph, Worlds
 from ..random import witness
 from ..random.streams import stream
 from .public_part import Public, between
@@ -20,11 +22,6 @@ from .teachers import Lesson, taught, taught_in_turn
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
-
-    from ..base import Release
-    from ..engine.adam import Adam
-    from ..graph.graph import Graph, Worlds
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,9 +112,7 @@ class PrivGnn(TaughtByVotes):
         return None if self.as_coded else self.printed(delta)
 
     def coded_epsilon(self, delta: float) -> float | None:
-        """The epsilon that the released code computes for the same noise; None in mode "sound", and with `single`, which the code
-        does not offer.
-        """
+        """The epsilon that the released code computes; None in mode "sound" and with `single`, which it lacks."""
         none = self.single or self.mode == "sound"
         return None if none else dataclasses.replace(self, as_coded=True).printed(delta)
 

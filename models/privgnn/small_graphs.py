@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..engine.features import limited
 from ..sparse.block_diagonal import DENSE, Blocks, Operator
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +40,7 @@ class Graphs:
 
     @staticmethod
     def cut_out(inputs: Any, members: list[NDArray[np.int64]], arcs: NDArray[np.int64]) -> Graphs:
-        """Parts of a larger graph, whose means were taken in the larger graph. inputs: (nodes, 2 dim), the result of `with_mean`
-        for the larger graph.
-        """
+        """Parts of a larger graph. inputs: (nodes, 2 dim), the result of `with_mean` for the larger graph."""
         rows, counts = stacked(inputs, members)
         return Graphs(rows, counts, arcs)
 

@@ -4,25 +4,19 @@ If few edges are absent, all runs use the lists of the whole graph, and the rows
 run has lists of its own.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from ..graph.neighbour_lists import incoming
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from ..graph.graph import Worlds
-    from ..graph.neighbour_lists import Lists
+from ..graph.graph import Worlds
+from ..graph.neighbour_lists import Lists, incoming
 
 FEW = 0.1  # share of absent edges up to which subtracting their rows is cheaper than separate lists for each run
 ROWS = 1 << 14  # receivers that are summed at a time
@@ -46,9 +40,7 @@ class Bags:
 
     @cached_property
     def blocks(self) -> tuple[tuple[Tensor, Tensor], ...]:
-        """For each block of ROWS receivers: the senders, (arcs,) int32, and where each receiver's list begins, (receivers + 1,)
-        int32.
-        """
+        """For each block of ROWS receivers: (arcs,) int32 senders, and (receivers + 1,) int32 starts of the lists."""
         starts, senders, found = self.lists.starts, mapped(self.lists.senders).to(self.device), []
         for at in range(0, len(starts) - 1, ROWS):
             own = starts[at : at + ROWS + 1]

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..graph.graph import Graph, Mask, Worlds
 from ..graph.neighbour_lists import Lists, degrees
 from ..sparse.neighbour_sums import Aggregation
 from .published import gcn_sensitivity, gcn_sensitivity_printed, gin_sensitivity
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 PROVED = ("gin", "gcn-floor", "mean-floor")  # for these rules sensitivity() is an upper bound on every graph
 PUBLISHED = ("gin", "gcn-min-degree", "gcn-truncated")
@@ -65,9 +62,7 @@ class Neighbours:
     def of(
         edges: NDArray[np.int64], present: NDArray[np.bool_], nodes: int, device: str = "cpu", lists: Lists | None = None
     ) -> Neighbours:
-        """edges: (2, m), undirected, each listed once. present: (K, m) bool, the edges of each run. lists: the neighbour lists of
-        all edges; None means that they are built.
-        """
+        """edges: (2, m), undirected, listed once. present: (K, m) bool. lists: of all edges; None: they are built."""
         no_nodes = np.zeros(nodes, dtype=bool)
         bare = Graph(np.empty((nodes, 0), dtype=np.float32), no_nodes.astype(np.int64), edges, no_nodes, no_nodes, no_nodes)
         items = np.flatnonzero(~present.all(axis=0))

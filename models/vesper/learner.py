@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..engine.adam import Adam
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 # maps the gradient of rows to the gradient of every weight; None means zero
 Pull = Callable[[Tensor], Sequence[Tensor | None]]
@@ -48,9 +44,7 @@ class Learner:
 
     @cached_property
     def matrices(self) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]]:
-        """The weights, and the parts of `gradient` that belong to them, as NumPy arrays (K, numbers of a run) on the same
-        memory.
-        """
+        """The weights and their parts of `gradient` as NumPy arrays (K, numbers of a run) on the same memory."""
         sizes, shapes = [w.numel() for w in self.weights], [(w.shape[0], w[0].numel()) for w in self.weights]
         weights, slopes = (
             [part.view(shape).numpy() for part, shape in zip(flat.split(sizes), shapes, strict=True)]

@@ -4,29 +4,22 @@ Tensors have the nodes last: a decoder takes rows (runs, slots, dim, nodes), wit
 (runs, classes, nodes).
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..engine.features import Shared
+from ..graph.graph import Features
 from ..kernels import compiled
 from ..random.streams import stream
 from .aggregators import TINY, normalise
-from .learner import Pull, pull_through
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from ..graph.graph import Features
-    from .learner import Learner
+from .learner import Learner, Pull, pull_through
 
 DECODERS = ("concat", "gru")
 COMPILED = ("linear", "concat")
@@ -104,9 +97,7 @@ def step(kind: str, network: Learner, rows: Tensor, labels: Tensor, share: Tenso
 
 
 def _compiled_step(network: Learner, rows: Tensor, labels: Tensor, share: Tensor, back: bool) -> Tensor | None:
-    """`step` for the decoders "linear" and "concat" in the compiled kernel. Raises ValueError for a label that is no class of the
-    decoder.
-    """
+    """`step` for "linear" and "concat" in the compiled kernel. Raises ValueError for a label that is no class."""
     from ..kernels import decoders
 
     classes, known = network.weights[-1].shape[1], labels.numpy()
@@ -165,9 +156,7 @@ class Encoder:
         return normalise(torch.selu(product))
 
     def sent(self, weights: list[Tensor], nodes: NDArray[np.int64]) -> tuple[Tensor, Pull]:
-        """The encoded features (K, 1, width, rows) of these nodes, and a Pull for all `weights`, of which the encoder uses only
-        the first two.
-        """
+        """The encoded features (K, 1, width, rows) of these nodes, and a Pull for all `weights`."""
         if self.device != "cpu" or not compiled.used():
             with torch.enable_grad():
                 made = self(weights[:2], nodes)[:, None]
@@ -218,15 +207,11 @@ class Sender:
         raise NotImplementedError
 
     def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
-        """(runs, layers, width, rows) float32: the rows of these nodes in all layers. learn: whether a gradient for them will
-        follow.
-        """
+        """(runs, layers, width, rows) float32: the rows of these nodes. learn: whether a gradient will follow."""
         raise NotImplementedError
 
     def learn(self, gradient: NDArray[np.float32]) -> None:
-        """Takes one step from the gradient with respect to the rows that were sent last. Raises ValueError if B did not ask to
-        learn from them.
-        """
+        """Takes one step with the gradient of the rows sent last. Raises ValueError if B did not ask to learn."""
         if self._pull is None:
             raise ValueError("party B sent a gradient for rows that it did not ask to learn from.")
         pull, self._pull = self._pull, None

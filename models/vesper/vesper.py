@@ -4,24 +4,18 @@ Mode "paper" is the published system. Mode "sound" has three variants in which p
 party_a_sound.py. Variant "gap-resampled", in both modes, is a baseline of the paper with the same two parties.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..base import Release
+from ..graph.graph import Worlds
 from ..random.streams import fold
 from .channel import Recorder, in_one_process
 from .parties import party_a, party_b, train
 from .party_a_sound import Refresh
 from .recipe import VesperRecipe
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..graph.graph import Worlds
 
 
 @dataclass(frozen=True)
@@ -72,9 +66,7 @@ def play(recipe: VesperRecipe, worlds: Worlds, device: str = "cpu") -> Release:
 
 
 def _passes(recipe: VesperRecipe, channel: Recorder) -> NDArray[np.float32]:
-    """The watched rows of every pass, with the axis of nodes before that of dimensions. For s1, the first message is left out,
-    because it holds the training rows.
-    """
+    """The watched rows of every pass, nodes before dimensions. For s1 without the training rows of the first."""
     passes = [payload for kind, payload in channel.messages if kind == "EVAL"]
     rows = np.concatenate(passes[1:] if recipe.variant == "s1" else passes, axis=1)
     return np.ascontiguousarray(rows.swapaxes(2, 3))

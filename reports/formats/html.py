@@ -1,7 +1,5 @@
 """The HTML report of a run: one page without scripts or network access, and its figures as files."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -186,9 +184,7 @@ def proof(same: Sequence[Evidence]) -> list[Plot]:
 
 
 def foremost(same: Sequence[Evidence]) -> list[Plot]:
-    """The figures that represent a claim. If it is refuted: those of all evidence that refutes it, without those of `proof`. Else
-    all but histograms and moves.
-    """
+    """The figures of a claim: of the evidence that refutes it, else of all without histograms and moves."""
     if decisive(same) is None:
         return [p for p in pictures(same) if not p.name.startswith(("scores", "moves"))]
     shown = {p.name for p in proof(same)}

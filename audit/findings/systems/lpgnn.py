@@ -1,19 +1,14 @@
 """Experiments on LPGNN (Sajadmanesh and Gatica-Perez, CCS 2021): local privacy of features, and accuracy at a tiny epsilon."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ....accounting.claim import Claim, Relation, Unit
+from ...key import Key
 from .. import exact_epsilons as exact
 from ..certificate import Certificate, Figure, bars, computed, confirmed
 from ..finding import with_experiments
-
-if TYPE_CHECKING:
-    from ...key import Key
 
 USERS = 100
 
