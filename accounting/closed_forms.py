@@ -88,7 +88,9 @@ def gauss_legendre(nodes: int) -> tuple[NDArray[np.float64], NDArray[np.float64]
 
 
 def laplace_epsilon(scale: float, delta: float) -> float:
-    """The smallest epsilon (nats) of one Laplace release at delta. scale: noise scale / sensitivity."""
+    """The smallest epsilon (nats) of one Laplace release at delta: 1/scale + 2 ln(1 - delta), at least 0. scale: noise scale /
+    sensitivity.
+    """
     return max(0.0, 1 / scale + 2 * math.log1p(-delta))
 
 
@@ -109,7 +111,9 @@ def composed_pure_delta(epsilon: float, count: int, target: float) -> float:
 
 
 def composed_pure_epsilon(epsilon: float, count: int, delta: float) -> float:
-    """The smallest epsilon (nats) at delta for every adaptive composition of `count` epsilon-DP mechanisms."""
+    """The smallest epsilon (nats) at delta for every adaptive composition of `count` epsilon-DP mechanisms; count * epsilon for
+    delta 0.
+    """
     if delta <= 0 or epsilon == 0:
         return count * epsilon
     low, high = 0.0, count * epsilon

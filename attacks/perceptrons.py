@@ -17,7 +17,9 @@ DECAY, FIRST, SECOND, TINY = 1e-4, 0.9, 0.999, 1e-8  # scikit-learn's penalty an
 
 @dataclass(frozen=True, eq=False)
 class Perceptrons:
-    """K perceptrons. centre, scale: (K, 1, dim). layers: (K, in, out) weights and (K, 1, out) biases, float32."""
+    """K perceptrons. centre, scale: (K, 1, dim), which standardise the rows. layers: (K, in, out) weights and (K, 1, out) biases,
+    float32.
+    """
 
     centre: Numbers
     scale: Numbers

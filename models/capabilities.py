@@ -116,7 +116,9 @@ class RandomisedEdges(Protocol):
         ...
 
     def entry_chances(self, density: float, kappa: float = 1.0) -> tuple[float, float]:
-        """The chances that an edge is kept and an absent one appears, at this density and `kappa` times the epsilon."""
+        """The probabilities that an existing edge is kept and that an absent edge appears, in a graph of this density, at `kappa`
+        times the epsilon.
+        """
         ...
 
 
@@ -133,7 +135,9 @@ class NoisyRows(Protocol):
 
 @runtime_checkable
 class NoisyMessages(Protocol):
-    """A model that releases messages. noisy_messages: whether each is a plain noisy sum, scaled to length one."""
+    """A model that releases messages. noisy_messages: whether every message in its `transcript` is a plain sum over neighbours
+    with noise, scaled to length one.
+    """
 
     @property
     def noisy_messages(self) -> bool: ...
@@ -171,7 +175,9 @@ class AnswersOtherGraphs(Protocol):
 
 @runtime_checkable
 class Declines(Protocol):
-    """A model that lacks a capability whose attributes it has. declines: capability -> reason, for error messages."""
+    """A model that has the attributes of some capability but lacks the capability. declines: the name of each such capability ->
+    the reason, which error messages quote.
+    """
 
     @property
     def declines(self) -> Mapping[str, str]: ...

@@ -111,7 +111,9 @@ class Looped:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields; a function that the decorated model replaced in its module is pickled by its name."""
+        """The fields. A function whose name in its module is now that of the decorated model is replaced by this name, because a
+        pickle finds functions by name.
+        """
         state, where = dict(self.__dict__), (getattr(self.train, "__module__", ""), getattr(self.train, "__qualname__", ""))
         return state | {"train": Decorated(*where)} if decorated(*where) is self.train else state
 

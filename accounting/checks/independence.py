@@ -1,4 +1,6 @@
-"""Tests whether the canaries of a run, or the runs, are independent. Only then may a bound count them as rounds."""
+"""Tests whether the canaries of a run behave like independent trials. Only then may a bound count canaries as rounds. And tests
+whether runs depend on one another.
+"""
 
 import math
 from dataclasses import dataclass
@@ -172,7 +174,9 @@ def _sums(e: NDArray[np.float64], axis: int, fixed: int) -> float:
 
 
 def _between_runs(x: NDArray[np.float64]) -> float:
-    """One-sided chi-squared p-value that the means of runs in x (runs, canaries) vary by chance; 1 below ten canaries."""
+    """One-sided p-value of a chi-squared test that the runs' means of x (runs, canaries) differ no more than chance allows. 1 for
+    fewer than ten canaries.
+    """
     runs, canaries = x.shape
     within = x.var(axis=1, ddof=1).mean() if canaries > 1 else x.var()
     if canaries < 10 or within == 0:
@@ -182,7 +186,9 @@ def _between_runs(x: NDArray[np.float64]) -> float:
 
 
 def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-    """Two-sided normal p-value that x and y are uncorrelated; 1 for fewer than FEWEST pairs."""
+    """Two-sided p-value of the hypothesis that x and y are uncorrelated, by a normal approximation. 1 for fewer than FEWEST
+    pairs.
+    """
     products = (x * y).ravel()
     scale = math.sqrt(float((products**2).sum())) if products.size >= FEWEST else 0.0
     return float(2 * special.ndtr(-abs(products.sum() / scale))) if scale > 0 else 1.0

@@ -1,4 +1,6 @@
-"""Tests whether scores are continuous and unbounded, normal, and independent between rounds."""
+"""Tests whether scores are continuous and unbounded, whether they are normal, and whether those of separate rounds depend on
+one another.
+"""
 
 import math
 

@@ -98,7 +98,9 @@ def dp_sgd_fixed(sigma: float, epochs: int, visits: int = 1) -> DpEvent:
 
 
 def dp_sgd_seen(sigma: float, rate: float, steps: int) -> DpEvent:
-    """DP-SGD with independent batches that the adversary knows. Its cost is linear in the rate, not quadratic."""
+    """DP-SGD with independent random batches that the adversary knows. Its cost grows linearly with the rate; with secret batches
+    it would grow quadratically.
+    """
     rate, event = _probability("rate", rate), gaussian(sigma)
     if isinstance(event, dp.NonPrivateDpEvent) and rate:
         return event

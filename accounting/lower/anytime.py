@@ -1,4 +1,6 @@
-"""Bounds that hold at any stopping time: a caller may test after every round without dividing alpha."""
+"""Bounds that hold at any stopping time: a caller may test after every round, stop early, or continue later, and does not divide
+alpha.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +154,9 @@ def any_shape(
 
 
 def _largest_wealth(above0: NDArray[np.bool_], above1: NDArray[np.bool_], epsilon: float, delta: float) -> float:
-    """The log of the largest mean wealth, at least 0. above0, above1: (pairs,) whether scores exceed the threshold."""
+    """The logarithm of the largest mean wealth at any time, at least 0. above0, above1: (pairs,) whether each score is above the
+    threshold.
+    """
     if not len(above0):
         return 0.0
     price = math.exp(epsilon)

@@ -312,7 +312,9 @@ def _split_off(scores0: Array, scores1: Array, random: np.random.Generator) -> t
 
 
 def _has_a_spread(scores0: Array, scores1: Array, sd: float | None) -> bool:
-    """Whether scores can be normal samples: more than two, finite and, unless `sd` is given, not all equal."""
+    """Whether the scores can be normal samples: more than two, all finite and, unless `sd` is given, not all equal within each
+    world.
+    """
     finite = bool(np.isfinite(scores0).all() and np.isfinite(scores1).all())
     if not finite or len(scores0) + len(scores1) <= 2:
         return False

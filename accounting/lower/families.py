@@ -1,4 +1,6 @@
-"""The family of a ledger: the same ledger with all noise divided by kappa. Finds the members that error rates contradict."""
+"""The family of a ledger: the same ledger with all noise divided by one factor, kappa. Finds the members that two error rates
+contradict.
+"""
 
 from __future__ import annotations
 
@@ -21,26 +23,34 @@ KAPPAS = tuple(float(k) for k in np.exp2(np.arange(-640, 641) / 128))
 
 @dataclass(frozen=True)
 class Family:
-    """The curves of a ledger. ledger: at kappa = 1. member: kappa -> curve; None if only `ledger` is known."""
+    """The curves of a ledger whose noise is divided by kappa. ledger: the curve at kappa = 1. member: kappa -> curve; None if
+    only `ledger` is known.
+    """
 
     ledger: Curve
     member: Callable[[float], Curve] | None
 
     def holding(self, holds: Callable[[Curve], bool]) -> int:
-        """The number of KAPPAS for which `holds`, true up to some kappa, is true. Needs `member`."""
+        """The number of KAPPAS for which `holds` is true. `holds` must be true up to some kappa and false above it. Needs
+        `member`.
+        """
         member = self.member
         assert member is not None
         return bisect_left(KAPPAS, True, key=lambda kappa: not holds(member(kappa)))
 
     def last(self, holds: Callable[[Curve], bool]) -> Curve | None:
-        """The curve with the largest kappa for which `holds`, or None. Without `member` it tries `ledger` alone."""
+        """The curve with the largest kappa for which `holds` is true, or None. Without `member`, only the ledger's curve is
+        tried.
+        """
         if self.member is None:
             return self.ledger if holds(self.ledger) else None
         count = self.holding(holds)
         return self.member(KAPPAS[count - 1]) if count else None
 
     def epsilon(self, false_positive: float, false_negative: float, delta: float) -> float:
-        """The epsilon (nats) at `delta` of the least private member that these error rates contradict, else 0."""
+        """The epsilon (nats) at `delta` of the least private member that this pair of error rates contradicts; 0 if there is
+        none.
+        """
         curve = self.last(lambda c: bool(c.beta(np.array([false_positive]))[0] > false_negative))
         return float(curve.epsilon_at_least(delta)) if curve is not None else 0.0
 

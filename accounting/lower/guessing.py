@@ -164,12 +164,16 @@ def weights(canaries: int, mu: float, epsilon: float, levels: int = LEVELS, capp
 
 
 def share_above(certainty: Array, mu: float) -> Array:
-    """The expected share of canaries of a Gaussian mechanism whose absolute log-ratio exceeds `certainty`."""
+    """The expected share of canaries whose absolute log-likelihood ratio exceeds `certainty`, for a Gaussian mechanism of this
+    mu.
+    """
     return np.asarray(special.ndtr(mu / 2 - certainty / mu) + special.ndtr(-mu / 2 - certainty / mu))
 
 
 def _surest(canaries: int, mu: float) -> float:
-    """The absolute log-likelihood ratio that 1/2 canary is expected to exceed: about the largest of all."""
+    """Approximately the largest absolute log-likelihood ratio among the canaries: the value that 1/2 canary is expected to
+    exceed.
+    """
     low, high = 0.0, mu * mu / 2 + 40 * mu
     for _ in range(60):
         middle = (low + high) / 2

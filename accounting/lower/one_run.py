@@ -283,7 +283,9 @@ def _trials(bits: ArrayLike) -> tuple[int, int]:
 
 @lru_cache(maxsize=1024)
 def best_guesses(claim: Claim, m: int, alpha: float) -> int:
-    """The number of guesses with which `mahloujifar` proves most if the claim is tight and the attack optimal."""
+    """The number of guesses with which `mahloujifar` proves the largest epsilon, if the claim is exactly true and the attack is
+    optimal.
+    """
     if math.isinf(claim.epsilon):
         return m
     strength = claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim)
@@ -328,7 +330,9 @@ def _notices_played(claim: Claim, trials: tuple[int, int], tests: tuple[tuple[Gr
 
 
 def _notices(claim: Claim, m: int, groups: Groups, rejected: Callable[[int], bool]) -> tuple[float, float]:
-    """`notices` and `reach` of a Bound: the violation at which 90 % of audits get a sum that `rejected` rejects."""
+    """`notices` and `reach` of a Bound: the smallest violation at which 90 % of the audits get a sum of weights that `rejected`
+    rejects.
+    """
     wanted = POWER if claim.delta == 0 else NOMINAL
     strength, most = claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim), sum(w * n for w, n in groups)
     high = _least(groups, rejected)

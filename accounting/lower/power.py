@@ -155,7 +155,9 @@ def notices_along(
 
 
 def smallest(noticed: Callable[[float], bool], low: float = 1.0, near: float = 1.005, most: float = MOST_KAPPA) -> float:
-    """The smallest factor in (`low`, `most`] that is `noticed`, rounded up by at most `near`; else infinity."""
+    """The smallest factor above `low` for which `noticed` is true, rounded up by at most the ratio `near`; infinity if no factor
+    up to `most` is found.
+    """
     high = 2 * low
     while not noticed(high):
         low, high = high, high * 2
@@ -216,7 +218,9 @@ def _power(claim: Claim, kappa: float, n0: int, n1: int, alpha: float, method: s
 
 @lru_cache(maxsize=256)
 def _limits(claim: Claim, n0: int, n1: int, alpha: float, method: str) -> tuple[Array, Array, Array]:
-    """26 thresholds, by their false-positive rates, with `_false_positives` and `_most`, for any violation."""
+    """Thresholds, given by their false-positive rates (26,), and the results of `_false_positives` and `_most` for them. None of
+    them depends on the violation.
+    """
     mu = _mu(claim)
     a = np.concatenate([np.geomspace(min(0.2 / n0, 0.1), 0.3, 18), np.linspace(0.36, 0.98, 8)])
     claimed = (lambda x: _region(claim, x)) if method == "any" else (lambda x: gaussian.tradeoff(mu, x))
@@ -270,7 +274,9 @@ def _power_of_t(mu: float, true: float, n0: int, n1: int, alpha: float) -> float
 
 
 def _power_of_gate(a: Array, b: Array, claimed: Callable[[Array], Array], n0: int, n1: int, alpha: float) -> Array:
-    """The probability that each threshold with true error rates a and b rejects `claimed`, (thresholds,)."""
+    """The probability that the threshold test rejects `claimed` at each threshold with true error rates a and b. (thresholds,) ->
+    (thresholds,).
+    """
     counts, chances = _false_positives(a, n0)
     return _rejects(chances, _most(counts, claimed, n0, n1, alpha), b, n1)
 
@@ -297,7 +303,9 @@ def _most(counts: Array, claimed: Callable[[Array], Array], n0: int, n1: int, al
 
 
 def _rejects(chances: Array, most: Array, b: Array, n1: int) -> Array:
-    """The probability of at most `most` misses at true rates b, averaged with these chances, (thresholds,)."""
+    """The probability of at most `most` misses in n1 rounds at true rates b, averaged over the numbers of false positives, which
+    have these chances. -> (thresholds,).
+    """
     k = np.maximum(most, 0)
     below = special.betaincc(k + 1, np.maximum(n1 - k, 1e-9), b[:, None])
     return np.asarray((chances * np.where(most < 0, 0.0, below)).sum(axis=1))

@@ -31,7 +31,9 @@ STEADY = 0.05  # largest relative difference between the moves along several his
 
 
 def noise_at_most(residuals: ArrayLike, alpha: float) -> float:
-    """An upper limit, at 1 - alpha, of the sd of independent centred normal residuals (chi-squared); inf without any."""
+    """With probability 1 - alpha the sd of independent centred normal residuals is at most this (chi-squared, exact); inf without
+    residuals.
+    """
     r = np.asarray(residuals, float)
     if not r.size:
         return math.inf
@@ -104,7 +106,9 @@ class Moves:
     rate: float = 1.0
 
     def epsilon(self, factor: float, delta: float, interval: float = 5e-5) -> float:
-        """A lower bound (nats) on epsilon at `delta` with noise smaller by `factor`. interval: of the losses, nats."""
+        """A lower bound (nats) on the epsilon of the composition at `delta`, if all noise is smaller by this factor. interval:
+        the grid of privacy losses, nats.
+        """
         alone = float(gaussian.epsilon_of(_over(self.plain, 1 / factor if factor else math.inf), delta))
         if not self.steps.any():
             return alone

@@ -26,7 +26,9 @@ LARGEST_PRV = 200.0  # largest range of losses, in nats; a grid over a wider ran
 
 
 def dp_accounting_pld(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
-    """epsilon (nats) from dp_accounting's PLDAccountant. Raises Unsupported where it declines, and for replacement."""
+    """epsilon (nats) from dp_accounting's own PLDAccountant. Raises Unsupported for events that it declines, and under
+    replacement.
+    """
     if relation is Relation.REPLACE:
         raise Unsupported("dp_accounting doubles every sensitivity under replacement, which sigma already contains.")
     asked = dp.pld.PLDAccountant(value_discretization_interval=grid(ledger, relation))
@@ -86,12 +88,16 @@ def _autodp(event: DpEvent, relation: Relation) -> Any:
 
 
 def opacus_rdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
-    """epsilon (nats) from Opacus' RDP accountant. Raises Unsupported but for Gaussians, sampled or not, at delta > 0."""
+    """epsilon (nats) from Opacus' RDP accountant. Raises Unsupported for delta = 0 and for events other than Gaussian noise,
+    Poisson-sampled or not.
+    """
     return _opacus("RDPAccountant", ledger, delta, relation)
 
 
 def sampled_gaussian_rdp(rate: float, sigma: float, orders: tuple[float, ...]) -> NDArray[np.float64]:
-    """Opacus' Renyi divergence (nats) of one Poisson-sampled Gaussian, (orders,), also at fractional orders."""
+    """The Renyi divergence (nats) of one Poisson-sampled Gaussian at each order, by Opacus. Its series also converges at
+    fractional orders. -> (orders,) float64.
+    """
     analysis = _opacus_accountants().rdp.privacy_analysis
     with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         return np.asarray(analysis.compute_rdp(q=rate, noise_multiplier=sigma, steps=1, orders=list(orders)), dtype=np.float64)
@@ -131,7 +137,9 @@ def opacus_gdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_
 
 
 def _opacus_history(ledger: DpEvent, relation: Relation) -> list[tuple[float, float, int]] | None:
-    """(noise multiplier, rate, steps) of each part; None for no privacy. Raises Unsupported for other events."""
+    """(noise multiplier, sampling rate, steps) of every part; None for a ledger without privacy. Raises Unsupported for other
+    events.
+    """
     history: list[tuple[float, float, int]] = []
     for event, count in parts(ledger):
         match event:

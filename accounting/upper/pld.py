@@ -169,7 +169,9 @@ def _gaussian(mu: float, interval: float) -> Any:
 
 
 def _laplace(scale: float, interval: float) -> Any:
-    """`pld.from_laplace_mechanism`, bit for bit, in half the time: that inverts the loss in a Python loop."""
+    """What `pld.from_laplace_mechanism` returns, bit for bit, in less than half the time: the library inverts the loss in a
+    Python loop.
+    """
     loss = LaplacePrivacyLoss(scale)
     at = _range(-1 / scale, 1 / scale, interval)
     moved = at * interval * scale
@@ -184,7 +186,9 @@ def _range(low: float, high: float, interval: float) -> NDArray[Any]:
 
 
 def _connect(at: NDArray[Any], deltas: NDArray[np.float64], interval: float) -> Any:
-    """The loss distribution at the points at * interval with these deltas, and not less than the true ones between."""
+    """The loss distribution on the points at * interval that has these deltas there, and no smaller deltas than the true ones
+    between.
+    """
     deltas = np.minimum.accumulate(np.clip(deltas, 0, 1))
     if at.shape[0] == at[-1] - at[0] + 1 > 1:
         return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, int(at[0]), int(at[-1]), deltas)
@@ -276,7 +280,9 @@ def below_zero(pmf: Any) -> float:
 
 
 def between(losses: NDArray[np.float64], deltas: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
-    """delta at the epsilons `at`, linear in e^epsilon; below the first loss, 1 - delta is proportional to it."""
+    """delta at the epsilons `at`, by linear interpolation in e^epsilon. Below the first loss, 1 - delta is proportional to
+    e^epsilon.
+    """
     if losses.shape[0] == 1:
         inside = np.full(at.shape, deltas[0])
     else:

@@ -1,4 +1,6 @@
-"""LinkTeller: how one node's features influence another's posterior, if the model reads the graph for an answer."""
+"""LinkTeller: the influence of one node's features on another node's posterior, for a deployed model that reads the graph when it
+answers a query.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,7 +16,9 @@ TINY = 1e-30
 
 
 class Query(Protocol):
-    """A deployed model: features of all nodes, (nodes, dim), to log-probabilities, (runs, nodes, classes)."""
+    """A deployed model. It maps features of all nodes, dense or sparse (nodes, dim), to log-probabilities (runs, nodes,
+    classes).
+    """
 
     def __call__(self, x: Any) -> NDArray[np.float32]: ...
 

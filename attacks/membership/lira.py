@@ -55,7 +55,9 @@ class Moments:
 def moments(
     signal: NDArray[np.float64], side: NDArray[np.bool_], shrinkage: float | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Mean, shrunk variance and number of each challenge's shadows on a side, (c,) each. side: (shadows, c) bool."""
+    """The mean, the shrunk variance and the number of each challenge's shadows on one side, (c,) each. side: (shadows, c)
+    bool.
+    """
     n = side.sum(0)
     mean = np.where(side, signal, 0).sum(0) / np.maximum(n, 1)
     squares = (np.where(side, signal - mean, 0) ** 2).sum(0)

@@ -1,4 +1,6 @@
-"""Two audits of posteriors: one of canary edges or nodes in a crafted graph, one of a single training with many coins."""
+"""Two audits that read posteriors alone. One tests canary edges or nodes in a crafted graph. The other tests a single training,
+in which many units have coins.
+"""
 
 import dataclasses
 import math
@@ -63,7 +65,9 @@ def seldom_decides(case: Case) -> str | None:
 
 
 def aligned_canaries(setting: Setting) -> Outcome:
-    """Tests canary edges in a crafted graph by the posteriors of their ends. See `tested` for the tests."""
+    """Tests canary edges in a graph that the adversary chooses. The posteriors of a canary's ends give its score. See `tested`
+    for the tests.
+    """
     made = crafted(CANARIES)
     if a_strangers(setting.case.model):
         most, highest = public_bound(setting.case.model, setting.graph), made.graph.degree.max()
@@ -201,7 +205,9 @@ def better(one: Bound, other: Bound) -> Bound:
 
 
 def most_right(case: Case) -> float:
-    """The largest chance of a right guess under the claim, for a Gaussian mechanism if the ledger is Gaussian."""
+    """The largest probability of a correct guess that the claim allows: for a Gaussian mechanism if the ledger is Gaussian, else
+    for any mechanism.
+    """
     return luck(promised(case.claim, ledger_curve(case)))
 
 

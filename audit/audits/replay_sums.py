@@ -1,4 +1,6 @@
-"""The audit `replay` on released sums: neighbouring graphs with the same noise show the effect of one edge exactly."""
+"""The audit `replay` on released sums. It runs neighbouring graphs with the same noise, so the effect of one edge is computed and
+not estimated.
+"""
 
 import math
 from collections.abc import Iterable

@@ -1,1 +1,3 @@
-"""Audits of single mechanisms: votes, users' reports, adjacency entries, messages, and finite channels by enumeration."""
+"""Audits of single mechanisms: votes, users' reports, adjacency entries and messages. One audit computes the exact epsilon of
+finite channels.
+"""

@@ -79,7 +79,9 @@ class Stranger:
 
 
 def everything(facts: Facts) -> Iterator[tuple[str, bool, Claim, Model]]:
-    """Yields (name, whether faulty, claim, model) of all detectable faults, all honest models, and strangers.py."""
+    """Yields (name, whether the model is faulty, claim, model): all planted faults that sampling can show, all honest models, and
+    the models of strangers.py.
+    """
     done: set[str] = set()
     for planted, faults in ((True, FAULTS), (False, HONEST)):
         for fault in faults:

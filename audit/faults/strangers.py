@@ -1,4 +1,6 @@
-"""Models as a user would write them, which release noisy sums of unit rows. A faulty one overrides a part of an honest one."""
+"""Models as a user would write them: they release noisy sums of unit rows, and never call the tool. Each faulty model overrides
+one part of an honest model.
+"""
 
 import dataclasses
 from dataclasses import dataclass

@@ -1,1 +1,3 @@
-"""Tools of several audits: record a training, repeat it without a unit, compute the smallest detectable violation."""
+"""Tools that several audits share: they record a training, repeat it without a unit, and compute the smallest violation that a
+test detects.
+"""

@@ -118,7 +118,9 @@ def same_coins(first: Record, graph: Graph, absent: Nodes) -> Coins:
 
 
 def shift(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> NDArray[np.float64]:
-    """The move of every entry of a clean value between two runs, without the rows of the nodes `hidden`."""
+    """The move of every entry of a clean value between two runs. hidden: nodes whose own rows are not released; these rows are
+    left out.
+    """
     change = after.clean - before.clean
     if hidden.size and before.shapes[0][1:-1] == (nodes,):
         return np.delete(change.reshape(nodes, -1), hidden, axis=0)
@@ -126,7 +128,9 @@ def shift(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> NDArray[np.
 
 
 def moved(before: Noisy, after: Noisy, ledger: Charged, hidden: Nodes, nodes: int) -> float:
-    """The move of a clean value between two runs over the move that the ledger allows, without rows of `hidden`."""
+    """The move of a clean value between two runs, divided by the move for which the ledger's noise suffices. hidden: nodes whose
+    own rows are not released.
+    """
     change = shift(before, after, hidden, nodes)
     size = np.where(after.clean != before.clean, before.clean, 0.0)  # rounding error of the new sum in float32
     norm = float(np.linalg.norm(change.reshape(before.events, -1), ord=before.order, axis=1).max(initial=0.0))
@@ -143,7 +147,9 @@ def distance(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> float:
 
 
 def kept_rows(release: Release, absent: Nodes) -> Nodes:
-    """The absent nodes whose own rows are not released: none if 'aggregates' has nonzero rows for them, else all."""
+    """The absent nodes whose own rows the release does not contain: none if 'aggregates' has nonzero rows for them, else all of
+    them.
+    """
     return NO_NODE if "aggregates" in release and np.any(release["aggregates"][:, :, absent]) else absent
 
 

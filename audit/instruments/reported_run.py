@@ -99,7 +99,9 @@ def recorded(
     join: Join | None = None,
     coins: Coins | None = None,
 ) -> tuple[Release, Record]:
-    """The release and record of one run. Raises Diverged if a value differs from `script` in kind."""
+    """Trains one run and returns its release and its record. Raises Diverged if its values differ from `script` in number,
+    purpose or shape.
+    """
     record = Record(script, join, coins)
     with witnessed_by(record):
         release = model.fit(worlds, device)

@@ -49,7 +49,9 @@ def doubted(name: str, setting: Setting) -> str | None:
 
 
 def left_over(release: Release, worlds: Worlds, run: int) -> NDArray[np.float64]:
-    """The released sums minus the sums of the run's inputs in its world, (hops * nodes * columns,) float64."""
+    """The released sums of a run minus the sums of its inputs over the neighbours in its world. -> (hops * nodes * columns,)
+    float64.
+    """
     adjacency = worlds.removed(run).graph.adjacency()
     sums, inputs = (release[name][run].astype(np.float64) for name in SUMS)
     return np.concatenate([(s - adjacency @ x).ravel() for s, x in zip(sums, inputs, strict=True)])

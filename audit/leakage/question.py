@@ -76,7 +76,9 @@ def question(graph: Graph, kind: str, key: Key) -> Question:
 
 
 def public_part(graph: Graph, key: Key) -> Graph:
-    """The graph of all other nodes, for public shadow models. `key` draws its split: 75, 10 and 15 %."""
+    """The graph of the nodes that are not training nodes, as public data for shadow models. `key` draws its split: 75 % train, 10
+    % validation, 15 % test.
+    """
     nodes = np.flatnonzero(~graph.train)
     place = np.full(graph.nodes, -1)
     place[nodes] = np.arange(len(nodes))

@@ -216,7 +216,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def read(path: Path | None, options: dict[str, Any]) -> Plan:
-    """The plan: the table [run] of its file, under `options`, over preset and declaration. Raises ValueError."""
+    """The plan: the [run] table of the plan file, overridden by `options`; a preset and a declaration give defaults. Raises
+    ValueError with a sentence for each error.
+    """
     table: dict[str, Any] = {}
     if path is not None:
         document, _ = read_toml(path)

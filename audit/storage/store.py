@@ -67,7 +67,9 @@ def _named(value: Any) -> str:
 
 
 def save(release: Release, path: Path, in_torch: Collection[str] = ()) -> None:
-    """Writes a part, complete or not at all. in_torch: what torch trained nevertheless. Raises OSError with the path."""
+    """Writes a part atomically: it is either complete or absent. in_torch: what torch trained although compiled loops were used.
+    Raises OSError with the path of the part.
+    """
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

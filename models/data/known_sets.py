@@ -131,7 +131,9 @@ CHOICES = {"directed": ("yes", "no"), "prep": ("paper", "kept")}
 
 @dataclass(frozen=True)
 class Name:
-    """A parsed name. words: the parts without `=`. options: the others, by key. path: of a user's own data."""
+    """A parsed name. words: the parts after the first colon that hold no `=`. options: text by key, from the parts that do. path:
+    of a user's own file or folder, else None.
+    """
 
     text: str
     data: DataSet
@@ -141,7 +143,9 @@ class Name:
 
 
 def parse(text: str) -> Name:
-    """Parses names such as facebook100:Rice31:target=gender or ./mine.npz:split=50/25/25. Raises ValueError."""
+    """Parses a name such as facebook100:Rice31:target=gender, pyg:Planetoid:Cora or ./mine.npz:split=50/25/25. Raises ValueError
+    for anything else.
+    """
     first, *rest = text.split(":")
     if first == "pyg":
         data = PYG
@@ -190,7 +194,9 @@ def kind_of(path: str) -> str:
 
 
 def chosen(text: str, data: DataSet, options: list[str]) -> dict[str, str]:
-    """The options of a name. Raises ValueError for unknown or repeated ones and for values not in CHOICES."""
+    """The options of a name by key. Raises ValueError for an option that is unknown or repeated, and for a value that is none of
+    its CHOICES.
+    """
     found = dict(p.split("=", 1) for p in options)
     if len(found) < len(options):
         raise ValueError(f"data {text!r}: gives one option more than once. Leave all but one out.")

@@ -10,7 +10,9 @@ from ..kernels import compiled
 
 
 class Adam:
-    """torch.optim.Adam with its defaults, without the second that loading torch._dynamo takes."""
+    """torch.optim.Adam with its default betas and epsilon. This class replaces torch's own, because importing torch's class loads
+    torch._dynamo, which takes a second.
+    """
 
     def __init__(self, flat: Tensor, learning_rate: float) -> None:
         self.flat, self.learning_rate, self.steps = flat, learning_rate, 0

@@ -95,7 +95,9 @@ def why_torch(*parts: Rows | None) -> str:
 
 
 def planned(network: Network, inputs: Sequence[Any], drawn: bool = False) -> Plan:
-    """Cuts branches and trunk at the batch norms. drawn: whether every pass draws its own nodes."""
+    """Cuts branches and trunk at the batch norms, and assigns rows of a block to every output. drawn: whether every pass draws
+    its own nodes.
+    """
     plan, layer, tails, widths = Plan(), 0, [], []
     for number, (branch, x) in enumerate(zip(network.branches, inputs, strict=True)):
         units, count = (x.dim, x.nodes) if isinstance(x, Shared) else x.shape[1:]
@@ -131,7 +133,9 @@ def planned(network: Network, inputs: Sequence[Any], drawn: bool = False) -> Pla
 
 
 def _cut(layers: Sequence[Any], layer: int, units: int, rows: int = 0) -> list[list[Step]]:
-    """The steps of consecutive layers, cut within every batch norm. rows: those that a first batch norm stores."""
+    """The steps of consecutive layers, with a new list within every batch norm. rows: how many rows a batch norm stores if it is
+    the first layer.
+    """
     lists: list[list[Step]] = [[]]
     for i, what in enumerate(layers, layer):
         match what:
@@ -183,7 +187,9 @@ class Pass:
     """Forward and backward passes of one run over some nodes. Keeps references to all memory that the kernel uses."""
 
     def __init__(self, network: Network, weights: Weights, gradients: Weights, rows: Rows, drawn: bool = False) -> None:
-        """weights, gradients: of one run. drawn: whether passes draw nodes. Raises ValueError for a wrong label."""
+        """weights, gradients: of one run. drawn: whether every pass draws its own nodes. Raises ValueError for a label that is no
+        class of the network.
+        """
         from ..kernels import mlp, net
 
         strange = rows.labels[(rows.labels < 0) | (rows.labels >= network.classes)]

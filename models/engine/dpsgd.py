@@ -164,7 +164,9 @@ def add_noise(gradients: Weights, random: Sequence[np.random.Generator], std: fl
 
 
 def gather(inputs: Sequence[Any], index: Tensor) -> list[Any]:
-    """Each run's own batch. index: (runs, batch) row numbers. -> (runs, units, batch) or `Drawn` for each input."""
+    """The inputs of each run's own batch. index: (runs, batch) row numbers. Returns (runs, units, batch) or `Drawn` for each
+    input.
+    """
     wide = index.unsqueeze(1)
     return [x.gather(index) if isinstance(x, Shared) else x.gather(2, wide.expand(-1, x.shape[1], -1)) for x in inputs]
 

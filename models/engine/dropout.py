@@ -65,7 +65,9 @@ class Dropout:
 
 
 def draw(random: np.random.Generator, count: int, share: float) -> NDArray[np.float32]:
-    """`count` factors: zero with probability `share`, else 1 / (1 - share). Quarters take two random bits, halves one."""
+    """`count` factors: zero with probability `share`, else 1 / (1 - share). A share of 1/2 takes one random bit for each factor,
+    a share of 1/4 or 3/4 takes two.
+    """
     if share not in TABLES:
         return (random.random(count, dtype=np.float32) >= share).astype(np.float32) / np.float32(1 - share)
     kept = eights(random, count)

@@ -64,7 +64,9 @@ def sage_start(random: np.random.Generator, inputs: int, outputs: int, last: boo
 
 @dataclass(frozen=True, eq=False)
 class WithMean:
-    """The constant inputs of a GraphSAGE layer: rows (K, size, 2 inputs), the mean of the senders, then its own row."""
+    """Inputs of a GraphSAGE layer that training does not change. rows: (K, size, 2 inputs), the mean over the arcs into each
+    node, then the node's own row.
+    """
 
     rows: Tensor
 
@@ -88,7 +90,9 @@ def gin_start(random: np.random.Generator, inputs: int, outputs: int, last: bool
 
 
 def gin(values: Values, x: Operator | Tensor, blocks: Blocks | Whole) -> Tensor:
-    """A perceptron of X + A X (Xu et al. 2019, epsilon = 0). Its first weight is applied before the sum."""
+    """Xu et al. 2019 with epsilon = 0: a two-layer perceptron of X + A X. The first weight is applied before the sum, which gives
+    the same result.
+    """
     inner = linear(x, values["weight"])
     inner = torch.relu((blocks.total @ inner).add_(inner).add_(values["bias"]))
     return torch.bmm(inner, values["outer"]) + values["outer_bias"]

@@ -26,7 +26,9 @@ Parts = list[tuple[tuple["Tensor", ...], tuple["Tensor", ...]]]
 
 @dataclass(frozen=True)
 class Tape:
-    """For the backward pass: the values that each layer saved, and the units of each branch's output."""
+    """The data for the backward pass. saved: the values that each layer saved. widths: the number of units of each branch's
+    output.
+    """
 
     saved: list[Any]
     widths: list[int]

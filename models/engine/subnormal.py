@@ -8,7 +8,9 @@ import torch
 
 @contextmanager
 def subnormals_are_zero() -> Iterator[None]:
-    """Within the context, this thread counts subnormal numbers, which cost a hundred cycles, as zero."""
+    """Within the context, this thread treats subnormal numbers as zero. Saturated units produce such numbers, and an operation on
+    one takes about a hundred cycles.
+    """
     before = flushed()
     torch.set_flush_denormal(True)
     try:

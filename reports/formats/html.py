@@ -184,7 +184,9 @@ def proof(same: Sequence[Evidence]) -> list[Plot]:
 
 
 def foremost(same: Sequence[Evidence]) -> list[Plot]:
-    """The figures of a claim: of the evidence that refutes it, else of all without histograms and moves."""
+    """The figures that represent a claim. If it is refuted: those of all evidence that refutes it, without those of `proof`. Else
+    all but histograms and moves.
+    """
     if decisive(same) is None:
         return [p for p in pictures(same) if not p.name.startswith(("scores", "moves"))]
     shown = {p.name for p in proof(same)}
