@@ -1,7 +1,5 @@
 """Checks of the arguments of public functions. Each error is one line with the name, the value and what is allowed."""
 
-from __future__ import annotations
-
 import math
 import numbers
 from enum import StrEnum

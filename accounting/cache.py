@@ -1,7 +1,5 @@
 """Caches the results of accounting on disk, so that a repeated call is instant. Each stored result is checked when it is read."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The claim under audit: epsilon, delta, the protected unit, and the neighbouring relation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """Epsilon and delta of mechanisms that need no numerical accountant: closed forms, and finite channels by enumeration."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

@@ -1,7 +1,5 @@
 """The Gaussian mechanism in closed form: conversions between mu, epsilon and delta, and the exact test of mu from two samples."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The upper tail of the noncentral t distribution, and its inverse, without the missing values of other implementations."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Checks that only this user can write to a folder or file. Caches are read from such folders only."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

@@ -1,17 +1,12 @@
 """The eight distances of link stealing (He et al. 2021), as scipy defines them, for many pairs at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Rows = NDArray[np.float64]  # (…, dim)
-    Distance = Callable[[Rows, Rows], Rows]  # (…, dim), (…, dim) -> (…)
+Rows = NDArray[np.float64]  # (…, dim)
+Distance = Callable[[Rows, Rows], Rows]  # (…, dim), (…, dim) -> (…)
 
 
 def ratio(top: Rows, bottom: Rows) -> Rows:

@@ -1,22 +1,16 @@
 """K small perceptrons of one shape, trained together with the algorithm and constants of scikit-learn's MLPClassifier."""
 
-from __future__ import annotations
-
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from ..models.random.streams import stream
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[np.float32]
+Numbers = NDArray[np.float32]
 
 DECAY, FIRST, SECOND, TINY = 1e-4, 0.9, 0.999, 1e-8  # scikit-learn's penalty and Adam's constants
 

@@ -1,11 +1,9 @@
 """The membership attacks by name, and the query that each game uses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from .base import Attack
 from .links.link_stealing import LinkClassifier
 from .links.linkteller import LinkTeller
 from .links.model_free import EDGE_FREE, FEATURES
@@ -17,9 +15,6 @@ from .membership.multi_lira import MultiLira, strongest
 from .membership.rmia import Relative
 from .membership.shadow_classifier import ShadowMlp
 from .membership.threshold import Confidence, Entropy, LabelOnly, ModifiedEntropy
-
-if TYPE_CHECKING:
-    from .base import Attack
 
 DEPLOYED, ALONE, WHOLE = "posteriors", "posteriors@0-hop", "posteriors@full"
 

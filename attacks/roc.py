@@ -1,19 +1,13 @@
 """Computes AUC, TPR at a low FPR, their confidence intervals, and ROC curves from scores and bits."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import beta, norm, rankdata, t
 
 from ..models.random.streams import stream
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
 FPRS = (0.001, 0.01)
 TAIL = 0.025  # outside a 95 % interval, on each side

@@ -1,18 +1,13 @@
 """The signals that attacks read from a release: log-probabilities and logits of the challenge nodes."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..models.base import Release
-    from .base import Challenge
+from ..models.base import Release
+from .base import Challenge
 
 
 def rows(release: Release, nodes: NDArray[np.int64]) -> NDArray[np.int64]:

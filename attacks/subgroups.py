@@ -1,16 +1,10 @@
 """Groups of challenges for which leakage is measured separately: by class, degree and homophily."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..models.graph.graph import Graph
-    from .base import Challenge
+from ..models.graph.graph import Graph
+from .base import Challenge
 
 
 def slices(challenge: Challenge, graph: Graph) -> dict[str, NDArray[np.str_]]:

@@ -1,24 +1,19 @@
 """Three types: a case (one calibrated model and its claim), the setting of an audit, and the outcome of an audit."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..accounting.claim import Claim, Unit
+from ..accounting.lower.bounds import Bound
+from ..models.base import Model
 from ..models.fitted import of_user
+from ..models.graph.graph import Graph
+from ..reports.observed import Observed
 from ..reports.results import SkippedRow
-
-if TYPE_CHECKING:
-    from ..accounting.lower.bounds import Bound
-    from ..models.base import Model
-    from ..models.graph.graph import Graph
-    from ..reports.observed import Observed
-    from .key import Key
-    from .storage.store import Store
-
+from .key import Key
+from .storage.store import Store
 
 PROGRAMS = ("audit.own.programs.program", "audit.own.programs.declaration")  # modules whose classes wrap a user's own program
 

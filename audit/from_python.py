@@ -1,25 +1,20 @@
 """`gnnaudit.audit(model, graph, claim)`: what `audit run --model` does, for code that already has a model and a graph."""
 
-from __future__ import annotations
-
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..accounting.arguments import check_type, shown
-from ..accounting.claim import check_claim
+from ..accounting.claim import Claim, check_claim
+from ..models.base import Model
 from ..models.graph.checks import check
+from ..models.graph.graph import Graph
+from ..reports.results import Results
 from .own.model_file import checked
 from .own.stated_claim import check_tested, claim_of
 from .planning.plan import read
 from .run import carry_out, name_untested, publish
-
-if TYPE_CHECKING:
-    from ..accounting.claim import Claim
-    from ..models.base import Model
-    from ..models.graph.graph import Graph
-    from ..reports.results import Results
 
 # option of `audit run` -> the argument of `audit` that replaces it
 GIVEN = {

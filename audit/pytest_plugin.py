@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from ..accounting.claim import Claim
+
 if TYPE_CHECKING:
-    from ..accounting.claim import Claim
     from ..models.graph.graph import Graph
     from ..reports.results import Results
 

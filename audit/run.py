@@ -6,7 +6,7 @@ import dataclasses
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..accounting.lower.bounds import divide
+from ..accounting.upper.accountants import Upper
 from ..attacks.registry import ATTACKS, DEPLOYED, GAMES
-from ..models.data.loading import describe, load_described
+from ..models.data.loading import Provenance, describe, load_described
 from ..models.errors import Stopped
 from ..models.facts import Facts
+from ..models.graph.graph import Graph
 from ..models.kernels.ahead import compile_ahead
 from ..reports import evidence as evidence_files
 from ..reports import results as result_files
@@ -27,34 +29,27 @@ from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow, Ut
 from ..reports.summary import best_marked, claims_of, deltas, lines_of, of_case
 from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting, offered
+from .key import Key
 from .leakage.pool import Measured, membership
 from .leakage.utility import utility
 from .mechanisms.gate import Recorded, is_recorded
 from .mechanisms.observed import observe
 from .own.audited import audited
 from .own.contained import contained
+from .own.contract import Check
 from .own.model_file import is_built_in, portable
 from .own.premises import broken, checked_first, clauses, resting_on
 from .planning.ledgers import account_rows, uppers, warnings
+from .planning.plan import Plan
 from .planning.planned_cases import Factory, cases, recipes
 from .planning.run_folder import arithmetic, machine, opened, randomness, root_key, versions, write_spec
-from .progress import announced
+from .progress import Say, announced
 from .second_look import confirmed, marked
 from .storage.executor import executor
 from .storage.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rich.console import Console
-
-    from ..accounting.upper.accountants import Upper
-    from ..models.data.loading import Provenance
-    from ..models.graph.graph import Graph
-    from .key import Key
-    from .own.contract import Check
-    from .planning.plan import Plan
-    from .progress import Say
 
 
 def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = False) -> int:

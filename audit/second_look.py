@@ -1,20 +1,15 @@
 """Repeats an audit that refutes a claim by a statistical test. The report counts the refutation only if it is confirmed."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from scipy.special import ndtri
 
+from ..accounting.lower.bounds import Bound
+from .audits.registry import Audit
+from .case import Outcome, Setting
 from .instruments.reach import unknown
-
-if TYPE_CHECKING:
-    from ..accounting.lower.bounds import Bound
-    from .audits.registry import Audit
-    from .case import Outcome, Setting
 
 LEVEL = 1e-3  # largest level of the repetition of an audit: the largest chance that it confirms a false alarm
 POWER, SURE = 0.9, 0.99  # power of the first test and of a trial-limited repetition at the smallest detectable violation

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..accounting.arguments import check_type, shown
+from ..accounting.claim import Unit
+from .graph.graph import Graph, Worlds
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
-
-    from ..accounting.claim import Unit
-    from .graph.graph import Graph, Worlds
 
 
 @dataclass(frozen=True, eq=False)

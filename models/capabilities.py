@@ -1,20 +1,15 @@
 """Capabilities of models: small protocols that audits need. A model declares a capability by having its attributes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ..accounting.claim import Claim
 from .errors import raising
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..accounting.claim import Claim
-    from .graph.graph import Graph, Worlds
+from .graph.graph import Graph, Worlds
 
 SUMS = ("aggregates", "inputs")
 

@@ -1,7 +1,5 @@
 """Text for error messages, and the exception of a run that its user ended."""
 
-from __future__ import annotations
-
 import inspect
 import sysconfig
 import traceback

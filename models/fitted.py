@@ -1,18 +1,13 @@
 """Trains a model and checks what it returns. An exception in a user's own code becomes a ValueError of one line."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .base import Model, Release
 from .errors import raised
+from .graph.graph import Worlds
 from .looped import Looped
-
-if TYPE_CHECKING:
-    from .graph.graph import Worlds
 
 TOLERANCE = 1e-3  # the probabilities of a row may sum to a number that differs from 1 by this much
 

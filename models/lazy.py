@@ -1,7 +1,5 @@
 """Imports a package's files only when a name from them is used, so that listing the systems does not load torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any

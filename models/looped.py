@@ -10,16 +10,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..accounting.arguments import check_type, member, shown, words
 from ..accounting.claim import Claim, Unit, check_claim
 from .base import Release
+from .graph.graph import Graph, Worlds
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
-
-    from .graph.graph import Graph, Worlds
 
 MODES = ("sound", "paper")
 NODE_AXIS = {"posteriors": 0, "aggregates": 1, "inputs": 1}

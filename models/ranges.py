@@ -1,7 +1,5 @@
 """The allowed range of every number in a recipe: from the smallest meaningful value to the largest that a machine can train."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..accounting.arguments import check_items, is_number, shown
-from ..accounting.checks.conditions import most_telling
+from ..accounting.checks.conditions import Condition, most_telling
 from ..accounting.claim import Claim, Relation, Unit, check_claim
 from .files import lists, plain, tuples, write_text
 from .rounding import at_least, up
@@ -297,7 +297,6 @@ def _value(kind: type[Any], document: Mapping[str, Any]) -> Any:
 
 
 def _bound(document: Mapping[str, Any]) -> Bound:
-    from ..accounting.checks.conditions import Condition
     from ..accounting.lower.bounds import Bound
 
     bound: Bound = _value(Bound, document)

@@ -1,7 +1,5 @@
 """Writes text files atomically, checks the places for them, and converts values to strict JSON and back."""
 
-from __future__ import annotations
-
 import math
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """The observed ledger of a model, as evidence files store it: the noise that was recorded during training, and its cost."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 from typing import Any

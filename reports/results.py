@@ -1,20 +1,16 @@
 """The rows of results.json. Other programs read these field names: new versions may add fields but never rename them."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ..accounting.claim import Unit
+from .evidence import Evidence
 from .files import number, plain, write_text
-
-if TYPE_CHECKING:
-    from .evidence import Evidence
 
 Number = Annotated[float, BeforeValidator(number)]  # infinity is "inf" in JSON; NaN is refused
 Interval = tuple[Number, Number]

@@ -1,7 +1,5 @@
 """Numbers as text: lower bounds are rounded down, upper bounds up."""
 
-from __future__ import annotations
-
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 

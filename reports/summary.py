@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..accounting.checks.conditions import Condition
 from ..accounting.claim import Claim, Unit
 from ..accounting.upper.accountants import Upper
 from .evidence import Verdict, contradicting, judge, lowest, weakest_link
@@ -209,7 +210,6 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
 
 def _bound(row: BoundRow) -> Bound:
     """The bound of a row, with the fields that a verdict needs."""
-    from ..accounting.checks.conditions import Condition
     from ..accounting.lower.bounds import Bound
 
     conditions = tuple(Condition(c["what"], c["how"], c.get("detail", "")) for c in row.conditions)

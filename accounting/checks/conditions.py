@@ -1,7 +1,5 @@
 """The conditions under which a bound holds, and the evidence for each of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

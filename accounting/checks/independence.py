@@ -2,8 +2,6 @@
 whether runs depend on one another.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Tests whether the rounds of the two worlds were played in random order, so that nothing else that changes separates them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tests whether a sequence repeats itself: at a distance, with a period, because its rows were copied, or in another file."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

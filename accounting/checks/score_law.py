@@ -2,8 +2,6 @@
 one another.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Counts the mechanisms of a ledger and reads their sampling rates; tests exactly whether batches were sampled at such a rate."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

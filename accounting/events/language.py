@@ -3,8 +3,6 @@
 The text may contain numbers, names that have a value, + - * / **, and FUNCTIONS. The parser refuses everything else.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import operator

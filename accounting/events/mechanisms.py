@@ -5,8 +5,6 @@ double it for the relation replace. On a Poisson sample the norm of each value c
 the sensitivity. sigma = 0 means no privacy. Each function raises ValueError for a probability or noise out of range.
 """
 
-from __future__ import annotations
-
 import math
 
 import dp_accounting as dp

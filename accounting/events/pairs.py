@@ -1,7 +1,5 @@
 """Dominating pairs of finite distributions: the neighbours of a mechanism that are easiest to distinguish."""
 
-from __future__ import annotations
-
 import math
 
 import dp_accounting as dp

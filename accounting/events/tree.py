@@ -1,20 +1,15 @@
 """Flattens a ledger into its mechanisms, and rescales its noise."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import dp_accounting as dp
 import numpy as np
 from dp_accounting import DpEvent
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
+from numpy.typing import NDArray
 
 from .types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Parts = list[tuple[DpEvent, int]]
 LEAST = -690.0  # smallest logarithm of a relative probability; it replaces smaller ones, so that no float64 underflows

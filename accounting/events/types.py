@@ -1,7 +1,5 @@
 """Mechanisms for which dp_accounting has no event. Each accountant supports them or declines with a reason."""
 
-from __future__ import annotations
-
 import attr
 from dp_accounting import DpEvent
 

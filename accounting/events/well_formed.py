@@ -1,7 +1,5 @@
 """Checks the numbers in a ledger: noise is at least 0, probabilities are in [0, 1], counts are whole."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, TypeAlias

@@ -2,10 +2,7 @@
 module draws coins and selects rounds whose bits equal these coins.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,12 +10,10 @@ from scipy import special
 
 from ..checks.conditions import LEVEL, Condition, assumed, checked, proved
 from ..checks.patterns import lagged
+from ..claim import Claim
 from .bounds import Bound, resting
 from .one_run import steinke
 from .random_numbers import generator
-
-if TYPE_CHECKING:
-    from ..claim import Claim
 
 FAIR = "bits are fair independent coins"
 FEWEST = 17  # with fewer bits, no order and no number of ones fails the check

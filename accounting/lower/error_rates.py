@@ -1,7 +1,5 @@
 """Exact binomial bounds from the counted errors of a threshold, and the choice of the threshold on pilot runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,29 +1,22 @@
 """A lower bound on epsilon from the number of fair coins that were guessed correctly."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from .. import gaussian
 from ..checks.conditions import Condition, checked, proved
 from ..checks.independence import APART, FEWEST_RUNS, OF_COINS
-from ..upper.tradeoff import approximate
+from ..claim import Claim
+from ..upper.tradeoff import Curve, approximate
 from .bounds import Bound, resting, split
 from .error_rates import epsilon_of_rates
 from .families import Family
 from .one_run import COINS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from ..claim import Claim
-    from ..upper.tradeoff import Curve
 
 
 def guessed(

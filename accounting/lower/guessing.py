@@ -1,7 +1,5 @@
 """Guesses of the bits of many canaries in one run: counts, p-values, and the accuracy of the best attack."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The smallest violation that an audit detects, and the number of rounds that it needs to detect a given one."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Random numbers for the choices of a test, such as the order of equal scores. Used beside bits that a user has drawn."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

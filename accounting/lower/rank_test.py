@@ -16,13 +16,13 @@ from scipy import special
 
 from ..checks.conditions import Condition, proved
 from ..checks.score_law import PLAYED
+from ..claim import Claim
 from .bounds import Bound, resting, split
 from .families import KAPPAS, Family
 from .power import POWER
 from .random_numbers import generator
 
 if TYPE_CHECKING:
-    from ..claim import Claim
     from ..upper.tradeoff import Curve
 
 Array = NDArray[np.float64]

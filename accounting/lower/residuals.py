@@ -1,7 +1,5 @@
 """A nearly tight bound from one run: the exact move of the means, divided by an upper confidence limit of the noise sd."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

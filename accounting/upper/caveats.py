@@ -1,7 +1,5 @@
 """Warnings about a ledger and a claim, for problems that no accountant reports."""
 
-from __future__ import annotations
-
 import dp_accounting as dp
 from dp_accounting import DpEvent
 

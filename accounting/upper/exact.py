@@ -1,7 +1,5 @@
 """The accountant "exact": ledgers whose epsilon has a closed form."""
 
-from __future__ import annotations
-
 import math
 
 import dp_accounting as dp

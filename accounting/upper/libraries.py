@@ -1,7 +1,5 @@
 """dp_accounting, autodp and Opacus as accountants. autodp and Opacus are imported on first use."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import math
@@ -9,19 +7,17 @@ import sys
 import types
 import warnings
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dp_accounting as dp
 import numpy as np
+from dp_accounting import DpEvent
 from numpy.typing import NDArray
 
 from ..claim import Relation
 from ..events.tree import Unsupported, parts
 from ..events.types import PureDpEvent
 from .pld import grid, scale
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 # an accountant's values are no bounds if delta is below this; see `lost_to_rounding`
 SMALLEST = {"opacus-prv": 2e-11, "dp_accounting-pld": 1e-12}

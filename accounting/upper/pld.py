@@ -1,7 +1,5 @@
 """Privacy-loss distributions of ledgers, by dp_accounting where it supports an event, else from delta(epsilon) of the event."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial, reduce

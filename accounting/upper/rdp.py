@@ -1,7 +1,5 @@
 """Renyi-divergence curves of ledgers, by dp_accounting where it supports the event, else in closed form."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The privacy profile and the trade-off curve of a ledger. They limit the error rates of every test."""
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The privacy cost of training several times on private data and releasing only the best training."""
 
-from __future__ import annotations
-
 import math
 
 import dp_accounting as dp

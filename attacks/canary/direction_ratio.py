@@ -1,22 +1,15 @@
 """The exact likelihood ratio of one edge from messages that are noisy rows divided by their length."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.closed_forms import gauss_legendre
-from ..base import Untrained
+from ...models.base import Release
+from ..base import Challenge, Untrained
 from ..signals import rows
 from .gaussian_ratio import arcs_of, ends, known_sums, noise_std
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ..base import Challenge
 
 RANGE = (10.0, 25.0)  # the integral extends this many widths of its peak below and above the peak
 POINTS = 64  # of the quadrature

@@ -1,15 +1,9 @@
 """Fisher's linear discriminant: a log-likelihood ratio of an edge, fitted on nodes of the same run whose edges are known."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Rows = NDArray[np.float64]
+Rows = NDArray[np.float64]
 
 ROUNDING = 1e-9  # a relative variance below this is rounding of float32 log-probabilities
 

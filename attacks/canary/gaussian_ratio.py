@@ -1,23 +1,15 @@
 """The most powerful test of one edge: the exact likelihood ratio, from released sums with Gaussian noise."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from ..base import Untrained
+from ...models.base import Release
+from ..base import Challenge, Untrained
 from ..signals import rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ..base import Challenge
 
 WIDE = 1 << 22  # most numbers in a dense operand of a sparse product: 16 MiB of float32
 

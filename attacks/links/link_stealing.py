@@ -1,27 +1,20 @@
 """Link stealing with a classifier: attacks 1 and 3 to 7 of He et al. 2021."""
 
-from __future__ import annotations
-
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...models.base import Release
+from ...models.graph.graph import Graph
 from ...models.random.streams import stream
-from ..base import OneQuery, learnt
+from ..base import Challenge, OneQuery, Pilot, learnt
 from ..perceptrons import perceptrons
 from .pair_features import of_model, of_public, reference
 from .similarity import probabilities
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ...models.graph.graph import Graph
-    from ..base import Challenge, Pilot
 
 SHADOW, PARTIAL = (1, 4, 5, 7), (3, 4, 6, 7)  # attacks that train on a pilot, and attacks that train on known edges of the target
 REFERENCE = (2, 5, 6, 7)

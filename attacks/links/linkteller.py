@@ -2,21 +2,15 @@
 answers a query.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from ..base import Untrained
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ..base import Challenge
+from ...models.base import Release
+from ..base import Challenge, Untrained
 
 TINY = 1e-30
 

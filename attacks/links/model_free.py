@@ -1,23 +1,16 @@
 """Baselines that score edges without the target model. They measure homophily, not leakage."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..base import Untrained
+from ...models.base import Release
+from ...models.graph.graph import Graph
+from ..base import Challenge, Untrained
 from ..distances import distance
 from .pair_features import reference, rows_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ...models.graph.graph import Graph
-    from ..base import Challenge
 
 
 def own_features(known: Graph, nodes: NDArray[np.int64]) -> NDArray[np.float64]:

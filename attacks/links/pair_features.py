@@ -5,20 +5,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
+from ...models.graph.graph import Graph
 from ...models.random.streams import stream
 from ..distances import DISTANCES
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.graph.graph import Graph
-
-    Rows = NDArray[np.float64]
+Rows = NDArray[np.float64]
 
 LEARNT = 20_000  # a reference model trains on at most this many nodes; all nodes of a large graph would take minutes
 WIDE = 1 << 20  # how many numbers a block of dense features has, so that it fits the processor's cache

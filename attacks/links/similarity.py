@@ -1,24 +1,16 @@
 """Link stealing without training, attacks 0 and 2 of He et al. 2021: two nodes with an edge have similar posteriors."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..base import OneQuery, Untrained
+from ...models.base import Release
+from ..base import Challenge, OneQuery, Untrained
 from ..distances import distance
 from ..signals import logs
 from .pair_features import reference
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ..base import Challenge
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,12 @@
 """Scores runs with attacks that are fitted on other runs, or on other challenges of the same run."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..base import Pilot
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ..base import Attack, Challenge
+from ...models.base import Release
+from ..base import Attack, Challenge, Pilot
 
 
 def scores_split(

@@ -1,24 +1,18 @@
 """G-BASE: node membership from the change of the losses of all nearby nodes if the node is removed."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
+from ...models.base import Release
+from ...models.graph.graph import Graph
 from ...models.random.streams import stream
-from ..base import Untrained
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ...models.graph.graph import Graph
-    from ..base import Challenge
+from ..base import Challenge, Untrained
 
 QUERIED = 400  # challenges in one query, so that its graph stays small
 

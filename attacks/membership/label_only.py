@@ -1,21 +1,15 @@
 """Node membership from predicted labels alone, from queries with and without neighbours (Conti et al. 2022)."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..base import AttackDefaults, learnt, shadows_of
+from ...models.base import Release
+from ..base import AttackDefaults, Challenge, Pilot, learnt, shadows_of
 from ..signals import logs
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ..base import Challenge, Pilot
 
 
 @dataclass(frozen=True, eq=False)

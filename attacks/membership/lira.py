@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..base import OneQuery, learnt, shadows_of
+from ...models.base import Release
+from ..base import Challenge, OneQuery, Pilot, learnt, shadows_of
 from ..distances import correlation
 from ..signals import label_logit, logs
 from .shrinkage import TINY, prior_freedom, shrunk
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ..base import Challenge, Pilot
 
 
 @dataclass(frozen=True, eq=False)

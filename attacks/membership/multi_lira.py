@@ -1,24 +1,18 @@
 """LiRA on several signals at once. Its covariances are shrunk, so that few shadow models suffice."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from ..base import AttackDefaults, learnt, shadows_of
+from ...models.base import Release
+from ..base import Attack, AttackDefaults, Challenge, Pilot, learnt, shadows_of
 from ..signals import label_logit, logs, neighbours_logit
 from .lira import ends_logit
 from .shrinkage import shrunk
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ..base import Attack, Challenge, Pilot
 
 NEAR, HALF, FAR = "posteriors@0-hop", "posteriors@half", "posteriors@full"
 STRONGEST = {"node": "strongest", "edge": "edge-strongest"}

@@ -1,22 +1,16 @@
 """RMIA and BASE: the probability of a node's label in the target, relative to its probability in other models."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from ..base import OneQuery, learnt, shadows_of
+from ...models.base import Release
+from ..base import Challenge, OneQuery, Pilot, learnt, shadows_of
 from ..signals import logs
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ..base import Challenge, Pilot
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...models.base import Release
 from ...models.random.streams import stream
-from ..base import AttackDefaults, learnt, shadows_of
+from ..base import AttackDefaults, Challenge, Pilot, learnt, shadows_of
 from ..signals import logs
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ..base import Challenge, Pilot
 
 EXAMPLES = 20_000  # the classifier trains on at most this many rows; more rows take longer and do not improve the attack
 

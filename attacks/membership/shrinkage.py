@@ -1,16 +1,10 @@
 """Empirical-Bayes shrinkage of the means and variances of many challenges, each estimated from few shadow models."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import digamma, polygamma
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[np.float64]
+Numbers = NDArray[np.float64]
 
 TINY = 1e-12
 

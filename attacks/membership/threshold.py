@@ -1,21 +1,15 @@
 """Node membership from one number computed from one prediction: confidence, entropy, modified entropy, or correctness."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..base import OneQuery, Untrained
+from ...models.base import Release
+from ..base import Challenge, OneQuery, Pilot, Untrained
 from ..signals import label_logit, log_rest, logs
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ..base import Challenge, Pilot
 
 
 @dataclass(frozen=True)

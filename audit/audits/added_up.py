@@ -3,33 +3,27 @@
 The audit computes the moves exactly, along released histories. The residuals of all releases prove an upper bound on the noise.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dp_accounting as dp
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
 from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.lower.residuals import Moves, added_up
 from ...models.capabilities import BoundedDegree, ClippedGradients, NoisyRows, RunsElsewhere, declined, has, lacks
-from ...models.graph.graph import Mask, Worlds
+from ...models.graph.graph import Graph, Mask, Worlds
 from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.canaries import hub, stars
 from ..instruments.reach import UNREPORTED, worth
 from ..instruments.repetition import Nodes, kept_rows, same_coins, shift
 from ..instruments.reported_run import Record, recorded
 from ..mechanisms.gate import a_strangers
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.graph.graph import Graph
 
 NAME = "added-up"
 HISTORIES = 3  # number of recorded runs, with different seeds

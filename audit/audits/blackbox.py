@@ -2,22 +2,21 @@
 in which many units have coins.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
 from ...accounting.lower.bounds import Bound, of_share, unknown
 from ...accounting.lower.guessed_coins import guessed, luck
 from ...accounting.lower.one_run import mahloujifar, steinke
 from ...accounting.lower.power import coins_detect
-from ...accounting.upper.tradeoff import curve
+from ...accounting.upper.tradeoff import Curve, curve
 from ...attacks.canary.fisher import log_likelihood_ratio
 from ...attacks.links.similarity import LinkStealing
 from ...attacks.membership.threshold import Confidence
@@ -30,19 +29,13 @@ from ..games.crafted_graph import STRONG, Crafted, crafted
 from ..games.crafted_stars import CraftedStars, crafted_stars
 from ..games.game import Game, Seen, sample
 from ..instruments.reach import family, promised
+from ..key import Key
 from ..mechanisms.gate import a_strangers
 from ..recorded.worlds import public_bound
 from ..storage.resident import taken
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...accounting.upper.tradeoff import Curve
-    from ...models.graph.graph import Graph
-    from ..key import Key
-
-    Played = Callable[[int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
-    Tests = Callable[[NDArray[np.float64], NDArray[np.bool_], float], list[Bound]]
+Played = Callable[[int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
+Tests = Callable[[NDArray[np.float64], NDArray[np.bool_], float], list[Bound]]
 
 PART = 4  # `check_memory` trains on this fraction of the nodes
 CANARIES = 40  # largest number of canaries in one run; each is in a separate component

@@ -1,14 +1,12 @@
 """Compares a recorded training with its ledger: number of mechanisms, samples, size of the noise, and effect of one secret."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from dp_accounting import NonPrivateDpEvent, NoOpDpEvent
+from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincinv
 
 from ...accounting.checks.conditions import most_telling, proved
@@ -26,10 +24,6 @@ from ..mechanisms.gate import a_strangers, recorded
 from ..mechanisms.inside import Inside
 from ..mechanisms.unfollowed import not_followed
 from ..own_bounds import program_seeds, released_noise, within_run
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 NAME = "differential"
 COUNTS = "a ledger bounds epsilon only if it lists every mechanism, and all else is computed from their values"

@@ -1,32 +1,26 @@
 """The audits `game` and `residual` on released sums, for claims about edges."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaincinv, ndtr, ndtri
 
 from ...accounting.claim import Unit
 from ...accounting.lower.one_run import POWER, canaries, steinke
 from ...accounting.lower.residuals import ROUNDING, factorised
 from ...accounting.upper.tradeoff import curve
+from ...attacks.base import Challenge
 from ...attacks.canary.gaussian_ratio import LikelihoodRatio, noise_std
 from ...models.capabilities import SUMS, NoisySums, lacks
 from ...reports.rounding import several
 from ..case import EDGES, Case, Outcome, Setting, keeping
 from ..games.game import Game, Seen, matching
 from ..instruments.reach import assumed, limit_in_words, promised, weaker
+from ..key import Key
 from . import node_stars
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...attacks.base import Challenge
-    from ...models.graph.graph import Graph
-    from ..key import Key
 
 CANARIES = 1000  # largest number of canary edges in one run; no two of them move the same row
 MORE = 4  # largest number of decoys for each canary; more would add little

@@ -1,17 +1,17 @@
 """The game on gradient canaries: it reads the noisy gradient sums of DP-SGD, in entries that only one planted node changes."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
 from ...accounting.events.mechanisms import dp_sgd
 from ...accounting.lower.one_run import canaries
 from ...accounting.upper.tradeoff import curve
+from ...models.base import Model
 from ...models.capabilities import ClippedGradients, lacks
 from ...models.graph.graph import Mask, Worlds
 from ...reports.rounding import several
@@ -19,13 +19,7 @@ from ..case import Case, Outcome, Setting
 from ..games.canaries import own_features
 from ..instruments.reach import family, weaker
 from ..instruments.reported_run import Join, recorded
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Model
-    from ...models.graph.graph import Graph
-    from ..key import Key
+from ..key import Key
 
 PLANTED = 200  # canaries in one run; each is the only node with an entry in its own column of the first layer
 DECOYS = 400  # planted nodes that no run includes; they are additional trials of world 0

@@ -4,18 +4,18 @@ For sums, the canaries are centres of stars with as many leaves as the degree bo
 hub.
 """
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
 from ...accounting.gaussian import mu_of_claim
 from ...accounting.lower.one_run import canaries, steinke
 from ...accounting.lower.residuals import factorised
 from ...accounting.upper.tradeoff import gaussian
+from ...models.base import Model
 from ...models.capabilities import SUMS, BoundedDegree, NoisyRows, NoisySums, lacks
 from ...models.graph.graph import Mask, Worlds
 from ...reports.rounding import several
@@ -23,13 +23,7 @@ from ..case import Case, Outcome, Setting, keeping
 from ..games.canaries import hub, stars
 from ..instruments.reach import UNREPORTED, assumed, limit_in_words, weaker
 from ..instruments.reported_run import recorded
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Model
-    from ...models.graph.graph import Graph
-    from ..key import Key
+from ..key import Key
 
 STARS = 50  # stars in one run of the game; no two of them move the same row
 

@@ -1,7 +1,5 @@
 """The audits by name: which cases each audit refuses, how many statistical tests it makes, and the function that runs it."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import time

@@ -3,38 +3,29 @@
 A move beyond the sensitivity that the ledger's noise covers contradicts the claim.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, NoOpDpEvent
+from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent, NoOpDpEvent
 
 from ...accounting.claim import Unit
-from ...accounting.events.counts import charged
+from ...accounting.events.counts import Charged, charged
 from ...accounting.events.tree import parts
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...models.capabilities import BoundedDegree, DegreeFloor, declined, has
-from ...models.graph.graph import Mask
+from ...models.graph.graph import Graph, Mask
 from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.canaries import cap_breaker, double_star, strange_rows
 from ..games.edge_catalogue import catalogue
 from ..instruments.reach import UNREPORTED
 from ..instruments.repetition import NO_NODE, Nodes, distance, kept_rows, moved, same_coins, world
-from ..instruments.reported_run import Diverged, Noisy, recorded
+from ..instruments.reported_run import Diverged, Noisy, Record, recorded
+from ..key import Key
+from ..storage.store import Store
 from . import replay_sums
 from .differential import executed
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
-
-    from ...accounting.events.counts import Charged
-    from ...models.graph.graph import Graph
-    from ..instruments.reported_run import Record
-    from ..key import Key
-    from ..storage.store import Store
 
 SENDERS = 5  # the graph that defeats a degree cap has this many senders for each receiver that the cap allows
 ROUNDING = 1e-4  # relative tolerance for float32 gradients and sums

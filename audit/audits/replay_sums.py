@@ -2,33 +2,27 @@
 not estimated.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from dp_accounting import NoOpDpEvent
+from numpy.typing import NDArray
 
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.bounds import Bound, resting
 from ...attacks.canary.gaussian_ratio import noise_std
+from ...models.base import Release
 from ...models.capabilities import RunsElsewhere
-from ...models.graph.graph import Mask, Worlds
+from ...models.graph.graph import Graph, Mask, Worlds
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..games.edge_catalogue import catalogue, first
 from ..instruments.reach import worth
 from ..own.model_file import is_built_in
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ...models.graph.graph import Graph
 
 TOLERANCE = 1e-3  # in noise sds: rounding changes float32 sums over thousands of neighbours by less
 ROUNDING = 1e-6  # relative tolerance: rounding to float32 makes a row of length one longer by at most this much

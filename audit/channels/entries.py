@@ -1,11 +1,10 @@
 """The game on randomised response: from the randomised graph, the audit guesses which edges the true graph has."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.checks.independence import separate_trials
 from ...accounting.claim import Unit
@@ -13,15 +12,11 @@ from ...accounting.lower.bounds import from_rounds
 from ...accounting.lower.error_rates import Rule, epsilon_of_rates, rate_at_most
 from ...accounting.lower.power import notices_along
 from ...models.capabilities import RandomisedEdges, lacks
+from ...models.graph.graph import Graph
 from ..case import EDGES, Case, Outcome, Setting
 from ..games.game import Game, sample
 from ..instruments.reach import worth
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.graph.graph import Graph
-    from ..key import Key
+from ..key import Key
 
 COINS = 5000  # largest number of edges with a coin in one run
 OWN = "each entry of each graph is randomised with its own numbers"

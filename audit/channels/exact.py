@@ -1,14 +1,12 @@
 """Computes the epsilon of finite channels by enumeration of their outputs, without sampling."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import permutations
-from typing import TYPE_CHECKING
 
 import numpy as np
 from dp_accounting import DpEvent, LaplaceDpEvent
+from numpy.typing import NDArray
 
 from ...accounting.checks.conditions import assumed, proved
 from ...accounting.closed_forms import argmax_pair, channel_epsilon
@@ -20,9 +18,6 @@ from ...accounting.upper.tradeoff import epsilon_at_least
 from ...models.capabilities import FiniteChannels, NoisyVotes, RandomisedEdges, has, lacks
 from ..case import Case, Outcome, Setting, offered
 from ..own.model_file import is_built_in
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 GRID = 1e-4  # relative tolerance: for many votes, the rounding of privacy losses to a grid raises epsilon by less than this
 STEP = 1e-4  # nats: step of the grid of privacy losses for a single entry

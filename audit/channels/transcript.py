@@ -1,7 +1,5 @@
 """The game on the messages that one party sends to another. The scores are log-likelihood ratios of the messages."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

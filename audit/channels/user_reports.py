@@ -1,11 +1,11 @@
 """The game on users' reports under local privacy. Coins set the features of planted users to an end of their range."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import binom
 
 from ...accounting.checks.conditions import proved
@@ -16,24 +16,17 @@ from ...accounting.lower.bounds import Bound, from_rounds, of_share, resting
 from ...accounting.lower.elementary import SHARE, SIDES, Kind, detectable, guesses, p_value, sum_at_least
 from ...accounting.lower.one_run import COINS
 from ...accounting.lower.power import notices_along
+from ...models.base import Release
 from ...models.capabilities import RandomisedReports, lacks
 from ...models.graph.graph import Worlds
 from ...reports.rounding import several
 from ..case import Case, Outcome, Setting, offered, with_field
 from ..games.canaries import beside
 from ..instruments.reach import worth
+from ..key import Key
 from . import exact
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ...models.graph.graph import Graph
-    from ..key import Key
-
-    Coins = NDArray[np.bool_]
+Coins = NDArray[np.bool_]
 
 USERS = 5000  # planted users in one run
 # number of reports in each world that the audit draws from the declared channels to choose the threshold; they are no trials

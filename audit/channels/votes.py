@@ -1,12 +1,12 @@
 """The game on noisy labels: coins choose the class that the teachers vote for, and the audit guesses each coin from a label."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import optimize
 
 from ...accounting.checks.independence import separate_draws
@@ -21,12 +21,6 @@ from ...models.graph.graph import Worlds
 from ..case import Case, Outcome, Setting
 from ..instruments.reach import family
 from .exact import GRID, votes_epsilon
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
 
 TRIALS = 1000  # number of sets of `model.queries` votes in one round
 THEOREM = (

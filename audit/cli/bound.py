@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
+from ...accounting.claim import Claim
 from ...reports.files import plain
 from ...reports.rounding import several
 from ..own.score_file import check, read
@@ -20,7 +21,6 @@ from .options import Json, nats, print_json
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...accounting.claim import Claim
     from ...accounting.lower.bounds import Bound
 
 COUNTED = 1_000_000  # in a file with more rows, distinct scores are not counted
@@ -95,8 +95,6 @@ def bound(
 
     Example: audit bound scores.csv --epsilon 1 --delta 1e-5
     """
-    from ...accounting.claim import Claim
-
     started, claim = time.perf_counter(), Claim(epsilon, delta)
     refuse_values(claim, shape, alpha, notices, threshold, sd)
     columns = read(scores)
@@ -268,7 +266,6 @@ def _anytime(
 def _one_run(columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: float, seed: int) -> Bound:
     from ...accounting.checks.independence import separate_runs
     from ...accounting.checks.order_of_worlds import stated
-    from ...accounting.claim import Claim
     from ...accounting.lower.bounds import resting
     from ...accounting.lower.coins_of_rounds import fair
     from ...accounting.lower.one_run import best_guesses, mahloujifar, steinke

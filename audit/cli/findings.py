@@ -1,7 +1,5 @@
 """`audit findings`: repeats the experiments that refute published claims."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`audit models`, `audit attacks`, `audit audits` and `audit accountants`: the names that other commands accept."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from .options import Json, console, print_json, table

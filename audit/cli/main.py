@@ -3,8 +3,6 @@
 Each command imports the libraries that it needs only when it runs.
 """
 
-from __future__ import annotations
-
 import errno
 import io
 import os

@@ -1,7 +1,5 @@
 """`audit power`: computes, before any run, how many rounds an audit needs to detect a given violation."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any
 

@@ -1,19 +1,14 @@
 """`audit run`: reads the options of the main command into a plan, and carries it out."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer import Option
 
 from ..own.programs.files import recipe_names
-from ..planning.plan import MODELS
+from ..planning.plan import MODELS, Plan
 from .options import TRUST, Delta, Json, Param, Quiet, Verbose, Words
-
-if TYPE_CHECKING:
-    from ..planning.plan import Plan
 
 Number = int | None
 

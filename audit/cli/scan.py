@@ -1,7 +1,5 @@
 """`audit scan`: points out patterns in Python source that have broken privacy promises."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

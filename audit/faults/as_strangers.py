@@ -1,7 +1,5 @@
 """Runs faulty and honest models as a user's own models, through all of `audit run` up to the exit code."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re
@@ -10,12 +8,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
+from dp_accounting import DpEvent
 from rich.console import Console
 
+from ...accounting.claim import Claim, Unit
 from ...accounting.upper.calibration import calibrate
+from ...models.base import Model, Release
 from ...models.facts import Facts
+from ...models.graph.graph import Graph, Worlds
 from ..case import keeping, offered
 from ..planning.plan import Plan
 from ..run import carry_out, publish
@@ -23,13 +25,6 @@ from .fault import EDGE, Fault
 from .planted import FAULTS, HONEST
 from .strangers import FAULTY
 from .strangers import HONEST as HONEST_STRANGERS
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
-
-    from ...accounting.claim import Claim, Unit
-    from ...models.base import Model, Release
-    from ...models.graph.graph import Graph, Worlds
 
 FILES = ("results.json", "report.html", "junit.xml")
 CODES = {True: (1, 3), False: (0, 3)}  # whether a fault is planted -> the accepted exit codes; 3 means inconclusive

@@ -1,11 +1,9 @@
 """The type of a planted fault: a model with a privacy fault, the claim that it breaks, and the audit that must catch it."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...accounting.claim import Claim, Unit
 from ...accounting.upper.calibration import calibrate
@@ -13,11 +11,9 @@ from ...models.dpar.dpar import Dpar
 from ...models.facts import Facts
 from ...models.gap.gap import Gap
 from ...models.gap.mlp import Mlp
+from ...models.graph.graph import Graph
 from ...models.lpgnn.lpgnn import Lpgnn
 from ...models.privgnn.privgnn import PrivGnn
-
-if TYPE_CHECKING:
-    from ...models.graph.graph import Graph
 
 Recipe = Callable[[Facts], Any]  # makes a model before its noise is calibrated
 Factory = Callable[[Facts], Any]  # makes a model with its noise

@@ -1,19 +1,14 @@
 """Models that DP-SGD trains on private nodes, each with a privacy fault in how it draws batches."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...models.engine import dpsgd
 from ...models.gap import stage
 from .in_training import FaultyTraining
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
 
 class UnchargedSteps(FaultyTraining):

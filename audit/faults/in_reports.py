@@ -1,36 +1,31 @@
 """Models with one privacy fault each, in local reports, teachers' votes or the accounting."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import scipy.sparse as sp
+from dp_accounting import DpEvent
+from numpy.typing import NDArray
 
 from ...accounting import events
 from ...accounting.closed_forms import noisy_argmax_epsilon
 from ...accounting.upper import rdp
+from ...models.base import Release
 from ...models.baselines.edgerand import EdgeRand
 from ...models.gap.gap import Gap
 from ...models.gap.mlp import Mlp
 from ...models.graph.degree_cap import arc_present
+from ...models.graph.graph import Worlds
 from ...models.lpgnn import ldp
 from ...models.lpgnn.lpgnn import Lpgnn
 from ...models.privgnn.pate import Pate
 from ...models.privgnn.privgnn import PrivGnn, Taught
 from ...models.privgnn.public_part import Public
 from ...models.privgnn.student import learn
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
-    from ...models.graph.graph import Worlds
 
 SMALL = 3e-2  # nats: the faulty accountant counts a smaller Rényi divergence of one step as 0
 

@@ -8,23 +8,21 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
 
 from ...models.base import Release
 from ...models.engine.layers import UnitLength
+from ...models.engine.run_batches import RunGroup
 from ...models.gap import common
 from ...models.gap.gap import Gap
-from ...models.graph.graph import Mask
+from ...models.graph.graph import Graph, Mask, Worlds
 from ...models.random.streams import stream
 from ...models.vesper import party_a_sound
 from ...models.vesper.vesper import Vesper
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from ...models.engine.run_batches import RunGroup
-    from ...models.graph.graph import Graph, Worlds
 
 
 def sums_of(worlds: Worlds, inputs: NDArray[np.float32]) -> NDArray[np.float64]:

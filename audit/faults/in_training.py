@@ -9,22 +9,21 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ...models.base import Release
 from ...models.dpar import neighbour_selection
 from ...models.dpar.dpar import Dpar
 from ...models.engine import dpsgd
+from ...models.engine.network import Network, Weights
 from ...models.gap import stage
 from ...models.gap.gap import Gap
 from ...models.gap.mlp import Mlp
+from ...models.graph.graph import Graph, Worlds
 from ...models.kernels import compiled
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from torch import Tensor
-
-    from ...models.engine.network import Network, Weights
-    from ...models.graph.graph import Graph, Worlds
 
 
 class FaultyTraining(Mlp):

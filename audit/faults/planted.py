@@ -1,7 +1,5 @@
 """The planted faults, which the self-test must catch, and the honest models, which it must not refute."""
 
-from __future__ import annotations
-
 from ...models.baselines.edgerand import EdgeRand
 from ...models.gap.progap import ProGap
 from ...models.vesper.vesper import Vesper

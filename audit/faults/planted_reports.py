@@ -1,7 +1,5 @@
 """The planted faults of local reports, votes and ledgers. Each has occurred in real code."""
 
-from __future__ import annotations
-
 import dataclasses
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The planted faults of models that release noisy sums. Each has occurred in real code."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """The planted faults of trainings by DP-SGD. Each has occurred in real code."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from ...accounting import events

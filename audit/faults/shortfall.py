@@ -1,13 +1,12 @@
 """Computes, from what a faulty model does, the factor by which its noise is too small for the claim."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from dp_accounting import DpEvent
 
 from ...accounting import events
 from ...accounting.claim import Claim, Unit
@@ -16,13 +15,8 @@ from ...accounting.events.tree import scaled
 from ...accounting.upper import rdp
 from ...accounting.upper.calibration import calibrate
 from ...models.facts import Facts
-from ...models.graph.graph import Worlds
+from ...models.graph.graph import Graph, Worlds
 from .fault import LOCAL, NODE, VOTES, Recipe, Shortfall
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
-
-    from ...models.graph.graph import Graph
 
 
 def constant(value: float) -> Shortfall:

@@ -2,26 +2,21 @@
 one part of an honest model.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import dp_accounting as dp
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
 from ...accounting.events.types import PureDpEvent
 from ...models.base import Release
+from ...models.graph.graph import Graph, Worlds
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.graph.graph import Graph, Worlds
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 def unit(rows: Floats) -> Floats:

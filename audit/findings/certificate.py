@@ -2,22 +2,17 @@
 value of each independent computation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ...accounting.checks.conditions import proved
 from ...accounting.claim import Claim
 from ...accounting.lower.bounds import Bound, from_rounds, resting
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from ..key import Key
+from ..key import Key
 
 ALPHA = 1e-4  # level of each statistical experiment; thirty of them together refute a true claim in at most 0.3 % of all runs
 THEOREM = "the exact epsilon of the mechanism as run: in closed form, from its privacy-loss distribution, or by enumeration"

@@ -1,19 +1,14 @@
 """Runs the experiment of a finding on a user's copy of the public code. The copied file runs in a process of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...accounting.claim import Claim, Unit
+from ..key import Key
 from .certificate import Certificate, sampled
-
-if TYPE_CHECKING:
-    from ..key import Key
 
 CHILD, SECONDS = Path(__file__).parent / "checkout_child.py", 300  # the script of the process, and its time limit
 

@@ -1,7 +1,5 @@
 """Reads the texts of findings from TOML files. Errors name the file, the finding, and the unknown, missing or wrong key."""
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path

@@ -1,19 +1,15 @@
 """Exact epsilons in nats. Functions that return method -> epsilon compute it by dp_accounting and by a closed form or Opacus."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from ...accounting.gaussian import delta_of, epsilon_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ROUNDED_DOWN: dict[str, Any] = {"pessimistic_estimate": False, "use_connect_dots": False}
 CLOSED, LIBRARY, PRV = "closed form", "dp_accounting, rounded down", "Opacus PRV"

@@ -1,18 +1,13 @@
 """A finding: a published claim, the experiment that tests it, and the same experiment on a repaired mechanism."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ..key import Key
 from .certificate import Certificate
 from .descriptions import Description, read
-
-if TYPE_CHECKING:
-    from ..key import Key
 
 Experiment = Callable[["Key"], Certificate]
 

@@ -9,18 +9,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...accounting.lower.bounds import Bound
+from ...reports.figures import style
+from ...reports.figures.style import COLOURS, MARKERS, Plot, legend
 from ...reports.files import plain, write_text
 from ...reports.rounding import SLACK, at_least, down, percent
-from .certificate import ALPHA
+from .certificate import ALPHA, Certificate, Figure
+from .finding import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.table import Table
-
-    from ...accounting.lower.bounds import Bound
-    from ...reports.figures.style import Plot
-    from .certificate import Certificate, Figure
-    from .finding import Result
 
 STYLES = {"refuted": "bold red", "argued": "yellow", "not-refuted": "green"}
 SIGNS = {"refuted": "✖", "argued": "?", "not-refuted": "○"}
@@ -164,7 +163,6 @@ def write(results: Sequence[Result], document: dict[str, Any], out: Path) -> Non
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    from ...reports.figures import style
     from ...reports.formats import html
 
     environment = Environment(
@@ -218,8 +216,6 @@ def in_words(certificate: Certificate) -> str:
 
 def plot(result: Result) -> Plot:
     """The figure of a certificate, in the style of the other figures of this package."""
-    from ...reports.figures.style import Plot
-
     figure, f = result.certificate.figure, result.finding
     rows = tuple(
         (name, *point) for name, (x, y) in figure.series.items() for point in zip(list(x), [float(v) for v in y], strict=True)
@@ -229,8 +225,6 @@ def plot(result: Result) -> Plot:
 
 
 def _draw(axes: Axes, figure: Figure) -> None:
-    from ...reports.figures.style import COLOURS, MARKERS, legend
-
     if figure.style == "bars":
         _bars(axes, figure)
     else:
@@ -258,8 +252,6 @@ def _draw(axes: Axes, figure: Figure) -> None:
 
 
 def _bars(axes: Axes, figure: Figure) -> None:
-    from ...reports.figures.style import COLOURS, legend
-
     width = 0.8 / len(figure.series)
     for i, (name, (x, y)) in enumerate(figure.series.items()):
         at = [k + (i - (len(figure.series) - 1) / 2) * width for k in range(len(list(x)))]

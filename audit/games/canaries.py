@@ -1,17 +1,13 @@
 """Adds canaries to a graph: nodes and edges with a large and known effect on the release."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.graph.graph import Graph
+from ...models.graph.graph import Graph
 
 HUGE = 1e6  # a feature far outside of the usual range, whose square still fits a float32
 

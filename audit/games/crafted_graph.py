@@ -3,17 +3,12 @@
 The adversary chooses everything but one edge: nodes, features, labels, the split and all other edges.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...models.graph.graph import Graph
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 KINDS = 24  # kinds of nodes, each with its own feature and class; with more classes, posteriors preserve more directions
 SINGLES = 60  # isolated training nodes of each kind, from which the classifier learns the kinds

@@ -1,20 +1,14 @@
 """Selects the edges that audits remove one by one: at hubs, at nodes of low degree, at the last node, and at random."""
 
-from __future__ import annotations
-
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...models.graph.graph import Graph
+from ..key import Key
 from .game import shuffled
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.graph.graph import Graph
-    from ..key import Key
-
 
 EACH = 3  # largest number of edges of each of the four kinds
 

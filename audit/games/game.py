@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...attacks.base import Challenge, Pilot
 from ...models.base import Release
@@ -14,11 +15,6 @@ from ...models.graph.edge_removed import without
 from ...models.graph.graph import Graph, Mask, Worlds
 from ...models.random.streams import fold
 from ..key import Key
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
 KINDS = ("edge", "node", "label")
 MANY = 1 << 20  # of a graph with more edges than this, `shuffled` first draws this many edges with replacement

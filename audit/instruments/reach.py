@@ -1,28 +1,21 @@
 """Corrects the smallest detectable violation of a bound, and builds the family of a ledger."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
 
+import numpy as np
+from dp_accounting import DpEvent
+from numpy.typing import NDArray
+
+from ...accounting.claim import Claim
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.bounds import Bound, unknown
 from ...accounting.lower.guessing import most_provable
 from ...accounting.lower.residuals import assumptions
 from ...accounting.upper.exact import epsilon as exact_epsilon
-from ...accounting.upper.tradeoff import approximate, curve, gaussian, scaled
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-    from dp_accounting import DpEvent
-    from numpy.typing import NDArray
-
-    from ...accounting.claim import Claim
-    from ...accounting.upper.tradeoff import Curve
+from ...accounting.upper.tradeoff import Curve, approximate, curve, gaussian, scaled
 
 UNREPORTED = "this model reports nothing about its noise"
 

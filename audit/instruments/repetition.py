@@ -7,20 +7,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
-from ...models.graph.graph import Mask, Worlds
+from ...models.base import Model, Release
+from ...models.graph.graph import Graph, Mask, Worlds
 from ..case import EDGES, with_field
 from ..games.edge_catalogue import catalogue
+from ..key import Key
 from .reported_run import Coins, Diverged, Noisy, Record, recorded
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ...accounting.events.counts import Charged
-    from ...models.base import Model, Release
-    from ...models.graph.graph import Graph
-    from ..key import Key
 
 # (largest number of nodes, number of edges or nodes that are removed one at a time); two for larger graphs
 SECRETS = ((1_000, 10), (5_000, 4))

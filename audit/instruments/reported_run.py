@@ -2,23 +2,17 @@
 for example to repeat that run without a secret.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...models.base import Model, Release
+from ...models.graph.graph import Worlds
 from ...models.random.witness import witnessed_by
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Model, Release
-    from ...models.graph.graph import Worlds
-
 
 # (purpose, number of earlier samples, number of candidates) -> which candidates join the sample, (candidates,) bool; None keeps
 # the sample that the model drew

@@ -1,23 +1,16 @@
 """Checks whether the noisy sums of a program are sums over neighbours plus Gaussian noise, as the audits of sums assume."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 from dp_accounting import NoOpDpEvent
+from numpy.typing import NDArray
 from scipy import special
 
 from ...accounting.checks.independence import not_normal
+from ...models.base import Release
 from ...models.capabilities import SUMS, NoisySums, has
 from ...models.graph.graph import Mask, Worlds
 from ..case import EDGES, Setting, keeping
 from ..games.edge_catalogue import catalogue
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
 
 ONCE = 1e-9  # the probability that an honest program fails a check
 MOST = 1_000_000  # largest number of noise values whose law is tested

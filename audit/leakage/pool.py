@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
-from ...attacks.base import missing
+from ...attacks.base import Attack, missing
 from ...attacks.links.model_free import FEATURES
 from ...attacks.membership.cross_fit import scores_within
 from ...attacks.registry import ALONE, ATTACKS, BASELINES, DEPLOYED, GAMES, UNITS, how_asked
 from ...attacks.roc import Leak, measure, measure_slices, roc_points
 from ...attacks.subgroups import slices
+from ...models.graph.graph import Graph
 from ...reports.results import AttackRow, SkippedRow, Slice
 from ..case import Case, keeping
+from ..games.game import Seen
+from ..key import Key
+from ..storage.store import Store
 from .question import Question, public_part, question, view
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from ...attacks.base import Attack
-    from ...models.graph.graph import Graph
-    from ..games.game import Seen
-    from ..key import Key
-    from ..storage.store import Store
 
 QUERIED = 100  # largest number of members, and of non-members, that are scored by attacks which query models
 

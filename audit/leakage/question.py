@@ -5,22 +5,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...attacks.base import Challenge
 from ...attacks.links.link_stealing import unordered
 from ...attacks.registry import UNITS
 from ...models.capabilities import AnswersOtherFeatures, AnswersOtherGraphs, has
+from ...models.graph.graph import Graph
+from ..case import Case
 from ..games.game import Game, sample
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.graph.graph import Graph
-    from ..case import Case
-    from ..key import Key
+from ..key import Key
 
 ASKED = 1000  # the largest number of units with random bits, and of fixed pairs of each kind
 

@@ -1,22 +1,15 @@
 """Utility: accuracy and macro F1 on the test nodes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
+from ...models.graph.graph import Graph
 from ...reports.results import UtilityRow
 from ..case import Case, keeping
 from ..games.game import Game
+from ..key import Key
 from ..own.model_file import is_built_in
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.graph.graph import Graph
-    from ..key import Key
-    from ..storage.store import Store
+from ..storage.store import Store
 
 COINS = 8  # number of edges with a coin, if the model is a user's own
 

@@ -1,18 +1,14 @@
 """The files of a user's own model or program, with their hashes. With them the report says what was audited."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...models.base import Model
 from .model_file import is_built_in
 from .programs.files import hashed
-
-if TYPE_CHECKING:
-    from ...models.base import Model
 
 
 def audited(model: Model) -> dict[str, str]:

@@ -1,7 +1,5 @@
 """Keeps the side effects of a user's model away from the run that audits it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

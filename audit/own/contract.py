@@ -1,14 +1,12 @@
 """The model contract as checks ("clauses"). A failed clause is reported with the smallest test graph on which it fails."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.claim import Claim, Unit
 from ...accounting.upper.accountants import upper
@@ -25,9 +23,6 @@ from ..games.game import Game
 from ..key import Key
 from .model_file import is_built_in
 from .new_process import NotTrained, sent, trained
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SIZES = (6, 12, 48)  # numbers of nodes of the test graphs, smallest first, so that the first failure is the smallest example
 RUNS = 3

@@ -1,7 +1,5 @@
 """Loads a user's own model: a program in any language, a function, or a class in a Python file."""
 
-from __future__ import annotations
-
 import importlib.machinery
 import importlib.util
 import pickle

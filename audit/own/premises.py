@@ -1,22 +1,17 @@
 """Checks what the audits assume about a user's model. If an assumption fails, the bounds that need it are withdrawn."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ...accounting.checks.conditions import Condition
 from ...accounting.claim import Unit
 from ...accounting.lower.bounds import resting
+from ...models.base import Model
 from ...models.capabilities import effort
+from ...reports.results import SkippedRow
+from ..case import Case, Outcome
 from .contract import EARLIER, SIZES, Check, contract
 from .model_file import is_built_in
-
-if TYPE_CHECKING:
-    from ...models.base import Model
-    from ...reports.results import SkippedRow
-    from ..case import Case, Outcome
 
 WITHOUT = {
     Unit.UNDIRECTED_EDGE: "a masked edge is an absent edge",

@@ -1,15 +1,10 @@
 """The claim that a model of one's own states, where the command and the plan state none."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...accounting.arguments import shown
 from ...accounting.claim import Claim
 from ...models.capabilities import StatesClaim
-
-if TYPE_CHECKING:
-    from ...models.base import Model
 
 
 def check_tested(claim: Claim) -> None:

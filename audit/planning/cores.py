@@ -1,7 +1,5 @@
 """Counts the cores that this process may use. Its affinity mask and its control groups may allow fewer than the machine has."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterator

@@ -6,9 +6,11 @@ import dataclasses
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ...accounting.claim import Unit
+from ...models.facts import Facts
+
 if TYPE_CHECKING:
     from ...accounting.upper.accountants import Upper
-    from ...models.facts import Facts
     from ...models.graph.graph import Graph
     from ..case import Case
     from .plan import Plan
@@ -21,7 +23,6 @@ def accounted(plan: Plan, graph: Graph, tuned_over: int = 1) -> dict[str, Any]:
     reports. tuned_over: the number of trainings from which the released one was chosen; with 1 there are no rows of kind
     "tuning".
     """
-    from ...models.facts import Facts
     from ...reports.files import plain
     from .planned_cases import cases, recipes
 
@@ -111,7 +112,6 @@ def as_coded(case: Case) -> float | None:
 
 def warnings(case: Case, facts: Facts) -> list[str]:
     """The warnings of `caveats.doubts` about the ledger and claim of a case, each with the name of the case."""
-    from ...accounting.claim import Unit
     from ...accounting.upper.caveats import doubts
 
     edges = facts.arcs if facts.directed or case.claim.unit is Unit.DIRECTED_EDGE else facts.arcs // 2

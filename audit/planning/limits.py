@@ -1,7 +1,5 @@
 """Upper bounds on the numbers that a user may give, far above useful values. Beyond them computations overflow or never end."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

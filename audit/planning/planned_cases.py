@@ -1,18 +1,18 @@
 """Makes the calibrated cases of a plan, and gives the reasons why others cannot be made."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ...accounting.claim import Claim, Unit
 from ...accounting.events.tree import has_gaussian
 from ...accounting.upper.calibration import calibrate
+from ...models.base import Model
 from ...models.facts import Facts, default_delta
+from ...models.graph.graph import Graph
 from ...models.looped import Looped
 from ...models.ranges import check_range
 from ...models.systems import SYSTEMS, at_unit
@@ -22,12 +22,7 @@ from ..own.model_file import is_built_in, own_models
 from ..own.programs.declaration import declared
 from ..own.programs.program import External
 from ..own.stated_claim import stated
-from .plan import claiming
-
-if TYPE_CHECKING:
-    from ...models.base import Model
-    from ...models.graph.graph import Graph
-    from .plan import Plan
+from .plan import Plan, claiming
 
 
 class NoSuchClaim(ValueError):

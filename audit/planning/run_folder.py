@@ -1,7 +1,5 @@
 """The folder of a run: its lock, its plan, its secret key, and the versions of all software."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """The rules: patterns in Python source that have broken privacy promises, each with a function that finds it in a file."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Applies the rules to a file or a folder, and writes the hits as text, JSON or SARIF."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One parsed Python file, and functions that find its calls, its names, and the names from which a value is computed."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

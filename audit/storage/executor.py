@@ -1,7 +1,5 @@
 """Trains chunks of runs in this process, in worker processes, or on a Ray cluster. All three give equal results."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import itertools
@@ -22,15 +20,13 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...models.base import Release
+from ...models.graph.graph import Graph, Worlds
 from .ray_cluster import Cluster, ClusterLost, end_with_parent
 from .store import Task, fit, fit_part, in_process
 from .temporary import temporary
-
-if TYPE_CHECKING:
-    from ...models.base import Release
-    from ...models.graph.graph import Graph, Worlds
 
 Execute = Callable[[Iterable[Task]], Iterator[Path]]
 BATCH_SECONDS = 0.5  # target duration of a batch of chunks, so that the overhead of small chunks is low

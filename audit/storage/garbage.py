@@ -1,7 +1,5 @@
 """Makes Python look for reference cycles less often, because it looks at every object of the imported libraries."""
 
-from __future__ import annotations
-
 import gc
 
 THRESHOLDS = (10_000, 20, 50)  # Python's own are 700, 10, 10; importing the libraries of a run then takes a third longer

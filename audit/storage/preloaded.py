@@ -1,7 +1,5 @@
 """Imports the modules that every worker needs, once, in the process from which workers are forked."""
 
-from __future__ import annotations
-
 import importlib
 
 from ...models.kernels import compiled

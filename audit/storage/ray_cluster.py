@@ -7,15 +7,13 @@ import os
 import pickle
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .store import save
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PATIENCE = 30  # seconds to wait for Ray to shut down
 

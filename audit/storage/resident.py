@@ -1,7 +1,5 @@
 """Measures how much memory a computation takes."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Recognises failures for lack of memory. A library that cannot load for lack of memory may raise many kinds of errors."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Stores finished chunks of runs on disk. A chunk is named by a hash of its inputs, written atomically, and checked when read."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
@@ -13,21 +11,18 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ... import models
 from ...accounting.cache import sources
 from ...accounting.own_folder import open_own
-from ...models.base import Release
+from ...models.base import Model, Release
 from ...models.fitted import fitted, out_of_memory
+from ...models.graph.graph import Graph, Worlds
 from ...models.kernels import compiled
 from ..games.game import Game, Seen
-
-if TYPE_CHECKING:
-    from ...models.base import Model
-    from ...models.graph.graph import Graph, Worlds
 
 Task = tuple["Model", "Worlds", str, str]
 CHUNK_BYTES = 24 << 20  # bytes of working memory for one chunk; larger chunks exceed the caches, and lose more work if killed

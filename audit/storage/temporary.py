@@ -1,7 +1,5 @@
 """Temporary folders. Each is locked while its process lives, so a later process can remove those of killed processes."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

@@ -1,16 +1,10 @@
 """Generates a social graph: friendships within and across classes, a few hubs, and binary features that depend on the class."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from ..random.streams import stream
 from .checks import BLOCK, Raw, distinct
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MOST = 10**9  # largest number of nodes; the numbers of all pairs of more nodes do not fit 64 bits
 

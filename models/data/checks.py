@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
+from ..graph.graph import Features
 from ..graph.neighbour_lists import degrees
 from .spooled import BLOCK, blocks
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..graph.graph import Features
-
-    Masks = tuple[NDArray[np.bool_], ...]  # train, val, test
+Masks = tuple[NDArray[np.bool_], ...]  # train, val, test
 
 SPARSE_BELOW = 0.1  # features with a smaller share of non-zeros are stored as csr_array, which is then smaller and faster
 

@@ -1,7 +1,5 @@
 """Published files: the URL and the expected sha256 of each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 GITHUB = "https://github.com/"

@@ -1,7 +1,5 @@
 """Finds the files of data sets in a folder. Downloads missing files, checks their sha256, and stores them atomically."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

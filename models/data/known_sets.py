@@ -1,7 +1,5 @@
 """The table of data sets, the paths of their files, and the parser of a name with options."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

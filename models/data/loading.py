@@ -1,17 +1,16 @@
 """Loads a graph from a name: reads its files, splits its nodes, and refuses or repairs data that would falsify an audit."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from ...accounting.arguments import check_type, is_whole, shown
 from ..graph import memory_mapped
@@ -19,17 +18,11 @@ from ..graph.graph import Graph
 from ..graph.neighbour_lists import BLOCK, degrees
 from ..random.streams import stream
 from . import readers
-from .checks import Raw, check, check_masks, connected, frequent, isolated, labelled, numbered, simple, trained
+from .checks import Masks, Raw, check, check_masks, connected, frequent, isolated, labelled, numbered, simple, trained
 from .checksums import SHA256, remote
 from .download import data_folder, digest, obtain
 from .known_sets import PYG, DataSet, Name, convert, parse
 from .unpacked import MEMORY, fits, room
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .checks import Masks
-
 
 MOST_SPLITS = 1 << 32  # number of public splits
 

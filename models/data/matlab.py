@@ -1,7 +1,5 @@
 """Reads matrices from Matlab files of level 5, with bounds checks, because scipy's reader crashes on damaged files."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Iterator

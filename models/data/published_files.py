@@ -1,23 +1,19 @@
 """Readers of graphs in the formats in which their authors published them."""
 
-from __future__ import annotations
-
 import collections
 import json
 import pickle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from ..errors import one_line
 from .checks import Raw, whole
 from .matlab import matrices
 from .readers import csr, read_table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FACEBOOK_COLUMNS = ("status", "gender", "major", "minor", "housing", "year")
 

@@ -7,24 +7,21 @@ from __future__ import annotations
 
 import re
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from ..errors import listed, one_line
-from .checks import Raw, whole
+from .checks import Masks, Raw, whole
 from .spooled import spooled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pandas as pd
     import torch
-    from numpy.typing import NDArray
-
-    from .checks import Masks
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 

@@ -1,17 +1,12 @@
 """Graphs made from tables: two rows are joined if their features are similar."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .checks import Raw
 from .readers import read_table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 IMPLIED = "Edges join rows with similar features, so the features alone reveal much about the edges."
 SCALED = "Features are scaled to [0, 1] by the least and greatest value of each column; these values are assumed to be public."

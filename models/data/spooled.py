@@ -1,18 +1,13 @@
 """Arrays of NumPy archives that are mapped from a temporary file instead of held in memory, and read in blocks."""
 
-from __future__ import annotations
-
 import mmap
 import tempfile
+import zipfile
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import zipfile
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 CHUNK = 1 << 24  # how many bytes are unpacked at a time
 BLOCK = 1 << 20  # how many arcs are read at a time

@@ -1,7 +1,5 @@
 """Estimates how much memory a file of a data set takes, before it is unpacked."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from pathlib import Path

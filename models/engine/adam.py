@@ -1,17 +1,12 @@
 """Adam on one buffer, in place, as torch.optim computes it."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..kernels import compiled
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Adam:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from ..kernels import compiled
 from .features import Shared
 from .layers import BatchNorm, GroupNorm, Linear, Selu, UnitLength, UnitLinear
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from .network import Network, Rows, Weights
+from .network import Network, Rows, Weights
 
 LINEAR, FEATURES, TAKE, SELU, UNIT, GROUP, NORM, KEEP = range(8)  # as in kernels/net.py
 LINE = 16  # float32 numbers in a cache line; each part of a buffer begins at a multiple of LINE

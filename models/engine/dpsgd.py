@@ -1,13 +1,13 @@
 """DP-SGD for K networks at once. Gradients are clipped without building per-node gradients; each run has its own noise stream."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from ..kernels import compiled
 from ..random import witness
@@ -16,14 +16,9 @@ from ..random.streams import stream
 from . import compiled_mlp
 from .adam import Adam
 from .features import Shared
+from .layers import Separable
 from .network import Network, Parts, Rows, Weights
 from .training import hit_count, one_by_one, one_hot
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from .layers import Separable
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..random.streams import stream
 from ..sparse.block_diagonal import Operator
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # For each share a table with a row for every byte b. The row holds the factors of eight units, one for each bit of b: 0 for a
 # dropped unit, 1 / (1 - share) for a kept one.

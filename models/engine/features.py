@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
+from ..graph.graph import Features
 from ..sparse.block_diagonal import csr
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from ..graph.graph import Features
 
 BLOCK = 1 << 18  # how many numbers of mapped features are read at a time: 1 MiB, which fits the cache
 LARGEST = 1e9  # squares of much larger features overflow, and one node's NaN would reach its neighbours and all weights

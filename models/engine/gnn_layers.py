@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..sparse.block_diagonal import Blocks, Operator, linear
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..sparse.normalised_sums import Whole
+from ..sparse.normalised_sums import Whole
 
 HEADS = (8, 1)  # attention heads of a GAT layer that is not the last, and of the last one
 

@@ -5,22 +5,18 @@ memory, and a softmax over few classes uses vector instructions. A layer holds n
 one tuple of tensors with the runs first: trained parameters, then running moments.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from .features import Drawn, Shared
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    Numbers = tuple[Tensor, ...]
-    Arrays = list[np.ndarray[Any, Any]]
+Numbers = tuple[Tensor, ...]
+Arrays = list[np.ndarray[Any, Any]]
 
 SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772

@@ -8,21 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from ..random.streams import stream
 from .features import Shared
-from .layers import UnitLinear
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from .layers import Layer, Numbers
-
+from .layers import Layer, Numbers, UnitLinear
 
 Input = Any  # a Tensor (runs, units, nodes), or Shared features
 # for each layer its trained numbers and its running moments, runs first

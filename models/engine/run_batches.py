@@ -1,25 +1,20 @@
 """Groups runs that train together. All runs of a group train on the same nodes, and their activations fit the cache."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from ..graph.degree_cap import bounded
+from ..graph.graph import Worlds
 from ..kernels import compiled
 from ..sparse.neighbour_sums import Aggregation
 from .features import Shared
 from .network import Rows
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from ..graph.graph import Worlds
 
 # most bytes of one layer's activations in all runs that train together; several such arrays are in memory at a time
 CACHE = 2**20

@@ -1,7 +1,5 @@
 """A context in which the processor treats subnormal numbers (below 1e-38) as zero, because arithmetic on them is slow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

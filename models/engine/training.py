@@ -4,21 +4,15 @@ All runs of one call train on the same nodes, so nothing is padded or masked. Th
 If the kernel does not support the network, the layers in torch train all runs at once.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from ..kernels import compiled
 from . import compiled_mlp
 from .adam import Adam
 from .network import Network, Parts, Rows, Weights, apart, together
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
 
 
 def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate: float, check: Rows | None = None) -> Weights:

@@ -1,17 +1,13 @@
 """Checks that a graph obeys the rules of `Graph`. Reads large arrays in blocks, because they may be mapped from files."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from ...accounting.arguments import check_type, is_whole, shown
 from .graph import Graph
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 BLOCK = 1 << 20  # how many numbers are checked at a time
 

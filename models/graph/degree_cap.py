@@ -3,20 +3,13 @@
 One node may change many kept arcs: when it leaves, each of its neighbours may keep another arc instead.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from ..random.hashed_sampling import finalised
 from ..random.streams import stream
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .graph import Worlds
+from .graph import Worlds
 
 
 def arc_present(worlds: Worlds) -> NDArray[np.bool_]:

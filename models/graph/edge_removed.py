@@ -1,18 +1,13 @@
 """A graph without some of its edges. It reads the arrays of the whole graph, and copies them only when it must."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .graph import Graph
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class Without(Graph):

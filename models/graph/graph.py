@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from ...accounting.arguments import check_type, shown
 from ..random.streams import seeds_of
 from .neighbour_lists import BLOCK, Lists, degrees, incoming, received
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    Features = Any  # NDArray[np.float32] | sp.csr_array; scipy ships no types
+Features = Any  # NDArray[np.float32] | sp.csr_array; scipy ships no types
 
 
 # attributes that only the engine reads; the AttributeError of a graph does not list them

@@ -1,26 +1,20 @@
 """A graph in a folder, which may be larger than the memory: its arrays are mapped from files and read only where needed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from ..errors import one_line
 from .checks import check
-from .graph import Graph
+from .graph import Features, Graph
 from .neighbour_lists import Lists, incoming
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .graph import Features
 
 TYPES = {"x": "float32", "x.data": "float32", "y": "int64", "edges": "int64", "starts": "int64", "senders": "int32"}
 TYPES |= dict.fromkeys(("train", "val", "test"), "bool")

@@ -1,16 +1,11 @@
 """Builds one list of senders for every receiver, in time and memory linear in the number of arcs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 BLOCK = 1 << 18  # edges that are turned into arcs and sorted at a time: about 20 MiB
 

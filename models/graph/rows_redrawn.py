@@ -1,17 +1,12 @@
 """A graph in which some nodes have other features and labels."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .graph import Graph
+from .graph import Graph
 
 
 def redrawn(graph: Graph, nodes: NDArray[np.int64], random: np.random.Generator) -> Graph:

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
+from ..engine.adam import Adam
 from ..engine.dropout import draw
+from ..engine.gnn_layers import Values
 from ..engine.subnormal import subnormals_are_zero
 from ..kernels import compiled
 from ..sparse.block_diagonal import Operator
+from .graphsage_recipe import Recipe
+from .small_graphs import Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from ..engine.adam import Adam
-    from ..engine.gnn_layers import Values
     from ..kernels import teachers
-    from .graphsage_recipe import Recipe
-    from .small_graphs import Prepared
 
 # the kernel was measured for dense features of at most this many columns; it was three times as fast as torch
 DENSE = 1024

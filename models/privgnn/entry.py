@@ -1,7 +1,5 @@
 """The entry of PrivGNN in the catalogue of systems."""
 
-from __future__ import annotations
-
 from ..facts import System, factory
 
 PRIVGNN = System(

@@ -1,7 +1,5 @@
 """The hyper-parameters of a GraphSAGE teacher or student."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
+from ..base import Release
+from ..graph.graph import Graph, Worlds
 from ..random.streams import stream
 from .public_part import Public, between
 from .student import TaughtByVotes
@@ -18,10 +21,6 @@ from .teachers import Lesson, taught
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
-
-    from ..base import Release
-    from ..graph.graph import Graph, Worlds
 
 TEACHERS = ("gnn", "mlp")
 

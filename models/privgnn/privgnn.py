@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
+from ..base import Release
+from ..engine.adam import Adam
+from ..graph.graph import Graph, Worlds
 from ..random import witness
 from ..random.streams import stream
 from .public_part import Public, between
@@ -20,11 +24,6 @@ from .teachers import Lesson, taught, taught_in_turn
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
-
-    from ..base import Release
-    from ..engine.adam import Adam
-    from ..graph.graph import Graph, Worlds
 
 
 @dataclass(frozen=True, eq=False)

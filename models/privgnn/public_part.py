@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
+from ..graph.graph import Graph, Worlds
 from ..random.streams import stream
 from .small_graphs import arcs_within, compact, with_mean
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..graph.graph import Graph, Worlds
 
 CLUSTERS, DAMPING, SWEEPS = 10, 0.9, 100
 

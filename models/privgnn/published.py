@@ -4,8 +4,6 @@ Olatunji, Funke and Khosla, TMLR 2023. inverse_scale: the paper's lambda = 1 / b
 label.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

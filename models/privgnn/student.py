@@ -4,28 +4,23 @@ Training nodes are private. Validation and test nodes, their features and the ed
 teachers are validation nodes. No training reads an edge between a private and a public node.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
 from ..base import Release
+from ..engine.adam import Adam
+from ..graph.graph import Graph, Worlds
 from ..random.draws import laplaces
 from ..random.streams import stream
 from .graphsage_recipe import Recipe
 from .public_part import Public
 from .small_graphs import Columns, Graphs, arcs_within
 from .teachers import learned
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..engine.adam import Adam
-    from ..graph.graph import Graph, Worlds
 
 CACHE = 6 << 20  # most bytes of one hidden layer's activations in all students that train together
 ARRAYS = ("posteriors", "votes")

@@ -1,12 +1,12 @@
 """The teachers of PrivGNN and PATE: many GraphSAGE networks, trained together, each on its own small graph."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..engine.adam import Adam
@@ -15,13 +15,8 @@ from ..engine.gnn_layers import Values, sage
 from ..kernels import compiled
 from . import compiled_teachers
 from .graphsage_recipe import Recipe
+from .public_part import Public
 from .small_graphs import Columns, Graphs, Prepared, arcs_within
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-    from numpy.typing import NDArray
-
-    from .public_part import Public
 
 EPSILON, MOMENTUM = 1e-5, 0.1  # constants of batch norm, as in PyTorch
 CACHE = 32 << 20  # most bytes of the first layers' weights of all teachers that train together

@@ -1,19 +1,14 @@
 """Attention over the arcs into each node, in blocks of receivers, so that no array has a row for every arc of a large graph."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .neighbour_sums import mapped
-
-if TYPE_CHECKING:
-    from .neighbour_sums import Bags
+from .neighbour_sums import Bags, mapped
 
 NUMBERS = 1 << 20  # largest size of an array with a row for every arc of a block, unless one node alone has more arcs
 

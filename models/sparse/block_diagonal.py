@@ -5,19 +5,16 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from ..graph.graph import Graph
 from .attention import attention
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..graph.graph import Graph
 
 EDGES = 1 << 18  # how many edges are processed at a time, to limit memory
 DENSE = 0.1  # features with a larger share of non-zeros are multiplied as a dense matrix

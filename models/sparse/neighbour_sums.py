@@ -4,25 +4,19 @@ If few edges are absent, all runs use the lists of the whole graph, and the rows
 run has lists of its own.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from ..graph.neighbour_lists import incoming
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from ..graph.graph import Worlds
-    from ..graph.neighbour_lists import Lists
+from ..graph.graph import Worlds
+from ..graph.neighbour_lists import Lists, incoming
 
 FEW = 0.1  # share of absent edges up to which subtracting their rows is cheaper than separate lists for each run
 ROWS = 1 << 14  # receivers that are summed at a time

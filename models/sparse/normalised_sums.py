@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..graph.graph import Worlds
 from ..graph.neighbour_lists import incoming
 from .attention import attend
 from .neighbour_sums import Bags
-
-if TYPE_CHECKING:
-    from ..graph.graph import Worlds
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,5 @@
 """The product of propagated features with weights, for K runs. The propagated features are never stored."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

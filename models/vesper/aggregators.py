@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..graph.graph import Graph, Mask, Worlds
 from ..graph.neighbour_lists import Lists, degrees
 from ..sparse.neighbour_sums import Aggregation
 from .published import gcn_sensitivity, gcn_sensitivity_printed, gin_sensitivity
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 PROVED = ("gin", "gcn-floor", "mean-floor")  # for these rules sensitivity() is an upper bound on every graph
 PUBLISHED = ("gin", "gcn-min-degree", "gcn-truncated")

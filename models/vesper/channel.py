@@ -1,7 +1,5 @@
 """The only connection between the two parties: a channel that carries bytes and has a whitelist of messages."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Callable

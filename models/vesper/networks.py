@@ -4,29 +4,22 @@ Tensors have the nodes last: a decoder takes rows (runs, slots, dim, nodes), wit
 (runs, classes, nodes).
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..engine.features import Shared
+from ..graph.graph import Features
 from ..kernels import compiled
 from ..random.streams import stream
 from .aggregators import TINY, normalise
-from .learner import Pull, pull_through
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from ..graph.graph import Features
-    from .learner import Learner
+from .learner import Learner, Pull, pull_through
 
 DECODERS = ("concat", "gru")
 COMPILED = ("linear", "concat")

@@ -1,18 +1,19 @@
 """Builds the two parties of a VESPER recipe. The arguments of each builder are only what its party may know."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from ...accounting.claim import Claim
+from ..graph.graph import Features
+from ..graph.neighbour_lists import Lists
 from ..random import witness
 from ..random.hashed_sampling import ticket
 from ..random.streams import add_normal, stream
@@ -23,14 +24,7 @@ from .networks import Encoder, start, uniform
 from .party_a_published import Perturbed
 from .party_a_sound import Perturb, Refresh
 from .protocol import Odometer, PartyA, PartyB
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...accounting.claim import Claim
-    from ..graph.graph import Features
-    from ..graph.neighbour_lists import Lists
-    from .recipe import VesperRecipe
+from .recipe import VesperRecipe
 
 
 def gaussian_noise(seeds: Sequence[int], std: float) -> Perturb:

@@ -5,24 +5,19 @@ that passed through the private adjacency without noise. So in later messages, e
 In variant "gap-resampled", the encoder is trained without edges, and A has no other weights.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..random.hashed_sampling import few
 from .aggregators import normalise, spectral_scale
 from .learner import pull_through
 from .networks import Sender
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .party_a_sound import Perturb
+from .party_a_sound import Perturb
 
 
 @dataclass(eq=False)

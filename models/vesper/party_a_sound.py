@@ -5,23 +5,18 @@ weight is applied, so that the gradient of a weight needs only the released sums
 like s2, but gradients pass through the adjacency, clipped and with noise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .aggregators import Neighbours, aggregate, normalise, own_term
 from .learner import pull_through
 from .networks import Sender
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # (path of the draw, clean rows) -> noisy rows. The path is ("forward" or "backward", refresh, layer).
 Perturb = Callable[[tuple[str, int, int], Tensor], Tensor]

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from .channel import EMPTY, BudgetSpent, Channel, ask
 from .learner import Learner
 from .networks import Sender, decode, step
+from .recipe import VesperRecipe
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
-
-    from .recipe import VesperRecipe
 
 
 @dataclass(eq=False)

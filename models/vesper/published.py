@@ -5,8 +5,6 @@ text and proofs. sigma is noise std / sensitivity of one layer; the L layers of 
 sqrt(L).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

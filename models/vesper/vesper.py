@@ -4,24 +4,18 @@ Mode "paper" is the published system. Mode "sound" has three variants in which p
 party_a_sound.py. Variant "gap-resampled", in both modes, is a baseline of the paper with the same two parties.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..base import Release
+from ..graph.graph import Worlds
 from ..random.streams import fold
 from .channel import Recorder, in_one_process
 from .parties import party_a, party_b, train
 from .party_a_sound import Refresh
 from .recipe import VesperRecipe
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..graph.graph import Worlds
 
 
 @dataclass(frozen=True)

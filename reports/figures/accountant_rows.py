@@ -1,7 +1,5 @@
 """The epsilon of each ledger by every accountant and by the paper, and the reasons why they differ."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The AUC of the strongest attacks by class, degree and homophily of the units."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 

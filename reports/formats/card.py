@@ -1,7 +1,5 @@
 """A run as a Markdown card for a model's README: the claims, the results of the audit, and its limits."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The HTML report of a run: one page without scripts or network access, and its figures as files."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

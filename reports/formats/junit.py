@@ -1,7 +1,5 @@
 """A run as JUnit XML: each claim is a test case, so that any CI system shows the claims that fail."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path

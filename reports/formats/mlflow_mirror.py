@@ -19,14 +19,13 @@ from urllib.parse import quote, urlencode
 
 from .. import results
 from ..files import writable
+from ..results import Results
 from .mlflow_rows import Child, children, dataset, parent
 from .mlflow_view import address, known_units, saved_views
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
-
-    from ..results import Results
 
 EXPERIMENT = "gnnaudit"
 LINKED = 40  # largest number of runs in one link, because a tag holds 8,000 characters, and the compare page has a limit too

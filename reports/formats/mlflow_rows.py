@@ -1,7 +1,5 @@
 """The names, parameters, metrics and tags of a run in MLflow, in the form that its list, charts and compare page use."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

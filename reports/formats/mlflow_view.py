@@ -3,8 +3,6 @@
 MLflow stores a shared view as JSON in a tag of the experiment, and opens the view by a key in the address.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """All findings by their ids."""
 
-from __future__ import annotations
-
 from ..finding import Finding
 from .dpar import DPAR
 from .dpgnn import DPGNN

@@ -1,10 +1,7 @@
 """Experiments on DPAR (Zhang et al., WWW 2024, arXiv 2210.04442), as its public code computes it."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,12 +9,11 @@ from ....accounting import gaussian as closed
 from ....accounting.claim import Claim, Unit
 from ....accounting.closed_forms import channel_epsilon
 from ....models.dpar import published as code
+from ....models.random.streams import stream
+from ...key import Key
 from .. import exact_epsilons as exact
 from ..certificate import Certificate, Figure, along, confirmed, sampled
 from ..finding import with_experiments
-
-if TYPE_CHECKING:
-    from ...key import Key
 
 NODE = Claim(1.0, 1e-5, Unit.NODE, exposes=("gradients",))
 NODE_RATE, SIGMA, RECORDS, BATCH, EPOCHS = 0.09, 0.95, 211, 60, 200  # the defaults of the code, on Cora-ML
@@ -147,7 +143,6 @@ def known_noise(key: Key, fixed: bool) -> Certificate:
     """
     from ....models.dpar.dpar import Dpar
     from ....models.graph.graph import Graph, Mask, Worlds
-    from ....models.random.streams import stream
 
     nodes, hidden, runs, none = 10, 4, 300, np.zeros(10, dtype=bool)
     x = np.eye(nodes, dtype=np.float32)

@@ -1,18 +1,13 @@
 """Experiments on the DP-GNN baseline (Daigavane et al. 2021), as the code of ProGAP and GAP runs it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ....accounting.claim import Claim, Unit
+from ....accounting.gaussian import mu_of
+from ...key import Key
 from .. import exact_epsilons as exact
 from ..certificate import Certificate, bars, computed, confirmed
 from ..finding import with_experiments
-
-if TYPE_CHECKING:
-    from ...key import Key
 
 LEAVES, CAP = 30, 5
 STEP = Claim(1.0, 1e-5, Unit.NODE)
@@ -29,8 +24,6 @@ def kept_lists(own: bool) -> np.ndarray:
 
 def hub_leaves(own: bool) -> Certificate:
     """Computes the epsilon of one full-batch step on a star: how far the hub's removal moves the sum of clipped gradients."""
-    from ....accounting.gaussian import mu_of
-
     hub = np.array([100.0, 0.0])  # the features of the hub; leaves have zero features, so the hub alone causes a leaf's gradient
     terms = kept_lists(own)[:, None] * hub
     clipped = terms / np.maximum(1.0, np.linalg.norm(terms, axis=1, keepdims=True))

@@ -3,26 +3,20 @@
 Each mechanism is written from the description of a fault, in the smallest form that shows the fault. No public code is copied.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import pickle
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from ....accounting.claim import Claim, Unit
 from ....accounting.closed_forms import channel_epsilon
+from ...key import Key
 from .. import exact_epsilons as exact
 from ..certificate import Certificate, Figure, bars, computed, confirmed, sampled, seen
 from ..finding import with_experiments
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...key import Key
 
 FRIENDS, CALLS = 40, 100
 LEAVES, RANK, RELEASES = 200, 20, 1500

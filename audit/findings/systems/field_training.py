@@ -3,22 +3,18 @@
 Each mechanism is written from the description of a fault, in the smallest form that shows the fault. No public code is copied.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ....accounting import gaussian
 from ....accounting.claim import Claim, Relation, Unit
+from ...key import Key
 from .. import exact_epsilons as exact
 from ..certificate import Certificate, Figure, bars, computed, confirmed, moved, seen
 from ..finding import with_experiments
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...key import Key
 
 Array = Any
 ENTRY = Claim(1.0, 1e-7, Unit.DIRECTED_EDGE, exposes=("aggregates",))
@@ -33,8 +29,6 @@ USERS, WEIGHTS = 32, 64
 
 def unit_noise(claim: Claim) -> float:
     """The noise std with which a Gaussian release of sensitivity 1 costs exactly the claim."""
-    from ....accounting import gaussian
-
     return 1 / gaussian.mu_of_claim(claim)
 
 

@@ -1,24 +1,20 @@
 """Experiments on GAP (Sajadmanesh et al., USENIX Security 2023) and ProGAP (Sajadmanesh and Gatica-Perez, WSDM 2024)."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ....accounting.claim import Claim, Unit
 from ....accounting.closed_forms import channel_epsilon
 from ....accounting.gaussian import epsilon_of, mu_of_claim
+from ....models.base import Model
+from ....models.graph.graph import Graph, Mask, Worlds
+from ...key import Key
 from .. import exact_epsilons as exact
 from ..certificate import Certificate, Figure, bars, computed, confirmed, sampled
 from ..finding import with_experiments
-
-if TYPE_CHECKING:
-    from ....models.base import Model
-    from ....models.graph.graph import Graph, Worlds
-    from ...key import Key
 
 EDGE = Claim(1.0, 1e-6, Unit.UNDIRECTED_EDGE, exposes=("aggregates", "inputs"))
 NODE = Claim(1.0, 1e-5, Unit.NODE, exposes=("aggregates",))
@@ -27,8 +23,6 @@ CAP, LEAVES = 5, 50
 
 def paired_graph(key: Key, nodes: int = 400) -> Graph:
     """A random graph with the edges 0 - 1, 2 - 3, … and about two random edges per node. Features do not depend on the edges."""
-    from ....models.graph.graph import Graph
-
     rng = key.fold("graph").generator()
     edges = np.concatenate([np.arange(nodes).reshape(-1, 2), rng.integers(nodes, size=(2 * nodes, 2))])
     edges = np.unique(np.sort(edges[edges[:, 0] != edges[:, 1]], axis=1), axis=0)
@@ -105,8 +99,6 @@ def degree_cap(key: Key, bounded_degree: bool) -> Certificate:
 
 def bipartite(key: Key, rounds: int) -> Worlds:
     """Worlds of the complete bipartite graph of leaves and hubs. A fair coin decides whether hub LEAVES (its id) is present."""
-    from ....models.graph.graph import Graph, Mask, Worlds
-
     nodes = LEAVES + CAP + 1
     leaf, hub = np.meshgrid(np.arange(LEAVES), np.arange(LEAVES, nodes), indexing="ij")
     none = np.zeros(nodes, dtype=bool)
@@ -118,8 +110,6 @@ def bipartite(key: Key, rounds: int) -> Worlds:
 
 def isolated(key: Key, dropped: bool) -> Certificate:
     """Trains GAP on the path 0 - 1 - 2 with and without the edge 0 - 1. dropped: nodes without an edge are removed first."""
-    from ....models.graph.graph import Graph, Worlds
-
     model = calibrated("gap", "paper")
     model = dataclasses.replace(model, keep=("posteriors",))  # type: ignore[type-var]
     counts = []
@@ -152,7 +142,6 @@ def best_epoch(key: Key, mode: str) -> Certificate:
     """
     from ....accounting.upper.calibration import calibrate
     from ....models.gap.mlp import Mlp
-    from ....models.graph.graph import Graph, Worlds
     from ....models.kernels.compiled import unused
 
     rng, nodes, runs = key.fold("graph").generator(), 67, 2000

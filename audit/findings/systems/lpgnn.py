@@ -1,9 +1,6 @@
 """Experiments on LPGNN (Sajadmanesh and Gatica-Perez, CCS 2021): local privacy of features, and accuracy at a tiny epsilon."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,9 +8,6 @@ from ....accounting.claim import Claim, Unit
 from .. import exact_epsilons as exact
 from ..certificate import Certificate, Figure, bars, computed, confirmed
 from ..finding import with_experiments
-
-if TYPE_CHECKING:
-    from ...key import Key
 
 USERS = 100
 

@@ -1,26 +1,21 @@
 """Experiments on PrivGNN (Olatunji, Funke and Khosla, TMLR 2023): the cost of noisy labels, and the released code."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ....accounting import closed_forms as mechanisms
 from ....accounting.claim import Claim, Unit
 from ....accounting.closed_forms import channel_epsilon
+from ....models.graph.graph import Graph, Mask, Worlds
 from ....models.privgnn import published as printed
+from ...key import Key
 from .. import exact_epsilons as exact
 from ..certificate import Certificate, Figure, along, bars, computed, confirmed
 from ..finding import with_experiments
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ....models.graph.graph import Worlds
-    from ...key import Key
 
 RATE, QUERIES, DELTA = 0.3, 1000, 1e-4
 
@@ -141,8 +136,6 @@ def worlds(key: Key, world: int) -> Worlds:
 
     Every query has the features of node 0. The three private nodes with the most similar features have the other label.
     """
-    from ....models.graph.graph import Graph, Mask, Worlds
-
     rng, nodes = key.fold("graph").generator(), 70
     x = rng.standard_normal((nodes, 6)).astype(np.float32)
     y = rng.integers(2, size=nodes)

@@ -1,21 +1,18 @@
 """Experiments on VESPER (Wu et al., arXiv 2310.20552), in which party A holds the graph and party B the labels."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ....accounting import gaussian as closed
 from ....accounting.claim import Claim, Unit
+from ....accounting.lower.error_rates import Rule
 from ....models.vesper import published as printed
+from ...key import Key
 from .. import exact_epsilons as exact
 from ..certificate import Certificate, Figure, along, bars, computed, confirmed, sampled
 from ..finding import with_experiments
-
-if TYPE_CHECKING:
-    from ...key import Key
 
 LARGE = Claim(1.0, 1 / 61_859_140, Unit.UNDIRECTED_EDGE, exposes=("transcript",))  # ogbn-products
 ROOTS, BATCH, EPOCHS = 196_615, 256, 20
@@ -179,8 +176,6 @@ def backward(key: Key, variant: str) -> Certificate:
 
     Party B simulates party A in both worlds with the same messages, so B knows the mean of every row in each world.
     """
-    from ....accounting.lower.error_rates import Rule
-
     claim = Claim(0.0, ONE.delta, Unit.UNDIRECTED_EDGE, exposes=("transcript",))
     scores = {bit: [far_rows(key.fold("run", run), bit, variant) for run in range(100)] for bit in (False, True)}
     right = np.mean(np.concatenate([np.array(scores[False]) < 0, np.array(scores[True]) > 0]))

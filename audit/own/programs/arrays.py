@@ -1,7 +1,5 @@
 """Reads an array from a user's program, after checks of the kind of file and of the array's type, shape and size."""
 
-from __future__ import annotations
-
 import math
 import os
 import stat

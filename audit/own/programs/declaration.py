@@ -4,8 +4,6 @@ With a declaration, audits that need a ledger, noisy sums or the size of the noi
 Python file. A recipe is a declaration that comes with the tool, for the checkout of a public repository.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -16,23 +14,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from dp_accounting import DpEvent
 
 from ....accounting.claim import Unit
 from ....accounting.events.language import ledger, number
 from ....models.base import Release
 from ....models.capabilities import SUMS
 from ....models.errors import one_line
+from ....models.graph.graph import Worlds
 from .arrays import read_array
 from .files import hashed, python_files, read_toml
 from .program import OPTIONAL, External
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
-
-    from ....models.graph.graph import Worlds
 
 TEXTS = ("command", "unit", "ledger", "source", "name", "python", "checkout")
 LISTS = ("releases", "requires", "public")

@@ -1,7 +1,5 @@
 """Finds, hashes and reads a user's Python and TOML files, and the recipes of this package."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tomllib

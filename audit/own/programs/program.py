@@ -20,17 +20,15 @@ import numpy as np
 from ....accounting.claim import Unit
 from ....models.base import Release
 from ....models.capabilities import FEW, Effort
+from ....models.graph.graph import Graph, Worlds
+from ....models.recorder.files import Recording
 from ...storage.temporary import temporary
 from .arrays import read_array
 from .files import hashed
-from .recording import brought, received
+from .recording import Request, brought, received
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-
-    from ....models.graph.graph import Graph, Worlds
-    from ....models.recorder.files import Recording
-    from .recording import Request
 
 
 OPTIONAL = {"aggregates": 2, "inputs": 2, "transcript": None, "gradients": None, "reports": 1, "votes": None}  # axis of nodes

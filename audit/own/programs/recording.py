@@ -1,7 +1,5 @@
 """Starts the recorder of random draws in the Python of a user's program, and reads its recording."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Sequence

@@ -9,8 +9,6 @@ the program could not be started), hidden (whether the folder `hide` was hidden 
 what the program printed). The script opens no file that the program wrote, because links could lead to the key of the run.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import json
