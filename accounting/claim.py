@@ -6,6 +6,13 @@ from enum import StrEnum
 from .arguments import check_type, is_number, member, shown, words
 
 
+class Relation(StrEnum):
+    """How two neighbouring graphs differ in one unit."""
+
+    ADD_REMOVE = "add-remove"
+    REPLACE = "replace"
+
+
 class Unit(StrEnum):
     """The protected unit: the part in which two neighbouring graphs differ."""
 
@@ -20,13 +27,6 @@ class Unit(StrEnum):
         their place.
         """
         return Relation.REPLACE if self is Unit.FEATURES else Relation.ADD_REMOVE
-
-
-class Relation(StrEnum):
-    """How two neighbouring graphs differ in one unit."""
-
-    ADD_REMOVE = "add-remove"
-    REPLACE = "replace"
 
 
 @dataclass(frozen=True)

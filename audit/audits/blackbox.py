@@ -22,7 +22,7 @@ from ...attacks.links.similarity import LinkStealing
 from ...attacks.membership.threshold import Confidence
 from ...attacks.signals import logs
 from ...models.capabilities import BoundedDegree, has
-from ...models.graph.graph import Worlds
+from ...models.graph.graph import Graph, Worlds
 from ...reports.rounding import several
 from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.crafted_graph import STRONG, Crafted, crafted

@@ -15,6 +15,7 @@ from ...accounting.upper.tradeoff import curve
 from ...attacks.base import Challenge
 from ...attacks.canary.gaussian_ratio import LikelihoodRatio, noise_std
 from ...models.capabilities import SUMS, NoisySums, lacks
+from ...models.graph.graph import Graph
 from ...reports.rounding import several
 from ..case import EDGES, Case, Outcome, Setting, keeping
 from ..games.game import Game, Seen, matching

@@ -13,7 +13,7 @@ from ...accounting.lower.one_run import canaries
 from ...accounting.upper.tradeoff import curve
 from ...models.base import Model
 from ...models.capabilities import ClippedGradients, lacks
-from ...models.graph.graph import Mask, Worlds
+from ...models.graph.graph import Graph, Mask, Worlds
 from ...reports.rounding import several
 from ..case import Case, Outcome, Setting
 from ..games.canaries import own_features

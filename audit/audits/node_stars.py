@@ -17,7 +17,7 @@ from ...accounting.lower.residuals import factorised
 from ...accounting.upper.tradeoff import gaussian
 from ...models.base import Model
 from ...models.capabilities import SUMS, BoundedDegree, NoisyRows, NoisySums, lacks
-from ...models.graph.graph import Mask, Worlds
+from ...models.graph.graph import Graph, Mask, Worlds
 from ...reports.rounding import several
 from ..case import Case, Outcome, Setting, keeping
 from ..games.canaries import hub, stars

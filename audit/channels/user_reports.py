@@ -18,7 +18,7 @@ from ...accounting.lower.one_run import COINS
 from ...accounting.lower.power import notices_along
 from ...models.base import Release
 from ...models.capabilities import RandomisedReports, lacks
-from ...models.graph.graph import Worlds
+from ...models.graph.graph import Graph, Worlds
 from ...reports.rounding import several
 from ..case import Case, Outcome, Setting, offered, with_field
 from ..games.canaries import beside

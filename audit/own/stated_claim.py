@@ -4,6 +4,7 @@ from typing import Any
 
 from ...accounting.arguments import shown
 from ...accounting.claim import Claim
+from ...models.base import Model
 from ...models.capabilities import StatesClaim
 
 

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 
 from ....accounting.claim import Claim, Unit
+from ...key import Key
 from .. import exact_epsilons as exact
 from ..certificate import Certificate, Figure, bars, computed, confirmed
 from ..finding import with_experiments
