@@ -282,19 +282,23 @@ class HasReleasedCode(Protocol):
 @dataclass(frozen=True)
 class Capability:
     """One capability. holds: whether a model with all attributes of the protocol has the capability. declared: how a model
-    declares the capability, in words.
+    declares the capability, in words. in_toml: how the declaration of a program does; "" if it cannot.
     """
 
     protocol: type
     declared: str
     holds: Callable[[Any], bool] = lambda model: True
+    in_toml: str = ""
 
 
 CAPABILITIES = {
     c.protocol.__name__: c
     for c in (
         Capability(
-            NoisySums, "name 'aggregates' and 'inputs' in `offers`, and release them", lambda m: set(SUMS) <= set(m.offers)
+            NoisySums,
+            "name 'aggregates' and 'inputs' in `offers`, and release them",
+            lambda m: set(SUMS) <= set(m.offers),
+            'write aggregates.npy and inputs.npy, and set `releases = ["posteriors", "aggregates", "inputs"]` and `noise_std`',
         ),
         Capability(BoundedDegree, "set `max_degree` to the public bound on a node's degree", lambda m: bool(m.max_degree)),
         Capability(
@@ -341,7 +345,11 @@ def lacks(model: Any, protocol: type) -> str | None:
     if reason is None and isinstance(model, protocol) and capability.holds(model):
         return None
     because = f" ({reason})" if reason else ""
-    return f"{model.name} does not declare {protocol.__name__}{because}. A model declares it so: {capability.declared}."
+    way = f"A model declares it so: {capability.declared}."
+    if isinstance(model, RunsElsewhere):
+        told = capability.in_toml
+        way = f"A program declares it so, in the TOML file of --target: {told}." if told else "A program cannot declare it."
+    return f"{model.name} does not declare {protocol.__name__}{because}. {way}"
 
 
 def declined(model: object, capability: str) -> str | None:

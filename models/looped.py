@@ -7,6 +7,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -57,7 +58,8 @@ def decorated(module: str, name: str) -> Any:
 
 @dataclass(frozen=True)
 class Looped:
-    """A model that calls train(graph, seed) for each run. The tool does not change the function's noise.
+    """A model that calls train(graph, seed) for each run. The tool does not change the function's noise. It is also a decorator,
+    with or without arguments: `@Looped` or `@Looped(unit="node")`.
 
     train: returns named arrays, such as {"posteriors": (nodes, classes) natural logarithms}. "aggregates" and "inputs" are (hops,
     nodes, dim). An array of another name, such as "weights", may have any shape; if its first axis counts the nodes, it has one
@@ -81,6 +83,10 @@ class Looped:
     public: tuple[str, ...] = ("What the function assumes to be public is not known.",)
     max_degree: int = 0
     claim: Claim | None = field(default=None, compare=False)
+
+    def __new__(cls, *train: object, **options: Any) -> Any:
+        """With options alone, a function that makes the model from `train`, for use as a decorator."""
+        return partial(cls, **options) if options and not train and "train" not in options else super().__new__(cls)
 
     def __post_init__(self) -> None:
         check_train(self.train)

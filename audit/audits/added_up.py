@@ -34,7 +34,7 @@ def refuses(case: Case) -> str | None:
     if case.claim.unit is not Unit.NODE:
         return f"it adds up the moves by one node; this claim is about {case.claim.unit}"
     if isinstance(case.model, RunsElsewhere):
-        return "this audit does not read the recorded draws of a program"
+        return "for a program, the audit 'differential' adds up the moves that it records"
     if a_strangers(case.model):
         return "for a model of your own, the audit 'differential' adds up the moves"
     if case.claim.unit is not case.model.unit:

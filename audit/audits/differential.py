@@ -40,7 +40,7 @@ def refuses(case: Case) -> str | None:
     if isinstance(case.model, RunsElsewhere):
         known = case.claim.unit in EDGES or case.model.record
         why = "the program is not recorded, and its seeds are tested only for claims about edges; this claim is about"
-        return None if known else f"{why} {case.claim.unit}"
+        return None if known else f"{why} {case.claim.unit}. Leave out --no-record: then the program is recorded."
     empty = NonPrivateDpEvent if a_strangers(case.model) else NoOpDpEvent | NonPrivateDpEvent
     if isinstance(case.model.ledger, empty):
         return "the ledger lists no mechanism that could be counted"

@@ -17,7 +17,7 @@ from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.bounds import Bound, resting
 from ...attacks.canary.gaussian_ratio import noise_std
 from ...models.base import Release
-from ...models.capabilities import RunsElsewhere
+from ...models.capabilities import NoisySums, RunsElsewhere, lacks
 from ...models.graph.graph import Graph, Mask, Worlds
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..games.edge_catalogue import catalogue, first
@@ -48,7 +48,8 @@ def refuses(case: Case) -> str | None:
     if case.claim.unit not in EDGES:
         return f"replay is about edges; this claim is about {case.claim.unit}"
     if not reads_no_edge(case) and not {"aggregates", "inputs"} <= set(offered(case.model)):
-        return f"{case.model.name} releases no sums from which the noise could be subtracted"
+        why = f"{case.model.name} releases no sums from which the noise could be subtracted"
+        return f"{why}. {lack}" if (lack := lacks(case.model, NoisySums)) else why
     return None
 
 

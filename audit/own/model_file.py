@@ -2,6 +2,7 @@
 
 import importlib.machinery
 import importlib.util
+import inspect
 import pickle
 import sys
 import traceback
@@ -11,15 +12,20 @@ from typing import Any
 
 from dp_accounting import DpEvent
 
+from ...accounting.arguments import is_whole, shown, words
 from ...accounting.claim import Unit
 from ...models.base import Model
+from ...models.capabilities import Effort, effort
 from ...models.errors import Stopped, one_line, raising
 from ...models.looped import MODES, Looped
 from ...models.recorder import recordable
 from ...models.systems import SYSTEMS
 from .programs.program import External
+from .stated_claim import stated
 
 PROTOCOL = ("name", "mode", "unit", "releases", "public", "ledger", "with_noise", "printed", "footprint", "fit")
+BY_LOOPED = "A function train(graph, seed) becomes a model by Looped(train)."
+OPTIONAL = ("claim", "offers", "keep", "max_degree", "effort")
 
 
 class AsItStands(importlib.machinery.SourceFileLoader):
@@ -83,7 +89,7 @@ def own_models(program: External | None, model: str | None) -> dict[str, Any]:
             try:
                 made = made()
             except TypeError as fault:
-                way = "Give its fields defaults; a function train(graph, seed) becomes a model by Looped(train)."
+                way = f"Give its fields defaults. {BY_LOOPED}"
                 raise ValueError(f"model={model}: cannot be constructed without arguments ({fault}). {way}") from None
             except (Exception, SystemExit) as fault:
                 raise ValueError(f"model={model}: {blamed(fault, Path(model.rpartition(':')[0]))}") from None
@@ -95,13 +101,16 @@ def own_models(program: External | None, model: str | None) -> dict[str, Any]:
 
 
 def checked(made: Any, where: str) -> None:
-    """Raises ValueError, which begins with `where`, for an object that is not a model or has a name that a run cannot use."""
-    for name in PROTOCOL:
+    """Raises ValueError, which begins with `where`, for an object that is not a model, has a name that a run cannot use, states a
+    claim that no audit tests, or has an optional attribute of another type.
+    """
+    for name in (*PROTOCOL, *OPTIONAL):
         if fault := raising(made, name):
             raise ValueError(f"{where}: `{name}` raises: {fault}")
     if not isinstance(made, Model):
         absent = ", ".join(n for n in PROTOCOL if not hasattr(made, n))
-        raise ValueError(f"{where}: lacks {absent}. docs/own-model.md says what each of them is.")
+        way = BY_LOOPED if inspect.isfunction(made) else "docs/own-model.md says what each of them is."
+        raise ValueError(f"{where}: lacks {absent}. {way}")
     if not isinstance(made.name, str):
         raise ValueError(f"{where}: name={made.name!r}: must be a text.")
     if isinstance(made.releases, str) or not made.releases or not all(isinstance(name, str) for name in made.releases):
@@ -116,6 +125,15 @@ def checked(made: Any, where: str) -> None:
         raise ValueError(f"{where}: is called '{made.name}', like a system of this package. Give it a name of its own.")
     if "/" in made.name or not made.name.strip("."):
         raise ValueError(f"{where}: is called '{made.name}', which is not a valid folder name for its runs. Use letters.")
+    stated(made, where)
+    for name in ("offers", "keep"):
+        if hasattr(made, name):
+            words(f"{where}: {name}", getattr(made, name), '("posteriors",)')
+    bound = getattr(made, "max_degree", 0)
+    if bound is not None and not (is_whole(bound) and bound >= 0):
+        raise ValueError(f"{where}: max_degree={shown(bound)}: must be a whole number of at least 0; 0 means no bound.")
+    if not isinstance(found := effort(made), Effort):
+        raise ValueError(f"{where}: effort={shown(found)}: must be a gnnaudit.Effort, such as Effort(thorough=False).")
 
 
 def portable(model: Model) -> None:

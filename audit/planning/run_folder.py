@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 VERSIONED = ("gnnaudit", "torch", "numpy", "scipy", "dp-accounting", "autodp", "opacus", "scikit-learn", "mlflow", "numba")
 STREAMS = (
     "From this word or these bits BLAKE2b derives a seed of 64 bits for each training; its streams are Philox 4x64, a generator "
-    "for statistics and not for cryptography. Noise on sums over neighbours is drawn and added in float64, noise of DP-SGD steps "
-    "and of LPGNN's reports in float32. A program or model of your own draws its own noise."
+    "for statistics and not for cryptography. The systems of this package draw and add noise on sums over neighbours in float64, "
+    "noise of DP-SGD steps and of LPGNN's reports in float32. A program or model of your own draws its own noise from its seed."
 )
 
 

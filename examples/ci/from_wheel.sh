@@ -42,6 +42,6 @@ expect() {
   fi
 }
 expect 0 "" votes.py:Votes accepted
-expect 1 "refuted" leak.py:Votes leaking accepted
+expect 1 "The claim is refuted: votes (own) at ε = 1" leak.py:Votes leaking accepted
 expect 3 "Vanished: votes (own), ε = 1" renamed.py:Votes renamed accepted
 echo "The gate passed the honest model, stopped the leak and named the claim that vanished."

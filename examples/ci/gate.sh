@@ -26,20 +26,21 @@ if [ ! -f "$folder/junit.xml" ]; then
 fi
 echo "folder=$folder" >> "$output"
 cat "$folder/card.md" >> "${GITHUB_STEP_SUMMARY:-/dev/null}"
+claims=$(grep -m1 '^[^#]' "$folder/card.md")  # the line that names the claims
 if [ "$code" -eq 1 ]; then
-  echo "::error::The privacy claim is refuted, or its ledger exceeds it. The report says by what."
+  echo "::error::The privacy claim is refuted, or its ledger exceeds it. $claims The report says by what."
   exit 1
 fi
 if ! grep -q 'errors="0"' "$folder/junit.xml"; then
-  echo "::error::A claim was tested by no audit, or a condition of its test failed. junit.xml says why."
+  echo "::error::A claim was tested by no audit, or a condition of its test failed. $claims junit.xml says why."
   exit 3
 fi
 if [ "$code" -eq 3 ]; then
   if [ "${WEAK:-pass}" != pass ]; then
-    echo "::error::The claim is not refuted, but the audit was too weak to notice a violation."
+    echo "::error::The claim is not refuted, but the audit was too weak to notice a violation. $claims"
     exit 3
   fi
-  echo "::warning::The claim is not refuted, but the audit was too weak to notice a violation."
+  echo "::warning::The claim is not refuted, but the audit was too weak to notice a violation. $claims"
 elif [ "$code" -ne 0 ]; then
   exit "$code"
 fi

@@ -14,7 +14,7 @@ echo "$@" >> calls
 if [ "$1" = compare ]; then exit {compare}; fi
 mkdir -p runs/ci
 [ {errors} = none ] || echo '<testsuite errors="{errors}"/>' > runs/ci/junit.xml
-echo '## card' > runs/ci/card.md
+printf '## card\n\nThe claim on votes.\n' > runs/ci/card.md
 exit {code}
 """
 
@@ -57,6 +57,7 @@ def test_what_passes_and_what_fails(tmp_path, run, code, said):
     assert ended == code
     assert said in printed
     assert ("::" in printed) is bool(said)
+    assert ("The claim on votes." in printed) is (run.get("code") in (1, 3) and run.get("errors") != "none")
 
 
 def test_options_reach_the_command_as_they_were_given(tmp_path):
@@ -64,7 +65,7 @@ def test_options_reach_the_command_as_they_were_given(tmp_path):
         tmp_path, MODEL="", TARGET="python a b.py {worlds} {out}", DELTA="1e-5", UNIT="node", ARGUMENTS="--rounds 3"
     )
     assert "--target python a b.py {worlds} {out} --delta 1e-5 --unit node --rounds 3" in calls
-    assert (tmp_path / "summary").read_text() == "## card\n"
+    assert (tmp_path / "summary").read_text() == "## card\n\nThe claim on votes.\n"
     assert set((tmp_path / "output").read_text().split()) == {"exit-code=0", "folder=runs/ci"}
 
 

@@ -142,15 +142,33 @@ def test_an_array_whose_shape_changes_between_runs_is_refused():
         Looped(train, releases=("posteriors", "list")).fit(Worlds.of(graph, [0, 1]))
 
 
-def test_a_decorated_function_can_be_sent_to_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("module", "decorator", "unit"),
+    [
+        ("decorated_votes", "@Looped", Unit.UNDIRECTED_EDGE),
+        ("decorated_with_arguments", "@Looped(unit='node', max_degree=8)", Unit.NODE),
+    ],
+)
+def test_a_decorated_function_can_be_sent_to_a_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, decorator: str, unit: Unit
+) -> None:
     """In its module the function's name is that of the model, so a pickle that looks for the function would find the model."""
-    lines = ["from gnnaudit import Looped", "@Looped", "def votes(graph, seed):", "    return {'posteriors': seed}"]
-    (tmp_path / "decorated_votes.py").write_text("\n".join(lines))
+    lines = ["from gnnaudit import Looped", decorator, "def votes(graph, seed):", "    return {'posteriors': seed}"]
+    (tmp_path / f"{module}.py").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(str(tmp_path))
-    votes = importlib.import_module("decorated_votes").votes
+    votes = importlib.import_module(module).votes
+    assert votes.unit is unit
     again = pickle.loads(pickle.dumps(votes))
     assert again == votes
     assert again.train is votes.train
+
+
+def test_a_decorator_with_arguments_makes_the_same_model_as_a_call() -> None:
+    assert Looped(unit="node", max_degree=8)(degrees) == Looped(degrees, unit=Unit.NODE, max_degree=8)
+    with pytest.raises(ValueError, match="unit='edge': must be one of"):
+        Looped(unit="edge")(degrees)
+    with pytest.raises(TypeError, match="unitt"):
+        Looped(unitt="node")(degrees)
 
 
 def test_a_function_within_a_function_cannot_be_sent_to_a_worker() -> None:

@@ -35,6 +35,7 @@ OPTIONAL = {"aggregates": 2, "inputs": 2, "transcript": None, "gradients": None,
 SECONDS = 3600.0  # time limit of one training
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 LOG_BYTES = 1 << 20  # bytes; no more output is appended to a target.log of this size
+REPEATED_BY = "for a program, the audit 'differential' repeats a recorded training without one node"
 LAST = 1000  # largest number of characters of a program's last line of output that are reported
 
 
@@ -62,7 +63,7 @@ class External:
     run: Path | None = field(default=None, compare=False)
     record: bool = field(default=True, compare=False)
     effort: ClassVar[Effort] = FEW
-    declines: ClassVar[dict[str, str]] = {"RepeatsWithoutNode": "the draws of a program cannot be recorded"}
+    declines: ClassVar[dict[str, str]] = {"RepeatsWithoutNode": REPEATED_BY}
 
     def __post_init__(self) -> None:
         for word in ("{worlds}", "{out}"):

@@ -10,9 +10,11 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.nightly
-def test_every_wrong_use_ends_with_exit_code_2_and_a_line():
-    script = ROOT / "benchmarks" / "bad_inputs.py"
-    done = subprocess.run([sys.executable, "-P", str(script)], capture_output=True, text=True, timeout=1800, check=False)
+@pytest.mark.parametrize("words", [("-P", "bad_inputs.py"), ("bad_files.py",)], ids=" ".join)
+def test_every_wrong_use_ends_with_exit_code_2_and_a_line(words):
+    *flags, script = words
+    command = [sys.executable, *flags, str(ROOT / "benchmarks" / script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
     assert done.returncode == 0, done.stdout
 
 

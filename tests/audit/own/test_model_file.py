@@ -1,6 +1,7 @@
 """Ways to load a user's own model: programs, and classes in a file."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import EDGES, Case
 from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.own.model_file import load_model, own_models
+from gnnaudit.audit.own.model_file import checked, load_model, own_models
+from gnnaudit.audit.own.programs.declaration import declared
 from gnnaudit.audit.own.programs.program import External
 from gnnaudit.audit.storage.store import identity
 from gnnaudit.models.capabilities import NoisySums, lacks
@@ -248,3 +250,67 @@ def test_a_file_that_changes_within_one_second_is_read_anew(tmp_path, monkeypatc
         file.write_text(f"value = {value}\n")
         os.utime(file, (10**9, 10**9))
         assert load_model(f"{file}:value") == value
+
+
+@pytest.mark.parametrize(
+    ("base", "line", "said"),
+    [
+        ("Looped", "max_degree = -1", "max_degree=-1: must be a whole number of at least 0"),
+        ("Looped", "offers = 'posteriors'", "offers='posteriors': must be a tuple of words"),
+        ("Looped", "keep = 3", "keep=3: must be a tuple of words"),
+        ("Looped", "effort = 'much'", "effort='much': must be a gnnaudit.Effort"),
+        ("Votes", "max_degree = 2.5", "max_degree=2.5: must be a whole number"),
+        ("Votes", "claim = 3", "claim=3: must be a gnnaudit.Claim"),
+        ("Votes", "claim = Claim(1.0, 0.0, relation='replace')", "claim: relation=replace"),
+        ("Votes", "claim = property(lambda self: {}['x'])", "`claim` raises"),
+        ("Votes", "max_degree, effort, claim = 8, Effort(thorough=False), Claim(1.0, 0.0)", None),
+    ],
+)
+def test_an_optional_attribute_of_another_type_is_refused_when_the_model_is_loaded(tmp_path, base, line, said):
+    made = "Mine()" if base == "Votes" else "Mine(lambda graph, seed: {})"
+    text = (EXAMPLE.parents[1] / "own_model.py").read_text()
+    text += f"\nfrom gnnaudit import Claim, Effort, Looped\nclass Mine({base}):\n    {line}\nmodel = {made}\n"
+    (tmp_path / "own_optional.py").write_text(text)
+    if said is None:
+        assert list(own_models(None, f"{tmp_path / 'own_optional.py'}:model")) == ["votes"]
+        return
+    with pytest.raises(ValueError, match=re.escape(said)):
+        own_models(None, f"{tmp_path / 'own_optional.py'}:model")
+
+
+def test_a_function_in_place_of_a_model_is_told_of_looped():
+    with pytest.raises(ValueError, match=r"lacks name, .* A function train\(graph, seed\) becomes a model by Looped\(train\)\."):
+        checked(lambda graph, seed: {}, "model")
+
+
+@pytest.mark.parametrize(
+    ("audit", "unit", "said"),
+    [
+        (
+            "residual",
+            Unit.UNDIRECTED_EDGE,
+            'in the TOML file of --target: write aggregates.npy and inputs.npy, and set `releases = ["',
+        ),
+        (
+            "replay",
+            Unit.UNDIRECTED_EDGE,
+            "releases no sums from which the noise could be subtracted. target does not declare NoisySums",
+        ),
+        ("votes", Unit.NODE, "A program cannot declare it."),
+        ("replay", Unit.NODE, "the audit 'differential' repeats a recorded training without one node"),
+        ("added-up", Unit.NODE, "the audit 'differential' adds up the moves that it records"),
+        ("differential", Unit.NODE, "Leave out --no-record"),
+    ],
+)
+def test_an_audit_that_skips_a_program_says_how_a_program_declares_what_is_missing_or_which_audit_takes_its_place(
+    audit, unit, said
+):
+    program = External(f"{sys.executable} {{worlds}} {{out}}", unit=unit, record=False)
+    assert said in (AUDITS[audit].refuses(Case(program, Claim(1.0, 1e-5, unit))) or "")
+
+
+def test_what_the_refusal_tells_a_program_to_write_makes_the_audit_apply(tmp_path):
+    lines = "command = 'true {worlds} {out}'\nunit = 'directed-edge'\nledger = 'gaussian(2)'\nnoise_std = 2\n"
+    (tmp_path / "program.toml").write_text(f'{lines}releases = ["posteriors", "aggregates", "inputs"]\n')
+    case = Case(declared(tmp_path / "program.toml"), Claim(1.0, 1e-5, Unit.DIRECTED_EDGE))
+    assert [AUDITS[name].refuses(case) for name in ("residual", "game", "replay")] == [None] * 3
