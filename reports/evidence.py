@@ -16,7 +16,7 @@ from ..accounting.arguments import check_items, is_number, shown
 from ..accounting.checks.conditions import Condition, most_telling
 from ..accounting.claim import Claim, Relation, Unit, check_claim
 from .files import lists, plain, tuples, write_text
-from .rounding import at_least, up
+from .rounding import at_least, down, up
 
 if TYPE_CHECKING:
     from ..accounting.lower.bounds import Bound
@@ -209,7 +209,11 @@ def _not_refuted(claim: Claim, bounds: Sequence[Bound], notices: float, why: str
     if sharpest.notices <= notices:
         return Verdict("not-refuted", f"not refuted; {noticed}", 0)
     factor = f"noise {up(sharpest.notices, 3)} times too small; the plan requires {notices:g}"
-    return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor})", 3)
+    way = ""
+    if sharpest.shape == "exact" and sharpest.epsilon:
+        computed = f"; the bound of {down(sharpest.epsilon)} is computed, so more rounds do not change it"
+        way = f"{computed}: claim less, or accept a weaker test with --notices"
+    return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor}){way}", 3)
 
 
 def _withdrawn(bounds: Sequence[Bound]) -> str:

@@ -159,7 +159,8 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True) -> Study:
     worlds = [Worlds.of(graph, np.array([seed], dtype=np.uint64)) for seed in seeds]
     plain = play(model, worlds[0])  # a library may draw at its first use; such draws do not belong to the model
     if len(plain.draws) > MANY:
-        return _doubted(Study(model, worlds[0], plain), f"{len(plain.draws)} numbers are drawn one by one, too many to record")
+        text = f"{len(plain.draws)} numbers are drawn one by one, too many to record (at most {MANY}): draw them as arrays"
+        return _doubted(Study(model, worlds[0], plain), text)
     base, *others = (play(model, w) for w in worlds)
     made = Study(model, worlds[0], base)
     if reason := not_replayable(made, plain, worlds[1], others):

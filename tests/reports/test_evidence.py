@@ -295,3 +295,10 @@ def test_confidences_read_as_a_person_would_write_them(share, words):
 def test_a_verdict_on_other_things_than_bounds_is_refused(arguments, said):
     with pytest.raises(ValueError, match=f"^{re.escape(said)}.*$"):
         judge(**({"claim": Claim(1.0, 1e-5), "ceiling": [], "bounds": []} | arguments))
+
+
+@pytest.mark.parametrize(("shape", "said"), [("exact", True), ("ledger", False)])
+def test_a_claim_far_above_a_computed_bound_is_told_that_more_rounds_do_not_help(shape, said):
+    loose = dataclasses.replace(look(0.4, notices=2.0), shape=shape)
+    sentence = judge(CLAIM, [], [loose]).sentence
+    assert ("the bound of 0.4 is computed, so more rounds do not change it: claim less" in sentence) is said
