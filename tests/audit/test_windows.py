@@ -37,7 +37,7 @@ def test_a_run_needs_nothing_that_windows_lacks(tmp_path):
     options = (
         "run --models gap --data campus:n=200:degree=10 --epsilon 1 --attacks none --audits residual --repeats 2 --mlflow none"
     )
-    words = [sys.executable, str(script), *options.split(), "--jobs", "2", "--out", str(tmp_path / "run")]
+    words = [sys.executable, str(script), *options.split(), "--seed", "windows", "--jobs", "2", "--out", str(tmp_path / "run")]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 3), done.stderr
     (bound,) = [row for row in json.loads((tmp_path / "run" / "results.json").read_text())["rows"] if row["kind"] == "bound"]
