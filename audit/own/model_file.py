@@ -7,7 +7,7 @@ import pickle
 import sys
 import traceback
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
 from dp_accounting import DpEvent
@@ -56,8 +56,15 @@ def load_model(address: str) -> Any:
     except BaseException as fault:
         raise ValueError(f"model={address}: {blamed(fault, path)}") from None
     if not hasattr(module, name):
-        raise ValueError(f"model={address}: the file has no such object.")
+        raise ValueError(f"model={address}: the file has no such object. {_models(module)}")
     return getattr(module, name)
+
+
+def _models(module: ModuleType) -> str:
+    """A sentence with the names of the models that a file makes or defines."""
+    made = {name: value for name, value in vars(module).items() if callable(getattr(value, "fit", None))}
+    own = [name for name, value in made.items() if not isinstance(value, type) or value.__module__ == module.__name__]
+    return f"Its models: {', '.join(own)}." if own else "Nothing in it has a method `fit`."
 
 
 def blamed(fault: BaseException, path: Path) -> str:

@@ -314,3 +314,20 @@ def test_what_the_refusal_tells_a_program_to_write_makes_the_audit_apply(tmp_pat
     (tmp_path / "program.toml").write_text(f'{lines}releases = ["posteriors", "aggregates", "inputs"]\n')
     case = Case(declared(tmp_path / "program.toml"), Claim(1.0, 1e-5, Unit.DIRECTED_EDGE))
     assert [AUDITS[name].refuses(case) for name in ("residual", "game", "replay")] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "from gnnaudit import Looped\ntrain = lambda graph, seed: {}\nmine = Looped(train)\nclass Other(Looped): pass",
+            "mine, Other.",
+        ),
+        ("x = 1", "Nothing in it has a method `fit`."),
+    ],
+)
+def test_a_mistyped_name_is_told_which_models_the_file_has(text, said, tmp_path):
+    (tmp_path / "file_of_models.py").write_text(text)
+    with pytest.raises(ValueError, match="no such object") as wrong:
+        load_model(f"{tmp_path / 'file_of_models.py'}:min")
+    assert str(wrong.value).endswith(said)
