@@ -26,6 +26,7 @@ from ..reports import results as result_files
 from ..reports.evidence import ANY, Evidence, exit_code
 from ..reports.files import plain
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow, UtilityRow
+from ..reports.rounding import several
 from ..reports.summary import best_marked, claims_of, deltas, lines_of, of_case
 from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting, offered
@@ -225,7 +226,7 @@ def study(
     if plan.record and is_recorded(case.model):
         found = observe(runs)
         counts = ((len(found.mechanisms), "mechanism"), (found.draws, "draw"), (found.tried, "secret"))
-        mechanisms, draws, tried = (f"{n} {what}{'s' * (n != 1)}" for n, what in counts)
+        mechanisms, draws, tried = (several(n, what) for n, what in counts)
         text = f"recorded: {mechanisms}, {draws}; {tried} removed one by one"
         outcomes.append(Outcome("recorder", (), {}, text, offered(case.model), observed=found))
     return [*used, *leaks.rows, *skips], outcomes

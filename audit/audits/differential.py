@@ -15,6 +15,7 @@ from ...accounting.events.counts import Charged, charged, coin_p_values, recount
 from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.accountants import tightest, upper
 from ...models.capabilities import RunsElsewhere
+from ...reports.rounding import several
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..instruments.reach import worth
 from ..instruments.repetition import repeated, reports_of_others, world
@@ -124,7 +125,7 @@ def of_own_model(setting: Setting) -> Outcome:
 def mechanisms(plain: int, steps: int) -> str:
     """Numbers of mechanisms in words, such as "1 mechanism on all records" or "3 mechanisms on samples"."""
     counts = [(plain, "on all records")] * (plain > 0) + [(steps, "on samples")] * (steps > 0)
-    return " and ".join(f"{n} mechanism{'s' * (n > 1)} {where}" for n, where in counts) or "no mechanism"
+    return " and ".join(f"{several(n, 'mechanism')} {where}" for n, where in counts) or "no mechanism"
 
 
 def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str]:

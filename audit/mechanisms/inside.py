@@ -160,7 +160,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         past = changed(first, absent, repetition.play, past)
         clean = zip(first.mechanisms, repetition.mechanisms, strict=True)
         steady -= {i for i, (m, o) in enumerate(clean) if not np.array_equal(m.clean, o.clean)}
-    for array, other in or_else(first, past).items():
+    for array, other in or_else(first, past).items() if past else ():
         past[array] += f"; {other}"
     costly = sorted(trials, key=lambda trial: trial.size, reverse=True)
     return dataclasses.replace(

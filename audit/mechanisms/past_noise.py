@@ -59,10 +59,12 @@ def or_else(first: History, arrays: Iterable[str]) -> dict[str, str]:
 
 def _changing(first: History, runs: Iterable[History | None]) -> set[str]:
     """The arrays that differ in one of these runs; all arrays for a run that is not known."""
-    some = [
-        (cell, before, None if run is None else run.play.cells[cell]) for run in runs for cell, before in first.play.cells.items()
-    ]
-    return {cell.array for cell, before, other in some if other is None or not np.array_equal(other, before)}
+    found = set()
+    for run in runs:
+        for cell, before in first.play.cells.items():
+            if run is None or not np.array_equal(run.play.cells[cell], before):
+                found.add(cell.array)
+    return found
 
 
 def parted(first: History, absent: Absence) -> str:

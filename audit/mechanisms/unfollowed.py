@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...models.recorder.draws.draw import SHIFTED
 from ...models.recorder.mechanisms.found import REPORT
+from ...reports.rounding import several
 from ..recorded.study import History
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def not_followed(draws: Iterable[Draw]) -> str:
     if not noise:
         return ""
     (line, law), count = Counter((d.line, d.law) for d in noise).most_common(1)[0]
-    drawn = f"{count} draw{'s' * (count > 1)} of the law '{law}' at {line} may be"
+    drawn = f"{several(count, 'draw')} of the law '{law}' at {line} may be"
     if law in MADE:
         return f"{drawn} {OF_MADE}"
     alone = all(d.values.size == 1 for d in noise if (d.line, d.law) == (line, law))

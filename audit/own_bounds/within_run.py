@@ -17,6 +17,7 @@ import numpy as np
 from ...accounting.checks.conditions import Condition
 from ...accounting.gaussian import mu_of_claim
 from ...models.recorder.mechanisms.found import REPORT, OtherMechanisms
+from ...reports.rounding import several
 from ..mechanisms.absence import Incomparable, history, without
 from ..mechanisms.draws.lost import mixed
 from ..mechanisms.inside import Inside, moving, read_only, reports
@@ -238,7 +239,7 @@ def described(secret: str, run: History, shifts: Shifts) -> str:
     parts = []
     for (line, size, unit), each in each_line.items():
         most = f" to {max(each):.4g}" if max(each) > min(each) * (1 + EQUAL) else ""
-        parts.append(f"{len(each)} mechanism{'s' * (len(each) > 1)} at {line} ({size}) by {min(each):.4g}{most} {unit}")
+        parts.append(f"{several(len(each), 'mechanism')} at {line} ({size}) by {min(each):.4g}{most} {unit}")
     if not parts:
         return f"{secret} moves no mechanism that the release depends on"
     shown = [*parts[:3], f"and {len(parts) - 3} more"] if len(parts) > 4 else parts

@@ -12,6 +12,8 @@ sys.path.insert(0, str(ROOT / "docs"))
 from make_cli import commands, page  # noqa: E402
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").rglob("*.md")])
+FOLDERS = ("accounting", "attacks", "audit", "models", "reports", "gnnaudit", "examples", "benchmarks", "docs")
+SOURCES = {source.name for folder in FOLDERS for source in (ROOT / folder).rglob("*.py")}
 COMMANDS = dict(commands())
 NAMED = re.compile(r"(?<![\w./-])audit ((?:data )?[a-z]+)(?: |$|`)")
 
@@ -51,6 +53,12 @@ def test_commands_and_options_that_a_page_names_exist(path):
         options = {o for p in COMMANDS[known].params for o in (*p.opts, *p.secondary_opts)} | {"--help"}
         said = [w for w in shlex.split(line.split(" # ")[0].split("…")[0], comments=True) if w.startswith("--")]
         assert [w for w in said if w.split("=")[0] not in options] == [], line
+
+
+@pytest.mark.parametrize("path", [p for p in PAGES if p.name != "recipes.md"], ids=lambda p: p.name)  # names other people's files
+def test_source_files_that_a_page_names_exist(path):
+    named = re.findall(r"`([a-z_0-9/]+\.py)`", path.read_text())
+    assert [name for name in named if not ((ROOT / name).is_file() if "/" in name else name in SOURCES)] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)

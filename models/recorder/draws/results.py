@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,6 +46,16 @@ def digest(value: Any) -> int | None:
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "iufb":
         return None
     return hash((value.shape, np.ascontiguousarray(value, dtype=np.float64).tobytes()))
+
+
+def size(value: Any) -> int:
+    """About how many numbers `digest` reads of a value."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, (list, tuple)):
+        return sum(map(size, value[:100]))
+    shape = getattr(value, "shape", ())
+    return math.prod(shape) if isinstance(shape, tuple) else 1
 
 
 @dataclass(eq=False)
@@ -94,9 +105,9 @@ class Results:
         self.found.append(Result(where, name, number, number in (self.old or ())))
 
     def digests(self, frame: Any) -> dict[str, int]:
-        found = {name: (value, digest(value)) for name, value in frame.f_locals.items()}
-        self.left -= sum(getattr(value, "size", 1) if isinstance(value, np.ndarray) else 1 for value, _ in found.values())
-        return {name: number for name, (_, number) in found.items() if number is not None}
+        variables = frame.f_locals
+        self.left -= sum(map(size, variables.values()))
+        return {name: number for name, value in variables.items() if (number := digest(value)) is not None}
 
 
 @contextmanager

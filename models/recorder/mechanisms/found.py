@@ -194,10 +194,9 @@ class Mechanisms:
 
     def all_played(self) -> bool:
         """Whether this run has run every mechanism of the script."""
-        script = self.script or ()
-        groups = self.lines.groups.values()
+        script, groups = self.script or (), self.lines.groups.values()
         return len(self.known) >= len(script) and all(
-            len(g.noisy) >= script[g.at].noisy.size for g in groups if g.at < len(script)
+            g.at >= len(script) or len(g.noisy) >= script[g.at].noisy.size for g in groups
         )
 
     def follow(self, value: Any, draw: Draw) -> Any:

@@ -1,10 +1,12 @@
 """The first line of a program whose result differs between two runs."""
 
+from functools import partialmethod
+
 import numpy as np
 import pytest
 import torch
 
-from gnnaudit.models.recorder.draws.results import parting, results
+from gnnaudit.models.recorder.draws.results import Results, parting, results, size
 
 
 def program(x, begun, kind):
@@ -72,3 +74,24 @@ def test_functions_within_vmap_and_grad_are_passed_over():
     with results(lambda: True) as found:
         torch.func.vmap(torch.func.grad(loss), (None, 0))(torch.ones(3), torch.ones(4, 3))
     assert all(r.name not in ("weights", "row") for r in found)
+
+
+@pytest.mark.parametrize("values", [np.zeros((10, 100)), torch.zeros(10, 100), [np.zeros(500), torch.zeros(500)]], ids=type)
+def test_arrays_tensors_and_lists_count_by_their_numbers(values):
+    assert size(values) == 1000
+
+
+@pytest.mark.parametrize("values", [np.zeros(1000), torch.zeros(1000)], ids=["array", "tensor"])
+def test_a_recording_ends_when_it_has_read_as_many_numbers_as_it_may(values, monkeypatch):
+    def steps(x):
+        for _ in range(50):
+            x = x + 1
+
+    def recorded():
+        with results(lambda: True) as found:
+            steps(values)
+        return sum(result.name == "x" for result in found)
+
+    assert recorded() == 50
+    monkeypatch.setattr(Results, "__init__", partialmethod(Results.__init__, left=20_000))
+    assert recorded() < 20
