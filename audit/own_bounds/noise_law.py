@@ -19,6 +19,11 @@ ROUNDED = 1e-2  # in units of the scale: if noisy values are rounded more coarse
 REPORTED = 1e-6  # largest rounding error of a reported value
 CELLS = 25.0  # smallest variance of a count for which `frequencies` uses the normal approximation
 DISTRIBUTIONS = {"normal": stats.norm, "laplace": stats.laplace}  # the recorder's name of a law -> its distribution at scale 1
+DRAWN = {
+    **DISTRIBUTIONS,
+    "uniform": stats.uniform,
+    "exponential": stats.expon,
+}  # the same, with laws from which noise is computed
 
 
 def law_of(run: History) -> Condition:
@@ -30,8 +35,10 @@ def law_of(run: History) -> Condition:
 
 def distance(mechanism: Mechanism) -> float:
     """The p-value of a Kolmogorov-Smirnov test of the noise of a mechanism, in units of its scale, against the recorded law."""
-    left = mechanism.draw.units.ravel() if coarse(mechanism) else mechanism.units[mechanism.own]
-    return float(stats.kstest(left[:: max(1, left.size // MOST)], DISTRIBUTIONS[mechanism.law].cdf).pvalue)
+    drawn = coarse(mechanism)
+    left = mechanism.draw.units.ravel() if drawn else mechanism.units[mechanism.own]
+    law = DRAWN[mechanism.draw.law if drawn else mechanism.law]
+    return float(stats.kstest(left[:: max(1, left.size // MOST)], law.cdf).pvalue)
 
 
 def coarse(mechanism: Mechanism) -> bool:

@@ -72,6 +72,7 @@ def save(path: Path, recording: Recording) -> None:
             "parts": m.parts,
             "closely": m.closely,
             "terms": m.terms,
+            "computed": m.computed,
         }
         for m in recording.mechanisms
     ]
@@ -149,6 +150,7 @@ def _read(file: BinaryIO, most: int) -> Recording | None:
             int(m["parts"]),
             bool(m["closely"]),
             tuple(map(int, m["terms"])),
+            str(m["computed"]),
         )
         for m in header["mechanisms"]
     ]

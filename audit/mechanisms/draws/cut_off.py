@@ -21,6 +21,7 @@ from ...recorded.worlds import without_many
 from ..absence import history
 from ..reading import alike, repeated
 from ..relations import SAME
+from ..unfollowed import MADE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 FARTHEST = 64.0  # in units of the scale: noise numbers beyond it are not tried
 NEAREST, NEAR = 1e-7, 1e-3  # in units of the scale: noise numbers near 0 lie between these
+RAREST, SELDOM = 1e-9, 0.05  # uniform numbers from which noise is computed are tried so close to the ends of their interval
 USUAL = 2.0  # in units of the scale: "far" numbers lie beyond it
 SHARE = 1e-3  # of delta: what happens to noise with a smaller probability changes epsilon by nearly nothing
 VISIBLE = 1e-3  # relative: a released value that changes by more differs by more than rounding, also after many operations
@@ -153,6 +155,8 @@ def _replaced(draw: Draw, pattern: Pattern, chance: float, seed: int) -> NDArray
         low, high = _ends(draw, pattern.near, chance)
         # evenly on a logarithmic scale: the recorder takes numbers that lie closer together for copies
         new = draw.loc + draw.scale * signs * low * (high / low) ** random.random(shape)
+    elif draw.law in MADE:
+        new = _of_the_made(draw, pattern.near, signs, chance, random)
     else:
         new = draw.values if pattern.near else _of_a_list(draw, signs, chance, random)
     return np.where(chosen, new, draw.values).astype(draw.values.dtype)
@@ -166,6 +170,17 @@ def _ends(draw: Draw, near: bool, chance: float) -> tuple[float, float]:
     beyond = float(TAILED[draw.law].isf(chance)) if draw.law in TAILED else FARTHEST
     high = min(FARTHEST, beyond)
     return min(USUAL, high / 3), high
+
+
+def _of_the_made(draw: Draw, near: bool, signs: NDArray[Any], chance: float, random: np.random.Generator) -> NDArray[Any]:
+    """Uniform or exponential numbers from which the program computes noise that is far from 0, or near it."""
+    least = max(chance, RAREST, float(np.finfo(draw.values.dtype).eps))
+    tails = SELDOM * (least / SELDOM) ** random.random(signs.shape)
+    if draw.law == "exponential":
+        units = tails if near else np.where(signs > 0, -np.log(tails), tails)
+    else:
+        units = 0.5 + signs * NEAR * tails if near else np.where(signs > 0, 1 - tails, tails)
+    return np.asarray(draw.loc + draw.scale * units)
 
 
 def _of_a_list(draw: Draw, signs: NDArray[Any], chance: float, random: np.random.Generator) -> NDArray[Any]:

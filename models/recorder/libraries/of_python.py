@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import secrets
@@ -13,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..draws.draw import Active, Draw, calling_line, parameters, recorded_call, shuffled
+from ..mechanisms.single import is_single, made
+from ..mechanisms.single import plain as number
 
-LAW_OF = {"gauss": "normal", "normalvariate": "normal", "random": "uniform"}
+LAW_OF = {"gauss": "normal", "normalvariate": "normal", "random": "uniform", "expovariate": "exponential"}
 METHODS = (
     *(
         "random",
@@ -40,6 +43,7 @@ METHODS = (
     *("choice", "choices", "sample", "shuffle"),
 )
 
+MATH = {name: getattr(np, name) for name in ("log", "log1p", "exp", "expm1", "sqrt", "fabs", "copysign")}
 PICKS = {"choice": "seq", "choices": "population", "sample": "population"}  # method -> the name of its first argument
 
 
@@ -49,6 +53,8 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     if law == "normal":
         given = dict(zip(("mu", "sigma"), args)) | options  # noqa: B905
         loc, scale = given.get("mu", 0.0), given.get("sigma", 1.0)
+    elif law == "exponential":
+        scale = 1 / float((*args, *options.values(), 1.0)[0])
     elif name == "random":
         ends = (0.0, 1.0)
     elif name == "uniform":
@@ -56,7 +62,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
         loc, high = given["a"], given["b"]
         scale, ends = high - loc, (float(min(loc, high)), float(max(loc, high)))
     values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else numbers(result)
-    others = () if law == "normal" or name in ("random", "uniform") else parameters(*args, **options)
+    others = () if law in ("normal", "uniform", "exponential") else parameters(*args, **options)
     return Draw(law, values, calling_line(), loc, scale, *ends, others)
 
 
@@ -108,6 +114,19 @@ def _method(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
     return method
 
 
+def _function(plain: Callable[..., Any], ufunc: Any) -> Callable[..., Any]:
+    """A function of the module `math`, which also follows numbers from which the program computes noise."""
+
+    def function(*args: Any) -> Any:
+        if not any(is_single(each) and each.making is not None for each in args):
+            return plain(*args)
+        result = plain(*map(number, args))
+        return made(ufunc, args, result) if len(args) == ufunc.nin else result
+
+    function.__name__ = plain.__name__
+    return function
+
+
 def _entropy(plain: Callable[[int], bytes]) -> Callable[[int], bytes]:
     def urandom(size: int) -> bytes:
         return recorded_call("urandom", plain, (size,), {}, asked)
@@ -136,6 +155,10 @@ def replaced() -> Iterator[dict[int, Any]]:
             plain = getattr(random, name)
             put(random, name, getattr(hidden, name))
             new[id(plain)] = getattr(random, name)
+    for name, ufunc in MATH.items():
+        plain = getattr(math, name)
+        put(math, name, _function(plain, ufunc))
+        new[id(plain)] = getattr(math, name)
     plain_urandom = os.urandom
     recorded = _entropy(plain_urandom)
     new[id(plain_urandom)] = recorded

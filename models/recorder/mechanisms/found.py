@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..draws.draw import SHIFTED, Departed, Draw, calling_line, note, outer_lines
+from .inverse import of_uniform
 from .noise import followed
 from .numbers import Lines, Numbers, name_of
 from .origin import DOUBLE, Origin
 from .reports import reported
 from .same_numbers import bits_of, coarse, of_mirrored, repeated
-from .single import Single, single
+from .single import Single, in_the_making, single
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FOLLOWED = SHIFTED
+FOLLOWED = (*SHIFTED, "exponential")
 UNCHANGED = 1e-9  # a difference of two probabilities up to this size counts as rounding
 UNEQUAL = 1e-4  # in units of the scale: two moves that differ by less count as equal
 ERRORS = 64.0  # the same in units of the rounding error of a noisy value
@@ -48,6 +49,7 @@ class Mechanism:
 
     parts: how many times the program added data. If it did so more than once, the noise was the array into which it added, or
     the run was recorded `closely` (see `Mechanisms`); `line` is that of the first sum. terms: the same for each single number.
+    computed: the law of the noise, if the program computed it from the drawn numbers (see inverse.py); else "".
     """
 
     line: str
@@ -62,10 +64,11 @@ class Mechanism:
     parts: int = 1
     closely: bool = False
     terms: tuple[int, ...] = ()
+    computed: str = ""
 
     @property
     def law(self) -> str:
-        return REPORT if self.values else self.draw.law
+        return REPORT if self.values else self.computed or self.draw.law
 
     @property
     def covered(self) -> NDArray[np.bool_]:
@@ -205,8 +208,10 @@ class Mechanisms:
         """
         if (report := reported(self, value, draw)) is not None:
             return report
-        if isinstance(value, (float, np.floating)) and draw.law in FOLLOWED and draw.values.ndim == 0 and draw.scale > 0:
-            return self.number(value, draw)
+        if isinstance(value, (float, np.floating)) and draw.values.ndim == 0 and draw.scale > 0:
+            if (computed := of_uniform(self, draw)) is not None:
+                return in_the_making(value, computed)
+            return self.number(value, draw) if draw.law in FOLLOWED else value
         if type(value) is not np.ndarray or value.ndim == 0 or value.dtype.kind != "f" or draw.law not in FOLLOWED:
             return value
         if located_at_data(draw):
@@ -240,7 +245,7 @@ class Mechanisms:
         if origin.bits < DOUBLE:
             self.tell_if_coarse(origin, np.asarray(noisy), line)
         name = name_of(noise / float(origin.scale))
-        numbers = self.lines.of(line, origin.draw.law, outer_lines(), name, len(self.known))
+        numbers = self.lines.of(line, origin.law, outer_lines(), name, len(self.known))
         if numbers.at == len(self.known):
             self.known.append(None)
         if numbers.rest and numbers.names - {name}:
@@ -248,6 +253,7 @@ class Mechanisms:
         count = len(numbers.noisy)
         noisy = self.of_script(origin, numbers, count, noisy, 1)
         numbers.add(origin.draws, float(origin.scale), name, clean, noisy)
+        numbers.computed = origin.computed
         self.space = max(0, self.space - BYTES)
         return single(noisy, replace(origin, shift=clean, member=(numbers, count), seen=None)) if self.closely else noisy
 
@@ -299,7 +305,8 @@ class Mechanisms:
         self.tell_if_coarse(origin, noisy, line)
         if not np.all(covered):
             scale = np.where(covered, scale, 0.0)
-        return self.record(covered, Mechanism(line, origin.draw, scale, clean, noisy, origin.beside, (), mirrored, shared))
+        found = Mechanism(line, origin.draw, scale, clean, noisy, origin.beside, (), mirrored, shared, computed=origin.computed)
+        return self.record(covered, found)
 
     def tell_if_coarse(self, origin: Origin, noisy: NDArray[Any], line: str) -> None:
         """Notes if the noise has few bits and its sum with data has more."""
@@ -371,7 +378,7 @@ def of_numbers(numbers: Numbers, closely: bool) -> Mechanism:
     first, *beside = numbers.draws.values()
     clean, noisy = np.array(numbers.clean), np.array(numbers.noisy)
     own = Mechanism(numbers.line, first, numbers.scale, clean, noisy, tuple(beside), shared=numbers.shared)
-    return replace(own, closely=closely, terms=tuple(numbers.terms))
+    return replace(own, closely=closely, terms=tuple(numbers.terms), computed=numbers.computed)
 
 
 def place_of(draw: Draw) -> Place:

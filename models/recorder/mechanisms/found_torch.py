@@ -180,6 +180,8 @@ def _before(args: Sequence[Any], alpha: float, known: Sequence[Any]) -> tuple[Or
     second = known[1] is not None
     noise, other = (args[1], args[0]) if second else (args[0], args[1])
     origin, factors = known[second], (1.0, alpha)  # of the two terms
+    if origin.one_sided:
+        return None
     shift = factors[second] * origin.shift
     several = hasattr(noise, "detach") and noise.numel() > 1
     number_alone = several and not origin.noisy and (not hasattr(other, "detach") or other.numel() == 1)
@@ -239,12 +241,12 @@ def _met(mechanisms: Mechanisms, before: tuple[Origin, Any, Any], result: Any) -
     values = np.atleast_1d(values)
     wide = np.broadcast_to(clean, values.shape).copy()
     origins(mechanisms).pop(result, None)
-    if mechanisms.closely and origin.draw.law != "gumbel":
+    if mechanisms.closely and origin.law != "gumbel":
         more = _followed_on(mechanisms, origin, wide, values)
         if more is not None:
             origins(mechanisms)[result] = replace(more, seen=values.reshape(tuple(result.shape)).copy())
         return result
-    value = with_scores(origin, wide, values) if origin.draw.law == "gumbel" else mechanisms.noise_added(origin, wide, values)
+    value = with_scores(origin, wide, values) if origin.law == "gumbel" else mechanisms.noise_added(origin, wide, values)
     if isinstance(value, WithScores) and value.scores is not None:
         mechanisms.scores = reports_torch.by_tensor(mechanisms.scores)
         mechanisms.scores[result] = value.scores

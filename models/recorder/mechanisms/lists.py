@@ -42,7 +42,7 @@ def gathered(numbers: Any, result: NDArray[Any]) -> Any:
             leaf.used = True
     origins = [each for each in map(noise_of, leaves) if each is not None]
     draws = [origin.draw for origin in origins]
-    if not len(leaves) == len(draws) == len(set(map(id, draws))) == result.size or len({d.law for d in draws}) > 1:
+    if not len(leaves) == len(draws) == len(set(map(id, draws))) == result.size or len({o.law for o in origins}) > 1:
         return result
     scales, shifts = (np.array([getattr(origin, name) for origin in origins]) for name in ("scale", "shift"))
     if np.ptp(shifts) > 0:

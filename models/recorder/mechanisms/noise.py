@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..draws.draw import guarded, without
+from .inverse import of_difference
 from .noisy_maximum import with_scores
 from .origin import Origin
 from .same_numbers import any_repeated, bits_of, of_mirrored
@@ -81,16 +82,16 @@ class Noise(np.ndarray):
 @dataclass(frozen=True, eq=False)
 class Before:
     """What is known before an operation on noise. first: which input is noise. known: the origins of all inputs that are noise.
-    clean: the data to which the operation adds noise, if it does so. noise: a copy of the noise that it adds. scaled: the scale
-    and the shift of the noise after an operation that keeps it noise. into: whether the operation adds into the array of the
-    noise, which is its first input.
+    clean: the data to which the operation adds noise, if it does so. noise: a copy of the noise that it adds. scaled: the scale,
+    the shift and the computed law of the noise after an operation that keeps it noise. into: whether the operation adds into the
+    array of the noise, which is its first input.
     """
 
     first: int
     known: list[Origin]
     clean: NDArray[np.float64] | None
     noise: NDArray[Any]
-    scaled: tuple[Any, float] | None
+    scaled: tuple[Any, float, str] | None
     into: bool
 
 
@@ -125,7 +126,7 @@ def _after(inputs: Sequence[Any], out: Sequence[Any], before: Before, result: ND
         if before.into:
             inputs[0].origin = origin.mechanisms.accumulate(added, wide, result)
             return given
-        if origin.draw.law == "gumbel" and not origin.beside and not out:
+        if origin.law == "gumbel" and not origin.beside and not out:
             return with_scores(added, wide, result)
         if origin.mechanisms.closely:
             return _followed_on(added, wide, result, given)
@@ -136,10 +137,9 @@ def _after(inputs: Sequence[Any], out: Sequence[Any], before: Before, result: ND
     noise = out[0] if out and isinstance(out[0], Noise) else result
     beside = tuple(dict.fromkeys(draw for other in before.known for draw in other.draws))[1:]
     bits, gathered = max(o.bits for o in before.known), len(before.known) == 1 and origin.gathered
-    return followed(
-        noise,
-        Origin(origin.mechanisms, origin.draw, before.scaled[0], beside, bits=bits, shift=before.scaled[1], gathered=gathered),
-    )
+    scale, shift, law = before.scaled
+    own = Origin(origin.mechanisms, origin.draw, scale, beside, bits=bits, shift=shift, gathered=gathered, computed=law)
+    return followed(noise, own)
 
 
 def _followed_on(origin: Origin, clean: NDArray[np.float64], noisy: NDArray[Any], given: Any) -> Any:
@@ -270,7 +270,7 @@ def _clean(ufunc: Any, method: str, inputs: Sequence[Any], first: int, origin: O
     no sum of data and noise. first: which input is the noise. origin: of the noise; its shift counts as data.
     """
     shift = origin.shift
-    if method == "at" and first == 0 and ufunc in (np.add, np.subtract):
+    if method == "at" and first == 0 and ufunc in (np.add, np.subtract) and not origin.one_sided:
         into = np.array(np.broadcast_to(shift, np.shape(inputs[0])), dtype=np.float64)
         ufunc.at(into, inputs[1], plain(inputs[2]))
         return into
@@ -278,31 +278,26 @@ def _clean(ufunc: Any, method: str, inputs: Sequence[Any], first: int, origin: O
         return None
     other = plain(inputs[1 - first])
     number = np.size(other) == 1 and np.size(inputs[first]) != 1 and origin.at is None
-    if number or np.iscomplexobj(other):
+    if number or np.iscomplexobj(other) or origin.one_sided:
         return None
     data = np.array(other, dtype=np.float64)
     return np.asarray(ufunc(shift, data) if first == 0 else ufunc(data, shift))
 
 
-def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: Sequence[Origin]) -> tuple[Any, float] | None:
-    """The scale and the shift of the noise after a product with numbers, a sum with one number, a sum of two independent normal
-    draws, or a sum with itself transposed; None after other operations. Noise that is 0 at some entries is not shifted, and
-    shifted noise is multiplied by one number only: otherwise the entries without noise would not be known.
+def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: Sequence[Origin]) -> tuple[Any, float, str] | None:
+    """The scale, the shift and the computed law of the noise after a product with numbers, a sum with one number, a sum or
+    difference of two independent draws whose law is known, or a sum with itself transposed; None after other operations. Noise
+    that is 0 at some entries is not shifted, and shifted noise is multiplied by one number only: otherwise the entries without
+    noise would not be known.
     """
     if not known or method != "__call__":
         return None
     scale, shift = known[0].scale, known[0].shift
     if len(known) == 2 and ufunc in (np.add, np.subtract):
-        if ufunc is np.add and (mirrored := of_mirrored(*known)) is not None:
-            return mirrored, 0.0
-        normal = all(origin.draw.law == "normal" for origin in known) and np.shape(inputs[0]) == np.shape(inputs[1])
-        apart = not {id(draw) for draw in known[0].draws} & {id(draw) for draw in known[1].draws}
-        noises = [plain(i) - o.shift for o, i in zip(known, inputs)]  # noqa: B905  (Python 3.9)
-        once = all(np.all(n) and not any_repeated(dataclasses.replace(o, seen=n)) for o, n in zip(known, noises))  # noqa: B905
-        both = np.hypot(scale, known[1].scale), float(ufunc(shift, known[1].shift))
-        return both if normal and apart and once else None
+        return _scaled_together(ufunc, inputs, *known)
+    law = known[0].computed
     if ufunc is np.negative:
-        return scale, -shift
+        return scale, -shift, law
     if len(known) != 1 or len(inputs) != 2:
         return None
     other = plain(inputs[1 - first])
@@ -311,10 +306,25 @@ def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: S
     number: Any = float(np.ravel(other)[0]) if np.size(other) == 1 else None
     if ufunc in (np.add, np.subtract):
         if not np.any(other):
-            return scale, shift if first == 0 or ufunc is np.add else -shift
+            return scale, shift if first == 0 or ufunc is np.add else -shift, law
         if number is None or not np.isfinite(number) or not np.all(plain(inputs[first]) - shift):
             return None
-        return scale, float(ufunc(shift, number) if first == 0 else ufunc(number, shift))
+        return scale, float(ufunc(shift, number) if first == 0 else ufunc(number, shift)), law
     if (shift and number is None) or not (ufunc is np.multiply or (ufunc is np.divide and first == 0)):
         return None
-    return ufunc(scale, np.abs(other)), float(ufunc(shift, number)) if shift else 0.0
+    return ufunc(scale, np.abs(other)), float(ufunc(shift, number)) if shift else 0.0, law
+
+
+def _scaled_together(ufunc: Any, inputs: Sequence[Any], one: Origin, other: Origin) -> tuple[Any, float, str] | None:
+    """As `_scaled`, for a sum or difference of two arrays of noise."""
+    if ufunc is np.add and (mirrored := of_mirrored(one, other)) is not None:
+        return mirrored, 0.0, one.computed
+    noises = [plain(i) - o.shift for o, i in zip((one, other), inputs)]  # noqa: B905  (Python 3.9)
+    if noises[0].shape != noises[1].shape or {id(draw) for draw in one.draws} & {id(draw) for draw in other.draws}:
+        return None
+    if any(not np.all(n) or any_repeated(dataclasses.replace(o, seen=n)) for o, n in zip((one, other), noises)):  # noqa: B905
+        return None
+    if one.law == other.law == "normal":
+        return np.hypot(one.scale, other.scale), float(ufunc(one.shift, other.shift)), "normal"
+    law = of_difference(one, other, noises) if ufunc is np.subtract else ""
+    return (one.scale, 0.0, law) if law else None

@@ -23,6 +23,7 @@ Key = tuple[Any, ...]
 class Numbers:
     """The noisy numbers of one line, in order. at: the position of the mechanism. rest: whether a noise number may be in several
     of them. terms: how many times the program added data to each. names: of the different noise numbers.
+    computed: as in `Mechanism`.
     """
 
     line: str
@@ -34,6 +35,7 @@ class Numbers:
     noisy: list[Any] = field(default_factory=list)
     terms: list[int] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
+    computed: str = ""
 
     def add(self, draws: Sequence[Draw], scale: float, name: str, clean: float, noisy: Any) -> None:
         for draw in draws:

@@ -51,7 +51,8 @@ class Origin:
     at: the position of the mechanism, once the program has added data into the array of the noise; `shift` is then an array, the
     sum of these data. read: whether another operation has read the array, as it reads weights. Further data that are added into
     it are then data of their own. gathered: whether each number is a draw of its own: `draw`, and `beside` in order. member: of a
-    noisy number, the numbers to which it belongs, and its position among them; `shift` is then the sum of its data.
+    noisy number, the numbers to which it belongs, and its position among them; `shift` is then the sum of its data. computed: the
+    law of noise that the program computed from the drawn numbers; "" if the drawn numbers themselves are the noise.
     """
 
     mechanisms: Recorder
@@ -65,6 +66,16 @@ class Origin:
     read: bool = False
     gathered: bool = False
     member: tuple[Numbers, int] | None = None
+    computed: str = ""
+
+    @property
+    def law(self) -> str:
+        return self.computed or self.draw.law
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether the noise is never below 0, so that it hides no data before the program combines it with other noise."""
+        return self.law == "exponential"
 
     @property
     def noisy(self) -> bool:

@@ -18,12 +18,16 @@ import numpy as np
 
 from ..draws.draw import FEW, guarded, of_two, without
 from ..draws.results import digest
+from .inverse import combined, of_uniform
 from .laws import apart, exact, modulus_of, product, residues
+from .noise import followed
+from .origin import Origin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..draws.draw import Draw
+    from .inverse import Computed
     from .laws import Law
     from .origin import Recorder
 
@@ -42,7 +46,7 @@ class Coins:
     turned: whether the coins are transposed. mirrored: whether the entries (i, j) and (j, i) are the same coin. shape: of the
     array. seen: a digest of the array, which shows whether the program has written into the array. own: the law of the entries,
     if it is not that of `draw` alone. beside: other draws on which they depend. data, sign: the array holds data + sign * numbers
-    of this law. spread: whether `own` was computed from data.
+    of this law. spread: whether `own` was computed from data. computed: what the program computed from uniform numbers.
     """
 
     mechanisms: Recorder
@@ -57,6 +61,7 @@ class Coins:
     data: NDArray[np.float64] | None = None
     sign: int = 1
     spread: bool = False
+    computed: Computed | None = None
 
     @property
     def law(self) -> Law | None:
@@ -70,7 +75,7 @@ class Coins:
     @property
     def uniform(self) -> bool:
         """Whether these are uniform numbers."""
-        return self.chance is None and self.own is None and self.draw.law == "uniform"
+        return self.chance is None and self.own is None and self.computed is None and self.draw.law == "uniform"
 
     @property
     def plain(self) -> Law | None:
@@ -82,17 +87,21 @@ class Coins:
     def draws(self) -> tuple[Draw, ...]:
         return (self.draw, *self.beside)
 
+    def changed(self, **fields: Any) -> Coins:
+        """Coins with other fields. What the program computed from uniform numbers does not hold for them."""
+        return dataclasses.replace(self, computed=None, **fields)
+
     def with_chance(self, chance: Any) -> Coins:
-        return dataclasses.replace(self, chance=chance)
+        return self.changed(chance=chance)
 
     def without(self, entries: NDArray[np.bool_], numbers: Any) -> Coins | None:
         """The coins after the program has set `entries` to 0. numbers: the new values of the array. None if they are no coins."""
         if self.chance is None:
             return None
-        return dataclasses.replace(self, chance=np.where(entries, 0.0, self.chance), seen=digest(numbers))
+        return self.changed(chance=np.where(entries, 0.0, self.chance), seen=digest(numbers))
 
     def transposed(self) -> Coins:
-        return dataclasses.replace(self, chance=np.transpose(self.chance), turned=not self.turned)
+        return self.changed(chance=np.transpose(self.chance), turned=not self.turned)
 
     def joined(self, other: Coins) -> Coins | None:
         """The union of coins and the same coins transposed, as in `flips | flips.T` for coins of one triangle; None for all other
@@ -101,7 +110,7 @@ class Coins:
         pair = self.draw is other.draw and self.turned != other.turned and np.ndim(self.chance) == np.ndim(other.chance) == 2
         if not pair or np.any((self.chance > 0) & (other.chance > 0)):
             return None
-        return dataclasses.replace(self, chance=self.chance + other.chance, mirrored=True)
+        return self.changed(chance=self.chance + other.chance, mirrored=True)
 
     def report(self, values: tuple[float, ...], chances: NDArray[np.float64], value: Any, beside: tuple[Draw, ...] = ()) -> Any:
         """Records a report, and returns its value. If several entries share a coin, or if the coins are mirrored and the
@@ -119,9 +128,7 @@ class Coins:
         if one is None or two is None or self.shape != other.shape or not apart((*self.draws, *other.draws)):
             return None
         own = product(one, two)
-        return (
-            dataclasses.replace(self, chance=None, own=own, beside=(*self.beside, *other.draws)) if len(own[0]) <= FEW else None
-        )
+        return self.changed(chance=None, own=own, beside=(*self.beside, *other.draws)) if len(own[0]) <= FEW else None
 
     def shifting(self, data: Any, sign: int, result: NDArray[Any]) -> Any:
         """`result`, which is data + sign * the drawn numbers, as an array that stores the data; `result` unchanged if these are
@@ -131,7 +138,7 @@ class Coins:
         if law is None or not exact(given, law, result):
             return result
         wide = np.broadcast_to(given, result.shape).astype(np.float64)
-        return drawn(result, dataclasses.replace(self, chance=None, own=law, data=wide, sign=sign))
+        return drawn(result, self.changed(chance=None, own=law, data=wide, sign=sign))
 
     def wrapped(self, modulus: Any, result: NDArray[Any]) -> Any:
         """`result`, which is the sum with data modulo a number: a report if each entry can get every value, else an array that
@@ -141,7 +148,7 @@ class Coins:
         if count is None or self.own is None or self.data is None:
             return result
         values, chances = residues(self.own, self.data, self.sign, count)
-        mixed = dataclasses.replace(self, own=(values, chances), data=None, spread=True)
+        mixed = self.changed(own=(values, chances), data=None, spread=True)
         return mixed.report(values, chances, result) if np.all(chances > 0) else drawn(result, mixed)
 
 
@@ -210,12 +217,40 @@ def _combined(ufunc: Any, inputs: Sequence[Any], given: Sequence[Any], known: Se
     """The result of an operation on drawn numbers. given: the values of the inputs before it. known: which inputs are coins."""
     if result.shape != np.shape(inputs[known[0][0]]):
         return result
+    coins = dict(known)
+    terms = [coins.get(at, value) for at, value in enumerate(given)]
     if len(known) == 2:
         one, other = known[0][1], known[1][1]
         both = one.joined(other) if ufunc in JOINS else one.times(other) if ufunc is np.multiply else None
-        return result if both is None else drawn(result, both)
-    at, coins = known[0]
-    return _followed(coins, ufunc, at == 0, [g for k, g in enumerate(given) if k != at], result)
+        return computed(ufunc, terms, result) if both is None else drawn(result, both)
+    at = known[0][0]
+    return computed(ufunc, terms, _followed(coins[at], ufunc, at == 0, [g for k, g in enumerate(given) if k != at], result))
+
+
+def computed(operation: Any, terms: Sequence[Any], result: Any) -> Any:
+    """The result of an operation on drawn numbers: as noise if the program has computed noise from uniform numbers, else as an
+    array that stores what it has computed so far. terms: the inputs of the operation, `Coins` for drawn numbers.
+    """
+    shape = next(term.shape for term in terms if isinstance(term, Coins))
+    both = combined(operation, [_part(term) for term in terms])
+    if both is None or result.shape != shape:
+        return result
+    if isinstance(result, Drawn) and result.coins is not None:
+        result.coins = dataclasses.replace(result.coins, computed=both)
+        return result
+    numbers = _plain(result)
+    if numbers.dtype.kind == "f" and (noise := both.noise) is not None:
+        law, scale = noise
+        return followed(numbers, Origin(both.mechanisms, both.draw, scale, computed=law))
+    return drawn(numbers, Coins(both.mechanisms, both.draw, computed=both))
+
+
+def _part(term: Any) -> Any:
+    """What the program computed from uniform numbers to get a term; a number if it is one; None for other coins."""
+    if isinstance(term, Coins):
+        return of_uniform(term.mechanisms, term.draw) if term.uniform else term.computed
+    number = np.asarray(term)
+    return float(number.ravel()[0]) if number.size == 1 and number.dtype.kind in "biuf" else None
 
 
 def _changed(func: Any, args: Any, options: Any, coins: Coins | None, result: Any) -> Any:
@@ -232,7 +267,8 @@ def _changed(func: Any, args: Any, options: Any, coins: Coins | None, result: An
     if func in (np.triu, np.tril):
         return drawn(result, coins.with_chance(func(np.broadcast_to(coins.chance, result.shape), *args[1:], **options)))
     if func is np.where and len(args) == 3:
-        return chosen(coins, args[1], args[2], _plain(result))
+        sides = [coins_of(side, given) or given for side in args[1:] for given in [_plain(side)]]
+        return computed(np.where, [coins, *sides], chosen(coins, args[1], args[2], _plain(result)))
     return result
 
 

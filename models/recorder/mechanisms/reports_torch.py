@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from ..draws.draw import Draw, guarded, numbers_of
 from .found import Mechanisms
-from .reports import ROUNDED, Coins, Drawn, chosen, compared, drawn, flipped, reported, shifted, told_apart
+from .inverse import erfinv
+from .noise import Noise
+from .reports import ROUNDED, Coins, Drawn, chosen, compared, computed, drawn, flipped, reported, shifted, told_apart
 
 BELOW, ABOVE = ("lt", "le"), ("gt", "ge")
 FLIPS, KEEPS = ("bitwise_xor", "logical_xor", "ne"), ("eq",)
@@ -18,6 +21,23 @@ JOINS = ("bitwise_or", "logical_or", "add", "bitwise_xor", "logical_xor", "maxim
 COPIED = ("clone", "detach", "alias", "_to_copy", "lift_fresh")
 MOVED = ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "permute", "t", "transpose")
 TURNED = ("permute", "t", "transpose")
+# operators by which programs compute noise from uniform numbers, as functions of arrays
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    **{name: getattr(np, name) for name in ("add", "sign", "log", "log1p", "exp", "expm1", "sqrt", "copysign", "where")},
+    "sub": np.subtract,
+    "rsub": lambda one, other: other - one,
+    "mul": np.multiply,
+    "div": np.divide,
+    "neg": np.negative,
+    "abs": np.abs,
+    "sgn": np.sign,
+    "clamp": lambda numbers, low=-np.inf, high=np.inf: np.clip(numbers, low, high),
+    "erfinv": erfinv,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
 
 
 def register(mechanisms: Mechanisms, tensor: Any, draw: Draw) -> bool:
@@ -43,10 +63,22 @@ def run(mechanisms: Mechanisms, name: str, args: Sequence[Any], options: Any, ca
     result = call()
     if name.endswith("_") and hasattr(args[0], "detach"):
         mechanisms.coins.pop(args[0], None)
+        if name[:-1] in OPERATIONS and not options and any(known) and _readable(result):
+            guarded(lambda: _keep(mechanisms, result, _computed(name[:-1], args, known, _array(result))))
     elif any(known) and all(_readable(value) for value in (*args[:3], result) if hasattr(value, "detach")):
         name = f"{name}, scaled" if options and name in ("add", "sub") else name
-        guarded(lambda: _keep(mechanisms, result, _followed(mechanisms, name, args, known, result)))
+        guarded(lambda: _keep(mechanisms, result, _computed(name, args, known, _followed(mechanisms, name, args, known, result))))
     return result
+
+
+def _computed(name: str, args: Sequence[Any], known: Sequence[Coins | None], result: Any) -> Any:
+    """As `computed` in reports.py, for an operator. known: the coins of its first inputs. result: as `_followed` returns it."""
+    operation = OPERATIONS.get(name)
+    if operation is None or result is None:
+        return result
+    terms = [coins or _array(value) for coins, value in zip_longest(known, args[: 3 if name in ("where", "clamp") else 2])]
+    terms = [-np.inf if term is None else term for term in terms]  # `clamp` without a lower end
+    return computed(operation, terms, result)
 
 
 def _readable(tensor: Any) -> bool:
@@ -55,6 +87,9 @@ def _readable(tensor: Any) -> bool:
 
 
 def _keep(mechanisms: Mechanisms, tensor: Any, report: Any) -> None:
+    if isinstance(report, Noise):
+        mechanisms.tensors = by_tensor(mechanisms.tensors)
+        mechanisms.tensors[tensor] = report.origin
     if not isinstance(report, Drawn) or report.coins is None:
         return
     mechanisms.coins = by_tensor(mechanisms.coins)
@@ -81,24 +116,25 @@ def _side(mechanisms: Mechanisms, value: Any) -> Any:
 
 
 def _followed(mechanisms: Mechanisms, name: str, args: Sequence[Any], known: Sequence[Any], result: Any) -> Any:
-    """The result of an operator, as `_followed` in reports.py returns it for the NumPy operation; None if the coins are not
-    followed beyond this operator. A replaced report is written into the memory of `result`.
-    """
+    """The result of an operator, as `_followed` in reports.py returns it for the NumPy operation. A replaced report is
+    written into the memory of `result`."""
     numbers = _array(result)
     if name == "where":
         one, other = (_side(mechanisms, side) for side in args[1:3])
         if known[0] is None:
             return told_apart(_array(args[0]), one, other, numbers)
-        return chosen(known[0], one, other, numbers) if known[0].chance is not None else None
+        return chosen(known[0], one, other, numbers) if known[0].chance is not None else numbers
     if known[0] is not None and known[-1] is not None and len(known) == 2:
         both = known[0].joined(known[1]) if name in JOINS else known[0].times(known[1]) if name == "mul" else None
-        return None if both is None else drawn(numbers, both)
+        return numbers if both is None else drawn(numbers, both)
     first = 0 if known[0] is not None else 1
     coins, other = known[first], _array(args[1 - first]) if len(args) > 1 else 0
     chance = coins.chance
     if name in COPIED or (name in MOVED and np.ndim(chance) == 0 and coins.own is None):
         return (
-            drawn(numbers, coins) if name != "_to_copy" or np.allclose(numbers, _array(args[0]), rtol=ROUNDED, atol=0) else None
+            drawn(numbers, coins)
+            if name != "_to_copy" or np.allclose(numbers, _array(args[0]), rtol=ROUNDED, atol=0)
+            else numbers
         )
     if name in ("add", "sub"):
         return shifted(coins, other, name == "sub", first == 0, numbers)
@@ -108,11 +144,11 @@ def _followed(mechanisms: Mechanisms, name: str, args: Sequence[Any], known: Seq
         return drawn(numbers, coins.transposed())
     if chance is None:
         uniform = coins.uniform and name in (*BELOW, *ABOVE) and np.size(other) in (1, numbers.size)
-        return compared(coins, other, (name in BELOW) == (first == 0), numbers) if uniform else None
+        return compared(coins, other, (name in BELOW) == (first == 0), numbers) if uniform else numbers
     if name in ("triu", "tril"):
         return drawn(numbers, coins.with_chance(getattr(np, name)(np.broadcast_to(chance, numbers.shape), *args[1:])))
     if name in NOT and numbers.dtype == bool:
         return drawn(numbers, coins.with_chance(1 - chance))
     if name in (*FLIPS, *KEEPS):
         return flipped(coins, chance if name in FLIPS else 1 - chance, other, numbers)
-    return None
+    return numbers

@@ -83,7 +83,7 @@ def of_mirrored(one: Origin, other: Origin) -> NDArray[np.float64] | None:
     alike = np.array_equal(first[away], turned.T[away]) and {id(d) for d in one.draws} == {id(d) for d in other.draws}
     scales = [np.where(n != 0, np.broadcast_to(o.scale, n.shape), 0.0) for o, n in ((one, first), (other, turned))]
     twice = bool(np.any(away & (first != 0) & (turned != 0)))
-    sums = one.draw.law == "normal" or not twice
+    sums = one.law == "normal" or not twice
     if not alike or not sums or any(np.any(o.shift) for o in (one, other)) or any(map(any_repeated, (one, other))):
         return None
     diagonal = np.abs(scales[0] * np.sign(first) + scales[1] * np.sign(turned))

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..draws.draw import guarded, without
+from .inverse import Computed, combined, of_difference
+from .origin import Origin
 
 if TYPE_CHECKING:
     from typing import TypeGuard
-
-    from .origin import Origin
 
 OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
     np.add: operator.add,
@@ -29,11 +29,13 @@ OTHERS = {"floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.po
 class Single:
     """One drawn number that has not been added to data yet: the methods of the classes of KINDS, which are subclasses of numbers.
     origin: of the number; None if the program has compared the number with another one, because a program that does so may keep
-    or replace the number by its value. used: whether the number was in an operation.
+    or replace the number by its value. used: whether the number was in an operation. making: what the program has computed from
+    a uniform number so far, if this is not noise yet.
     """
 
     origin: Origin | None
     used = False
+    making: Computed | None = None
 
     def plain(self: Any) -> Any:
         """The number as the program without a recording has it."""
@@ -70,9 +72,15 @@ class Single:
     def __pos__(self) -> Any:
         return self
 
+    def __abs__(self) -> Any:
+        return made(np.abs, [self], abs(self.plain()))
+
     def _compared(self, other: Any, comparison: Callable[[Any, Any], Any]) -> Any:
-        self.origin = None
-        return comparison(self.plain(), plain(other))
+        self.origin, making = None, self.making
+        outcome = comparison(self.plain(), plain(other))
+        if making is not None:
+            self.making = None if is_single(other) else guarded(lambda: making.compared(comparison, other, bool(outcome)))
+        return outcome
 
     def __lt__(self, other: Any) -> Any:
         return self._compared(other, operator.lt)
@@ -109,7 +117,11 @@ class Single:
         out = options.get("out", ())
         before = [np.array(g) if any(g is o for o in out) else g for g in given]  # the operation overwrites these
         result = getattr(ufunc, method)(*given, **{name: without(SINGLE, value, plain) for name, value in options.items()})
-        if method != "__call__" or len(given) != 2 or options.keys() - {"out"}:
+        if method != "__call__" or options.keys() - {"out"}:
+            return result
+        if any(is_single(i) and i.making is not None for i in inputs):
+            return made(ufunc, inputs, result)
+        if len(given) != 2:
             return result
         some = [i if is_single(i) else b for i, b in zip(inputs, before)]  # noqa: B905  (Python 3.9)
         return guarded(lambda: _followed(ufunc, some, result), result)
@@ -153,6 +165,32 @@ def single(value: Any, origin: Origin) -> Any:
     return followed
 
 
+def in_the_making(value: Any, computed: Computed) -> Any:
+    """The number `value`, from which the program may compute noise, as a `Single`; `value` itself if it is of another type."""
+    kind = KINDS.get(type(value))
+    if kind is None:
+        return value
+    followed = kind(value)
+    followed.origin, followed.making = None, computed
+    return followed
+
+
+def made(operation: Callable[..., Any], inputs: Sequence[Any], result: Any) -> Any:
+    """The result of an operation on numbers from which the program computes noise: noise if its law is known by now."""
+
+    def followed() -> Any:
+        both = combined(operation, [i.making if is_single(i) and i.making is not None else plain(i) for i in inputs])
+        if both is None or type(result) not in KINDS:
+            return result
+        noise = both.noise
+        if noise is None:
+            return in_the_making(result, both)
+        law, scale = noise
+        return single(result, Origin(both.mechanisms, both.draw, scale, computed=law))
+
+    return guarded(followed, result)
+
+
 def noise_of(value: Any) -> Origin | None:
     """The origin of a single number that has not been added to data; None for all other values."""
     return value.origin if is_single(value) and value.origin is not None and not value.origin.noisy else None
@@ -165,6 +203,8 @@ def plain(value: Any) -> Any:
 def _operation(ufunc: Any, one: Any, other: Any) -> Any:
     """The result of a Python operator with a single number."""
     result = OPERATORS[ufunc](plain(one), plain(other))
+    if any(is_single(i) and i.making is not None for i in (one, other)):
+        return made(ufunc, (one, other), result)
     return guarded(lambda: _followed(ufunc, (one, other), result), result)
 
 
@@ -178,14 +218,14 @@ def _followed(ufunc: Any, inputs: Sequence[Any], result: Any) -> Any:
     noisy = [(at, _taken(i)) for at, i in enumerate(inputs) if is_single(i) and i.origin is not None and i.origin.noisy]
     known = [(at, origin) for at, i in enumerate(inputs) if (origin := noise_of(i)) is not None]
     if len(known) == 2:
-        return _of_two(ufunc, known[0][1], known[1][1], result)
+        return _of_two(ufunc, known[0][1], known[1][1], [plain(i) for i in inputs], result)
     if len(noisy) == 1 and not known and ufunc in SUMS:
         return _extended(ufunc, inputs, *noisy[0], result)
     if not known or any(is_single(i) for at, i in enumerate(inputs) if at != known[0][0] and at not in dict(noisy)):
         return result
     (at, origin), other = known[0], plain(inputs[1 - known[0][0]])
     if ufunc in SUMS:
-        return _added(ufunc, inputs, at, origin, result)
+        return result if origin.one_sided else _added(ufunc, inputs, at, origin, result)
     factor = float(other) if isinstance(result, (float, np.floating)) else 0.0
     scaled = factor and np.isfinite(factor) and (ufunc is np.multiply or (ufunc is np.divide and at == 0))
     if not scaled:
@@ -209,14 +249,19 @@ def _extended(ufunc: Any, inputs: Sequence[Any], at: int, origin: Origin, result
     return origin.mechanisms.number_extended(origin, OPERATORS[ufunc](*terms), result)
 
 
-def _of_two(ufunc: Any, one: Origin, other: Origin, result: Any) -> Any:
-    """The sum or difference of two numbers: again a number of known law if both are normal and independent."""
+def _of_two(ufunc: Any, one: Origin, other: Origin, numbers: Sequence[Any], result: Any) -> Any:
+    """The sum or difference of two numbers: again a number of known law if both are normal and independent, or if it is the
+    difference of two exponential ones.
+    """
     apart = not {id(draw) for draw in one.draws} & {id(draw) for draw in other.draws}
-    if ufunc not in SUMS or not apart or {one.draw.law, other.draw.law} != {"normal"}:
+    if ufunc not in SUMS or not apart:
         return result
-    scale, shift = float(np.hypot(one.scale, other.scale)), OPERATORS[ufunc](one.shift, other.shift)
-    beside = (*one.beside, *other.draws)
-    return single(result, replace(one, scale=scale, shift=shift, beside=beside, bits=max(one.bits, other.bits)))
+    both = replace(one, beside=(*one.beside, *other.draws), bits=max(one.bits, other.bits))
+    if one.law == other.law == "normal":
+        scale, shift = float(np.hypot(one.scale, other.scale)), OPERATORS[ufunc](one.shift, other.shift)
+        return single(result, replace(both, scale=scale, shift=shift, computed="normal"))
+    law = of_difference(one, other, numbers) if ufunc is np.subtract else ""
+    return single(result, replace(both, computed=law)) if law else result
 
 
 def _added(ufunc: Any, inputs: Sequence[Any], at: int, origin: Origin, result: Any) -> Any:
