@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
 from .forcing import Forced
 from .playing import Cell, Diverged, Play, play
 from .sources import WHOLE, in_line, laid_out, moved_by, nudge
-from .study import Study, tried_hard
+from .study import Study, tried_hard, tried_harder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,9 +84,13 @@ def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secre
     differ = {cell: mask & ~(_gap(made, other.play, cell) <= made.wide[cell]) for cell, mask in differ.items()}
     after = other.play.cells
     differ = {cell: mask for cell, mask in differ.items() if mask.any() and cell in after and after[cell].shape == mask.shape}
+    kept = covered(made, worlds) if differ else {}
+    differ = {cell: mask & ~kept.get(cell, np.zeros_like(mask)) for cell, mask in differ.items()}
     sides = ((made.whole, None), (worlds, other))
     found: dict[Cell, NDArray[np.bool_]] = {}
     for cell, mask in sorted(differ.items(), key=lambda item: not made.on(item[0])):
+        if not mask.any():
+            continue
         entries = np.zeros_like(mask)
         for world, side in sides:
             entries |= mask & fixed(made, world, side, cell)
@@ -132,6 +138,24 @@ def seeded(made: Study, absent: Absence) -> Certificate | None:
     return None
 
 
+def covered(made: Study, worlds: Worlds) -> dict[Cell, NDArray[np.bool_]]:
+    """The entries of each cell that are the same in two worlds if all mechanisms within the run return the noisy values of the
+    first run. Noise covers them, even if it seldom changes them. Empty if the noise of a mechanism is the same for all seeds, and
+    if the two runs have other mechanisms.
+    """
+    recorded = Mechanisms()
+    try:
+        first = play(made.model, made.whole, script=made.base.draws, follow=recorded)
+        again = play(made.model, worlds, script=made.base.draws, follow=Mechanisms(recorded.found))
+    except (Diverged, OtherMechanisms):
+        return {}
+    own = {id(draw) for m in recorded.found for draw in (m.draw, *m.beside)}
+    if not own or any(id(draw) in own for at, draw in enumerate(first.draws) if at in made.constant):
+        return {}
+    pairs = ((cell, before, again.cells.get(cell)) for cell, before in first.cells.items())
+    return {c: np.abs(b - a) <= made.slack[c] for c, a, b in pairs if b is not None and a.shape == b.shape}
+
+
 def _of_64_bits(draw: Draw) -> bool:
     """Whether each number is an integer of all 63 positive bits, as data loaders of PyTorch draw for their workers. Two seeds
     practically never draw the same one.
@@ -164,9 +188,10 @@ def exchanged(made: Study, cell: Cell) -> NDArray[np.bool_]:
 def fixed(made: Study, worlds: Worlds, other: Forced | None, cell: Cell) -> NDArray[np.bool_]:
     """The entries of a cell that no draw changes while the noise on other cells stays the same.
 
-    The function replaces the draws several times (see `tried_hard`). In a cell without noise of its own, all entries must stay
-    the same every time. In a noisy cell, all entries that the first replacement leaves unchanged must stay unchanged in the later
-    ones. If an entry violates these rules, it has noise of another kind, and the function returns no entries.
+    The function replaces the draws several times (see `tried_hard` and `tried_harder`). In a cell without noise of its own, all
+    entries must stay the same every time. In a noisy cell, all entries that the first replacement leaves unchanged must stay
+    unchanged in the later ones. If an entry violates these rules, it has noise of another kind, and the function returns no
+    entries.
     """
     shifts = other.shifts if other is not None else tuple(np.zeros(s.block.size) for s in made.sources)
     start: dict[int, NDArray[Any]] = moved_by(
@@ -178,7 +203,7 @@ def fixed(made: Study, worlds: Worlds, other: Forced | None, cell: Cell) -> NDAr
     loose = made.loose
     if not made.free and not loose and not noisy:
         return same
-    for number, (instead, far) in enumerate(tried_hard(made, cell)):
+    for number, (instead, far) in enumerate(chain(tried_hard(made, cell), tried_harder(made, cell))):
         moved = {s.block: d for s, d in zip(made.sources, shifts, strict=True)}
         moved |= {block: moved[block] + change for block, change in far}
         placed = moved_by(made.base.draws, moved.items(), made.copies)

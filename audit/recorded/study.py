@@ -42,6 +42,8 @@ SEEDS, SECONDS = 400, 1.0  # limits of `switches_by_seed`: seeds, and seconds of
 MANY = 20_000  # largest number of draws in a run, because each one is recorded
 CONTINUOUS = (*SHIFTED, "uniform", "exponential")
 ROUNDED = 4  # number of runs with other rounding errors of the noise; entries that move by chance little in all of them are rare
+MORE = 32  # replacements of all draws before a proof that no draw changes an entry
+ENDLESS = ("exponential", "geometric", "poisson", "gamma", "chisquare", "weibull", "pareto")  # laws from 0 without end
 FAR = 1000.0  # in units of the noise: large enough to dominate any sum, clipping or comparison
 
 
@@ -404,6 +406,54 @@ def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArr
         signs = [-old if number % 2 else rng.choice([-1.0, 1.0], size=s.block.size) for s, old in zip(own, signs, strict=True)]
         far = [(s.block, FAR * sign * (1 + rng.random(s.block.size))) for s, sign in zip(own, signs, strict=True)]
         yield instead, far
+
+
+def tried_harder(made: Study, cell: Cell) -> Iterator[tuple[dict[int, NDArray[Any]], list[tuple[Any, Floats]]]]:
+    """As `tried_hard`, MORE times: each number of a free draw is replaced on its own, so that any of several noisy values may be
+    the largest, and each may be on either side of a bar.
+
+    An entry that noise decides between two values keeps its value in all of them with a probability of about 2^-MORE. A few
+    replacements are no proof: noise of a usual size often leaves the index of a maximum as it is.
+    """
+    rng, own, loose, draws = np.random.default_rng(2), made.on(cell), made.loose, made.base.draws
+    replaced = [at for at in (*made.free, *loose) if draws[at].values.dtype.kind in "iufb"]
+    others = [at for at in replaced if not _has_far_numbers(draws[at])]
+    for _ in range(MORE):
+        share, fresh = rng.random(), made.others[0]
+        if others:
+            seed = made.whole.seeds ^ np.uint64(rng.integers(1, 1 << 62))
+            fresh = play(made.model, dataclasses.replace(made.whole, seeds=seed)).draws
+        instead = {at: _far(draws[at], rng.random(draws[at].values.shape) < share, rng) for at in replaced if at not in others}
+        instead |= {at: fresh[at].values for at in others if at < len(fresh) and alike(draws[at], fresh[at])}
+        for at in loose.keys() & instead.keys():
+            instead[at] = np.where(loose[at], instead[at], draws[at].values)
+        signs = [np.where(rng.random(s.block.size) < share, 1.0, -1.0) for s in own]
+        yield instead, [(s.block, FAR ** rng.random(s.block.size) * sign) for s, sign in zip(own, signs, strict=True)]
+
+
+def _has_far_numbers(draw: Draw) -> bool:
+    """Whether `_far` can replace the numbers of a draw."""
+    ends = np.isfinite([draw.lowest, draw.highest]).all()
+    return bool(draw.spread or ends or draw.law in ENDLESS or (draw.among and draw.chances is not None))
+
+
+def _far(draw: Draw, up: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[Any]:
+    """Numbers that the law of a draw allows, most of them far from its middle. up: which of them are large."""
+    old, shape = draw.values, draw.values.shape
+    if draw.among and draw.chances is not None:
+        possible = np.broadcast_to(draw.chances > 0, (*shape, len(draw.among)))
+        new = np.array(draw.among)[np.where(possible, rng.random(possible.shape), -1.0).argmax(-1)]
+    elif draw.spread:
+        new = old + draw.scale * np.where(up, 1, -1) * FAR ** rng.random(shape)
+    elif draw.law in ENDLESS:
+        new = np.where(up, old * FAR ** rng.random(shape), old)
+        new = np.ceil(new) if old.dtype.kind in "iu" else new
+    else:
+        high = np.nextafter(draw.highest, draw.lowest) if draw.law == "uniform" else draw.highest
+        between = draw.lowest + (high - draw.lowest) * rng.random(shape)
+        new = np.where(rng.random(shape) < 0.5, between, np.where(up, high, draw.lowest))
+        new = np.round(new) if old.dtype.kind in "iu" else new
+    return np.asarray(new).astype(old.dtype)
 
 
 def withstands(made: Study) -> bool:
