@@ -46,9 +46,15 @@ def idle(first: History, groups: Iterable[Sequence[int]]) -> frozenset[int]:
 
 
 def with_other_values(first: History, some: Sequence[int]) -> Iterator[History | None]:
-    """Yields two runs in which the mechanisms `some` have other noisy values, see `elsewhere`, and all others keep theirs."""
+    """Yields runs in which the mechanisms `some` have other noisy values, see `elsewhere`, and all others keep theirs: two runs,
+    and six more with values far away, if the mechanisms are no reports. The index of a maximum often stays the same if noisy
+    values change by as much as noise usually does.
+    """
     for half in (False, True):
         yield repeated(first, {i: elsewhere(first.mechanisms[i], i, half) for i in some})
+    sums = [i for i in some if first.mechanisms[i].law != REPORT]
+    for number, size in enumerate((*FAR[1:], *FAR[-1:] * 4) if sums else ()):
+        yield repeated(first, {i: moved_by(first.mechanisms[i], size, 2 + i + number) for i in sums})
 
 
 def repeated(
