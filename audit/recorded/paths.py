@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
+from ...reports.rounding import several
 from .forcing import Forced
 from .playing import Cell, Diverged, Play, play
 from .sources import WHOLE, in_line, laid_out, moved_by, nudge
@@ -43,7 +44,8 @@ class Certificate:
     seeded: str = ""
 
     def __str__(self) -> str:
-        where = f"{self.entries} entries in {self.rows} rows of {self.cell}"
+        entries = "1 entry" if self.entries == 1 else f"{self.entries} entries in {several(self.rows, 'row')}"
+        where = f"{entries} of {self.cell}"
         changes = f"{self.secret} changes {where} by up to {self.size:.3g}"
         if self.seeded:
             return f"{changes}, and {NO_SEED}: the random numbers of {self.seeded} are the same for all seeds"

@@ -215,8 +215,8 @@ def other_count(base: Play, others: Sequence[Play]) -> str:
         return ""
     fewer, more = sorted((base.draws, other.draws), key=len)
     text = f"another seed draws more or fewer numbers, at {more[len(fewer)].where}"
-    way = "draw the numbers of all its rounds as one array before it, so that every run draws equally many"
-    return f"{text}, as a loop does that ends at a noisy comparison; {way}"
+    way = "let every run draw equally many numbers, as one array before the loop or the `if`, and choose between them"
+    return f"{text}, as a loop that ends at a noisy comparison does, and a draw within an `if`; {way}"
 
 
 def switches_by_seed(model: Model, graph: Graph, key: Key, base: Play) -> bool:
@@ -295,8 +295,11 @@ def related(seed: int) -> int:
 
 
 def _fixed(draw: Draw, other: Draw) -> bool:
-    """Whether two seeds draw the same numbers, although equal numbers are practically impossible under the law."""
-    return sure(draw) and alike(draw, other) and np.array_equal(draw.values, other.values)
+    """Whether two seeds draw the same numbers, although equal numbers are practically impossible under the law, or with a
+    generator of the same state.
+    """
+    certain = sure(draw) or 0 < draw.state == other.state
+    return certain and alike(draw, other) and np.array_equal(draw.values, other.values)
 
 
 def sure(draw: Draw) -> bool:

@@ -47,6 +47,7 @@ def save(path: Path, recording: Recording) -> None:
             "line": d.line,
             "calls": d.calls,
             "weights": d.weights,
+            "state": d.state,
             "values": put(np.atleast_1d(d.values)),
             "shape": list(d.values.shape),
             "loc": put(d.loc),
@@ -133,6 +134,7 @@ def _read(file: BinaryIO, most: int) -> Recording | None:
             chances=None if d["chances"] is None else get(d["chances"]),
             calls=tuple(map(str, d["calls"])),
             weights=bool(d["weights"]),
+            state=int(d["state"]),
         )
         for d in header["draws"]
     ]

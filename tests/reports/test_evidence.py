@@ -301,4 +301,4 @@ def test_a_verdict_on_other_things_than_bounds_is_refused(arguments, said):
 def test_a_claim_far_above_a_computed_bound_is_told_that_more_rounds_do_not_help(shape, said):
     loose = dataclasses.replace(look(0.4, notices=2.0), shape=shape)
     sentence = judge(CLAIM, [], [loose]).sentence
-    assert ("the bound of 0.4 is computed, so more rounds do not change it: claim less" in sentence) is said
+    assert ("the bound of 0.4 is computed, so more rounds do not change it. Try data" in sentence) is said

@@ -25,6 +25,7 @@ MOST = 300  # a note about the recording has at most this many characters
 CALLS = 5  # at most this many calling lines are kept for a draw
 GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence, random.Random)
 NO_REQUEST = ("generator", "random_state", "rng", "out", "discrete")  # options that say nothing about the law of the numbers
+PICKS = ("choice", "choices", "multinomial")  # laws of places that are picked with given probabilities
 SHIFTED = ("normal", "laplace", "gumbel", "logistic", "cauchy", "student-t")  # laws whose support is the whole real line
 
 
@@ -47,7 +48,8 @@ class Draw:
     the entries come. among, chances: if each number is one of finitely many values, the values and their
     probabilities, (..., values): one row of probabilities for all numbers, or one row for each. calls: the program's own lines
     that led to the draw, innermost first. weights: whether the numbers fill a PyTorch tensor with `requires_grad`, as the initial
-    weights of a layer do.
+    weights of a layer do. state: of one pick (see `picked_one`), a digest of the generator's state after it; 0 if it is not
+    known. Two seeds often pick the same place, but never have the same state.
     """
 
     law: str
@@ -62,6 +64,7 @@ class Draw:
     chances: NDArray[np.float64] | None = None
     calls: tuple[str, ...] = field(default_factory=lambda: outer_lines())
     weights: bool = False
+    state: int = 0
 
     @property
     def where(self) -> str:
@@ -85,7 +88,15 @@ class Draw:
         from which the program computed the probabilities.
         """
         rows = self.chances is not None and self.chances.ndim > 1 and self.chances.shape[:-1] == self.values.shape
-        return rows and len(self.among) <= FEW
+        return (rows or picked_one(self.law, self.values, self.among, self.chances)) and len(self.among) <= FEW
+
+
+def picked_one(law: str, values: NDArray[Any], among: Sequence[float], chances: NDArray[np.float64] | None) -> bool:
+    """Whether a draw is one place among several, picked with probabilities that the program gave, as in the exponential
+    mechanism: `rng.choice(k, p=...)`, `random.choices(range(k), weights)`, `torch.multinomial(weights, 1)`.
+    """
+    places = law in PICKS and values.size == 1 and tuple(among) == tuple(range(len(among)))
+    return places and chances is not None and chances.ndim == 1 and bool(np.any(chances != chances[0]))
 
 
 Change = Callable[[int, Draw], "NDArray[Any] | None"]  # (number of the draw, draw) -> the numbers that replace it, or None
@@ -209,6 +220,11 @@ def of_two(chance: Any) -> NDArray[np.float64]:
     """The probabilities of 0 and 1, where `chance` is that of 1."""
     one = np.asarray(chance, dtype=np.float64)
     return rows_of(np.stack([1 - one, one], axis=-1))
+
+
+def digest_of(state: Any) -> int:
+    """A digest of the state of a generator, above 0."""
+    return 1 + int.from_bytes(hashlib.blake2b(pickle.dumps(state), digest_size=6).digest(), "little")
 
 
 def parameters(*given: Any, **named: Any) -> tuple[NDArray[Any], ...]:

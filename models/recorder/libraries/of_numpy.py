@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from ..draws.draw import Active, Draw, calling_line, of_two, parameters, recorded_call, rows_of, shuffled
+from ..draws.draw import Active, Draw, calling_line, digest_of, of_two, parameters, picked_one, recorded_call, rows_of, shuffled
 from ..mechanisms.lists import gathering
 
 # Method -> its law, and the names of its arguments in order. Only loc, scale, low, high, n, a, p, replace, mean and cov are read.
@@ -94,9 +95,18 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
         law, loc, scale = "normal", given["mean"], np.sqrt(np.diag(given["cov"]))  # coordinates are independent
     values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else np.array(result)
     among, chances = ((), None) if options.get("endpoint") else finite(law, given)
-    own = law in LOCATED or (chances is not None and chances.ndim > 1)
+    own = law in LOCATED or (chances is not None and chances.ndim > 1) or picked_one(law, values, among, chances)
     others = () if own else parameters(*args, **options)
     return Draw(law, values, calling_line(), loc, scale, *ends, others, among, chances)
+
+
+def asked_of(generator: Any, name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
+    """As `asked`, for a method of this generator."""
+    draw = asked(name, args, options, result)
+    if not picked_one(draw.law, draw.values, draw.among, draw.chances):
+        return draw
+    state = generator.bit_generator.state if hasattr(generator, "bit_generator") else generator.get_state()
+    return replace(draw, state=digest_of(state))
 
 
 def finite(law: str, given: dict[str, Any]) -> tuple[tuple[float, ...], Any]:
@@ -131,7 +141,7 @@ def recorded(name: str, call: Callable[..., Any], args: Sequence[Any], options: 
     given = dict(zip(("x", "axis"), args)) | options  # noqa: B905  (Python 3.9)
     recorded = name in ORDERS and Active.recorder is not None and not Active.recorder.inside
     if not recorded or "x" not in given or len(args) > 2 or given.keys() - {"x", "axis", "out"}:
-        return recorded_call(name, call, args, options, asked)
+        return recorded_call(name, call, args, options, partial(asked_of, getattr(call, "__self__", None)))
     x, axis = given["x"], given.get("axis", 0)
     if name == "shuffle" and isinstance(axis, (int, np.integer)) and shuffled(name, call, x, int(axis), asked):
         return None

@@ -8,12 +8,13 @@ import random
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ..draws.draw import Active, Draw, calling_line, parameters, recorded_call, shuffled
+from ..draws.draw import Active, Draw, calling_line, digest_of, parameters, picked_one, recorded_call, shuffled
 from ..mechanisms.single import is_single, made
 from ..mechanisms.single import plain as number
 
@@ -62,8 +63,21 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
         loc, high = given["a"], given["b"]
         scale, ends = high - loc, (float(min(loc, high)), float(max(loc, high)))
     values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else numbers(result)
-    others = () if law in ("normal", "uniform", "exponential") else parameters(*args, **options)
-    return Draw(law, values, calling_line(), loc, scale, *ends, others)
+    among, chances = weighted(args, options) if name == "choices" else ((), None)
+    own = law in ("normal", "uniform", "exponential") or picked_one(law, values, among, chances)
+    return Draw(
+        law, values, calling_line(), loc, scale, *ends, () if own else parameters(*args, **options), tuple(among), chances
+    )
+
+
+def weighted(args: Sequence[Any], options: dict[str, Any]) -> tuple[Sequence[float], Any]:
+    """The numbers from which `random.choices` picks, and their probabilities; (), None if it got no weights or other things."""
+    given = dict(zip(("population", "weights"), args)) | options  # noqa: B905  (Python 3.9)
+    weights, sums, population = given.get("weights"), given.get("cum_weights"), numbers(given["population"])
+    weights = np.asarray(np.diff(sums, prepend=0) if weights is None and sums is not None else weights, dtype=np.float64)
+    if weights.ndim != 1 or weights.shape != population.shape or not weights.sum() > 0:
+        return (), None
+    return tuple(map(float, population)), weights / weights.sum()
 
 
 def numbers(result: Any) -> np.ndarray:
@@ -82,18 +96,24 @@ def _of_numbers(population: Any) -> bool:
     return values.ndim == 1 and values.size > 0
 
 
-def picked(name: str, call: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> Any:
-    """The result of a choice from a population. Choices from other things than numbers are recorded as places in the population,
-    because a recording holds numbers alone.
+def picked(name: str, call: Callable[..., Any], args: Sequence[Any], options: dict[str, Any], generator: Any) -> Any:
+    """The result of a choice of a generator from a population. Choices from other things than numbers are recorded as places
+    in the population, because a recording holds numbers alone.
     """
     word = PICKS[name]
     if bool(args) == (word in options):
         return call(*args, **options)  # which raises a TypeError
     population, *others = args or (options[word],)
     named = {n: v for n, v in options.items() if n != word}
+
+    def asked_of(*received: Any) -> Draw:
+        draw = asked(*received)
+        one = picked_one(draw.law, draw.values, draw.among, draw.chances) and not isinstance(generator, random.SystemRandom)
+        return replace(draw, state=digest_of(generator.getstate())) if one else draw
+
     if not (hasattr(population, "__getitem__") and hasattr(population, "__len__")) or _of_numbers(population):
-        return recorded_call(name, call, (population, *others), named, asked)
-    places = recorded_call(name, call, (range(len(population)), *others), named, asked)
+        return recorded_call(name, call, (population, *others), named, asked_of)
+    places = recorded_call(name, call, (range(len(population)), *others), named, asked_of)
     return population[places] if name == "choice" else [population[i] for i in places]
 
 
@@ -107,7 +127,7 @@ def _method(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
         if name == "shuffle" and recorded and len(args) == 1 and not options and shuffled(name, call, args[0], 0, asked):
             return None
         if name in PICKS and recorded:
-            return picked(name, call, args, options)
+            return picked(name, call, args, options, self)
         return recorded_call(name, call, args, options, asked)
 
     method.__name__ = name

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..draws.draw import FEW, guarded, of_two, without
+from ..draws.draw import FEW, guarded, of_two, picked_one, without
 from ..draws.results import digest
 from .inverse import combined, of_uniform
 from .laws import apart, exact, modulus_of, product, residues
@@ -300,6 +300,8 @@ def coins_of(value: Any, numbers: Any) -> Coins | None:
 
 def reported(mechanisms: Recorder, value: Any, draw: Draw) -> Any:
     """The array that the program gets for a draw that is a report or may become part of one; None for all other draws."""
+    if picked_one(draw.law, draw.values, draw.among, draw.chances):
+        return picked(mechanisms, value, draw)
     if type(value) is not np.ndarray or value.ndim == 0:
         return None
     coins = Coins(mechanisms, draw, shape=value.shape)
@@ -311,6 +313,16 @@ def reported(mechanisms: Recorder, value: Any, draw: Draw) -> Any:
     if draw.chances is not None and draw.chances.ndim == 1:
         return drawn(value, coins.with_chance(float(draw.chances[1])) if draw.among == (0.0, 1.0) else coins)
     return None
+
+
+def picked(mechanisms: Recorder, value: Any, draw: Draw) -> Any:
+    """The place that the program gets for one pick with given probabilities, which is a report: a number, a list or an array."""
+    assert draw.chances is not None
+    places = value if isinstance(value, np.ndarray) else np.array(value).reshape(1)
+    reported = Coins(mechanisms, draw, shape=places.shape).report(draw.among, draw.chances.reshape(*places.shape, -1), places)
+    if isinstance(value, np.ndarray):
+        return reported
+    return reported.tolist() if isinstance(value, list) else type(value)(reported[0])
 
 
 def _followed(coins: Coins, ufunc: Any, first: bool, other: Sequence[Any], result: Any) -> Any:
