@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,8 +26,6 @@ def guessed(
     alpha: float = 0.05,
     *,
     family: Callable[[float], Curve] | None = None,
-    attack: str = "",
-    audit: str = "",
 ) -> Bound:
     """A bound with the shape of the ledger, from a rule that was fixed beforehand: guess "world 1" if the score is above 0.
 
@@ -66,9 +63,9 @@ def guessed(
         epsilon = max(float(ruled_out.epsilon_at_least(claim.delta)) if ruled_out else 0.0, at_corner)
         most = min(luck(c) for c in (above, approximate(claim.epsilon, claim.delta)) if c)
     p_value = chance_of_so_many(right, most) if total and math.isfinite(claim.epsilon) else 1.0
-    named: dict[str, Any] = {"attack": attack, "audit": audit, "against": "claim" if at_corner > claim.epsilon else "ledger"}
+    against = "claim" if at_corner > claim.epsilon else "ledger"
     refuted, infinite = epsilon > claim.epsilon, (math.inf, math.inf)
-    bound = Bound(epsilon, alpha, "ledger", "guessed coins", trials, refuted, p_value, *infinite, **named)
+    bound = Bound(epsilon, alpha, "ledger", "guessed coins", trials, refuted, p_value, *infinite, against=against)
     theorem = "correct guesses of coins against the total variation of the ledger's curve (Dong et al. 2022), Clopper-Pearson"
     return resting(bound, theorem, COINS, proved("guesses are fixed", "above 0, or not"), together(right))
 
