@@ -88,7 +88,6 @@ def dp_sgd(sigma: float, rate: float, steps: int) -> DpEvent:
     replace, sigma is noise std / (2 * clipping norm). For fixed batches use `dp_sgd_fixed`. For batches that the adversary knows
     use `dp_sgd_seen`.
     """
-    rate = _probability("rate", rate)
     return _each_sampled(gaussian(sigma), rate, steps)
 
 
@@ -243,10 +242,7 @@ def edge_response(kept: float, invented: float, entries: int = 1) -> DpEvent:
 
 def _each_sampled(event: DpEvent, rate: float, count: int) -> DpEvent:
     """`count` mechanisms, each on a separate secret sample."""
-    rate = _probability("rate", rate)
-    if rate == 0:
-        return dp.NoOpDpEvent()
-    return repeated(on_sampled_nodes(rate, event), count)
+    return repeated(on_sampled_nodes(rate, event), count) if rate else dp.NoOpDpEvent()
 
 
 def repeated(event: DpEvent, count: int) -> DpEvent:

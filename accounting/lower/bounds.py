@@ -244,11 +244,14 @@ def _of_rates(
     members = Family(curve, family)
     claimed_curve = members.above(claim)
 
-    def refutes(level: float) -> bool:
+    def contradicts(member: Curve, level: float) -> bool:
         a, b = rates(level)
-        return (claimed_curve is not None and bool(claimed_curve.beta(np.array([a]))[0] > b)) or region_says(level)
+        return bool(member.beta(np.array([a]))[0] > b)
 
-    epsilon = max(members.epsilon(a, b, claim.delta), any_shape)
+    def refutes(level: float) -> bool:
+        return (claimed_curve is not None and contradicts(claimed_curve, level)) or region_says(level)
+
+    epsilon = max(members.epsilon(lambda member: contradicts(member, alpha), claim.delta), any_shape)
     return _Measured(epsilon, any_shape, smallest(refutes), "profile gate")
 
 

@@ -59,9 +59,8 @@ def guessed(
         epsilon = float(gaussian.epsilon_of(mu, claim.delta))
     else:
         members = Family(curve, family)
-        ruled_out, above = members.last(lambda c: luck(c) < least), members.above(claim)
-        epsilon = max(float(ruled_out.epsilon_at_least(claim.delta)) if ruled_out else 0.0, at_corner)
-        most = min(luck(c) for c in (above, approximate(claim.epsilon, claim.delta)) if c)
+        epsilon = max(members.epsilon(lambda c: luck(c) < least, claim.delta), at_corner)
+        most = min(luck(c) for c in (members.above(claim), approximate(claim.epsilon, claim.delta)) if c)
     p_value = chance_of_so_many(right, most) if total and math.isfinite(claim.epsilon) else 1.0
     against = "claim" if at_corner > claim.epsilon else "ledger"
     refuted, infinite = epsilon > claim.epsilon, (math.inf, math.inf)

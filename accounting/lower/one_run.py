@@ -218,8 +218,7 @@ def mahloujifar(
         tested: Callable[[Array], Array] | None = gaussian_beta(gaussian.mu_of_claim(claim))
     else:
         members = Family(curve, family)
-        rejected = members.last(lambda c: bool(rejects(c.beta, m, r, v, np.array([alpha]))[0]))
-        epsilon = float(rejected.epsilon_at_least(claim.delta)) if rejected is not None else 0.0
+        epsilon = members.epsilon(lambda c: bool(rejects(c.beta, m, r, v, np.array([alpha]))[0]), claim.delta)
         above = members.above(claim)
         tested = above.beta if above is not None else None
     p_value, reach = 1.0, (math.inf, math.inf)

@@ -66,8 +66,7 @@ def ranked(
     def level(member: Curve) -> float:
         return chance_of_so_few(missed, place, trials, member.beta)
 
-    rejected = members.last(lambda member: level(member) <= alpha)
-    epsilon = float(rejected.epsilon_at_least(claim.delta)) if rejected is not None else 0.0
+    epsilon = members.epsilon(lambda member: level(member) <= alpha, claim.delta)
     claimed = None if math.isinf(claim.epsilon) else members.above(claim)
     p_value = level(claimed) if claimed is not None else 1.0
     notices, reach = seen_from(members, shown or members.member, claim, claimed, place, trials, alpha)
