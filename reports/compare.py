@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import results
-from .evidence import WORDS
+from .evidence import CODES, WORDS
 from .files import plain
 from .results import AttackRow, BoundRow, Results, Row, UtilityRow
 from .rounding import down, up
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Interval = tuple[float, float]
-RANK = {"not-refuted": 0, "inconclusive": 1, "exceeds": 2, "refuted": 3}  # kinds of verdicts, the best first
+RANK = tuple(CODES)  # kinds of verdicts, the worst first
 RUNS = ("before", "after")  # the headings of the two runs
 TAIL = 0.025  # outside a 95 % interval, on each side
 ENOUGH = 8  # with fewer targets, Student's quantiles after a Bonferroni correction are several times those of the normal law
@@ -80,7 +80,7 @@ class Judged:
 
     @property
     def worse(self) -> bool:
-        return self.common and RANK[str(self.verdicts[1])] > RANK[str(self.verdicts[0])]
+        return self.common and RANK.index(str(self.verdicts[1])) < RANK.index(str(self.verdicts[0]))
 
     @property
     def word(self) -> str:
