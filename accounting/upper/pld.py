@@ -17,9 +17,9 @@ from scipy import special
 from scipy.signal import lfilter
 
 from ..claim import Relation
-from ..events.pairs import LIBRARY_RELATION, in_either_order, pure_pair, response_pair
+from ..events.pairs import LIBRARY_RELATION, finite_pair, in_either_order
 from ..events.tree import Unsupported, parts
-from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
+from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, VisibleMixtureDpEvent
 from ..gaussian import delta_of
 from . import rdp
 
@@ -97,6 +97,8 @@ def _rounded_down(mu: float, rate: float, interval: float) -> Any:
 
 
 def _one(event: DpEvent, relation: Relation, interval: float) -> Any:
+    if pair := finite_pair(event):
+        return _finite(pair, interval)
     match event:
         case dp.GaussianDpEvent():
             return _gaussian(1 / event.noise_multiplier, interval)
@@ -122,12 +124,6 @@ def _one(event: DpEvent, relation: Relation, interval: float) -> Any:
                 value_discretization_interval=interval,
                 neighboring_relation=LIBRARY_RELATION[relation],
             )
-        case dp.RandomizedResponseDpEvent():
-            return _one(response_pair(event), relation, interval)
-        case PureDpEvent():
-            return _one(pure_pair(event.epsilon), relation, interval)
-        case FiniteDpEvent():
-            return _finite(event, interval)
         case BoundedRangeDpEvent():
             at = _range(-event.epsilon, event.epsilon, interval)
             return pld.PrivacyLossDistribution(_connect(at, bounded_range_delta(event.epsilon, at * interval), interval))

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 STYLES = {"refuted": "bold red", "argued": "yellow", "not-refuted": "green"}
 SIGNS = {"refuted": "✖", "argued": "?", "not-refuted": "○"}
-SHORT = {"refuted": "refuted", "argued": "argued", "not-refuted": "not refuted"}
 WORDS = {"refuted": "refuted", "argued": "argued, not refuted", "not-refuted": "not refuted"}
 FEW = 8  # a logarithmic axis with at most this many points has a label at each point
 
@@ -112,7 +111,7 @@ def table(results: Sequence[Result]) -> Table:
         bound = r.certificate.bound
         what = f"{r.finding.id}\n[dim]{r.finding.short}[/]"
         found = ("-", "argued") if r.verdict == "argued" else (f"≥ {down(bound.epsilon)}", how(bound))
-        verdict = f"[{STYLES[r.verdict]}]{SHORT[r.verdict]}[/]"
+        verdict = f"[{STYLES[r.verdict]}]{r.verdict.replace('-', ' ')}[/]"
         made.add_row(what, f"{r.finding.printed:.4g}", *found, verdict, repaired_verdict(r).replace(" ", "\n"))
     return made
 

@@ -83,7 +83,7 @@ def test_it_proves_as_much_as_two_error_rates_of_2_8_times_as_many_trials(epsilo
 
 def test_randomised_response_is_guessed_as_often_as_its_epsilon_says():
     for epsilon in (0.5, 3.0):
-        assert luck(tradeoff.pure(epsilon)) == pytest.approx(1 / (1 + math.exp(-epsilon)))
+        assert luck(tradeoff.approximate(epsilon)) == pytest.approx(1 / (1 + math.exp(-epsilon)))
         assert luck(tradeoff.approximate(epsilon, 0.1)) == pytest.approx((math.exp(epsilon) + 0.1) / (math.exp(epsilon) + 1))
 
 
