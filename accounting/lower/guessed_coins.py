@@ -15,7 +15,7 @@ from ..upper.tradeoff import Curve, approximate
 from .bounds import Bound, resting, split
 from .error_rates import epsilon_of_rates
 from .families import Family
-from .one_run import COINS
+from .one_run import COINS, luck
 
 
 def guessed(
@@ -115,8 +115,3 @@ def together(right: NDArray[np.bool_]) -> Condition:
     spread = canaries * chance * (1 - chance)
     p_value = float(special.chdtrc(runs - 1, float(np.square(sums - sums.mean()).sum()) / spread)) if spread > 0 else 1.0
     return checked(APART, "correct guesses between trainings, chi-squared", p_value, OF_COINS)
-
-
-def luck(curve: Curve) -> float:
-    """The largest probability of guessing a fair coin correctly under this curve: (1 + total variation) / 2."""
-    return (1 + float(curve.delta(0.0))) / 2

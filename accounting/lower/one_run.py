@@ -238,9 +238,14 @@ def like(curve: Curve, delta: float) -> Claim:
     """The claim of the Gaussian mechanism whose coins are guessed as often as those of this curve. At delta = 0, epsilon is the
     mu of that mechanism.
     """
-    mu = curve.mu if curve.mu is not None else 2 * float(special.ndtri(min((1 + float(curve.delta(0.0))) / 2, 1 - 1e-12)))
+    mu = curve.mu if curve.mu is not None else 2 * float(special.ndtri(min(luck(curve), 1 - 1e-12)))
     epsilon = mu if delta == 0 else float(gaussian.epsilon_of(mu, delta))
     return Claim(epsilon, delta)
+
+
+def luck(curve: Curve) -> float:
+    """The largest probability of guessing a fair coin correctly under this curve: (1 + total variation) / 2."""
+    return (1 + float(curve.delta(0.0))) / 2
 
 
 def guesses_beyond(curve: Curve, delta: float, m: int, alpha: float) -> int:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
 from ...accounting.lower.bounds import Bound, of_share, unknown
-from ...accounting.lower.guessed_coins import guessed, luck
-from ...accounting.lower.one_run import mahloujifar, steinke
+from ...accounting.lower.guessed_coins import guessed
+from ...accounting.lower.one_run import luck, mahloujifar, steinke
 from ...accounting.lower.power import coins_detect
 from ...accounting.upper.tradeoff import Curve, curve
 from ...attacks.canary.fisher import log_likelihood_ratio

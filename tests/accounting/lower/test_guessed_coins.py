@@ -11,7 +11,8 @@ from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.lower.error_rates import Rule
-from gnnaudit.accounting.lower.guessed_coins import FEWEST_RUNS, guessed, luck
+from gnnaudit.accounting.lower.guessed_coins import FEWEST_RUNS, guessed
+from gnnaudit.accounting.lower.one_run import luck
 from gnnaudit.accounting.upper import tradeoff
 
 DELTA = 1e-6
