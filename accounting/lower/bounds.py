@@ -98,10 +98,8 @@ class Bound:
 
 def surety(percent: str, shape: str, assumed: tuple[str, ...] = ()) -> str:
     """The confidence and shape of a bound in words. A bound that needs an assumption is neither "exact" nor "100 %"."""
-    if not assumed:
-        return f"{percent}, {SHAPES.get(shape, shape)}"
-    known = "computed" if shape == "exact" else f"{percent}, {SHAPES.get(shape, shape)}"
-    return f"{known}, if {' and '.join(assumed)}"
+    known = f"{percent}, {SHAPES.get(shape, shape)}"
+    return f"{'computed' if shape == 'exact' else known}, if {' and '.join(assumed)}" if assumed else known
 
 
 def resting(bound: Bound, theorem: str, *conditions: Condition) -> Bound:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +25,6 @@ STYLES = {"refuted": "bold red", "argued": "yellow", "not-refuted": "green"}
 SIGNS = {"refuted": "✖", "argued": "?", "not-refuted": "○"}
 WORDS = {"refuted": "refuted", "argued": "argued, not refuted", "not-refuted": "not refuted"}
 FEW = 8  # a logarithmic axis with at most this many points has a label at each point
-
-
-def progress(names: Sequence[str], quiet: bool) -> Iterator[str]:
-    """Yields the names, and shows a progress bar on stderr unless `quiet`."""
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(names, "findings", console=Console(stderr=True), disable=quiet, transient=True)
 
 
 def row(result: Result) -> dict[str, Any]:
