@@ -81,11 +81,11 @@ def encoded(document: dict[str, Any]) -> str:
     return json.dumps(plain(document), indent=1, allow_nan=False) + "\n"
 
 
-def show(results: Sequence[Result], out: Path, width: int | None = None) -> None:
+def show(results: Sequence[Result], out: Path) -> None:
     """Prints the table of findings, and the paths of the files that `write` has written."""
     from rich.console import Console
 
-    console = Console(width=width)
+    console = Console()
     console.print(table(results))
     console.print(f"Lower bounds hold with {percent(1 - ALPHA)} confidence; exact values need no sampling. ε is in nats.")
     console.print(f"{out / 'findings.html'} and {out / 'findings.json'}", soft_wrap=True)
