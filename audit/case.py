@@ -66,9 +66,10 @@ class Case:
 class Outcome:
     """The results of one audit of one case: the lower bounds on epsilon, and how the audit obtained them.
 
-    audit: the name of the audit. curves: arrays to plot. reach: what the audit did and could detect, in words. read: the released
-    arrays that it read. covers: array -> the kind of violation that the audit would have detected in it; None leaves this to
-    `run.covered`. observed: the mechanisms that the recorder found in a user's model.
+    audit: the name of the audit, which all of its bounds get. curves: arrays to plot. reach: what the audit did and could detect,
+    in words. read: the released arrays that it read. covers: array -> the kind of violation that the audit would have detected in
+    it; None leaves this to `run.covered`. observed: the mechanisms that the recorder found in a user's model. attack: the name of
+    the attack, which those bounds get that name none.
     """
 
     audit: str
@@ -79,6 +80,11 @@ class Outcome:
     seconds: float = 0.0
     covers: Mapping[str, str] | None = None
     observed: Observed | None = None
+    attack: str = ""
+
+    def __post_init__(self) -> None:
+        named = tuple(dataclasses.replace(b, audit=self.audit, attack=b.attack or self.attack) for b in self.bounds)
+        object.__setattr__(self, "bounds", named)
 
 
 @dataclass(frozen=True, eq=False)

@@ -276,7 +276,7 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
         versions=versions(),
         seconds=outcome.seconds,
         audited=audited(case.model),
-        observed=plain(outcome.observed.document()) if outcome.observed else {},
+        observed=plain(dataclasses.asdict(outcome.observed)) if outcome.observed else {},
     )
 
 

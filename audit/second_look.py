@@ -39,10 +39,8 @@ def confirmed(
     fresh = dataclasses.replace(setting, key=key, alpha=min(setting.alpha, level), first=None, repeats=True)
     if audit.trial_limited:
         fresh = dataclasses.replace(fresh, alpha=setting.alpha, rounds=setting.rounds * times(setting.level, setting.alpha))
-    again = rested(audit.run(fresh))
-    name = f"{audit.name} again"
-    named = dataclasses.replace(again, audit=name, bounds=tuple(dataclasses.replace(b, audit=name) for b in again.bounds))
-    second = marked(named, again.bounds if audit.trial_limited else outcome.bounds)
+    again = dataclasses.replace(rested(audit.run(fresh)), audit=f"{audit.name} again")
+    second = marked(again, again.bounds if audit.trial_limited else outcome.bounds)
     if audit.trial_limited:  # only the first test states a detectable violation: its result decides whether there is a second
         second = dataclasses.replace(second, bounds=tuple(unknown(b) for b in second.bounds))
     return (marked(outcome, again.bounds, 0.0 if audit.trial_limited else level), second)

@@ -411,7 +411,7 @@ def ours(audits: int, seed: int = 0, rounds: tuple[int, ...] = ROUNDS, epsilons:
                 )
                 if not pair.delta:
                     chance, claim = (1 + np.abs(pair.p1 - pair.p0).sum() / 2) / 2, Claim(pair.epsilon, 0.0)
-                    found |= guessed_coins(chance, claim, tradeoff.pure(pair.epsilon), n, audits, draw)
+                    found |= guessed_coins(chance, claim, tradeoff.approximate(pair.epsilon), n, audits, draw)
                 for rule, alarms in found.items():
                     yield Cell(rule, name, e, n, alarms, audits)
             mu = float(gaussian.mu_of(e, 1e-5))

@@ -96,8 +96,8 @@ def ideal(epsilons: list[float]) -> None:
             place = best_place(attained.beta, trials[0])
             missed = int(trials[1] * attained.beta(place / trials[0]))
             proved = partial(chance_of_so_few, missed, place, trials)
-            ruled_out = Family(attained, family(ledger)).last(lambda member, proved=proved: proved(member.beta) <= 0.05)
-            shares.append(ruled_out.epsilon(claim.delta) / epsilon if ruled_out else 0.0)
+            members = Family(attained, family(ledger))
+            shares.append(members.epsilon(lambda member, proved=proved: proved(member.beta) <= 0.05, claim.delta) / epsilon)
         print(f"| DP-SGD, linear, ideal, 10,000 trials, {each} decoys a coin | {' | '.join(f'{s:.3f}' for s in shares)} | |")
 
 

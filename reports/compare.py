@@ -7,12 +7,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import results
-from .evidence import WORDS
+from .evidence import CODES, WORDS
 from .files import plain
 from .results import AttackRow, BoundRow, Results, Row, UtilityRow
 from .rounding import down, up
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Interval = tuple[float, float]
-RANK = {"not-refuted": 0, "inconclusive": 1, "exceeds": 2, "refuted": 3}  # kinds of verdicts, the best first
+RANK = tuple(CODES)  # kinds of verdicts, the worst first
+RUNS = ("before", "after")  # the headings of the two runs
 TAIL = 0.025  # outside a 95 % interval, on each side
 ENOUGH = 8  # with fewer targets, Student's quantiles after a Bonferroni correction are several times those of the normal law
 
@@ -78,7 +80,7 @@ class Judged:
 
     @property
     def worse(self) -> bool:
-        return self.common and RANK[str(self.verdicts[1])] > RANK[str(self.verdicts[0])]
+        return self.common and RANK.index(str(self.verdicts[1])) < RANK.index(str(self.verdicts[0]))
 
     @property
     def word(self) -> str:
@@ -149,44 +151,39 @@ def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> i
         return exit_code(claims, found)
     console = Console(soft_wrap=True)
     measured = [d for d in found if d.interval]
+    say = partial(console.print, highlight=False, markup=False)
     for line in _named(claims):
-        console.print(line, highlight=False, markup=False)
+        say(line)
     if not any(c.common for c in claims) and not found:
         console.print("The two runs have no claim and no measured quantity in common.")
         return exit_code(claims, found)
-    names = called(Path(run_a), Path(run_b))
-    console.print(_summary([c for c in claims if c.common], measured, names[1]), highlight=False, markup=False)
+    names = called(run_a, run_b)
+    say(_summary([c for c in claims if c.common], measured, names[1]))
     graphs = [str(run.data.get("digest") or "") for run in (first.run, second.run)]
     if all(graphs) and graphs[0] != graphs[1]:
         graphs_called = " and ".join(str(run.data.get("name", "?")) for run in (first.run, second.run))
-        console.print(
-            f"The runs used different graphs, {graphs_called}. Differences may come from the graphs.",
-            highlight=False,
-            markup=False,
-        )
+        say(f"The runs used different graphs, {graphs_called}. Differences may come from the graphs.")
     targets = min((r.targets for found in (first, second) for r in found.of(AttackRow) if r.targets), default=ENOUGH)
     if targets < ENOUGH:
         console.print(
             f"An attack had only {targets} targets, so only large differences are significant: use --targets {ENOUGH} or more."
         )
-    console.print(f"Before: {names[0]}. After: {names[1]}.", highlight=False, markup=False)
-    columns = "before", "after"
+    say(f"Before: {names[0]}. After: {names[1]}.")
     for unit in units([*(c.key for c in claims), *(d.key for d in measured)]):
         shown = [c for c in claims if c.key.unit == unit and c.common and (every or c.changed)]
         clear = [d for d in measured if d.key.unit == unit and (every or d.word)]
         if shown or clear:
             console.print(f"\n[bold]{f'ε protects {UNITS[unit]}' if unit else 'Models without a claim'}[/]")
         if shown:
-            console.print(_claims(shown, columns))
+            console.print(_claims(shown))
         if clear:
-            console.print(_table(clear, columns))
+            console.print(_table(clear))
     return exit_code(claims, found)
 
 
 def called(run_a: Path, run_b: Path) -> tuple[str, str]:
     """The names of two runs: the names of their folders, or the whole paths if these names are equal."""
-    same = Path(run_a).name == Path(run_b).name
-    return (str(run_a), str(run_b)) if same else (Path(run_a).name, Path(run_b).name)
+    return (str(run_a), str(run_b)) if run_a.name == run_b.name else (run_a.name, run_b.name)
 
 
 def _named(claims: list[Judged]) -> list[str]:
@@ -231,10 +228,10 @@ def _summary(claims: list[Judged], found: list[Difference], other: str) -> str:
     return f"{' '.join(parts)} Only significant differences count (95 %, Bonferroni over all comparisons of a kind)."
 
 
-def _claims(claims: list[Judged], names: tuple[str, str]) -> Table:
+def _claims(claims: list[Judged]) -> Table:
     from rich.markup import escape
 
-    table = _empty("model", "ε", *(f"{what}, {run}" for what in ("verdict", "lower", "upper") for run in names))
+    table = _empty("model", "ε", *(f"{what}, {run}" for what in ("verdict", "lower", "upper") for run in RUNS))
     for c in claims:
         bounds = [*(_shown(v, down) for v in c.lower), *(_shown(v, up) for v in c.upper)]
         verdicts = [f"[bold]{WORDS[str(v)]}[/]" if c.changed else WORDS[str(v)] for v in c.verdicts]
@@ -257,11 +254,10 @@ def _empty(*columns: str) -> Table:
     return table
 
 
-def _table(found: list[Difference], names: tuple[str, str]) -> Table:
+def _table(found: list[Difference]) -> Table:
     from rich.markup import escape
 
-    table = _empty("model", "ε", "what", *names, "difference\n95 %", "")
-    table.columns[2].overflow = "fold"
+    table = _empty("model", "ε", "what", *RUNS, "difference\n95 %", "")
     table.columns[5].no_wrap = table.columns[6].no_wrap = True
     for d in found:
         ends = f"\n[dim]{d.interval[0]:+.3f} to {d.interval[1]:+.3f}[/]" if d.interval else ""

@@ -24,16 +24,20 @@ if TYPE_CHECKING:
 
 ANY = "noise too small"  # the kind of violation that a test detects, unless the test names another
 WORDS = {"refuted": "refuted", "exceeds": "exceeded by the ledger", "inconclusive": "inconclusive", "not-refuted": "not refuted"}
+CODES = {"refuted": 1, "exceeds": 1, "inconclusive": 3, "not-refuted": 0}  # kind of a verdict -> exit code; the worst kind first
 GRID = 1e-3  # relative excess that is tolerated, because the grids of the accountants cause smaller differences
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a claim. kind: refuted, exceeds, inconclusive or not-refuted, with exit_code 1, 1, 3 or 0."""
+    """The verdict on a claim. kind: refuted, exceeds, inconclusive or not-refuted, which determines `exit_code` (CODES)."""
 
     kind: str
     sentence: str
-    exit_code: int
+
+    @property
+    def exit_code(self) -> int:
+        return CODES[self.kind]
 
 
 @dataclass(frozen=True)
@@ -153,24 +157,24 @@ def judge(
         return _refuted(claim, worst, from_ledger)
     if math.isinf(claim.epsilon):
         most = max(bounds, key=lambda b: b.epsilon, default=None)
-        return Verdict("not-refuted", f"no claim to test (epsilon = inf){f'; measured: {_worded(most)}' if most else ''}", 0)
+        return Verdict("not-refuted", f"no claim to test (epsilon = inf){f'; measured: {_worded(most)}' if most else ''}")
     best = lowest(ceiling)
     above = contradicting(best, bounds)
     if best is not None and above is not None:
         measured = f"{_worded(above)} was measured, and by the accountant {best[1]!r} the ledger costs at most {up(best[0])}"
-        return Verdict("inconclusive", f"inconclusive: a contradiction: {measured}; the ledger or the accountant is wrong", 3)
+        return Verdict("inconclusive", f"inconclusive: a contradiction: {measured}; the ledger or the accountant is wrong")
     if best is not None and best[0] > claim.epsilon * (1 + GRID):
         sentence = f"the ledger exceeds the claim: it costs {up(best[0])} ({best[1]}) against a claim of {claim.epsilon:g}"
-        return Verdict("exceeds", sentence, 1)
+        return Verdict("exceeds", sentence)
     if not bounds:
-        return Verdict("inconclusive", "inconclusive: no audit tested this claim", 3)
+        return Verdict("inconclusive", "inconclusive: no audit tested this claim")
     if unsure:
         most = max(unsure, key=lambda b: b.epsilon)
-        return Verdict("inconclusive", f"inconclusive: {_worded(most)}; no check supports this assumption", 3)
+        return Verdict("inconclusive", f"inconclusive: {_worded(most)}; no check supports this assumption")
     why = _withdrawn(bounds)
     if any(b.refuted for b in bounds):
         ending = "a test refuted the claim, but its repetition with fresh randomness did not, so this refutation does not count"
-        return Verdict("inconclusive", f"inconclusive: {f'{why}; ' if why else ''}{ending}", 3)
+        return Verdict("inconclusive", f"inconclusive: {f'{why}; ' if why else ''}{ending}")
     return _not_refuted(claim, bounds, notices, why)
 
 
@@ -178,17 +182,17 @@ def _refuted(claim: Claim, worst: Bound, from_ledger: bool) -> Verdict:
     """The verdict if a bound refutes the claim or the ledger. worst: the one that says most. from_ledger: as for `judge`."""
     sure = " (confirmed with fresh randomness)" if worst.confirmed else ""
     if worst.epsilon <= claim.epsilon:
-        return Verdict("exceeds", f"the ledger does not describe what was run: {worst.method}{sure}", 1)
+        return Verdict("exceeds", f"the ledger does not describe what was run: {worst.method}{sure}")
     measured = f"{_worded(worst)} against a claim of {claim.epsilon:g}{sure}"
     if worst.against == "claim":
         why = f"; {worst.method}" if math.isinf(worst.epsilon) or worst.granted else ""
         why += "".join(f"; {what}" for what in worst.granted)
-        return Verdict("refuted", f"refuted: {measured}{why}", 1)
+        return Verdict("refuted", f"refuted: {measured}{why}")
     if from_ledger:
         ground = "the code is less private than its own ledger, and nothing else supports the claim"
-        return Verdict("refuted", f"refuted: {measured}; {ground}", 1)
+        return Verdict("refuted", f"refuted: {measured}; {ground}")
     sentence = f"the code is less private than its own ledger: {measured}; the claim itself is not refuted"
-    return Verdict("exceeds", sentence, 1)
+    return Verdict("exceeds", sentence)
 
 
 def _not_refuted(claim: Claim, bounds: Sequence[Bound], notices: float, why: str) -> Verdict:
@@ -201,19 +205,18 @@ def _not_refuted(claim: Claim, bounds: Sequence[Bound], notices: float, why: str
         unknown = f"the smallest detectable violation{where} is unknown"
         sentence = f"not refuted, but {why}, and {unknown}" if why else f"not refuted, and {unknown}"
         sentence += untested * (not why and all(b.method.startswith("replay") for b in bounds))
-        return Verdict("inconclusive", f"inconclusive: {sentence}", 3)
+        return Verdict("inconclusive", f"inconclusive: {sentence}")
     best_of = {array: min(tests, key=lambda b: b.notices) for array, tests in by_array.items()}
-    sharpest = weakest_link(claim, bounds)
-    assert sharpest is not None
+    sharpest = max(best_of.values(), key=lambda b: b.notices)
     noticed = _noticed(up(sharpest.reach, 3), best_of)
     if sharpest.notices <= notices:
-        return Verdict("not-refuted", f"not refuted; {noticed}", 0)
+        return Verdict("not-refuted", f"not refuted; {noticed}")
     factor = f"noise {up(sharpest.notices, 3)} times too small; the plan requires {notices:g}"
     way = ""
     if sharpest.shape == "exact" and sharpest.epsilon:
         computed = f"; the bound of {down(sharpest.epsilon)} is computed, so more rounds do not change it"
         way = f"{computed}. Try data whose secrets weigh more or another --seed, or accept a weaker test with --notices"
-    return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor}){way}", 3)
+    return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor}){way}")
 
 
 def _withdrawn(bounds: Sequence[Bound]) -> str:

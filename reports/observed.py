@@ -1,8 +1,6 @@
 """The observed ledger of a model, as evidence files store it: the noise that was recorded during training, and its cost."""
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 WITHIN, UNREAD = "used within the run", "not used by the run"  # `Mechanism.released` for a value that no array releases
 
@@ -79,7 +77,3 @@ class Observed:
     doubts: tuple[str, ...]
     tried: int
     draws: int
-
-    def document(self) -> dict[str, Any]:
-        """The observed ledger as dicts, for JSON."""
-        return dataclasses.asdict(self)

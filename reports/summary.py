@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..accounting.checks.conditions import Condition
 from ..accounting.claim import Claim, Unit
 from ..accounting.upper.accountants import Upper
-from .evidence import Verdict, contradicting, judge, lowest, weakest_link
+from .evidence import CODES, Verdict, contradicting, judge, lowest, weakest_link
 from .results import AccountRow, AttackRow, BoundRow, Results, Row, SkippedRow, UtilityRow
 
 if TYPE_CHECKING:
@@ -178,8 +178,8 @@ def lines_of(rows: Sequence[Row], notices: float) -> list[Line]:
     found = [
         _line(k, [a for a in accounts if key(a) == k], [b for b in bounds if key(b) == k], notices, causes.get(k)) for k in keys
     ]
-    rank = {"refuted": 0, "exceeds": 1, "inconclusive": 2, "not-refuted": 3}
-    return sorted(found, key=lambda line: (rank[line.verdict.kind], math.isinf(line.key.epsilon)))
+    worst_first = list(CODES)
+    return sorted(found, key=lambda line: (worst_first.index(line.verdict.kind), math.isinf(line.key.epsilon)))
 
 
 def of_case(row: SkippedRow) -> bool:

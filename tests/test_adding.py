@@ -110,8 +110,9 @@ def hub_edge(setting):
     game = Game(graph, "edge", np.array([edge]), setting.key.fold("game"), watch=graph.edges[:, edge])
     seen = setting.store.fit(keeping(case.model, ("posteriors",)), game, 50 * setting.rounds)
     scores = LinkStealing().score(seen.release, seen.challenge)
-    bound = from_rounds(scores, seen.bits, case.claim, alpha=setting.alpha, attack="link-stealing", audit="hub")
-    return Outcome("hub", (unknown(bound),), {}, f"{len(seen)} rounds of the edge between the largest hubs")
+    bound = from_rounds(scores, seen.bits, case.claim, alpha=setting.alpha)
+    reach = f"{len(seen)} rounds of the edge between the largest hubs"
+    return Outcome("hub", (unknown(bound),), reach=reach, attack="link-stealing")
 
 
 @pytest.fixture(autouse=True)
@@ -165,5 +166,5 @@ def test_a_run_uses_all_that_was_added(tmp_path):
     rows = json.loads((tmp_path / "run" / "results.json").read_text())["rows"]
     assert {row["model"] for row in rows} == {"degrees"}
     assert "peak" in {row["attack"] for row in rows if row["kind"] == "attack"}
-    assert [row["audit"] for row in rows if row["kind"] == "bound"] == ["hub"]
+    assert [(row["audit"], row["attack"]) for row in rows if row["kind"] == "bound"] == [("hub", "link-stealing")]
     assert 10.0 in [row["value"] for row in rows if row["kind"] == "account" and row["accountant"] == "ten"]

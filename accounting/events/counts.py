@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from .mechanisms import composed, on_sampled_nodes, repeated
+from .tree import leaves
 from .types import VisibleMixtureDpEvent
 
 STEPS = (dp.PoissonSampledDpEvent, VisibleMixtureDpEvent, dp.SampledWithoutReplacementDpEvent)
@@ -42,6 +43,9 @@ def charged(ledger: DpEvent) -> Charged:
     multipliers: dict[bool, list[float]] = {True: [], False: []}
     whole = 1.0
 
+    def gaussians(event: DpEvent) -> list[float]:
+        return [float(leaf.noise_multiplier) for leaf in leaves(event) if isinstance(leaf, dp.GaussianDpEvent)]
+
     def walk(event: DpEvent, count: int) -> None:
         nonlocal plain, steps, whole
         if isinstance(event, dp.ComposedDpEvent):
@@ -55,10 +59,10 @@ def charged(ledger: DpEvent) -> Charged:
         elif isinstance(event, STEPS):
             steps += count
             rates.append(_rate(event))
-            multipliers[True].extend(_multipliers(event))
+            multipliers[True] += gaussians(event)
         elif not isinstance(event, dp.NoOpDpEvent):
             plain += count
-            multipliers[False].extend(_multipliers(event))
+            multipliers[False] += gaussians(event)
 
     walk(ledger, 1)
     rate = rates[0] if len(set(rates)) == 1 else None
@@ -148,10 +152,3 @@ def _rate(event: DpEvent) -> float | None:
     others = stats.binom.pmf(np.arange(cap + 1), cap, rate)
     weights = np.stack([(1 - rate) * others, rate * others], axis=1).ravel()
     return float(rate) if np.allclose(weights, event.probabilities, rtol=1e-6) else None
-
-
-def _multipliers(event: DpEvent) -> list[float]:
-    if isinstance(event, dp.GaussianDpEvent):
-        return [float(event.noise_multiplier)]
-    inner = [event.event] if hasattr(event, "event") else getattr(event, "events", ())
-    return [m for part in inner for m in _multipliers(part)]

@@ -88,7 +88,6 @@ def dp_sgd(sigma: float, rate: float, steps: int) -> DpEvent:
     replace, sigma is noise std / (2 * clipping norm). For fixed batches use `dp_sgd_fixed`. For batches that the adversary knows
     use `dp_sgd_seen`.
     """
-    rate = _probability("rate", rate)
     return _each_sampled(gaussian(sigma), rate, steps)
 
 
@@ -202,17 +201,17 @@ def pate(scale: float, queries: int) -> DpEvent:
     return repeated(PureDpEvent(2 / scale), queries) if scale else dp.NonPrivateDpEvent()
 
 
-def multi_bit(epsilon: float, sent: int = 1) -> DpEvent:
-    """LPGNN's encoder: it sends `sent` of a user's features, each as one bit with epsilon / sent. Relation: replace one user's
-    features.
+def multi_bit(epsilon: float) -> DpEvent:
+    """LPGNN's encoder: it sends some of a user's features, each as one bit with an equal share of epsilon. Relation: replace one
+    user's features.
 
-    In the worst pair of users, one has all features at the minimum and the other all at the maximum. epsilon: nats; inf adds no
-    noise.
+    In the worst pair of users, one has all features at the minimum and the other all at the maximum, so the shares add up.
+    epsilon: nats; inf adds no noise.
     """
     if epsilon == math.inf:
         return dp.NonPrivateDpEvent()
     epsilon = at_least_zero("epsilon", epsilon)
-    return repeated(PureDpEvent(epsilon / sent), sent) if epsilon else dp.NoOpDpEvent()
+    return PureDpEvent(epsilon) if epsilon else dp.NoOpDpEvent()
 
 
 def randomised_response(epsilon: float, categories: int = 2) -> DpEvent:
@@ -228,25 +227,19 @@ def randomised_response(epsilon: float, categories: int = 2) -> DpEvent:
     return dp.RandomizedResponseDpEvent(categories / (math.exp(epsilon) + categories - 1), int(categories))
 
 
-def edge_response(kept: float, invented: float, entries: int = 1) -> DpEvent:
+def edge_response(kept: float, invented: float) -> DpEvent:
     """Edge-wise randomised response: an existing edge is kept with probability `kept`, and an absent edge appears with
-    probability `invented`.
-
-    entries: 1 for a directed edge, or for an undirected edge with one coin; 2 for an undirected edge with one coin for each
-    direction.
+    probability `invented`. An undirected edge with one coin for each direction is charged twice.
     """
     kept, invented = _probability("kept", kept), _probability("invented", invented)
     if kept == invented:
         return dp.NoOpDpEvent()
-    return repeated(FiniteDpEvent((kept, 1 - kept), (invented, 1 - invented)), entries)
+    return FiniteDpEvent((kept, 1 - kept), (invented, 1 - invented))
 
 
 def _each_sampled(event: DpEvent, rate: float, count: int) -> DpEvent:
     """`count` mechanisms, each on a separate secret sample."""
-    rate = _probability("rate", rate)
-    if rate == 0:
-        return dp.NoOpDpEvent()
-    return repeated(on_sampled_nodes(rate, event), count)
+    return repeated(on_sampled_nodes(rate, event), count) if rate else dp.NoOpDpEvent()
 
 
 def repeated(event: DpEvent, count: int) -> DpEvent:

@@ -5,12 +5,24 @@ import math
 import dp_accounting as dp
 
 from ..claim import Relation
-from .types import FiniteDpEvent, VisibleMixtureDpEvent
+from .types import FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
 
 LIBRARY_RELATION = {
     Relation.ADD_REMOVE: dp.NeighboringRelation.ADD_OR_REMOVE_ONE,
     Relation.REPLACE: dp.NeighboringRelation.REPLACE_ONE,
 }
+
+
+def finite_pair(event: dp.DpEvent) -> FiniteDpEvent | None:
+    """The pair of finite distributions that dominates an event; None if the event has no such pair."""
+    match event:
+        case FiniteDpEvent():
+            return event
+        case PureDpEvent():
+            return pure_pair(event.epsilon)
+        case dp.RandomizedResponseDpEvent():
+            return response_pair(event)
+    return None
 
 
 def response_pair(event: dp.RandomizedResponseDpEvent) -> FiniteDpEvent:

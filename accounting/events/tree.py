@@ -56,8 +56,17 @@ def gaussian_mu(ledger: DpEvent) -> float | None:
 
 def has_gaussian(ledger: DpEvent) -> bool:
     """Whether a mechanism of the ledger adds Gaussian noise, so that no epsilon is finite at delta = 0."""
-    inside = [(e, *getattr(e, "events", ()), *filter(None, [getattr(e, "event", None)])) for e, _ in parts(ledger)]
-    return any(isinstance(e, dp.GaussianDpEvent) or any(map(has_gaussian, inner)) for e, *inner in inside)
+    return any(isinstance(leaf, dp.GaussianDpEvent) for event, _ in parts(ledger) for leaf in leaves(event))
+
+
+def leaves(event: DpEvent) -> Iterator[DpEvent]:
+    """The mechanisms inside an event as it states them: without their samples and counts, and not merged as by `parts`."""
+    inner = [event.event] if hasattr(event, "event") else getattr(event, "events", None)
+    if inner is None:
+        yield event
+    else:
+        for part in inner:
+            yield from leaves(part)
 
 
 def scaled(ledger: DpEvent, kappa: float) -> DpEvent:

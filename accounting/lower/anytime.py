@@ -5,7 +5,7 @@ alpha.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -56,8 +56,6 @@ def anytime(
     *,
     sd: float,
     rounds: Condition = PLAYED,
-    attack: str = "",
-    audit: str = "",
 ) -> Bound:
     """The Gaussian likelihood-ratio bound in a form that holds at any stopping time. The rounds must be in the order of play.
 
@@ -79,8 +77,8 @@ def anytime(
     largest = float(log_e_values(differences, claimed, scale).max(initial=0.0)) if math.isfinite(claimed) else 0.0
     reach = _notices(claim, claimed, pairs, alpha, scale)
     trials, refuted = (len(scores0), len(scores1)), epsilon > claim.epsilon
-    named: dict[str, Any] = {"attack": attack, "audit": audit, "against": "ledger"}
-    bound = Bound(epsilon, alpha, "ledger", "Gaussian e-process", trials, refuted, math.exp(-largest), *reach, **named)
+    p_value = math.exp(-largest)
+    bound = Bound(epsilon, alpha, "ledger", "Gaussian e-process", trials, refuted, p_value, *reach, against="ledger")
     theorem = "an e-process of a mixture of normal laws (Robbins 1970; Howard et al. 2021)"
     law = normal_law(scores0, scores1), sd_as_stated(scores0, scores1, sd, limit=False)
     return resting(bound, theorem, rounds, *law)
@@ -126,8 +124,6 @@ def any_shape(
     alpha: float = 0.05,
     *,
     rounds: Condition = PLAYED,
-    attack: str = "",
-    audit: str = "",
 ) -> Bound:
     """A bound that holds for any mechanism and at any stopping time, by bets on a threshold rule that was fixed beforehand.
 
@@ -148,7 +144,7 @@ def any_shape(
     p_value = math.exp(-_largest_wealth(above[0], above[1], claim.epsilon, claim.delta)) if claim.epsilon < 700 else 1.0
     trials, refuted = (len(scores0), len(scores1)), epsilon > claim.epsilon
     unknown = math.inf, math.inf  # the test may detect nothing, if the threshold is far from all scores
-    bound = Bound(epsilon, alpha, "any", "betting e-process", trials, refuted, p_value, *unknown, attack, audit)
+    bound = Bound(epsilon, alpha, "any", "betting e-process", trials, refuted, p_value, *unknown)
     fixed = proved("the threshold is fixed", BEFOREHAND)
     return resting(bound, "betting against the error region of (epsilon, delta)", rounds, fixed)
 

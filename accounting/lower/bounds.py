@@ -52,6 +52,7 @@ class Bound:
     With "ledger" it contradicts only the curve of the ledger: the code is less private than its ledger says. withdrawn: the bound
     before a condition failed, None if none failed; `epsilon` of a withdrawn bound is 0, and `notices` and `reach` are infinite.
     covers: array -> the kind of violation that the test would have detected in it; None if that is not known for each array.
+    attack, audit: the names of the attack and the audit, which `Outcome` gives to a bound; the statistics do not use them.
     """
 
     epsilon: float  # nats
@@ -97,10 +98,8 @@ class Bound:
 
 def surety(percent: str, shape: str, assumed: tuple[str, ...] = ()) -> str:
     """The confidence and shape of a bound in words. A bound that needs an assumption is neither "exact" nor "100 %"."""
-    if not assumed:
-        return f"{percent}, {SHAPES.get(shape, shape)}"
-    known = "computed" if shape == "exact" else f"{percent}, {SHAPES.get(shape, shape)}"
-    return f"{known}, if {' and '.join(assumed)}"
+    known = f"{percent}, {SHAPES.get(shape, shape)}"
+    return f"{'computed' if shape == 'exact' else known}, if {' and '.join(assumed)}" if assumed else known
 
 
 def resting(bound: Bound, theorem: str, *conditions: Condition) -> Bound:
@@ -134,8 +133,6 @@ def from_rounds(
     sd_is_limit: bool = False,
     rounds: Condition = PLAYED,
     seed: int = 0,
-    attack: str = "",
-    audit: str = "",
 ) -> Bound:
     """A lower bound on epsilon from independent rounds of the two-worlds game.
 
@@ -164,7 +161,7 @@ def from_rounds(
     _check_threshold(pilot, rule, rounds, seed)
     mu_like = shape == "ledger" and ledger_curve is not None and ledger_curve.mu is not None
     if likelihood_ratio and _has_a_spread(scores0, scores1, sd):
-        bound = _likelihood_ratio(scores0, scores1, claim, alpha, sd, attack, audit)
+        bound = _likelihood_ratio(scores0, scores1, claim, alpha, sd)
         law = [normal_law(scores0, scores1)]
         law += [sd_as_stated(scores0, scores1, sd, limit=sd_is_limit)] if sd is not None else []
         return resting(bound, "the exact test of two normal samples (noncentral t)", rounds, *law)
@@ -197,9 +194,8 @@ def from_rounds(
         reach = power.notices_after_pilot(claim, pilots, expected, alpha, "any" if shape == "any" else "gate")
     epsilon, refuted = measured.epsilon, measured.epsilon > claim.epsilon
     # The two error rates also test the claim for every mechanism, at no further cost in alpha.
-    named: dict[str, Any] = {"attack": attack, "audit": audit}
-    named["against"] = "claim" if shape == "any" or measured.any_shape > claim.epsilon else "ledger"
-    bound = Bound(epsilon, alpha, shape, measured.method, trials, refuted, measured.p_value, *reach, **named)
+    against = "claim" if shape == "any" or measured.any_shape > claim.epsilon else "ledger"
+    bound = Bound(epsilon, alpha, shape, measured.method, trials, refuted, measured.p_value, *reach, against=against)
     threshold = threshold or proved("the threshold is fixed", fixed)
     return resting(bound, f"two Clopper-Pearson limits and {measured.theorem}", rounds, threshold)
 
@@ -246,11 +242,14 @@ def _of_rates(
     members = Family(curve, family)
     claimed_curve = members.above(claim)
 
-    def refutes(level: float) -> bool:
+    def contradicts(member: Curve, level: float) -> bool:
         a, b = rates(level)
-        return (claimed_curve is not None and bool(claimed_curve.beta(np.array([a]))[0] > b)) or region_says(level)
+        return bool(member.beta(np.array([a]))[0] > b)
 
-    epsilon = max(members.epsilon(a, b, claim.delta), any_shape)
+    def refutes(level: float) -> bool:
+        return (claimed_curve is not None and contradicts(claimed_curve, level)) or region_says(level)
+
+    epsilon = max(members.epsilon(lambda member: contradicts(member, alpha), claim.delta), any_shape)
     return _Measured(epsilon, any_shape, smallest(refutes), "profile gate")
 
 
@@ -322,9 +321,7 @@ def _has_a_spread(scores0: Array, scores1: Array, sd: float | None) -> bool:
     return spread < math.inf and (sd is not None or spread > 0)
 
 
-def _likelihood_ratio(
-    scores0: Array, scores1: Array, claim: Claim, alpha: float, sd: float | None, attack: str, audit: str
-) -> Bound:
+def _likelihood_ratio(scores0: Array, scores1: Array, claim: Claim, alpha: float, sd: float | None) -> Bound:
     trials = len(scores0), len(scores1)
     difference, spread, known = scores1.mean() - scores0.mean(), sd or pooled_sd(scores0, scores1), sd is not None
     mu = gaussian.mu_lower(difference, spread, *trials, alpha, sd_known=known)
@@ -333,8 +330,8 @@ def _likelihood_ratio(
     p_value = 1.0 if math.isinf(claimed) else gaussian.mu_p_value(difference, spread, *trials, claimed, sd_known=known)
     notices, reach = power.notices(claim, *trials, alpha, "likelihood-ratio, noise known" if known else "likelihood-ratio")
     refuted = epsilon > claim.epsilon
-    named: dict[str, Any] = {"attack": attack, "audit": audit, "against": "ledger"}
-    return Bound(epsilon, alpha, "ledger", "Gaussian likelihood ratio", trials, refuted, p_value, notices, reach, **named)
+    method = "Gaussian likelihood ratio"
+    return Bound(epsilon, alpha, "ledger", method, trials, refuted, p_value, notices, reach, against="ledger")
 
 
 def _check_shape(shape: str, curve: Curve | None, family: object, likelihood_ratio: bool, sd: float | None) -> None:

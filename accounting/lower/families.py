@@ -38,21 +38,16 @@ class Family:
         assert member is not None
         return bisect_left(KAPPAS, True, key=lambda kappa: not holds(member(kappa)))
 
-    def last(self, holds: Callable[[Curve], bool]) -> Curve | None:
-        """The curve with the largest kappa for which `holds` is true, or None. Without `member`, only the ledger's curve is
-        tried.
+    def epsilon(self, rejected: Callable[[Curve], bool], delta: float) -> float:
+        """The epsilon (nats) at `delta` of the least private member for which `rejected` is true; 0 if there is none. Without
+        `member`, only the ledger's curve is tried.
         """
         if self.member is None:
-            return self.ledger if holds(self.ledger) else None
-        count = self.holding(holds)
-        return self.member(KAPPAS[count - 1]) if count else None
-
-    def epsilon(self, false_positive: float, false_negative: float, delta: float) -> float:
-        """The epsilon (nats) at `delta` of the least private member that this pair of error rates contradicts; 0 if there is
-        none.
-        """
-        curve = self.last(lambda c: bool(c.beta(np.array([false_positive]))[0] > false_negative))
-        return float(curve.epsilon_at_least(delta)) if curve is not None else 0.0
+            last = self.ledger if rejected(self.ledger) else None
+        else:
+            count = self.holding(rejected)
+            last = self.member(KAPPAS[count - 1]) if count else None
+        return float(last.epsilon_at_least(delta)) if last is not None else 0.0
 
     def above(self, claim: Claim) -> Curve | None:
         """The member with the most noise that violates the claim; None if no known member violates it."""

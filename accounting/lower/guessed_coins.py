@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +15,7 @@ from ..upper.tradeoff import Curve, approximate
 from .bounds import Bound, resting, split
 from .error_rates import epsilon_of_rates
 from .families import Family
-from .one_run import COINS
+from .one_run import COINS, luck
 
 
 def guessed(
@@ -27,8 +26,6 @@ def guessed(
     alpha: float = 0.05,
     *,
     family: Callable[[float], Curve] | None = None,
-    attack: str = "",
-    audit: str = "",
 ) -> Bound:
     """A bound with the shape of the ledger, from a rule that was fixed beforehand: guess "world 1" if the score is above 0.
 
@@ -62,13 +59,12 @@ def guessed(
         epsilon = float(gaussian.epsilon_of(mu, claim.delta))
     else:
         members = Family(curve, family)
-        ruled_out, above = members.last(lambda c: luck(c) < least), members.above(claim)
-        epsilon = max(float(ruled_out.epsilon_at_least(claim.delta)) if ruled_out else 0.0, at_corner)
-        most = min(luck(c) for c in (above, approximate(claim.epsilon, claim.delta)) if c)
+        epsilon = max(members.epsilon(lambda c: luck(c) < least, claim.delta), at_corner)
+        most = min(luck(c) for c in (members.above(claim), approximate(claim.epsilon, claim.delta)) if c)
     p_value = chance_of_so_many(right, most) if total and math.isfinite(claim.epsilon) else 1.0
-    named: dict[str, Any] = {"attack": attack, "audit": audit, "against": "claim" if at_corner > claim.epsilon else "ledger"}
+    against = "claim" if at_corner > claim.epsilon else "ledger"
     refuted, infinite = epsilon > claim.epsilon, (math.inf, math.inf)
-    bound = Bound(epsilon, alpha, "ledger", "guessed coins", trials, refuted, p_value, *infinite, **named)
+    bound = Bound(epsilon, alpha, "ledger", "guessed coins", trials, refuted, p_value, *infinite, against=against)
     theorem = "correct guesses of coins against the total variation of the ledger's curve (Dong et al. 2022), Clopper-Pearson"
     return resting(bound, theorem, COINS, proved("guesses are fixed", "above 0, or not"), together(right))
 
@@ -119,8 +115,3 @@ def together(right: NDArray[np.bool_]) -> Condition:
     spread = canaries * chance * (1 - chance)
     p_value = float(special.chdtrc(runs - 1, float(np.square(sums - sums.mean()).sum()) / spread)) if spread > 0 else 1.0
     return checked(APART, "correct guesses between trainings, chi-squared", p_value, OF_COINS)
-
-
-def luck(curve: Curve) -> float:
-    """The largest probability of guessing a fair coin correctly under this curve: (1 + total variation) / 2."""
-    return (1 + float(curve.delta(0.0))) / 2

@@ -38,7 +38,7 @@ def accuracy(share: ArrayLike, strength: float, delta: float) -> Array:
     low, high = np.zeros_like(share), np.full_like(share, strength**2 / 2 + 40 * strength)
     for _ in range(60):
         middle = (low + high) / 2
-        more = special.ndtr(strength / 2 - middle / strength) + special.ndtr(-strength / 2 - middle / strength) > share
+        more = share_above(middle, strength) > share
         low, high = np.where(more, middle, low), np.where(more, high, middle)
     return np.minimum(special.ndtr(strength / 2 - low / strength) / share, 1.0)
 

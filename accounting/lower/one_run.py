@@ -70,8 +70,6 @@ def canaries(
     sd: float | None = None,
     normal: bool = True,
     seed: int = 0,
-    attack: str = "",
-    audit: str = "",
 ) -> tuple[Bound, Independence]:
     """Of three bounds the first whose conditions hold: the exact test of two normal samples, the rank gate, `mahloujifar`.
 
@@ -88,7 +86,7 @@ def canaries(
     """
     exact = normal and curve.mu is not None
     apart = independence(scores, bits, normal=exact)
-    named: dict[str, Any] = {"family": family, "seed": seed, "attack": attack, "audit": audit}
+    named: dict[str, Any] = {"family": family, "seed": seed}
     left_out = np.ravel(decoys) if decoys is not None else np.zeros(0)
     every = np.concatenate([np.ravel(scores), left_out])
     there = np.concatenate([np.ravel(bits).astype(bool), np.zeros(left_out.size, dtype=bool)])
@@ -115,8 +113,6 @@ def steinke(
     *,
     coins: Condition = COINS,
     seed: int = 0,
-    attack: str = "",
-    audit: str = "",
 ) -> Bound:
     """A bound for every mechanism, under any dependence between canaries (Steinke et al. 2023, Theorem 5.2 and Appendix D).
 
@@ -172,7 +168,7 @@ def steinke(
         else:
             reach = _notices(claim, m, guessed, lambda v: level(claim.epsilon, last, v) < alpha)
     refuted = epsilon > claim.epsilon
-    bound = Bound(epsilon, alpha, "any", "Steinke et al. 2023", _trials(bits), refuted, p_value, *reach, attack, audit)
+    bound = Bound(epsilon, alpha, "any", "Steinke et al. 2023", _trials(bits), refuted, p_value, *reach)
     return resting(bound, "correct guesses of coins in one run (Steinke et al. 2023, Theorem 5.2)", coins, GUESSES)
 
 
@@ -205,8 +201,6 @@ def mahloujifar(
     guesses: int | None = None,
     coins: Condition = COINS,
     seed: int = 0,
-    attack: str = "",
-    audit: str = "",
 ) -> Bound:
     """Tests the trade-off curve of the ledger under any dependence between canaries (Mahloujifar et al. 2024, Algorithm 1).
 
@@ -224,8 +218,7 @@ def mahloujifar(
         tested: Callable[[Array], Array] | None = gaussian_beta(gaussian.mu_of_claim(claim))
     else:
         members = Family(curve, family)
-        rejected = members.last(lambda c: bool(rejects(c.beta, m, r, v, np.array([alpha]))[0]))
-        epsilon = float(rejected.epsilon_at_least(claim.delta)) if rejected is not None else 0.0
+        epsilon = members.epsilon(lambda c: bool(rejects(c.beta, m, r, v, np.array([alpha]))[0]), claim.delta)
         above = members.above(claim)
         tested = above.beta if above is not None else None
     p_value, reach = 1.0, (math.inf, math.inf)
@@ -236,8 +229,8 @@ def mahloujifar(
         p_value = float(levels[np.argmax(yes)]) if yes.any() else 1.0
         reach = _notices(claim, m, ((1, r),), lambda v: bool(rejects(beta, m, r, max(v - less, 0), np.array([alpha]))[0]))
     refuted = epsilon > claim.epsilon
-    named: dict[str, Any] = {"attack": attack, "audit": audit, "against": "ledger"}
-    bound = Bound(epsilon, alpha, "ledger", "Mahloujifar et al. 2024", _trials(bits), refuted, p_value, *reach, **named)
+    method = "Mahloujifar et al. 2024"
+    bound = Bound(epsilon, alpha, "ledger", method, _trials(bits), refuted, p_value, *reach, against="ledger")
     return resting(bound, "correct guesses of coins in one run (Mahloujifar et al. 2024, Algorithm 1)", coins, GUESSES)
 
 
@@ -245,9 +238,14 @@ def like(curve: Curve, delta: float) -> Claim:
     """The claim of the Gaussian mechanism whose coins are guessed as often as those of this curve. At delta = 0, epsilon is the
     mu of that mechanism.
     """
-    mu = curve.mu if curve.mu is not None else 2 * float(special.ndtri(min((1 + float(curve.delta(0.0))) / 2, 1 - 1e-12)))
+    mu = curve.mu if curve.mu is not None else 2 * float(special.ndtri(min(luck(curve), 1 - 1e-12)))
     epsilon = mu if delta == 0 else float(gaussian.epsilon_of(mu, delta))
     return Claim(epsilon, delta)
+
+
+def luck(curve: Curve) -> float:
+    """The largest probability of guessing a fair coin correctly under this curve: (1 + total variation) / 2."""
+    return (1 + float(curve.delta(0.0))) / 2
 
 
 def guesses_beyond(curve: Curve, delta: float, m: int, alpha: float) -> int:

@@ -8,7 +8,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,8 +41,6 @@ def ranked(
     shown: Callable[[float], Curve] | None = None,
     rounds: Condition = PLAYED,
     seed: int = 0,
-    attack: str = "",
-    audit: str = "",
 ) -> Bound:
     """Tests the trade-off curve of the ledger by ranks alone. The test is exact for any number of independent rounds.
 
@@ -68,14 +66,12 @@ def ranked(
     def level(member: Curve) -> float:
         return chance_of_so_few(missed, place, trials, member.beta)
 
-    rejected = members.last(lambda member: level(member) <= alpha)
-    epsilon = float(rejected.epsilon_at_least(claim.delta)) if rejected is not None else 0.0
+    epsilon = members.epsilon(lambda member: level(member) <= alpha, claim.delta)
     claimed = None if math.isinf(claim.epsilon) else members.above(claim)
     p_value = level(claimed) if claimed is not None else 1.0
     notices, reach = seen_from(members, shown or members.member, claim, claimed, place, trials, alpha)
     refuted = epsilon > claim.epsilon
-    named: dict[str, Any] = {"attack": attack, "audit": audit, "against": "ledger"}
-    bound = Bound(epsilon, alpha, "ledger", "rank gate", trials, refuted, p_value, notices, reach, **named)
+    bound = Bound(epsilon, alpha, "ledger", "rank gate", trials, refuted, p_value, notices, reach, against="ledger")
     theorem = (
         "the trade-off curve of the ledger at a fixed rank of world 0 (Dong et al. 2022; the false-positive rate at a "
         "fixed rank has a Beta distribution)"

@@ -40,7 +40,7 @@ def noise_at_most(residuals: ArrayLike, alpha: float) -> float:
     return math.sqrt(float(np.dot(r.ravel(), r.ravel())) / (2 * float(special.gammaincinv(r.size / 2, alpha))))
 
 
-def factorised(residuals: ArrayLike, moves: ArrayLike, claim: Claim, alpha: float = 0.05, *, audit: str = "residual") -> Bound:
+def factorised(residuals: ArrayLike, moves: ArrayLike, claim: Claim, alpha: float = 0.05) -> Bound:
     """A lower bound on the epsilon of Gaussian releases from the noise of one or a few runs.
 
     residuals: (runs, stages, rows, columns) float, (release - its mean on the graph that was used) / claimed noise sd; a stage is
@@ -81,9 +81,7 @@ def factorised(residuals: ArrayLike, moves: ArrayLike, claim: Claim, alpha: floa
     method = "replay and residuals" if best == "all noise" else f"replay and residuals, {best}"
     refuted = epsilon > claim.epsilon
     p_value = min(1.0, p_value)
-    bound = Bound(
-        epsilon, alpha, "ledger", method, (r.size, 0), refuted, p_value, notices, reach, "replay", audit, against="ledger"
-    )
+    bound = Bound(epsilon, alpha, "ledger", method, (r.size, 0), refuted, p_value, notices, reach, against="ledger")
     theorem = "mu = move of the means / chi-squared upper limit of the noise (Dong et al. 2022 for its epsilon)"
     return resting(
         bound,
@@ -132,8 +130,6 @@ def added_up(
     alpha: float = 0.05,
     *,
     worth: Callable[[float], float],
-    attack: str,
-    audit: str,
 ) -> Bound:
     """A lower bound on the epsilon of the composition of all Gaussian releases that one secret moves, with or without sampling.
 
@@ -167,8 +163,6 @@ def added_up(
         _p_value(every, 1.0, needed),
         notices,
         worth(notices) if math.isfinite(notices) else math.inf,
-        attack,
-        audit,
         against="ledger",
     )
     theorem = "the composition of (moves along the released history / chi-squared upper limit of the noise)"

@@ -4,7 +4,7 @@ import dp_accounting as dp
 from dp_accounting import DpEvent
 
 from ..claim import Claim, Relation
-from ..events.tree import parts
+from ..events.tree import leaves, parts
 
 SHOWS_BATCHES = ("batches", "transcript")
 
@@ -78,15 +78,9 @@ def _shared_sample(ledger: DpEvent) -> str:
 
 
 def _odd_number(ledger: DpEvent) -> str:
-    odd = next((n for n in _multipliers(ledger) if type(n) is not float), None)
+    noisy = (leaf.noise_multiplier for leaf in leaves(ledger) if isinstance(leaf, dp.GaussianDpEvent | dp.LaplaceDpEvent))
+    odd = next((n for n in noisy if type(n) is not float), None)
     if odd is None:
         return ""
     why = "is no Python float; dp_accounting may misread it in a mechanism that runs on a sample"
     return f"Noise multiplier {odd!r} {why}. It is read as {float(odd)}."
-
-
-def _multipliers(event: DpEvent) -> list[float]:
-    if isinstance(event, dp.GaussianDpEvent | dp.LaplaceDpEvent):
-        return [event.noise_multiplier]
-    inner = getattr(event, "event", None)
-    return [n for e in ([inner] if inner is not None else getattr(event, "events", ())) for n in _multipliers(e)]

@@ -8,7 +8,7 @@ from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
 from ..claim import Relation
 from ..closed_forms import amplified, composed_pure_epsilon, laplace_epsilon
-from ..events.pairs import response_pair
+from ..events.pairs import finite_pair, response_pair
 from ..events.tree import Unsupported, gaussian_mu, parts
 from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
 from ..gaussian import epsilon_of
@@ -35,8 +35,8 @@ def epsilon(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REM
             return laplace_epsilon(event.noise_multiplier, delta)
         if isinstance(event, PureDpEvent):
             return composed_pure_epsilon(event.epsilon, count, delta)
-        if isinstance(event, FiniteDpEvent | dp.RandomizedResponseDpEvent) and count == 1:
-            return finite_epsilon(event if isinstance(event, FiniteDpEvent) else response_pair(event), delta)
+        if count == 1 and (pair := finite_pair(event)):
+            return finite_epsilon(pair, delta)
     raise Unsupported("no closed form for this composition.")
 
 

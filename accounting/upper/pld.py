@@ -17,9 +17,9 @@ from scipy import special
 from scipy.signal import lfilter
 
 from ..claim import Relation
-from ..events.pairs import LIBRARY_RELATION, in_either_order, pure_pair, response_pair
+from ..events.pairs import LIBRARY_RELATION, finite_pair, in_either_order
 from ..events.tree import Unsupported, parts
-from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
+from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, VisibleMixtureDpEvent
 from ..gaussian import delta_of
 from . import rdp
 
@@ -97,6 +97,8 @@ def _rounded_down(mu: float, rate: float, interval: float) -> Any:
 
 
 def _one(event: DpEvent, relation: Relation, interval: float) -> Any:
+    if pair := finite_pair(event):
+        return _finite(pair, interval)
     match event:
         case dp.GaussianDpEvent():
             return _gaussian(1 / event.noise_multiplier, interval)
@@ -122,12 +124,6 @@ def _one(event: DpEvent, relation: Relation, interval: float) -> Any:
                 value_discretization_interval=interval,
                 neighboring_relation=LIBRARY_RELATION[relation],
             )
-        case dp.RandomizedResponseDpEvent():
-            return _one(response_pair(event), relation, interval)
-        case PureDpEvent():
-            return _one(pure_pair(event.epsilon), relation, interval)
-        case FiniteDpEvent():
-            return _finite(event, interval)
         case BoundedRangeDpEvent():
             at = _range(-event.epsilon, event.epsilon, interval)
             return pld.PrivacyLossDistribution(_connect(at, bounded_range_delta(event.epsilon, at * interval), interval))
@@ -227,9 +223,9 @@ def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, interval: floa
         same = partial(delta_of, mu)
         return _amplified(same, same, mu * mu / 2 + TAIL * mu, rate, interval)
     base = distribution(inner, relation, interval)
-    orders = base._pmf_remove, base._pmf_add
-    top = max(float(knots(pmf)[0][-1]) for pmf in orders)
-    remove, add = (partial(profile, pmf) for pmf in orders)
+    orders = knots(base._pmf_remove), knots(base._pmf_add)
+    top = max(float(losses[-1]) for losses, _ in orders)
+    remove, add = (partial(between, *order) for order in orders)
     if in_either_order(inner):  # a maximum of privacy profiles is again one
         return _amplified(*(lambda at: np.maximum(remove(at), add(at)),) * 2, top, rate, interval)
     return _amplified(remove, add, top, rate, interval)
@@ -253,12 +249,6 @@ def _amplified(remove: Profile, add: Profile, top: float, rate: float, interval:
     )
 
 
-def profile(pmf: Any, at: NDArray[np.float64]) -> NDArray[np.float64]:
-    """delta(epsilon) of one direction of a privacy-loss distribution. at: (n,) nats of either sign -> (n,)."""
-    losses, deltas = knots(pmf)
-    return between(losses, deltas, at)
-
-
 def knots(pmf: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The losses on the grid, ascending, and delta at each. Between them delta is linear in e^epsilon; after the last it is
     constant.
@@ -280,8 +270,8 @@ def below_zero(pmf: Any) -> float:
 
 
 def between(losses: NDArray[np.float64], deltas: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
-    """delta at the epsilons `at`, by linear interpolation in e^epsilon. Below the first loss, 1 - delta is proportional to
-    e^epsilon.
+    """delta at the epsilons `at`, (n,) nats of either sign, by linear interpolation in e^epsilon. Below the first loss, 1 - delta
+    is proportional to e^epsilon. losses, deltas: of `knots`.
     """
     if losses.shape[0] == 1:
         inside = np.full(at.shape, deltas[0])

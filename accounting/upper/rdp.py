@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from ..claim import Relation
 from ..closed_forms import gauss_legendre
-from ..events.pairs import LIBRARY_RELATION, pure_pair, response_pair
+from ..events.pairs import LIBRARY_RELATION, finite_pair, pure_pair
 from ..events.tree import Unsupported, parts
-from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
+from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, VisibleMixtureDpEvent
 from .tuning import deltas, selected
 
 ORDERS: tuple[float, ...] = tuple(float(a) for a in library.DEFAULT_RDP_ORDERS)
@@ -51,15 +51,11 @@ def curve(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, orders: tup
 
 
 def _one(event: DpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+    if pair := finite_pair(event):
+        return _finite(pair, orders)
     match event:
         case dp.NonPrivateDpEvent():
             return np.full(orders.shape, np.inf)
-        case PureDpEvent():
-            return _finite(pure_pair(event.epsilon), orders)
-        case dp.RandomizedResponseDpEvent():
-            return _finite(response_pair(event), orders)
-        case FiniteDpEvent():
-            return _finite(event, orders)
         case BoundedRangeDpEvent():
             return np.minimum(orders * event.epsilon**2 / 8, _finite(pure_pair(event.epsilon), orders))
         case VisibleMixtureDpEvent():
@@ -130,15 +126,7 @@ def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, orders: NDArra
     rate, inner = event.sampling_probability, event.event
     pair: FiniteDpEvent | None = None
     if relation is Relation.ADD_REMOVE:
-        match inner:
-            case dp.LaplaceDpEvent():
-                pair = laplace_pair(inner.noise_multiplier)
-            case PureDpEvent():
-                pair = pure_pair(inner.epsilon)
-            case dp.RandomizedResponseDpEvent():
-                pair = response_pair(inner)
-            case FiniteDpEvent():
-                pair = inner
+        pair = laplace_pair(inner.noise_multiplier) if isinstance(inner, dp.LaplaceDpEvent) else finite_pair(inner)
     if pair is None:
         return _mixture(VisibleMixtureDpEvent((1 - rate, rate), (dp.NoOpDpEvent(), inner)), relation, orders)
     present = ((pair.upper, pair.lower), (pair.lower, pair.upper))

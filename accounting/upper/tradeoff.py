@@ -19,7 +19,7 @@ from . import rdp
 from .exact import composed_sides
 from .pld import below_zero, between, distribution, grid, knots
 
-__all__ = ["Curve", "Unsupported", "approximate", "curve", "epsilon_at_least", "gaussian", "pure", "scaled"]
+__all__ = ["Curve", "Unsupported", "approximate", "curve", "epsilon_at_least", "gaussian", "scaled"]
 
 # nats: e^LARGEST still fits a float64. At larger epsilons a curve keeps the delta of LARGEST, which is an upper bound.
 LARGEST = 700.0
@@ -159,14 +159,9 @@ def gaussian_curve(claim: Claim) -> Curve:
     return gaussian(mu_of_claim(claim))
 
 
-def pure(epsilon: float) -> Curve:
-    """The curve of epsilon-DP, that of randomised response. epsilon: nats. Raises ValueError unless epsilon >= 0."""
-    return approximate(epsilon, 0.0)
-
-
-def approximate(epsilon: float, delta: float) -> Curve:
-    """The curve of (epsilon, delta)-DP, that of full disclosure with probability delta and else randomised response. Raises
-    ValueError unless epsilon >= 0 and delta is in [0, 1].
+def approximate(epsilon: float, delta: float = 0.0) -> Curve:
+    """The curve of (epsilon, delta)-DP, that of full disclosure with probability delta and else randomised response. epsilon:
+    nats. Raises ValueError unless epsilon >= 0 and delta is in [0, 1].
     """
     if not epsilon >= 0 or not 0 <= delta <= 1:
         raise ValueError(f"epsilon={epsilon}, delta={delta}: need epsilon >= 0 and delta in [0, 1].")

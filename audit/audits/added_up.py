@@ -123,12 +123,12 @@ def add_up(setting: Setting) -> Outcome:
             residuals[one.purpose].append(one.residuals)
     gathered = [np.concatenate(r) for r in residuals.values()]
     worst = partial(worth, case.model.ledger, case.claim)
-    bound = added_up(gathered, histories, case.claim, setting.alpha, worth=worst, attack="canary", audit=NAME)
+    bound = added_up(gathered, histories, case.claim, setting.alpha, worth=worst)
     moves = ", ".join(f"'{purpose}' by {by:.3g}" for purpose, by in each.items())
     sampled = f", {histories[0].steps.size} of them on samples of rate {rate:.3g}" if histories[0].steps.size else ""
     count = sum(p.size for p in gathered)
     reach = f"one node moves {moves} noise sds in all mechanisms together{sampled}; {count} residuals of {HISTORIES} runs"
-    return Outcome(NAME, (bound,), {}, reach, offered(model))
+    return Outcome(NAME, (bound,), {}, reach, offered(model), attack="canary")
 
 
 def squared(run: Record, other: Record, hidden: Nodes, nodes: int) -> dict[str, list[float]]:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
 from ...accounting.lower.bounds import Bound, of_share, unknown
-from ...accounting.lower.guessed_coins import guessed, luck
-from ...accounting.lower.one_run import mahloujifar, steinke
+from ...accounting.lower.guessed_coins import guessed
+from ...accounting.lower.one_run import luck, mahloujifar, steinke
 from ...accounting.lower.power import coins_detect
 from ...accounting.upper.tradeoff import Curve, curve
 from ...attacks.canary.fisher import log_likelihood_ratio
@@ -38,6 +38,7 @@ Played = Callable[[int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
 Tests = Callable[[NDArray[np.float64], NDArray[np.bool_], float], list[Bound]]
 
 PART = 4  # `check_memory` trains on this fraction of the nodes
+ATTACK = "aligned-canary"
 CANARIES = 40  # largest number of canaries in one run; each is in a separate component
 DEGREE = 100  # number of neighbours of a canary node if the model declares no bound on degrees
 COINS = 1000  # largest number of units with a coin in the one-run audit
@@ -119,7 +120,7 @@ def tested(setting: Setting, game: Game, scored: Callable[[Seen], NDArray[np.flo
     scores, bits = played(setting.rounds)
     found = both_tests(setting)(scores, bits, setting.alpha)
     text = f"{several(setting.rounds, 'round')} of {what}"
-    return Outcome("blackbox", tuple(unknown(b) for b in found), {}, text, ("posteriors",))
+    return Outcome("blackbox", tuple(unknown(b) for b in found), {}, text, ("posteriors",), attack=ATTACK)
 
 
 def check_memory(setting: Setting, graph: Graph) -> None:
@@ -146,12 +147,11 @@ def both_tests(setting: Setting) -> Tests:
     """
     case, shaped = setting.case, ledger_curve(setting.case)
     members = family(case.model.ledger) if case.claim.unit is Unit.NODE and shaped is not None and shaped.mu is None else None
-    named: dict[str, Any] = {"attack": "aligned-canary", "audit": "blackbox"}
 
     def bounds(scores: NDArray[np.float64], bits: NDArray[np.bool_], alpha: float) -> list[Bound]:
-        found = [steinke(scores, bits, case.claim, alpha, seed=setting.key.fold("coin").seed, **named)]
+        found = [steinke(scores, bits, case.claim, alpha, seed=setting.key.fold("coin").seed)]
         if shaped is not None:
-            found.append(guessed(scores, bits, case.claim, shaped, alpha, family=members, **named))
+            found.append(guessed(scores, bits, case.claim, shaped, alpha, family=members))
         return found
 
     return bounds
@@ -194,7 +194,7 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
         rounds, stage = rounds + min(rounds, left), stage + 1
     why = "refuted" if refuted else "suspected" if suspected else "decided" if decided else "out of time"
     text = f"{far}; {stage} stages, then {why}; estimated: {could}"
-    return Outcome("blackbox", tuple(unknown(b) for b in best), {}, text, ("posteriors",))
+    return Outcome("blackbox", tuple(unknown(b) for b in best), {}, text, ("posteriors",), attack=ATTACK)
 
 
 def better(one: Bound, other: Bound) -> Bound:
@@ -280,10 +280,10 @@ def one_run(setting: Setting) -> Outcome:
     seen = setting.store.fit(keeping(case.model, ("posteriors",)), game, 1)
     attack = Confidence() if node else LinkStealing()
     scores = attack.score(seen.release, seen.challenge)[0]
-    common: dict[str, Any] = {"attack": attack.name, "audit": "one-run", "seed": key.fold("coin").seed}
-    found = [steinke(scores, seen.bits[0], case.claim, setting.alpha, **common)]
+    seed = key.fold("coin").seed
+    found = [steinke(scores, seen.bits[0], case.claim, setting.alpha, seed=seed)]
     shaped = ledger_curve(case)
     if shaped is not None:
-        found.append(mahloujifar(scores, seen.bits[0], case.claim, shaped, setting.alpha, **common))
+        found.append(mahloujifar(scores, seen.bits[0], case.claim, shaped, setting.alpha, seed=seed))
     text = f"one run with {len(items)} coins"
-    return Outcome("one-run", tuple(unknown(b) for b in found), {}, text, ("posteriors",))
+    return Outcome("one-run", tuple(unknown(b) for b in found), {}, text, ("posteriors",), attack=attack.name)

@@ -231,7 +231,7 @@ def exactly(faults: list[str], method: str) -> Bound:
     upper bound on epsilon.
     """
     text = "; ".join(dict.fromkeys(faults)) or method
-    bound = Bound(0.0, 0.0, "exact", text, (1, 1), bool(faults), None, math.inf, math.inf, "listening", NAME, against="ledger")
+    bound = Bound(0.0, 0.0, "exact", text, (1, 1), bool(faults), None, math.inf, math.inf, against="ledger")
     return resting(bound, COUNTS, REPORTED, REPEATED)
 
 
@@ -240,10 +240,10 @@ def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> B
     p_value = min(1.0, len(p_values) * min(0.0 if math.isnan(p) else p for p in p_values))
     refuted, reach = p_value < alpha, worth(case.model.ledger, case.claim, notices)
     method = "samples or noise contradict the ledger" if refuted else "exact tests of samples and noise"
-    bound = Bound(0.0, alpha, "ledger", method, (1, 1), refuted, p_value, notices, reach, "listening", NAME, against="ledger")
+    bound = Bound(0.0, alpha, "ledger", method, (1, 1), refuted, p_value, notices, reach, against="ledger")
     return resting(bound, TESTS, REPORTED, SEEDS)
 
 
 def outcome(case: Case, bounds: list[Bound], text: str) -> Outcome:
     reach = "; ".join(dict.fromkeys([*(b.method for b in bounds if b.refuted), text]))
-    return Outcome(NAME, tuple(bounds), {}, reach, offered(case.model))
+    return Outcome(NAME, tuple(bounds), {}, reach, offered(case.model), attack="listening")

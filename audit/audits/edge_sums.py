@@ -58,7 +58,7 @@ def play_sums(setting: Setting) -> Outcome:
     read = [look(attack, seen, challenge, asked) for seen in setting.store.parts(keeping(case.model, SUMS), game, setting.rounds)]
     scores, decoys, bits, shifts = (np.concatenate(part) for part in zip(*(arrays for arrays, _ in read), strict=True))
     squares, freedom = (sum(part) for part in zip(*(noise for _, noise in read), strict=True))
-    common: dict[str, Any] = {"alpha": alpha, "attack": attack.name, "audit": "game", "seed": key.fold("coin").seed}
+    common: dict[str, Any] = {"alpha": alpha, "seed": key.fold("coin").seed}
     sd = sd_at_most(squares, freedom, NOISE_SHARE * alpha)
     left = common | {"alpha": (1 - NOISE_SHARE) * alpha}
     shaped, apart = canaries(scores, bits, case.claim, curve(case.model.ledger), sd=sd, decoys=decoys, **left)
@@ -73,7 +73,7 @@ def play_sums(setting: Setting) -> Outcome:
         f"{several(setting.rounds, 'round')} of {len(challenge)} canary edges and {len(unjoined)} pairs without an edge; "
         f"independence: {apart.reason}{limit_in_words(free, case.claim)}"
     )
-    return Outcome("game", found, curves, reach, SUMS)
+    return Outcome("game", found, curves, reach, SUMS, attack=attack.name)
 
 
 def look(
@@ -135,7 +135,7 @@ def weigh_noise(setting: Setting) -> Outcome:
     residuals = attack.residuals(seen.release, seen.challenge)
     bound = factorised(residuals, moves, case.claim, setting.alpha)
     reach = f"{residuals.size} residuals of one run; {assumed(residuals)}"
-    return Outcome("residual", (bound,), {"residuals": quantiles(residuals)}, reach, SUMS)
+    return Outcome("residual", (bound,), {"residuals": quantiles(residuals)}, reach, SUMS, attack="replay")
 
 
 def canary_game(case: Case, graph: Graph, key: Key, limit: int) -> Game:

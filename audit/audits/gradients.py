@@ -51,15 +51,15 @@ def play_gradients(setting: Setting) -> Outcome:
     normal = rate == 1 and ledger.mu is not None
     shown = family(dp_sgd(math.sqrt(steps) / strength, rate, steps)) if strength else None
     more: dict[str, Any] = {"family": family(case.model.ledger), "shown": shown, "decoys": every[:, PLANTED:], "normal": normal}
-    named: dict[str, Any] = {"attack": "gradient-canary", "audit": "gradients", "seed": setting.key.fold("coin").seed}
-    bound, apart = canaries(every[:, :PLANTED], bits, case.claim, ledger, setting.alpha, **more, **named)
+    seed = setting.key.fold("coin").seed
+    bound, apart = canaries(every[:, :PLANTED], bits, case.claim, ledger, setting.alpha, seed=seed, **more)
     share = float(np.mean([p.moves.mean() for p in played])) * played[0].noise
     reach = (
         f"{several(setting.rounds, 'run')} of {PLANTED} canary nodes, and {DECOYS} that are never present; in the tested entries "
         f"a canary moves by {share:.0%} of the clipping norm; independence: {apart.reason}"
     )
     bound = weaker(bound, case.claim, strength) if normal else bound
-    return Outcome("gradients", (bound,), {}, reach, ("gradients",))
+    return Outcome("gradients", (bound,), {}, reach, ("gradients",), attack="gradient-canary")
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,8 +47,7 @@ def play_stars(setting: Setting) -> Outcome:
     if not played:
         return Outcome("game", (), {}, UNREPORTED, SUMS)
     scores, bits = np.stack([p.scores for p in played]), np.stack([p.bits for p in played])
-    seed = setting.key.fold("coin").seed
-    common: dict[str, Any] = {"alpha": setting.alpha, "attack": "star-ratio", "audit": "game", "seed": seed}
+    common: dict[str, Any] = {"alpha": setting.alpha, "seed": setting.key.fold("coin").seed}
     shaped, apart = canaries(scores, bits, case.claim, gaussian(mu_of_claim(case.claim)), **common)
     strength = float(np.linalg.norm(played[0].moves))
     free = weaker(steinke(scores, bits, case.claim, **common), case.claim, strength)
@@ -58,7 +57,7 @@ def play_stars(setting: Setting) -> Outcome:
         f"by {strength:.3g} noise sds in all; "
         f"independence: {apart.reason}{limit_in_words(free, case.claim)}"
     )
-    return Outcome("game", found, {}, reach, SUMS)
+    return Outcome("game", found, {}, reach, SUMS, attack="star-ratio")
 
 
 def weigh_star(setting: Setting) -> Outcome:
@@ -71,7 +70,7 @@ def weigh_star(setting: Setting) -> Outcome:
         return Outcome("residual", (), {}, UNREPORTED, SUMS)
     bound = factorised(played.residuals, played.moves, setting.case.claim, setting.alpha)
     reach = f"{played.residuals.size} residuals of one run; {assumed(played.residuals)}"
-    return Outcome("residual", (bound,), {}, reach, SUMS)
+    return Outcome("residual", (bound,), {}, reach, SUMS, attack="replay")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -134,10 +133,10 @@ def weigh_rows(setting: Setting) -> Outcome:
     """
     wider, canary = hub(dataclasses.replace(setting.graph, edges=setting.graph.edges[:, :0]))
     moves, residuals = drawn_rows(setting.case.model, wider, canary, setting.key.fold("run"), setting.store.device)
-    bound = factorised(residuals[None, None], moves[:, None], setting.case.claim, setting.alpha, audit="rows")
+    bound = factorised(residuals[None, None], moves[:, None], setting.case.claim, setting.alpha)
     strength, conditions = np.linalg.norm(moves), assumed(residuals[None, None])
     reach = f"{len(moves)} rows, which a hub moves by {strength:.3g} noise sds in all; {residuals.size} residuals, {conditions}"
-    return Outcome("rows", (bound,), {}, reach, ("rows",))
+    return Outcome("rows", (bound,), {}, reach, ("rows",), attack="replay")
 
 
 def drawn_rows(

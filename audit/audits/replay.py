@@ -120,7 +120,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
         curve |= {"of": alone, "by": "times the move that the ledger's noise covers", "allowed": 1.0}
     said = f"{len(absent)} secrets: {summary}" + ("" if bound.refuted else f". {replay_sums.SIZE_UNTESTED}")
     curves = {} if diverged or not any(curve["of"].values()) else {"moves": curve}
-    return Outcome("replay", (bound,), curves, said, model.releases)
+    return Outcome("replay", (bound,), curves, said, model.releases, attack="replay")
 
 
 def adds_up(purpose: str, record: Record, ledger: Charged) -> bool:

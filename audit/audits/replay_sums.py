@@ -101,7 +101,7 @@ def replay(setting: Setting) -> Outcome:
             curves, epsilon, text = {}, np.inf, f"removing one edge moves the noise by {stray:.2g} of its standard deviation"
     bound = replayed(case, epsilon, len(edges) + 1, notices)
     text += "" if bound.refuted or reads_no_edge(case) else f". {SIZE_UNTESTED}"
-    return Outcome("replay", (bound,), curves, text, read)
+    return Outcome("replay", (bound,), curves, text, read, attack="replay")
 
 
 def limit(case: Case) -> str:
@@ -139,9 +139,7 @@ def replayed(case: Case, epsilon: float, runs: int, notices: float = np.inf) -> 
     runs: the number of runs. notices: the smallest detectable violation, as the factor by which the noise is too small.
     """
     refuted, reach = epsilon > case.claim.epsilon, worth(case.model.ledger, case.claim, notices)
-    bound = Bound(
-        epsilon if refuted else 0.0, 0.0, "exact", "replay", (runs, 0), refuted, None, notices, reach, "replay", "replay"
-    )
+    bound = Bound(epsilon if refuted else 0.0, 0.0, "exact", "replay", (runs, 0), refuted, None, notices, reach)
     noise = OURS if is_built_in(case.model) else UNHEARD if isinstance(case.model, RunsElsewhere) else HEARD
     return resting(bound, THEOREM, MOVES, noise)
 

@@ -1,7 +1,6 @@
 """The game on randomised response: from the randomised graph, the audit guesses which edges the true graph has."""
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,16 +51,15 @@ def play_entries(setting: Setting) -> Outcome:
         drawn = game.rounds(run + 1, run)
         bits[run, : pairs.shape[1]] = drawn.bits[0]
         scores[run] = entries(union, model.response(drawn.worlds, 0), every)
-    common: dict[str, Any] = {"attack": "entry-ratio", "audit": "entries", "seed": key.fold("coin").seed}
     trials, declared = (bits.size - int(bits.sum()), int(bits.sum())), rates(case, union, 1.0)
     low, high = (rate_at_most(n * rate, n, alpha / 2) for n, rate in zip(trials, declared, strict=True))
     cut = Rule(0.5 + int(epsilon_of_rates(low, high, case.claim.delta).argmax()), 1)
     own = separate_trials(scores > cut.threshold, bits, OWN)
-    bound = from_rounds(scores, bits, case.claim, shape="any", alpha=alpha, rule=cut, rounds=own, **common)
+    bound = from_rounds(scores, bits, case.claim, alpha=alpha, rule=cut, rounds=own)
     kappa = notices_along(case.claim, lambda k: rates(case, union, k), *bound.trials, setting.level)
     bound = dataclasses.replace(bound, notices=kappa, reach=worth(case.model.ledger, case.claim, kappa))
     reach = f"{rounds} drawn graphs, {pairs.shape[1]} edges with a coin in each and {apart.shape[1]} pairs without an edge"
-    return Outcome("entries", (bound,), {}, reach, ("graph",))
+    return Outcome("entries", (bound,), {}, reach, ("graph",), attack="entry-ratio")
 
 
 def entries(graph: Graph, drawn: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.float64]:

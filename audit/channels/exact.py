@@ -70,12 +70,10 @@ def enumerate_channels(setting: Setting) -> Outcome:
         p_value=None,
         notices=math.inf,
         reach=math.inf,
-        attack="enumeration",
-        audit="exact",
     )
     bound = resting(bound, THEOREM, OURS if is_built_in(model) else assumed("the channel is as declared"))
     sent = tuple(name for name in offered(case.model) if name != "posteriors")
-    return Outcome("exact", (bound,), {}, text, sent)
+    return Outcome("exact", (bound,), {}, text, sent, attack="enumeration")
 
 
 def channels_epsilon(channels: Sequence[tuple[NDArray[np.float64], int]], delta: float) -> float:

@@ -44,8 +44,8 @@ def play_messages(setting: Setting) -> Outcome:
     scores, decoys, bits = every[:, :CANARIES], every[:, CANARIES:], seen.bits
     strength = math.sqrt(max(scores[bits].mean() - decoys.mean(), 0.0))
     more: dict[str, Any] = {"decoys": decoys, "shown": gaussian_family(min(strength, mu_of_claim(case.claim))), "normal": False}
-    named: dict[str, Any] = {"attack": attack.name, "audit": "transcript", "seed": setting.key.fold("coin").seed}
-    bound, apart = canaries(scores, bits, case.claim, curve(case.model.ledger), setting.alpha, **more, **named)
+    seed = setting.key.fold("coin").seed
+    bound, apart = canaries(scores, bits, case.claim, curve(case.model.ledger), setting.alpha, seed=seed, **more)
     rounds = f"{several(len(seen), 'round')} of {CANARIES} planted edges and {DECOYS} that are never present"
     reach = f"{rounds}; independence: {apart.reason}"
-    return Outcome("transcript", (bound,), {}, reach, READ)
+    return Outcome("transcript", (bound,), {}, reach, READ, attack=attack.name)

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +68,7 @@ def play_reports(setting: Setting) -> Outcome:
             why = f"whole reports, because {bound.failed[0]}"
             bound = of_whole_reports(setting, 1 - SHARE)
     reach = f"{several(setting.rounds, 'run')} of {USERS} planted users; {why}"
-    return Outcome("reports", (bound,), {}, reach, READ)
+    return Outcome("reports", (bound,), {}, reach, READ, attack="channel-ratio")
 
 
 def sent_by_planted(
@@ -131,8 +130,6 @@ def of_channels(setting: Setting) -> Bound:
         p_value=min(1.0, *p_values),
         notices=kappa,
         reach=kappa * total,
-        attack="channel-ratio",
-        audit="reports",
     )
     return resting(bound, THEOREM, OWN_COINS, separate_draws(np.concatenate(right, axis=2)))
 
@@ -172,9 +169,8 @@ def of_whole_reports(setting: Setting, share: float) -> Bound:
     runs = [(log_ratio(model, sent, graph), coins) for sent, _, coins in sent_by_planted(setting, key.fold("whole"), one_coin)]
     scores, bits = (np.stack(part) for part in zip(*runs, strict=True))
     pilot = declared(model, graph, key.fold("pilot"))
-    common: dict[str, Any] = {"attack": "channel-ratio", "audit": "reports", "seed": key.fold("coin").seed}
     own = separate_trials(scores > 0, bits, "every user's report in every run is drawn with its own numbers")
-    bound = from_rounds(scores, bits, claim, shape="any", alpha=alpha, pilot=pilot, rounds=own, **common)
+    bound = from_rounds(scores, bits, claim, alpha=alpha, pilot=pilot, rounds=own, seed=key.fold("coin").seed)
     kappa = notices_along(claim, lambda kappa: rates(model, graph, kappa), *bound.trials, share * setting.level)
     bound = of_share(bound, share, setting.alpha)
     return dataclasses.replace(bound, notices=kappa, reach=worth(model.ledger, claim, kappa))

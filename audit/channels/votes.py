@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +58,7 @@ def play_votes(setting: Setting) -> Outcome:
         why = f"whole sets, because {bound.failed[0]}"
         bound = of_whole_sets(setting)
     reach = f"{len(seeds)} sets of {model.queries} votes of teachers that one node changes; {why}"
-    return Outcome("votes", (bound,), {}, reach, ("votes",))
+    return Outcome("votes", (bound,), {}, reach, ("votes",), attack="vote-ratio")
 
 
 def of_votes(setting: Setting, labels: NDArray[np.int64], turned: NDArray[np.bool_]) -> Bound:
@@ -92,8 +91,6 @@ def of_votes(setting: Setting, labels: NDArray[np.int64], turned: NDArray[np.boo
         p_value=min(1.0, p_value(kinds, allowed) / SHARE),
         notices=kappa,
         reach=composed(kappa) if np.isfinite(kappa) else np.inf,
-        attack="vote-ratio",
-        audit="votes",
         against="ledger",
     )
     each = np.where(labels == turned, 1.0, np.where((labels == 0) | (labels == 1), -1.0, 0.0))
@@ -129,9 +126,8 @@ def of_whole_sets(setting: Setting) -> Bound:
     labels = votes(model, Worlds(setting.graph, seeds, np.zeros(0, dtype=np.int64)), queries, bits & drawn)
     scores = log_ratio(model, setting.graph.classes, labels)[:, None]
     ledger = setting.case.model.ledger
-    common: dict[str, Any] = {"attack": "vote-ratio", "audit": "votes", "seed": key.fold("coin").seed}
-    alpha = (1 - SHARE) * setting.alpha
-    bound, _ = canaries(scores, bits, setting.case.claim, curve(ledger), alpha, family=family(ledger), **common)
+    alpha, seed = (1 - SHARE) * setting.alpha, key.fold("coin").seed
+    bound, _ = canaries(scores, bits, setting.case.claim, curve(ledger), alpha, family=family(ledger), seed=seed)
     # without a declared number of classes, the ledger charges for the worst number, so the detectable violation is unknown
     return of_share(bound if model.classes else unknown(bound), 1 - SHARE, setting.alpha)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
+from ...accounting.arguments import check_alpha
 from ...accounting.claim import Claim
 from ...reports.files import plain
 from ...reports.rounding import several
@@ -132,8 +133,7 @@ def refuse_values(
         )
     if notices is not None and math.isinf(claim.epsilon):
         raise ValueError(f"--notices {notices:g}: has no effect without a claim to test. Give --epsilon, or leave it out.")
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha={alpha:g}: must be between 0 and 1, for example 0.05.")
+    check_alpha(alpha)
     for name, value in (("threshold", threshold), ("sd", sd)):
         if value is not None and not math.isfinite(value):
             raise ValueError(f"{name}={value}: must be a finite number.")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from .options import Json
+from .options import Json, console
 
 OUT = Path("findings")
 
@@ -43,6 +43,8 @@ def findings(
         if out != OUT:
             raise ValueError(f"--out {out}: has no effect with --checkout, which prints its result. Leave it out.")
         raise typer.Exit(_on_checkout(ids or [], checkout, python or sys.executable, seed, json))
+    from rich.progress import track
+
     from ...reports.files import writable
     from ..findings import page
     from ..findings.finding import run
@@ -54,7 +56,7 @@ def findings(
         raise ValueError(f"finding {unknown[0]!r}: no finding has this id. The ids are: {', '.join(FINDINGS)}.")
     writable(out)
     key, results = Key("findings", seed), []
-    for name in page.progress(ids or tuple(FINDINGS), quiet=json):
+    for name in track(ids or tuple(FINDINGS), "findings", console=console(stderr=True), disable=json, transient=True):
         results.append(run(FINDINGS[name], key))
     document = page.document(results, seed)
     page.write(results, document, out)

@@ -39,9 +39,6 @@ def power(
     from ...accounting.lower.error_rates import pilot_rounds
 
     claim = Claim(epsilon, delta)
-    for name, value in (("power", probability), ("alpha", alpha)):
-        if not 0 < value < 1:
-            raise ValueError(f"{name}={value:g}: must be between 0 and 1, for example {0.95 if name == 'power' else 0.05}.")
     if not 1 < kappa <= lib.MOST_KAPPA:
         raise ValueError(
             f"kappa={kappa:g}: must be above 1, at most {lib.MOST_KAPPA:g}. With 1.5 the noise is 1.5 times too small."

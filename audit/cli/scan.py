@@ -22,6 +22,7 @@ def scan(
     Example: audit scan path/to/code --sarif scan.sarif
     """
     from ...reports.files import replaceable, writable, write_text
+    from ...reports.rounding import several
     from ..scan import scanner
     from ..scan.rules import RULES
 
@@ -46,6 +47,6 @@ def scan(
         return
     for hit in hits:
         print(hit)
-    places = "1 place" if len(hits) == 1 else f"{len(hits)} places"
     looked = "" if hits else f" Looked for: {', '.join(RULES)}."
+    places = several(len(hits), "place")
     print(f"{places} to check. This is no verdict: a hit may be harmless, and a fault may have none of these patterns.{looked}")

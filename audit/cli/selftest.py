@@ -39,7 +39,12 @@ def selftest(
 
     Example: audit selftest --seed today
     """
-    rows = as_strangers(seed, data, data_dir, trust) if strangers else results(seed, data, data_dir, trust)
+    from ...models.data.loading import load
+    from ..storage.executor import one_thread
+
+    one_thread()
+    graph = load(data, data_dir, trust=trust)
+    rows = as_strangers(seed, graph) if strangers else results(seed, graph)
     if json:
         from ...reports.files import plain
 
@@ -49,16 +54,12 @@ def selftest(
     raise typer.Exit(int(any(r["result"] in ("MISSED", "FALSE ALARM") for r in rows)))
 
 
-def results(seed: str, data: str, data_dir: Path | None, trust: bool = False) -> list[dict[str, Any]]:
+def results(seed: str, graph: Graph) -> list[dict[str, Any]]:
     """One row for each planted fault and each honest model: the audit, its result, and the seconds that it took."""
-    from ...models.data.loading import load
     from ...models.facts import Facts
     from ..faults.planted import FAULTS, HONEST
     from ..progress import announced
-    from ..storage.executor import one_thread
 
-    one_thread()
-    graph = load(data, data_dir, trust=trust)
     rows = []
     todo = [*((True, fault) for fault in FAULTS), *((False, fault) for fault in HONEST)]
     for (planted, fault), _ in announced(todo, 1, console(stderr=True), lambda item: item[1].name):
@@ -81,17 +82,13 @@ def results(seed: str, data: str, data_dir: Path | None, trust: bool = False) ->
     return rows
 
 
-def as_strangers(seed: str, data: str, data_dir: Path | None, trust: bool = False) -> list[dict[str, Any]]:
+def as_strangers(seed: str, graph: Graph) -> list[dict[str, Any]]:
     """One row, as in `results`, for each model, which runs as a user's own model. The column "audit" holds "run"."""
-    from ...models.data.loading import load
     from ...models.errors import one_line
     from ...models.facts import Facts
     from ..faults.as_strangers import everything, whole_run
     from ..progress import announced
-    from ..storage.executor import one_thread
 
-    one_thread()
-    graph = load(data, data_dir, trust=trust)
     rows = []
     todo = list(everything(Facts.of(graph)))
     for (name, planted, claim, make), _ in announced(todo, 1, console(stderr=True), lambda item: item[0]):
@@ -100,7 +97,7 @@ def as_strangers(seed: str, data: str, data_dir: Path | None, trust: bool = Fals
             right, found = whole_run(name, planted, claim, make, graph, seed)
         except Exception as fault:  # a fault of one model must not lose the results of the others
             right, found = False, f"the run failed ({type(fault).__name__}: {one_line(fault)})"
-        result = ("caught" if planted else "passed") if right else ("MISSED" if planted else "FALSE ALARM")
+        result = verdict(planted, undetectable=False, refuted=right == planted)
         row = {"name": name, "planted": planted, "audit": "run", "kappa": None, "claim": claim.epsilon, "lower": 0.0}
         rows.append({**row, "found": found, "result": result, "seconds": round(time.perf_counter() - started, 2)})
     return rows

@@ -58,8 +58,7 @@ class Stranger:
 
     @property
     def ledger(self) -> DpEvent:
-        ledger: DpEvent = self.model.ledger
-        return ledger
+        return self.model.ledger
 
     @property
     def kept(self) -> Model:

@@ -17,7 +17,7 @@ from ...models.privgnn.privgnn import PrivGnn
 
 Recipe = Callable[[Facts], Any]  # makes a model before its noise is calibrated
 Factory = Callable[[Facts], Any]  # makes a model with its noise
-Shortfall = Callable[[Any, "Graph"], float]
+Shortfall = Callable[[Any, Graph], float]
 EDGE = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
 DIRECTED_EDGE = dataclasses.replace(EDGE, unit=Unit.DIRECTED_EDGE)
 SMALL_EPSILON = dataclasses.replace(EDGE, epsilon=0.5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 from unittest.mock import patch
 
@@ -103,20 +104,17 @@ class ClipsMeanGradient(FaultyTraining):
         return {"private_gradient": rescaled(by, unclipped())}
 
 
-class NoiseNotScaledByClip(FaultyTraining):
-    """Adds noise for a clipping norm of 1, whatever the clipping norm is."""
+@dataclass(frozen=True)
+class DividedNoise(FaultyTraining):
+    """Divides the noise by the field `by`. With "batch", the sum of the gradients gets noise that is made for their mean. With
+    "clip", it gets noise for a clipping norm of 1, whatever the clipping norm is.
+    """
+
+    by: str = "batch"
 
     def change(self) -> dict[str, Any]:
         honest = dpsgd.add_noise
-        return {"add_noise": lambda gradients, random, std: honest(gradients, random, std / self.clip)}
-
-
-class NoiseScaledForMean(FaultyTraining):
-    """Adds noise to the sum of the gradients that is calibrated for their mean."""
-
-    def change(self) -> dict[str, Any]:
-        honest = dpsgd.add_noise
-        return {"add_noise": lambda gradients, random, std: honest(gradients, random, std / self.batch)}
+        return {"add_noise": lambda gradients, random, std: honest(gradients, random, std / getattr(self, self.by))}
 
 
 class ClipsEachLayer(FaultyTraining):

@@ -43,7 +43,8 @@ def less_noise(share: Callable[[float], float], claim: Claim = EDGE) -> Factory:
     return make
 
 
-in_gap = partial(faulty, gap, EDGE)
+in_gap, in_vesper = partial(faulty, gap, EDGE), partial(faulty, lambda f: Vesper(), EDGE)
+for_nodes, few_degrees = partial(faulty, gap_for_nodes, NODE), partial(faulty, gap_small_degree_bound, NODE)
 uncharged_hop = partial(of_own_noise, lambda f: sums.OneHopNotCharged(), EDGE)
 for_one_direction = calibrated(gap_as_published, DIRECTED_EDGE)
 
@@ -65,23 +66,9 @@ IN_SUMS = (
     in_gap("noise seeded by private edges", sums.NoiseSeededByEdges, "replay", INFINITE),
     in_gap("fixed noise seed in the code", sums.FixedNoiseSeed, "differential", INFINITE),
     in_gap("greedy degree cap: removing an edge admits others", sums.GreedyDegreeCap, "replay", short.changed_rows),
-    faulty(lambda f: Vesper(), EDGE, "messages not normalised", sums.MessagesNotNormalised, "differential", INFINITE),
-    faulty(
-        gap_for_nodes,
-        NODE,
-        "sums of the protected node released",
-        sums.ReleasesProtectedRow,
-        "differential",
-        short.with_own_row,
-    ),
-    faulty(
-        gap_small_degree_bound,
-        NODE,
-        "degree bound not enforced",
-        training.DegreeBoundNotEnforced,
-        "differential",
-        short.largest_degree,
-    ),
+    in_vesper("messages not normalised", sums.MessagesNotNormalised, "differential", INFINITE),
+    for_nodes("sums of the protected node released", sums.ReleasesProtectedRow, "differential", short.with_own_row),
+    few_degrees("degree bound not enforced", training.DegreeBoundNotEnforced, "differential", short.largest_degree),
     uncharged_hop("one hop not charged, by game", "game", short.ONE_HOP_MORE, rounds=MORE),
     uncharged_hop("one hop not charged, by counting", "differential", short.ONE_HOP_MORE),
     in_gap("fresh sums for predictions not charged", sums.UnchargedSumsForPredictions, "differential", ROOT_TWO),

@@ -57,7 +57,7 @@ class Certificate:
 def computed(claim: Claim, epsilon: float, summary: str, figure: Figure, method: str = "closed form") -> Certificate:
     """A certificate without sampling. epsilon: that of the mechanism as run (nats), or 0 if the experiment computes none."""
     refuted = epsilon > claim.epsilon * (1 + 1e-9)
-    bound = Bound(epsilon, 0.0, "exact", method, (0, 0), refuted, None, 1.0, claim.epsilon, audit="finding")
+    bound = Bound(epsilon, 0.0, "exact", method, (0, 0), refuted, None, 1.0, claim.epsilon)
     return Certificate(claim, resting(bound, THEOREM, AS_RUN), summary, figure)
 
 
@@ -119,7 +119,7 @@ def sampled(
     zero, one = np.asarray(without, float).ravel(), np.asarray(present, float).ravel()
     scores, bits = np.concatenate([zero, one]), np.repeat([False, True], [zero.size, one.size])
     order = key.fold("order").generator().permutation(bits.size)
-    bound = from_rounds(scores[order], bits[order], claim, alpha=ALPHA, seed=key.fold("pilot").seed, audit="finding", **how)
+    bound = from_rounds(scores[order], bits[order], claim, alpha=ALPHA, seed=key.fold("pilot").seed, **how)
     return Certificate(claim, bound, summary, histograms(zero, one, score))
 
 

@@ -3,11 +3,16 @@
 import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
-PROOFS = ("experiment", "exact", "argued")
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
+
+# a text on one line that is not empty; the lines of a file are joined by single spaces
+Text = Annotated[str, AfterValidator(lambda text: " ".join(text.split())), Field(min_length=1)]
+Proof = Literal["experiment", "exact", "argued"]
 
 
+@with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True)
 class Description:
     """The text of a finding.
@@ -20,24 +25,24 @@ class Description:
     """
 
     id: str
-    paper: str
-    short: str
-    plain: str
-    claim: str
-    printed: float
-    view: str
-    argument: str
-    remains: str
-    repair: str
-    source: str
-    proof: str
+    paper: Text
+    short: Text
+    plain: Text
+    claim: Text
+    printed: Annotated[float, Field(ge=0, strict=True)]
+    view: Text
+    argument: Text
+    remains: Text
+    repair: Text
+    source: Text
+    proof: Proof
 
 
 KEYS = tuple(f.name for f in fields(Description) if f.name != "id")
 
 
 def read(path: Path) -> dict[str, Description]:
-    """id -> description, in the order of the file. Lines of a text are joined by single spaces.
+    """id -> description, in the order of the file.
 
     Raises ValueError for invalid TOML, and for a key that is unknown, missing or has a wrong value.
     """
@@ -45,30 +50,16 @@ def read(path: Path) -> dict[str, Description]:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as fault:
         raise ValueError(f"{path.name}: not valid TOML: {fault}.") from None
-    return {name: described(path.name, name, table) for name, table in tables.items()}
-
-
-def described(file: str, name: str, table: Any) -> Description:
-    """The description from one table of a file. file: the name of the file. Raises ValueError as `read` does."""
-    if not isinstance(table, dict):
-        raise ValueError(f"{file}: unknown key {name!r} outside a finding. A finding is a table: [its-id].")
-    unknown, missing = [k for k in table if k not in KEYS], [k for k in KEYS if k not in table]
-    if unknown:
-        raise ValueError(f"{file}, {name}: unknown key {unknown[0]!r}. Keys: {', '.join(KEYS)}.")
-    if missing:
-        raise ValueError(f"{file}, {name}: missing key {missing[0]!r}. Every key is needed: {', '.join(KEYS)}.")
-    return Description(id=name, **{key: value(f"{file}, {name}: {key}", key, table[key]) for key in KEYS})
-
-
-def value(where: str, key: str, given: Any) -> Any:
-    """The value of one key: a float for `printed`, else a text on one line. where: begins the ValueError for a wrong value."""
-    if key == "printed":
-        if isinstance(given, bool) or not isinstance(given, int | float) or not given >= 0:
-            raise ValueError(f"{where} = {given!r}: must be a number of at least 0, epsilon in nats.")
-        return float(given)
-    if not isinstance(given, str) or not given.strip():
-        raise ValueError(f"{where} = {given!r}: must be a text that is not empty.")
-    text = " ".join(given.split())
-    if key == "proof" and text not in PROOFS:
-        raise ValueError(f"{where} = {text!r}: must be one of {', '.join(PROOFS)}.")
-    return text
+    found, schema = {}, TypeAdapter(Description)
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise ValueError(f"{path.name}: unknown key {name!r} outside a finding. A finding is a table: [its-id].")
+        try:
+            found[name] = schema.validate_python({"id": name, **table})
+        except ValidationError as fault:
+            wrong = fault.errors()[0]
+            key = wrong["loc"][0]
+            words = {"missing": f"missing key {key!r}", "unexpected_keyword_argument": f"unknown key {key!r}"}
+            what = words.get(wrong["type"], f"{key} = {wrong['input']!r}: {wrong['msg']}")
+            raise ValueError(f"{path.name}, {name}: {what}. A finding has the keys {', '.join(KEYS)}.") from None
+    return found

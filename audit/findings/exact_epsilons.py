@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from dp_accounting.pld import privacy_loss_distribution as pld
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
@@ -17,8 +18,6 @@ CLOSED, LIBRARY, PRV = "closed form", "dp_accounting, rounded down", "Opacus PRV
 
 def gaussian(mu: float, delta: float) -> dict[str, float]:
     """Method -> the epsilon of N(0, 1) against N(mu, 1)."""
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
     closed = float(epsilon_of(mu, delta))
     found = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=max(1e-4, closed / 2e4), **ROUNDED_DOWN)
     return {CLOSED: closed, LIBRARY: float(found.get_epsilon_for_delta(delta))}
@@ -26,8 +25,6 @@ def gaussian(mu: float, delta: float) -> dict[str, float]:
 
 def sampled_gaussian(mu: float, rate: float, delta: float) -> dict[str, float]:
     """Method -> the epsilon of (1-q) N(0, 1) + q N(mu, 1) against N(0, 1): one Gaussian on a secret sample, with q = rate."""
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
     closed = sampled_gaussian_closed(mu, rate, delta)
     step = max(1e-3, closed / 1e4)
     found = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=step, sampling_prob=rate, **ROUNDED_DOWN)
@@ -36,8 +33,6 @@ def sampled_gaussian(mu: float, rate: float, delta: float) -> dict[str, float]:
 
 def sampled_steps(mu: float, rate: float, count: int, delta: float) -> dict[str, float]:
     """Method -> the epsilon of `count` Gaussians, each with this mu on a fresh Poisson sample, if a record is removed."""
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
     one = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=5e-5 * mu * mu, sampling_prob=rate, **ROUNDED_DOWN)
     grid = np.linspace(-9.5, mu + 9.5, 200_001)
     middle = (grid[:-1] + grid[1:]) / 2
@@ -75,8 +70,6 @@ def coin_flips(high: float, low: float, count: int, delta: float) -> dict[str, f
 
     For delta = 0, dp_accounting computes epsilon at delta = 1e-12.
     """
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
     sides = [{0: float(np.log(p)), 1: float(np.log1p(-p))} for p in (low, high)]
     how: dict[str, Any] = {"pessimistic_estimate": False, "value_discretization_interval": 2e-5}
     found = [pld.from_two_probability_mass_functions(*order, **how).self_compose(count) for order in (sides, sides[::-1])]
@@ -109,8 +102,6 @@ def sigma_for(epsilon_of_sigma: Callable[[float], float], target: float) -> floa
 
 def mixture(sensitivities: list[float], chances: list[float], std: float, count: int, delta: float) -> dict[str, float]:
     """Method -> the epsilon of `count` releases of the mixture sum(chance N(sensitivity, std^2)) against N(0, std^2)."""
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
     one = pld.from_mixture_gaussian_mechanism(
         std, sensitivities, chances, value_discretization_interval=1e-3 / count**0.5, **ROUNDED_DOWN
     )

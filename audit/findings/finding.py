@@ -9,7 +9,7 @@ from ..key import Key
 from .certificate import Certificate
 from .descriptions import Description, read
 
-Experiment = Callable[["Key"], Certificate]
+Experiment = Callable[[Key], Certificate]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,17 +23,8 @@ if TYPE_CHECKING:
 
 STYLES = {"refuted": "bold red", "argued": "yellow", "not-refuted": "green"}
 SIGNS = {"refuted": "✖", "argued": "?", "not-refuted": "○"}
-SHORT = {"refuted": "refuted", "argued": "argued", "not-refuted": "not refuted"}
 WORDS = {"refuted": "refuted", "argued": "argued, not refuted", "not-refuted": "not refuted"}
 FEW = 8  # a logarithmic axis with at most this many points has a label at each point
-
-
-def progress(names: Sequence[str], quiet: bool) -> Iterator[str]:
-    """Yields the names, and shows a progress bar on stderr unless `quiet`."""
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(names, "findings", console=Console(stderr=True), disable=quiet, transient=True)
 
 
 def row(result: Result) -> dict[str, Any]:
@@ -90,11 +81,11 @@ def encoded(document: dict[str, Any]) -> str:
     return json.dumps(plain(document), indent=1, allow_nan=False) + "\n"
 
 
-def show(results: Sequence[Result], out: Path, width: int | None = None) -> None:
+def show(results: Sequence[Result], out: Path) -> None:
     """Prints the table of findings, and the paths of the files that `write` has written."""
     from rich.console import Console
 
-    console = Console(width=width)
+    console = Console()
     console.print(table(results))
     console.print(f"Lower bounds hold with {percent(1 - ALPHA)} confidence; exact values need no sampling. ε is in nats.")
     console.print(f"{out / 'findings.html'} and {out / 'findings.json'}", soft_wrap=True)
@@ -112,7 +103,7 @@ def table(results: Sequence[Result]) -> Table:
         bound = r.certificate.bound
         what = f"{r.finding.id}\n[dim]{r.finding.short}[/]"
         found = ("-", "argued") if r.verdict == "argued" else (f"≥ {down(bound.epsilon)}", how(bound))
-        verdict = f"[{STYLES[r.verdict]}]{SHORT[r.verdict]}[/]"
+        verdict = f"[{STYLES[r.verdict]}]{r.verdict.replace('-', ' ')}[/]"
         made.add_row(what, f"{r.finding.printed:.4g}", *found, verdict, repaired_verdict(r).replace(" ", "\n"))
     return made
 

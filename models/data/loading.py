@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...accounting.arguments import check_type, is_whole, shown
 from ..graph import memory_mapped
 from ..graph.graph import Graph
-from ..graph.neighbour_lists import BLOCK, degrees
+from ..graph.neighbour_lists import degrees
 from ..random.streams import stream
 from . import readers
 from .checks import Masks, Raw, check, check_masks, connected, frequent, isolated, labelled, numbered, simple, trained
@@ -162,8 +162,7 @@ def describe(graph: Graph, facts: Provenance | None = None) -> dict[str, Any]:
     density: the share of the features that are not 0. isolated: the number of nodes without an edge.
     """
     stored = graph.x.nnz if sp.issparse(graph.x) else int(np.count_nonzero(graph.x))
-    parts = (graph.edges[:, at : at + BLOCK] for at in range(0, graph.edges.shape[1], BLOCK))
-    alike = sum(int((graph.y[u] == graph.y[v]).sum()) for u, v in parts)
+    alike = sum(int((graph.y[u] == graph.y[v]).sum()) for u, v in graph.edge_blocks())
     found = {
         "name": graph.name,
         "nodes": graph.nodes,

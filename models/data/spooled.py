@@ -4,6 +4,7 @@ import mmap
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,7 @@ def spooled(archive: zipfile.ZipFile, name: str) -> NDArray[Any] | None:
     None for an array that NumPy must read: of Python objects, of Fortran order, empty, or of a later format version, and if the
     temporary file cannot be written. This file has no name and goes with the array. Raises ValueError for a damaged member.
     """
-    try:
-        return _spooled(archive, name)
-    except OSError:
-        return None
-
-
-def _spooled(archive: zipfile.ZipFile, name: str) -> NDArray[Any] | None:
-    with archive.open(f"{name}.npy") as member, tempfile.TemporaryFile() as file:
+    with suppress(OSError), archive.open(f"{name}.npy") as member, tempfile.TemporaryFile() as file:
         header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         read = header.get(np.lib.format.read_magic(member))
         shape, columns_first, dtype = read(member) if read else ((), True, np.dtype(object))
@@ -37,6 +31,7 @@ def _spooled(archive: zipfile.ZipFile, name: str) -> NDArray[Any] | None:
             np.frombuffer(chunk, dtype).astype(wide, copy=False).tofile(file)
         file.flush()
         return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), wide).reshape(shape)
+    return None
 
 
 def blocks(edges: NDArray[Any]) -> Iterator[NDArray[Any]]:

@@ -90,13 +90,13 @@ def utility_plot(results: Results, unit: Unit, look: Looks) -> Plot:
 
 def epsilon_plots(claims: Sequence[Line]) -> list[Plot]:
     """Finite claims as bars, a figure for each unit and budget, so that no two kinds of epsilon share an axis."""
-    panels = dict.fromkeys((line.key.unit, line.key.epsilon) for line in claims)
-    order = list(UNITS)
-    chosen = sorted(panels, key=lambda p: (order.index(p[0]), p[1]))
+    panels: dict[tuple[Unit | None, float], list[Line]] = {}
+    for line in claims:
+        panels.setdefault((line.key.unit, line.key.epsilon), []).append(line)
     others = {", ".join(b.exposes) for line in claims for b in line.bounds} - {*VIEWS}
     views = [*VIEWS, *sorted(others)]  # each set of arrays has one look
-    of = {panel: [line for line in claims if (line.key.unit, line.key.epsilon) == panel] for panel in chosen}
-    return [_epsilon_plot(*panel, of[panel], views) for panel in chosen]
+    order = list(UNITS)
+    return [_epsilon_plot(*p, panels[p], views) for p in sorted(panels, key=lambda p: (order.index(p[0]), p[1]))]
 
 
 def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: list[str]) -> Plot:

@@ -32,9 +32,9 @@ def unit_noise(claim: Claim) -> float:
     return 1 / gaussian.mu_of_claim(claim)
 
 
-def clipped(rows: Array, clip: float = 1.0) -> Array:
-    """Each row scaled to an L2 norm of at most `clip`. (n, d) -> (n, d)."""
-    return rows * np.minimum(1.0, clip / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300))
+def clipped(rows: Array) -> Array:
+    """Each row scaled to an L2 norm of at most 1. (n, d) -> (n, d)."""
+    return rows * np.minimum(1.0, 1 / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300))
 
 
 def normalisation(key: Key, stored: bool) -> Certificate:

@@ -117,4 +117,4 @@ def test_no_rounds_of_one_world_prove_nothing_and_a_ledger_of_another_shape_is_r
     assert anytime([0.0, 0.0], bits, Claim(1, DELTA), tradeoff.gaussian(1.0), sd=1.0).epsilon == 0
     assert any_shape([0.0, 0.0], bits, Claim(1, DELTA), Rule(0.5, 1)).epsilon == 0
     with pytest.raises(ValueError, match="exactly Gaussian"):
-        anytime([0.0, 0.0], bits, Claim(1, DELTA), tradeoff.pure(1.0), sd=1.0)
+        anytime([0.0, 0.0], bits, Claim(1, DELTA), tradeoff.approximate(1.0), sd=1.0)

@@ -165,7 +165,7 @@ def test_the_gate_bounds_a_ledger_of_any_shape_by_its_copies_with_less_noise(led
 def test_the_gate_states_no_reach_for_a_ledger_that_is_not_gaussian():
     """Its power is computed for Gaussian scores."""
     scores, bits = quantile_scores(2.0, 2000)
-    for known, ledger in ((True, tradeoff.gaussian(2.0)), (False, tradeoff.pure(3.0))):
+    for known, ledger in ((True, tradeoff.gaussian(2.0)), (False, tradeoff.approximate(3.0))):
         found = from_rounds(scores, bits, Claim(12, DELTA), shape="ledger", ledger_curve=ledger)
         assert (found.notices < np.inf, found.reach < np.inf) == (known, known)
 
@@ -213,7 +213,7 @@ def test_scores_that_are_alike_in_both_worlds_prove_exactly_nothing(values, repe
         "gate": {"shape": "ledger", "ledger_curve": tradeoff.gaussian(1.0)},
         "llr": {"shape": "ledger", "ledger_curve": tradeoff.gaussian(1.0), "likelihood_ratio": True},
         "sd": {"shape": "ledger", "ledger_curve": tradeoff.gaussian(1.0), "likelihood_ratio": True, "sd": 1.0},
-        "family": {"shape": "ledger", "ledger_curve": tradeoff.pure(1.0), "family": lambda kappa: tradeoff.pure(kappa)},
+        "family": {"shape": "ledger", "ledger_curve": tradeoff.approximate(1.0), "family": tradeoff.approximate},
     }[options]
     found = from_rounds(scores, bits, Claim(epsilon, delta), pilot=(scores + 1e-9, bits), **named)
     assert found.epsilon == 0
@@ -329,7 +329,7 @@ def test_what_holds_for_any_shape_holds_for_the_ledgers_too():
     scores, bits = np.concatenate([np.arange(500) < 10, np.arange(500) < 480]).astype(float), np.arange(1000) >= 500
     claim, rule = Claim(1.0, 0.0), Rule(0.5, 1)
     alone = from_rounds(
-        scores, bits, claim, shape="ledger", ledger_curve=tradeoff.pure(1.0), rule=rule
+        scores, bits, claim, shape="ledger", ledger_curve=tradeoff.approximate(1.0), rule=rule
     )  # refutes the ledger, and no other member of the family is known
     assert alone.epsilon == from_rounds(scores, bits, claim, rule=rule).epsilon > 2.5
     assert alone.refuted

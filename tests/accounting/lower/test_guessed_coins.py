@@ -11,7 +11,8 @@ from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.lower.error_rates import Rule
-from gnnaudit.accounting.lower.guessed_coins import FEWEST_RUNS, guessed, luck
+from gnnaudit.accounting.lower.guessed_coins import FEWEST_RUNS, guessed
+from gnnaudit.accounting.lower.one_run import luck
 from gnnaudit.accounting.upper import tradeoff
 
 DELTA = 1e-6
@@ -83,7 +84,7 @@ def test_it_proves_as_much_as_two_error_rates_of_2_8_times_as_many_trials(epsilo
 
 def test_randomised_response_is_guessed_as_often_as_its_epsilon_says():
     for epsilon in (0.5, 3.0):
-        assert luck(tradeoff.pure(epsilon)) == pytest.approx(1 / (1 + math.exp(-epsilon)))
+        assert luck(tradeoff.approximate(epsilon)) == pytest.approx(1 / (1 + math.exp(-epsilon)))
         assert luck(tradeoff.approximate(epsilon, 0.1)) == pytest.approx((math.exp(epsilon) + 0.1) / (math.exp(epsilon) + 1))
 
 

@@ -303,7 +303,7 @@ def test_a_ledger_that_is_not_gaussian_is_bounded_within_its_family():
     right = draw.random(3000) < 1 / (1 + math.exp(-2.0))
     scores = np.where(right == bits, 1.0, -1.0)
     bound = mahloujifar(
-        scores, bits, Claim(1, 0), tradeoff.pure(2.0), family=lambda kappa: tradeoff.pure(2 * kappa), guesses=3000
+        scores, bits, Claim(1, 0), tradeoff.approximate(2.0), family=lambda kappa: tradeoff.approximate(2 * kappa), guesses=3000
     )
     assert bound.refuted
     assert 1.5 < bound.epsilon <= 2
@@ -332,7 +332,7 @@ def test_canaries_of_a_ledger_that_is_not_gaussian_go_through_the_gate():
     draw = np.random.default_rng(3)
     bits = draw.random((4, 2000)) < 0.5
     scores = np.where(draw.random((4, 2000)) < 1 / (1 + math.exp(-1.0)), 1.0, -1.0) * np.where(bits, 1, -1)
-    bound, apart = canaries(scores, bits, Claim(1, 0), tradeoff.pure(1.0), 1e-3, family=tradeoff.pure)
+    bound, apart = canaries(scores, bits, Claim(1, 0), tradeoff.approximate(1.0), 1e-3, family=tradeoff.approximate)
     assert apart.ok
     assert bound.method == "rank gate"
     assert 0.75 < bound.epsilon <= 1

@@ -55,7 +55,7 @@ def test_many_pure_mechanisms_do_not_overflow():
 
 def test_pure_parts_add_up_at_delta_zero():
     ledger = events.composed(
-        events.multi_bit(1.0, 2),
+        events.multi_bit(1.0),
         events.randomised_response(0.5, 7),
         dp.LaplaceDpEvent(4.0),
         dp.PoissonSampledDpEvent(0.1, events.PureDpEvent(2.0)),

@@ -35,9 +35,10 @@ def test_the_profile_is_that_of_dp_accounting(name):
         assert curve.epsilon(delta) == pytest.approx(reference.get_epsilon(delta), abs=1e-5)
 
 
-@pytest.mark.parametrize("name", [*LEDGERS, "pure", "gaussian", "approximate"])
+@pytest.mark.parametrize("name", [*LEDGERS, "delta 0", "gaussian", "approximate"])
 def test_a_trade_off_curve_is_convex_decreasing_and_symmetric(name):
-    given = {"pure": tradeoff.pure(0.7), "gaussian": tradeoff.gaussian(1.2), "approximate": tradeoff.approximate(0.7, 0.1)}
+    given = {"delta 0": tradeoff.approximate(0.7), "gaussian": tradeoff.gaussian(1.2)}
+    given["approximate"] = tradeoff.approximate(0.7, 0.1)
     curve = given.get(name) or tradeoff.curve(LEDGERS[name])
     alpha = np.linspace(0, 1, 401)
     beta = curve.beta(alpha)
@@ -104,15 +105,15 @@ def test_gaussian_ledgers_take_the_closed_form():
 
 def test_pure_and_approximate_curves_are_those_of_randomised_response():
     alpha = np.array([0.0, 0.1, 1 / (1 + math.e), 0.5, 1.0])
-    assert tradeoff.pure(1.0).beta(alpha) == pytest.approx(np.maximum(1 - math.e * alpha, (1 - alpha) / math.e))
+    assert tradeoff.approximate(1.0).beta(alpha) == pytest.approx(np.maximum(1 - math.e * alpha, (1 - alpha) / math.e))
     both = np.maximum(0, np.maximum(0.95 - math.e * alpha, (0.95 - alpha) / math.e))
     assert tradeoff.approximate(1.0, 0.05).beta(alpha) == pytest.approx(both)
-    assert tradeoff.pure(1.0).epsilon(0.0) == 1.0
+    assert tradeoff.approximate(1.0).epsilon(0.0) == 1.0
     assert tradeoff.approximate(1.0, 0.05).epsilon(0.05) == pytest.approx(1.0)
     assert tradeoff.approximate(1.0, 0.05).epsilon(0.04) == math.inf
-    assert tradeoff.pure(0.0).delta([0.0, 1.0]) == pytest.approx([0.0, 0.0])
-    assert tradeoff.pure(2000.0).beta([1e-9, 0.5]) == pytest.approx([0.0, 0.0])
-    assert tradeoff.curve(events.PureDpEvent(1.0)).beta(alpha) == pytest.approx(tradeoff.pure(1.0).beta(alpha), abs=1e-4)
+    assert tradeoff.approximate(0.0).delta([0.0, 1.0]) == pytest.approx([0.0, 0.0])
+    assert tradeoff.approximate(2000.0).beta([1e-9, 0.5]) == pytest.approx([0.0, 0.0])
+    assert tradeoff.curve(events.PureDpEvent(1.0)).beta(alpha) == pytest.approx(tradeoff.approximate(1.0).beta(alpha), abs=1e-4)
 
 
 @pytest.mark.parametrize("categories", [2, 7])

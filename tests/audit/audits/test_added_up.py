@@ -34,7 +34,7 @@ def noise(seed, *sizes, scale=1.0):
 
 def bound(residuals, strengths, claim=CLAIM, alpha=0.05):
     moves = [s if isinstance(s, Moves) else Moves(s) for s in strengths]
-    return added_up(residuals, moves, claim, alpha, worth=lambda factor: factor * claim.epsilon, attack="hub", audit="added-up")
+    return added_up(residuals, moves, claim, alpha, worth=lambda factor: factor * claim.epsilon)
 
 
 @pytest.mark.nightly

@@ -4,6 +4,7 @@ from typer.testing import CliRunner
 
 from gnnaudit.audit.cli import selftest
 from gnnaudit.audit.cli.main import app
+from gnnaudit.models.data.loading import load
 
 
 def test_a_missed_fault_and_a_false_alarm_are_reported_and_fail(monkeypatch):
@@ -27,6 +28,6 @@ def test_a_model_whose_run_fails_is_reported_and_the_others_are_judged(monkeypat
 
     monkeypatch.setattr(whole, "everything", lambda facts: [(name, True, EDGE, None) for name in ("broken", "other")])
     monkeypatch.setattr(whole, "whole_run", played)
-    broken, other = selftest.as_strangers("seed", "campus:n=300", None)
+    broken, other = selftest.as_strangers("seed", load("campus:n=300"))
     assert (broken["result"], other["result"]) == ("MISSED", "caught")
     assert "IndexError: Target 2 is out of bounds." in broken["found"]

@@ -1,9 +1,11 @@
 """A description with an unknown, missing or wrong key is refused with its file, its finding and the key."""
 
+from typing import get_args
+
 import pytest
 
 from gnnaudit.audit.findings import finding
-from gnnaudit.audit.findings.descriptions import KEYS, PROOFS, read
+from gnnaudit.audit.findings.descriptions import KEYS, Proof, read
 from gnnaudit.audit.findings.systems.all_findings import FINDINGS
 
 WHOLE = dict.fromkeys(KEYS, '"words"') | {"printed": "1", "proof": '"exact"'}
@@ -66,4 +68,4 @@ def test_a_description_without_an_experiment_or_the_reverse_is_refused(tmp_path,
 
 
 def test_every_proof_of_the_schema_is_in_use():
-    assert {f.proof for f in FINDINGS.values()} == set(PROOFS)
+    assert {f.proof for f in FINDINGS.values()} == set(get_args(Proof))

@@ -53,5 +53,5 @@ def test_the_printed_rule_costs_a_third_more_variance_at_worst():
 def test_a_user_spends_the_sum():
     from gnnaudit.accounting import events
 
-    ledger = events.composed(events.multi_bit(5.0, 2), events.randomised_response(1.5, 7))
+    ledger = events.composed(events.multi_bit(5.0), events.randomised_response(1.5, 7))
     assert closed_form(ledger, 0.0) == pytest.approx(paper.lpgnn_epsilon(5.0, 1.5), rel=1e-12)
