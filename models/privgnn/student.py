@@ -77,8 +77,7 @@ class TaughtByVotes:
 
     def _noise(self, worlds: Worlds, queries: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
         """(K, q, classes): the Laplace noise on the votes."""
-        each = zip(worlds.seeds, queries.tolist(), strict=True)
-        return self.sigma * np.array([laplaces(seed, ("label",), row, classes) for seed, row in each])
+        return self.sigma * laplaces(worlds.seeds, ("label",), queries, classes)
 
     def _recipe(self, graph: Graph, epochs: int) -> Recipe:
         return Recipe((self.hidden,) * (self.layers - 1), graph.classes, epochs, self.learning_rate, self.dropout)

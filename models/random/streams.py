@@ -24,13 +24,18 @@ def fold(*path: int | str) -> int:
     return int.from_bytes(started(*path).digest(), "little")
 
 
-def started(*path: int | str, after: hashlib.blake2b | None = None) -> hashlib.blake2b:
-    """The hash object of a path. after: the hash object of an earlier part of the path."""
-    h = hashlib.blake2b(digest_size=16) if after is None else after.copy()
+def started(*path: int | str) -> hashlib.blake2b:
+    """The hash object of a path."""
+    h = hashlib.blake2b(digest_size=16)
     for part in path:
-        word = f"{type(part).__name__}:{part}".encode()
-        h.update(len(word).to_bytes(4, "little") + word)
+        h.update(hashed(part))
     return h
+
+
+def hashed(part: int | str) -> bytes:
+    """The bytes of one part of a path that `started` hashes."""
+    word = f"{type(part).__name__}:{part}".encode()
+    return len(word).to_bytes(4, "little") + word
 
 
 def stream(seed: int | np.uint64, *path: int | str) -> np.random.Generator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gnnaudit.models.random import witness
+from gnnaudit.models.random import draws, witness
 from gnnaudit.models.random.draws import heads, laplaces
 from gnnaudit.models.random.streams import stream
 
@@ -26,11 +26,33 @@ def test_coins_are_those_of_numpy(chance: float) -> None:
     assert repr(ours.bit_generator.state) == repr(theirs.bit_generator.state)
 
 
-def test_laplace_numbers_are_those_of_the_streams_bit_for_bit() -> None:
-    lasts = [0, 7, 2**40, 3]
+def of_streams(seeds: np.ndarray, lasts: np.ndarray, count: int) -> list[list[np.ndarray]]:
+    return [[stream(s, "label", v).laplace(size=count) for v in row] for s, row in zip(seeds, lasts.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("together", [draws.TOGETHER, 12])
+def test_laplace_numbers_are_those_of_the_streams_bit_for_bit(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draws, "TOGETHER", together)
+    seeds, lasts = np.array([5, 2**64 - 1, 0], dtype=np.uint64), np.array([[0, 7, 2**40], [3, 3, 1], [0, 0, 9]])
     for count in (1, 4, 5, 6, 1000):
-        expected = [stream(5, "label", last).laplace(size=count) for last in lasts]
-        assert np.array_equal(laplaces(5, ("label",), lasts, count), expected)
+        assert np.array_equal(laplaces(seeds, ("label",), lasts, count), of_streams(seeds, lasts, count))
+
+
+def test_a_zero_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds, lasts = np.array([1], dtype=np.uint64), np.array([[2, 3]])
+    monkeypatch.setattr(draws, "philox", lambda keys, count: np.zeros((len(keys), count), dtype=np.uint64))
+    assert np.array_equal(laplaces(seeds, ("label",), lasts, 2), of_streams(seeds, lasts, 2))
+
+
+def test_no_runs_draw_no_laplace_numbers() -> None:
+    assert laplaces(np.zeros(0, dtype=np.uint64), ("label",), np.zeros((0, 3), dtype=np.int64), 2).shape == (0, 3, 2)
+
+
+@pytest.mark.parametrize("count", [1, 4, 9])
+def test_philox_is_that_of_numpy(count: int) -> None:
+    keys = np.array([[0, 0], [2**64 - 1, 2**64 - 2], [0x0123456789ABCDEF, 0xFEDCBA9876543210]], dtype=np.uint64)
+    expected = [np.random.Philox(key=key).random_raw(count) for key in keys]
+    assert np.array_equal(draws.philox(keys, count), expected)
 
 
 def test_a_witness_hears_every_number_of_noise() -> None:
@@ -42,7 +64,8 @@ def test_a_witness_hears_every_number_of_noise() -> None:
             self.recorded.append(numbers.copy())
 
     ear = Ear()
+    named = np.array([3], dtype=np.uint64), ("test",), np.array([[1, 2]])
     with witness.witnessed_by(ear):
-        told = laplaces(3, ("test",), [1], 40)[0]
-    assert np.array_equal(ear.recorded[0], told)
-    assert np.array_equal(told, laplaces(3, ("test",), [1], 40)[0])
+        told = laplaces(*named, 40)
+    assert np.array_equal(ear.recorded, told[0])
+    assert np.array_equal(told, laplaces(*named, 40))
