@@ -46,7 +46,7 @@ from .planning.planned_cases import Factory, cases, recipes
 from .planning.run_folder import arithmetic, machine, opened, randomness, root_key, versions, write_spec
 from .progress import Say, announced
 from .second_look import confirmed, marked
-from .storage.executor import executor
+from .storage.executor import executor, helpers
 from .storage.store import Store
 
 if TYPE_CHECKING:
@@ -312,7 +312,8 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
         print(result_files.to_json(results))
     elif not quiet:
         table.show(results, Console())
-    html.render(folder)
+    with helpers(plan.jobs) as workers:
+        html.render(folder, workers, plan.jobs)
     junit.write(folder)
     card.write(folder)
     if plan.mlflow != "none":

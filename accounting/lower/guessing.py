@@ -208,7 +208,7 @@ def groups_against(epsilon: float, delta: float, canaries: int, alpha: float) ->
     low, high = next((a, b) for a, b in pairwise(EDGES) if a <= epsilon < b or b == LARGEST)
     middle = math.sqrt(low * high) if low else high / 2
     for truth in (t for t in TRUTHS if t > middle and delta > 0):
-        mu = float(gaussian.mu_of(truth, delta))
+        mu = gaussian.mu_of_claim(Claim(truth, delta))
         groups = weights(canaries, mu, middle)
         if not groups:
             continue

@@ -28,6 +28,7 @@ PILOTS = 192
 MARGIN = 0.3  # the pilots are few, so their mean power must exceed the wanted power by this share of the misses: 93 % for 90 %
 EDGES = 400  # thresholds that a simulated pilot may choose
 EXACT = 1000  # up to so many rounds of world 0 the power is a sum over all numbers of false positives, else over QUANTILES
+RARE = 1e-20  # numbers of false positives that are less probable than this change no power in double precision
 QUANTILES = (np.arange(24) + 0.5) / 24  # of the number of false positives, and of the variance between trainings
 
 
@@ -306,6 +307,10 @@ def _rejects(chances: Array, most: Array, b: Array, n1: int) -> Array:
     """The probability of at most `most` misses in n1 rounds at true rates b, averaged over the numbers of false positives, which
     have these chances. -> (thresholds,).
     """
-    k = np.maximum(most, 0)
-    below = special.betaincc(k + 1, np.maximum(n1 - k, 1e-9), b[:, None])
-    return np.asarray((chances * np.where(most < 0, 0.0, below)).sum(axis=1))
+    shape = (len(b), most.shape[-1])
+    k, rates, weights = (np.broadcast_to(values, shape) for values in (most, b[:, None], chances))
+    counts = (k >= 0) & (weights > RARE)
+    below = special.betaincc(k[counts] + 1, np.maximum(n1 - k[counts], 1e-9), rates[counts])
+    each = np.zeros(shape)
+    each[counts] = weights[counts] * below
+    return np.asarray(each.sum(axis=1))

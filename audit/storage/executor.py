@@ -128,6 +128,21 @@ def workers_context() -> Any:
 
 
 @contextmanager
+def helpers(jobs: int) -> Iterator[ProcessPoolExecutor | None]:
+    """Worker processes for other work than training, which start when they get some; None if `jobs` is 1 or none can start."""
+    try:
+        pool = ProcessPoolExecutor(jobs, mp_context=workers_context(), initializer=end_with_parent) if jobs > 1 else None
+    except OSError as fault:
+        say_alone(fault.strerror or str(fault))
+        pool = None
+    try:
+        yield pool
+    finally:
+        if pool is not None:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
 def processes(jobs: int) -> Iterator[Execute]:
     """An executor with `jobs` worker processes. They start at the first request for several chunks, and end with the context."""
     pool: ProcessPoolExecutor | None = None

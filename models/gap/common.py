@@ -224,10 +224,17 @@ class NoisySums(DegreeRecipe):
         """The bound to which random removal of arcs reduces out-degrees before the sums; None if no arc is removed."""
         return self.max_degree if self.unit is Unit.NODE and self.mode == "paper" else None
 
-    @property
-    def _shares_first(self) -> bool:
-        """Whether all runs share the network that reads no edges."""
-        return self.public_seed is not None and self.unit is not Unit.NODE
+    def _first_seeds(self, worlds: Worlds) -> NDArray[np.uint64]:
+        """The seeds of the networks that read no edges: one for each run, or a single one if all runs have the same network.
+
+        At edge level such a network depends on its seed and the training nodes alone, and all runs of a group have the same
+        training nodes.
+        """
+        if self.unit is Unit.NODE:
+            return worlds.seeds
+        if self.public_seed is not None:
+            return np.array([self.public_seed], dtype=np.uint64)
+        return worlds.seeds[:1] if (worlds.seeds == worlds.seeds[0]).all() else worlds.seeds
 
 
 def sensitivity(unit: Unit, max_degree: int) -> float:

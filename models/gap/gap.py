@@ -77,11 +77,10 @@ class Gap(common.NoisySums):
     def _encoded(self, group: RunGroup) -> Tensor:
         """The encoder's output: (runs, nodes, hidden), rows of length 1."""
         worlds, classes = group.worlds, group.worlds.graph.classes
-        seeds = np.array([self.public_seed], dtype=np.uint64) if self._shares_first else worlds.seeds
         wide = (worlds.graph.dim, *[self.hidden] * self.encoder_layers)
         encoder = (*mlp(wide, self.unit), UnitLength())
         network = Network((encoder,), (*activated(self.hidden, self.unit), Linear(self.hidden, classes)), classes)
-        parts = draw(network.layers, seeds, "encoder", device=group.device)
+        parts = draw(network.layers, self._first_seeds(worlds), "encoder", device=group.device)
         weights = train_stage(self, group, network, parts, [None], "encoder")
         z = through(encoder, weights.numbers[: len(encoder)], group.features("all"))
         return z.transpose(1, 2).expand(worlds.runs, -1, -1)

@@ -78,14 +78,13 @@ class ProGap(common.NoisySums):
         for stage in range(self.depth + 1):
             branches.append(self._base(self.hidden if stage else worlds.graph.dim))
             network = Network(tuple(branches), (UnitLinear(self.hidden * (stage + 1), classes),), classes)
-            shared = stage == 0 and self._shares_first
-            seeds = np.array([self.public_seed], dtype=np.uint64) if shared else worlds.seeds
+            seeds = self._first_seeds(worlds) if stage == 0 else worlds.seeds
             fresh = draw((*branches[-1], *network.trunk), seeds, "stage", stage, device=group.device)
             inputs = [None, *sums]
             if stage == self.depth and "posteriors" not in self.keep:
                 break
             weights = train_stage(self, group, network, [*bases, *fresh], inputs, f"stage {stage}")
-            if shared:
+            if len(seeds) < worlds.runs:
                 weights = Weights(together([weights.parts] * worlds.runs))
             bases = weights.parts[: -len(network.trunk)]
             if stage == self.depth:

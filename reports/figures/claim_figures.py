@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 METHODS = {"Gaussian likelihood ratio": "likelihood-ratio", "Clopper-Pearson": "any"}
 ROUNDS = tuple(10.0 ** (e / 2) for e in range(3, 13))  # rounds in each world: the horizontal axis of `power_plot`
 SECRETS = 8  # largest number of secrets in `moves_plot`; the CSV file has all
+SUPERSCRIPTS = dict(zip("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻", strict=True))
 FAR = 2.0  # a reach beyond this many times the largest epsilon is written at the edge, so that the axis stays readable
 TICKS = (1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 CURVES = {  # name in the evidence: (label, colour, dashes)
@@ -225,6 +226,7 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
             axes.plot(rounds, kappa, linestyle="none", label=f"this run: {label}", **style)
         axes.set(xscale="log", yscale="log", xlabel="rounds in each world, or residuals", ylabel="noise too small by this factor")
         axes.minorticks_off()
+        axes.xaxis.set_major_formatter(lambda value, place: power_of_ten(value))
         least, most = min(k for _, _, k in marks), max(k for _, _, k in marks)
         ticks = [t for t in (1, 1.2, 1.5, 2, 3, 5, 10, 20) if t <= 1.2 * most] or [most]
         axes.set_yticks(ticks, [f"{t:g}" for t in ticks])
@@ -237,6 +239,17 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
     rows += [(label, n, k, "this run") for label, n, k in marks]
     file = _name("noticed", same[0], f"-{same[0].game}.json")
     return Plot(file, f"Detectable violations, {who}", f"{alt}.", ("test", "rounds", "factor", "run"), tuple(rows), draw)
+
+
+def power_of_ten(value: float) -> str:
+    """A power of ten as text, such as "10³"; another number as usual.
+
+    Matplotlib's own labels are formulas, which take several times as long to draw.
+    """
+    exponent = round(math.log10(value))
+    if not math.isclose(value, 10.0**exponent):
+        return f"{value:g}"
+    return "10" + "".join(SUPERSCRIPTS[digit] for digit in str(exponent))
 
 
 def _band(expected: Sequence[float], count: int) -> tuple[list[float], list[float]]:

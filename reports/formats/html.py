@@ -3,7 +3,8 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import BrokenExecutor, Executor
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from ..summary import (
 )
 
 HERE = Path(__file__).parent
+MANY = 20  # evidence files; the figures of fewer are drawn before workers would have started
 SIGNS = {"refuted": "✖", "exceeds": "▲", "inconclusive": "?", "not-refuted": "○"}
 EXITS = {
     0: "no claim was refuted, and each test could detect the violation that the plan asks for",
@@ -49,19 +51,51 @@ EXITS = {
 }
 
 
-def render(run_dir: Path) -> Path:
-    """Writes RUN/report.html and RUN/figures/NAME.svg, .png, .csv; returns the page. Raises ValueError for an unreadable run."""
+def save_all(plots: Iterable[Plot], run_dir: Path) -> dict[str, str]:
+    """Writes the files of figures, each name once. Returns the SVG of each name for the page."""
+    named = {plot.name: plot for plot in plots}
+    return {name: save(plot, run_dir / "figures") for name, plot in named.items()}
+
+
+def save_some(run_dir: Path, part: int, parts: int) -> dict[str, str]:
+    """`save_all` for one of `parts` equal parts of the figures of a run. A worker makes its figures itself, because a function
+    that draws cannot be sent to it.
+    """
+    found, seen = results.read(run_dir), evidence.read_all(run_dir)
+    of_sections = [plot for plots in of_run(found, seen).values() for plot in plots]
+    own = by_claim(seen)[part::parts]
+    observed = [observed_plot(e) for same in own for e in same if e.observed]
+    return save_all([*of_sections[part::parts], *(plot for same in own for plot in pictures(same)), *observed], run_dir)
+
+
+def in_parts(run_dir: Path, workers: Executor, parts: int) -> dict[str, str] | None:
+    """`save_some` for all parts in worker processes; None if these cannot start or were killed."""
+    try:
+        each = list(workers.map(save_some, [run_dir] * parts, range(parts), [parts] * parts))
+    except (BrokenExecutor, OSError):
+        return None
+    return {name: svg for some in each for name, svg in some.items()}
+
+
+def render(run_dir: Path, workers: Executor | None = None, parts: int = 1) -> Path:
+    """Writes RUN/report.html and RUN/figures/NAME.svg, .png, .csv; returns the page. Raises ValueError for an unreadable run.
+
+    workers: processes that draw the figures, in so many parts; by default this process draws them.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     run_dir, plan = Path(run_dir), Path(run_dir, "plan.toml")
     found, seen = results.read(run_dir), evidence.read_all(run_dir)
-    every = [(same, pictures(same)) for same in by_claim(seen)]
+    drawn = in_parts(run_dir, workers, parts) if workers and len(seen) >= MANY else None
+    sections, every = of_run(found, seen), [(same, pictures(same)) for same in by_claim(seen)]
+    recorded = [(e, observed_plot(e)) for e in seen if e.observed]
+    if drawn is None:
+        groups = [*sections.values(), *(plots for _, plots in every), [plot for _, plot in recorded]]
+        drawn = save_all((plot for plots in groups for plot in plots), run_dir)
     chosen = closest([same for same, _ in every])
-    drawn: dict[str, str] = {}
 
     def draw(plots: Sequence[Plot], again: str = "") -> list[dict[str, Any]]:
-        drawn.update({p.name: save(p, run_dir / "figures") for p in plots if p.name not in drawn})
         shown = [(p, drawn[p.name]) for p in plots]  # a second copy of a figure on the page gets other ids, by the prefix `again`
         return [{"plot": p, "svg": Markup(svg.replace(f"{p.name}-", f"{again}{p.name}-"))} for p, svg in shown]
 
@@ -82,11 +116,11 @@ def render(run_dir: Path) -> Path:
         words=WORDS,
         exits=EXITS,
         whom=UNITS,
-        figures={section: draw(plots) for section, plots in of_run(found, seen).items()},
+        figures={section: draw(plots) for section, plots in sections.items()},
         fatal=[{"evidence": decisive(same), "figures": draw(proof(same), "fatal-")} for same in chosen if decisive(same)],
         closest=draw([p for same in chosen for p in foremost(same)], "closest-"),
         claims=[{"evidence": same, "figures": draw(plots)} for same, plots in every],
-        recorded=[{"evidence": e, "figures": draw([observed_plot(e)])} for e in seen if e.observed],
+        recorded=[{"evidence": e, "figures": draw([plot])} for e, plot in recorded],
         plan=plan.read_text(encoding="utf-8") if plan.is_file() else "",
         **tables(found),
     )

@@ -41,7 +41,7 @@ def one_process(request, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def few_probes(request, monkeypatch):
-    """Tries a tenth of the seeds, each of which is a training. Only the tests of the planted faults and of seeds try all."""
-    if "seed" not in request.node.nodeid and "/faults/" not in request.node.nodeid:
+    """Tries a tenth of the seeds, each of which is a training. Planted faults and tests with "seed" in their name try all."""
+    if "seed" not in request.node.name and "/faults/" not in request.node.nodeid:
         monkeypatch.setattr(seeds, "PROBES", ((5_000, 40),))
         monkeypatch.setattr(study, "SEEDS", 40)

@@ -72,7 +72,7 @@ def test_a_report_is_drawn_only_where_it_can_be_read(tmp_path, monkeypatch):
         return {"posteriors": np.full((graph.nodes, graph.classes), -np.log(graph.classes))}
 
     drawn: list[Any] = []
-    monkeypatch.setattr(html, "render", drawn.append)
+    monkeypatch.setattr(html, "render", lambda folder, *workers: drawn.append(folder))
     audit(Looped(uniform), GRAPH, CLAIM, **NOTHING)
     assert drawn == []
     audit(Looped(uniform), GRAPH, CLAIM, out=tmp_path / "kept", **NOTHING)

@@ -32,16 +32,16 @@ def half(graph, seed):
 
 CLAIM = Claim(epsilon=0.5, delta=1e-5, unit=Unit.UNDIRECTED_EDGE)
 def test_leak(assert_private):
-    assert_private(leaks, CLAIM, audits="differential", weak="pass", graph="campus:n=300")
+    assert_private(leaks, CLAIM, audits="differential", weak="pass", graph="campus:n=120:degree=6")
 
 def test_weak(assert_private):
-    assert_private(blind, CLAIM, audits="one-run", rounds=2, graph="campus:n=300")
+    assert_private(blind, CLAIM, audits="one-run", rounds=2, graph="campus:n=120:degree=6")
 
 def test_weak_but_let_pass(assert_private):
-    assert assert_private(blind, CLAIM, audits="one-run", weak="pass", rounds=2, graph="campus:n=300").rows
+    assert assert_private(blind, CLAIM, audits="one-run", weak="pass", rounds=2, graph="campus:n=120:degree=6").rows
 
 def test_half(assert_private):
-    assert_private(half, CLAIM, audits="differential", weak="pass", graph="campus:n=300")
+    assert_private(half, CLAIM, audits="differential", weak="pass", graph="campus:n=120:degree=6")
 
 @pytest.mark.parametrize(
     "given",

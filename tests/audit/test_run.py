@@ -14,9 +14,12 @@ import pytest
 from gnnaudit.audit.cli import main
 from gnnaudit.audit.planning.plan import read
 from gnnaudit.audit.planning.planned_cases import cases, recipes
+from gnnaudit.audit.run import publish
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.graph import memory_mapped
 from gnnaudit.models.kernels import compiled
+from gnnaudit.reports import results
+from gnnaudit.reports.formats import html, mlflow_mirror
 
 PLAN = [
     "--data",
@@ -47,7 +50,7 @@ def audit(*words, cwd, check=None, **options):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    done = audit("run", *PLAN, "--seed", "test", "--out", "out", "--json", cwd=folder)
+    done = audit("run", *PLAN, "--seed", "test", "--out", "out", "--json", "--mlflow", "none", cwd=folder)
     return folder / "out", done
 
 
@@ -109,8 +112,8 @@ def test_what_torch_trained_is_printed_stored_and_reported(tmp_path, finished):
     done = audit("run", *words, "--repeats", "1", "--seed", "test", "--out", "out", cwd=tmp_path)
     said = "perceptron: dense features in a mapped file"
     assert f"Torch trained parts of mlp: {said}." in done.stdout + done.stderr
-    results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert results["run"]["in_torch"] == {"mlp": [said]}
+    document = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert document["run"]["in_torch"] == {"mlp": [said]}
     assert f"<dt>Trained by torch, of mlp</dt><dd>{said}</dd>" in (tmp_path / "out" / "report.html").read_text()
     folder, _ = finished  # in memory, compiled loops trained all
     assert json.loads((folder / "results.json").read_text())["run"]["in_torch"] == {}
@@ -186,13 +189,27 @@ def test_models_that_a_plan_does_not_name_and_that_lack_its_unit_are_skipped():
     assert all("so it makes no claim about features" in row.reason for row in skips)
 
 
-def test_a_second_run_in_the_same_folder_is_told_to_wait(tmp_path):
+def test_a_second_run_in_the_same_folder_is_told_to_wait(tmp_path, monkeypatch, capsys):
     from filelock import FileLock
 
     (tmp_path / "out").mkdir()
-    with FileLock(tmp_path / "out" / ".lock"):
-        done = audit("run", *PLAN, "--out", "out", cwd=tmp_path, check=2)
-    assert "another run is writing here" in done.stderr
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["audit", "run", *PLAN, "--out", "out", "--mlflow", "none"])
+    with FileLock(tmp_path / "out" / ".lock"), pytest.raises(SystemExit) as end:
+        main.main()
+    assert end.value.code == 2
+    assert "another run is writing here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "stores"), [({}, [None]), ({"mlflow": "sqlite:///runs.db"}, ["sqlite:///runs.db"]), ({"mlflow": "none"}, [])]
+)
+def test_a_run_is_copied_into_mlflow_unless_the_plan_says_none(finished, monkeypatch, given, stores):
+    copied = []
+    monkeypatch.setattr(html, "render", lambda folder, *workers: folder)
+    monkeypatch.setattr(mlflow_mirror, "mirror", lambda folder, uri: copied.append(uri))
+    publish(results.read(finished[0]), finished[0], read(None, given), quiet=True)
+    assert copied == stores
 
 
 @pytest.mark.nightly

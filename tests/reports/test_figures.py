@@ -9,7 +9,7 @@ import pytest
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.lower.bounds import Bound
 from gnnaudit.reports.evidence import Evidence
-from gnnaudit.reports.figures.claim_figures import bounds_plot, of_claim, power_plot
+from gnnaudit.reports.figures.claim_figures import bounds_plot, of_claim, power_of_ten, power_plot
 from gnnaudit.reports.figures.style import LABEL, TICK, Plot, legend, save, wrapped
 from gnnaudit.reports.formats.html import decisive, foremost, proof
 
@@ -57,6 +57,11 @@ def test_a_test_of_one_run_is_drawn_among_the_detectable_violations():
     plot = power_plot([Evidence(claim, "gap", "sound", "differential", bounds=(tested,))])
     assert ("differential, ledger", 1, 1.009, "this run") in plot.rows
     assert len(plot.rows) == 1  # its power does not depend on a number of rounds
+
+
+@pytest.mark.parametrize(("value", "words"), [(1000.0, "10³"), (1.0, "10⁰"), (0.1, "10⁻¹"), (1e12, "10¹²"), (400.0, "400")])
+def test_powers_of_ten_are_written_as_powers(value, words):
+    assert power_of_ten(value) == words
 
 
 def axes_of(plot, folder):

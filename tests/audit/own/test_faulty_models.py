@@ -70,7 +70,7 @@ def outcome(folder, monkeypatch, capsys, *words, **changed):
         ({"fit": "rows[9]"}, "mine.py, line 26: IndexError"),
         ({"fit": "os._exit(0)"}, "mine.py, line 26: SystemExit: the model called os._exit(0)"),
         ({"fit": "raise SystemExit(0)"}, "mine.py, line 26: SystemExit: 0"),
-        ({"fit": "self.fit(worlds)"}, "RecursionError"),
+        ({"fit": "again = lambda: again(); again()"}, "RecursionError"),
         ({"fit": "return None"}, "fit returned NoneType; expected a gnnaudit.Release"),
         ({"fit": "return {'posteriors': rows}"}, "fit returned dict"),
         ({"fit": "rows = rows[:, :3]"}, "'posteriors' has shape"),

@@ -134,23 +134,23 @@ def sampled(seeds, of_sample=7, rare=None):
     return Looped(train, unit=Unit.NODE)
 
 
-def test_noise_of_one_seed_hides_nothing_though_the_sampler_draws_fewer_numbers_without_a_node():
+def test_noise_of_one_generator_hides_nothing_though_the_sampler_draws_fewer_numbers_without_a_node():
     assert verdict(sampled(lambda s: 42), NODE) == "refuted"
 
 
-def test_noise_of_one_seed_is_the_reason_shown_if_a_fresh_sampler_leaves_the_claim_open():
+def test_noise_of_one_generator_is_the_reason_shown_if_a_fresh_sampler_leaves_the_claim_open():
     outcome = differential(Setting(Case(sampled(lambda s: 42, None), NODE), GRAPH, None, Key("seeded")))
     verdict = judge(NODE, [], outcome.bounds)
     assert verdict.kind == "inconclusive"
     assert "is the same for two seeds" in verdict.sentence
 
 
-def told(train):
+def told(train, graph=SMALL):
     claim = Claim(2.0, 1e-5)
-    return judge(claim, [], differential(Setting(Case(Looped(train), claim), SMALL, None, Key("lost"))).bounds).sentence
+    return judge(claim, [], differential(Setting(Case(Looped(train), claim), graph, None, Key("lost"))).bounds).sentence
 
 
-def test_draws_that_were_not_followed_are_the_reason_shown():
+def test_draws_that_were_not_followed_are_the_reason_shown(graph):
     def one_by_one(graph, seed):
         gauss = random.Random(seed).gauss
         return released(np.array([[v + float(gauss(0, 4.0)) for v in row] for row in counts(graph)]))
@@ -159,9 +159,10 @@ def test_draws_that_were_not_followed_are_the_reason_shown():
         noise = np.random.default_rng(seed).normal(0, 4.0, (graph.nodes, graph.nodes))
         return released((graph.adjacency() + noise.cumsum(0)) @ np.eye(graph.classes)[graph.y])
 
-    assert "720 draws of the law 'normal' at test_few_seeds.py" in (sentence := told(one_by_one))
+    count = graph.nodes * graph.classes
+    assert f"{count} draws of the law 'normal' at test_few_seeds.py" in (sentence := told(one_by_one, graph))
     assert "add each number to its value before anything else happens to it" in sentence
-    assert "1 draw of the law 'normal'" in (sentence := told(summed))
+    assert "1 draw of the law 'normal'" in (sentence := told(summed, graph))
     assert "add each number" not in sentence
 
 
@@ -212,7 +213,7 @@ def test_a_loop_that_ends_at_a_noisy_comparison_is_named():
 @pytest.mark.parametrize(
     "model", [sampled(lambda s: s), sampled(lambda s: 42, None), sampled(lambda s: 42, rare=1.0)], ids=["noise", "sample", "rare"]
 )
-def test_a_release_that_another_seed_may_change_is_no_function_of_the_graph_alone(model):
+def test_a_release_that_other_draws_may_change_is_no_function_of_the_graph_alone(model):
     """The last one has further noise that is the same for almost all seeds."""
     assert seeded_at_all(model) is None
 

@@ -23,7 +23,7 @@ from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage import executor as executor_module
 from gnnaudit.audit.storage import store as store_module
-from gnnaudit.audit.storage.executor import in_batches, processes, ray_cluster, with_graph, without_graph
+from gnnaudit.audit.storage.executor import helpers, in_batches, processes, ray_cluster, with_graph, without_graph
 from gnnaudit.audit.storage.store import Store, fit
 from gnnaudit.models.base import Release
 from gnnaudit.models.random.streams import normal
@@ -53,6 +53,13 @@ class Sums:
         present = worlds.edge_present()
         degree = np.stack([np.bincount(worlds.graph.edges[:, p].ravel(), minlength=worlds.graph.nodes) for p in present])
         return Release({"degrees": degree[:, worlds.watch] + normal(worlds.seeds, worlds.watch.shape, "d")}, worlds.watch)
+
+
+def test_helpers_work_elsewhere_and_need_two_jobs():
+    with helpers(2) as workers:
+        assert workers.submit(os.getpid).result() != os.getpid()
+    with helpers(1) as workers:
+        assert workers is None
 
 
 @pytest.fixture

@@ -233,7 +233,7 @@ def test_no_two_posteriors_are_told_apart_more_easily_than_two_that_are_sure(cla
         assert np.maximum(laws[:100] - math.exp(epsilon) * laws[100:], 0).sum(1).max() <= most + 1e-4
 
 
-@pytest.mark.parametrize("scale", [*nightly(0.1, 0.2, 0.3), 0.484, 0.486, 1.0, 2.0, 30.0, 1e5])
+@pytest.mark.parametrize("scale", [0.484, 0.486, 2.0, 1e5, *nightly(0.1, 0.2, 0.3, 1.0, 30.0)])
 def test_the_charge_for_an_unknown_number_of_classes_is_the_maximum_over_all_numbers(scale):
     counts = [*range(2, 120), *(round(120 * 1.02**k) for k in range(400))]  # up to 330,000
     each = [closed_forms.noisy_argmax_epsilon(c, scale) for c in counts]
@@ -248,7 +248,7 @@ def test_the_charge_for_little_noise_is_at_least_the_cost_of_any_number_of_class
     assert max(each) <= closed_forms.costliest_argmax_epsilon(scale) <= max(each) + math.log(2)
 
 
-@pytest.mark.parametrize(("queries", "epsilon"), [(1, 8.0), (5, 20.0)])
+@pytest.mark.parametrize(("queries", "epsilon"), [(1, 8.0), *nightly((5, 20.0))])
 def test_a_calibrated_privgnn_keeps_its_claim_for_any_number_of_classes(queries, epsilon):
     model = calibrate(PrivGnn(queries=queries, rate=1.0), Claim(epsilon, 1e-5, Unit.NODE))
     for classes in (3, 16, 40, 100, 1000):

@@ -2,6 +2,9 @@
 
 import csv
 import re
+import shutil
+from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
 from html.parser import HTMLParser
 
 import numpy as np
@@ -18,6 +21,8 @@ from gnnaudit.reports.figures.subgroup_rows import sliced
 from gnnaudit.reports.formats import html
 from gnnaudit.reports.results import AccountRow, AttackRow, BoundRow, Results, Run, SkippedRow, Slice, UtilityRow
 from gnnaudit.reports.summary import UNITS
+
+from ..conftest import write_example
 
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 
@@ -198,6 +203,41 @@ def test_names_of_a_user_cannot_become_markup(tmp_path):
     )
     results.write(Results(run=Run(name="<b>x</b>", command='audit run --data "<i>"'), rows=(row,)), tmp_path)
     assert outline(html.render(tmp_path)).loads == []
+
+
+class Here(Executor):
+    """Workers that draw in this process; `lost` workers were killed."""
+
+    def __init__(self, lost=False):
+        self.lost, self.parts = lost, 0
+
+    def submit(self, function, /, *arguments):
+        self.parts += 1
+        done = Future()
+        done.set_exception(BrokenProcessPool()) if self.lost else done.set_result(function(*arguments))
+        return done
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """A run of three claims, with its report."""
+    folder = write_example(tmp_path_factory.mktemp("few") / "demo")
+    for path in sorted((folder / "evidence").glob("*"))[3:]:
+        path.unlink()
+    html.render(folder)
+    return folder
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_workers_draw_the_same_report(few, tmp_path, monkeypatch, lost):
+    monkeypatch.setattr(html, "MANY", 1)
+    again, workers = tmp_path / few.name, Here(lost)
+    shutil.copytree(few, again, ignore=shutil.ignore_patterns("figures", "report.html"))
+    html.render(again, workers, 2)
+    assert workers.parts == 2
+    assert {p.relative_to(again): p.read_bytes() for p in again.rglob("*.*")} == {
+        p.relative_to(few): p.read_bytes() for p in few.rglob("*.*")
+    }
 
 
 @pytest.mark.parametrize("rows", [(), (SkippedRow(model="gap", what="attack lira", reason="no shadows"),)])
