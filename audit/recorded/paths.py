@@ -142,8 +142,8 @@ def seeded(made: Study, absent: Absence) -> Certificate | None:
 
 def covered(made: Study, worlds: Worlds) -> dict[Cell, NDArray[np.bool_]]:
     """The entries of each cell that are the same in two worlds if all mechanisms within the run return the noisy values of the
-    first run. Noise covers them, even if it seldom changes them. Empty if the noise of a mechanism is the same for all seeds, and
-    if the two runs have other mechanisms.
+    first run. Noise covers them, even if it seldom changes them. Empty if the noise of a mechanism is the same for all seeds or
+    serves another mechanism too, and if the two runs have other mechanisms.
     """
     recorded = Mechanisms()
     try:
@@ -151,8 +151,9 @@ def covered(made: Study, worlds: Worlds) -> dict[Cell, NDArray[np.bool_]]:
         again = play(made.model, worlds, script=made.base.draws, follow=Mechanisms(recorded.found))
     except (Diverged, OtherMechanisms):
         return {}
-    own = {id(draw) for m in recorded.found for draw in (m.draw, *m.beside)}
-    if not own or any(id(draw) in own for at, draw in enumerate(first.draws) if at in made.constant):
+    own = [id(draw) for m in recorded.found for draw in (m.draw, *m.beside)]
+    stale = {id(draw) for at, draw in enumerate(first.draws) if at in made.constant or at in made.copies}
+    if not own or len(set(own)) < len(own) or not stale.isdisjoint(own):
         return {}
     pairs = ((cell, before, again.cells.get(cell)) for cell, before in first.cells.items())
     return {c: np.abs(b - a) <= made.slack[c] for c, a, b in pairs if b is not None and a.shape == b.shape}
