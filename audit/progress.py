@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -16,16 +17,17 @@ Say = Callable[..., object]  # takes the name of a stage that begins, or, with b
 
 
 def announced(
-    todo: Sequence[Item], stages: int, console: Console, name: Callable[[Item], str] = str
+    todo: Sequence[Item], stages: Callable[[Item], int], console: Console, name: Callable[[Item], str] = str
 ) -> Iterator[tuple[Item, Say]]:
-    """Yields each item with a function of type `Say`. The caller calls this function when one of the item's `stages` begins.
+    """Yields each item with a function of type `Say`. The caller calls this function when one of the item's stages begins.
 
-    name: gives the text that stands for an item.
+    stages: gives the number of stages of an item. name: gives the text that stands for an item.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    start, total = time.monotonic(), len(todo) * stages
+    start, ends = time.monotonic(), [0, *accumulate(map(stages, todo))]
+    total = ends[-1]
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar, last = progress.add_task("", total=total), start
         for number, item in enumerate(todo, 1):
@@ -33,7 +35,7 @@ def announced(
 
             def say(what: str = "", begins: bool = True, number: int = number, item: Item = item) -> None:
                 nonlocal begun, last
-                done, now = (number - 1) * stages + max(0, begun - 1), time.monotonic()
+                done, now = ends[number - 1] + max(0, begun - 1), time.monotonic()
                 text, begun = f"{name(item)}: {what}" if what else name(item), begun + begins
                 progress.update(bar, description=text, completed=done)
                 if console.is_terminal or (what and now - last < QUIET):

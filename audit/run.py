@@ -97,7 +97,7 @@ def carry_out(
     case could be tested.
     """
     started, clock = datetime.now(UTC), time.perf_counter()
-    audits, attacks, _ = asked(plan)
+    audits, _, _ = asked(plan)
     todo, skips = cases(plan, graph, makes)
     if plan.jobs > 1:
         for case in todo:
@@ -114,7 +114,7 @@ def carry_out(
         written: set[Path] = set()
         checked: dict[str, tuple[Check, ...]] = {}
         tested = False
-        for case, say in announced(todo, 1 + bool(attacks) + len(audits), console):
+        for case, say in announced(todo, partial(stages_of, plan), console):
             secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
             ceiling = uppers(case)
             if case.model.name not in checked:
@@ -184,6 +184,13 @@ def left_out(audit: Audit, case: Case, plan: Plan) -> str | None:
     return audit.refuses(case) or (None if asked_for else audit.seldom(case))
 
 
+def stages_of(plan: Plan, case: Case) -> int:
+    """The number of stages of `study` for a case: accuracy, membership attacks, and the audits that apply."""
+    audits, attacks, _ = asked(plan)
+    trained = 1 + bool(attacks) if DEPLOYED in offered(case.model) else 0
+    return trained + sum(left_out(audit, case, plan) is None for audit in audits)
+
+
 def study(
     case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: float, say: Say, checks: Sequence[Check] = ()
 ) -> tuple[list[Any], list[Outcome]]:
@@ -211,11 +218,11 @@ def study(
     limits = (plan.rounds, alpha, plan.alpha, plan.minutes, plan.notices, tell)
     setting = Setting(case, graph, store, key, *limits, shared={"recorded": runs})
     for audit in audits:
-        say(f"audit {audit.name}")
         results: tuple[Outcome, ...] = ()
         try:
             if reason := left_out(audit, case, plan):
                 raise ValueError(reason)
+            say(f"audit {audit.name}")
             rested = partial(resting_on, case, checks=checks, masks=audit.masks)
             results = (rested(audit.run(replace(setting, key=key.fold(audit.name)))),)
             results = confirmed(audit, results[0], setting, rested)

@@ -62,7 +62,7 @@ def results(seed: str, graph: Graph) -> list[dict[str, Any]]:
 
     rows = []
     todo = [*((True, fault) for fault in FAULTS), *((False, fault) for fault in HONEST)]
-    for (planted, fault), _ in announced(todo, 1, console(stderr=True), lambda item: item[1].name):
+    for (planted, fault), _ in announced(todo, lambda _: 1, console(stderr=True), lambda item: item[1].name):
         started = time.perf_counter()
         model = fault.model(Facts.of(graph))
         refuted, lower, found = audited(fault, model, graph, seed)
@@ -91,7 +91,7 @@ def as_strangers(seed: str, graph: Graph) -> list[dict[str, Any]]:
 
     rows = []
     todo = list(everything(Facts.of(graph)))
-    for (name, planted, claim, make), _ in announced(todo, 1, console(stderr=True), lambda item: item[0]):
+    for (name, planted, claim, make), _ in announced(todo, lambda _: 1, console(stderr=True), lambda item: item[0]):
         started = time.perf_counter()
         try:
             right, found = whole_run(name, planted, claim, make, graph, seed)

@@ -16,7 +16,7 @@ def told(monkeypatch: pytest.MonkeyPatch, quiet: float, step: float = 10.0) -> l
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(progress, "QUIET", quiet)
     out = io.StringIO()
-    for _, say in progress.announced(["gap epsilon=1", "gap epsilon=8"], 3, Console(file=out, width=200)):  # type: ignore[list-item]
+    for _, say in progress.announced(["gap epsilon=1", "gap epsilon=8"], lambda _: 3, Console(file=out, width=200)):  # type: ignore[list-item]
         for stage in ("accuracy", "attacks", "audit game"):
             say(stage)
             now[0] += step
@@ -25,6 +25,17 @@ def told(monkeypatch: pytest.MonkeyPatch, quiet: float, step: float = 10.0) -> l
 
 def test_a_log_says_when_each_case_began_and_how_long_the_rest_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told(monkeypatch, 1e9) == ["[1/2] gap epsilon=1 (0:00)", "[2/2] gap epsilon=8 (0:30, about 0:30 left)"]
+
+
+def test_an_item_with_few_stages_counts_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, out = [0.0], io.StringIO()
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    stages = {"gap": 4, "mlp": 1}
+    for item, say in progress.announced(list(stages), stages.__getitem__, Console(file=out, width=200)):
+        for stage in range(stages[item]):
+            say(f"audit {stage}")
+            now[0] += 10.0
+    assert out.getvalue().splitlines()[-1] == "[2/2] mlp (0:40, about 0:10 left)"
 
 
 def test_a_log_says_what_goes_on_within_a_long_case(monkeypatch: pytest.MonkeyPatch) -> None:
