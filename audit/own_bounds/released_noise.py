@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import dp_accounting as dp
 
@@ -99,8 +99,11 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, unused
         bounds[0] = dataclasses.replace(bounds[0], epsilon=0.0, conditions=(*bounds[0].conditions, failed))
     kinds = {True: "noise too small anywhere in", False: "a path past the noise to"}
     covers = {a: kinds[a in found.noisy] for a in offered(case.model) if a not in doubts and "" not in doubts}
+    rest = [doubts[array] for array in offered(case.model) if array in doubts]
     if "" in doubts:
         bounds = [unknown(b) for b in bounds]
+    elif rest and covers:  # the verdict names this reason where no other audit tests these arrays
+        bounds.append(exact(0.0, "arrays of which nothing is known", MOVES, uncovered(rest)))
     silent = [
         (f"this audit cannot judge '{array}': " if array else "nothing is stated: ") + text for array, text in doubts.items()
     ]
@@ -199,6 +202,11 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
     return resting(bound, MOVES)
 
 
+def uncovered(doubts: Iterable[str]) -> tuple[Condition, ...]:
+    """The conditions of a bound on arrays with these doubts, of which one fails."""
+    return REPEATED, Condition(COVERED, "failed", most_telling(doubts))
+
+
 def conditions(found: Examination, doubts: Mapping[str, str], alone: bool) -> tuple[Condition, ...]:
     """The conditions of the bound from `moved`, for the arrays without a doubt. If no such array is left, one condition fails.
 
@@ -208,7 +216,7 @@ def conditions(found: Examination, doubts: Mapping[str, str], alone: bool) -> tu
         return (Condition(RECORDED, "failed", doubts[""]),)
     known = [array for array in dict.fromkeys(c.array for c in found.study.base.cells) if array not in doubts]
     if not known:
-        return REPEATED, Condition(COVERED, "failed", most_telling(doubts.values()))
+        return uncovered(doubts.values())
     noisy = [array for array in known if array in found.noisy]
     stand = [
         REPEATED,

@@ -3,10 +3,12 @@ as it is, which is no proof that no noise covers it. The truth is the exact priv
 their claim, and all faulty ones release a function of the graph alone.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from gnnaudit import Claim, Looped, PureDpEvent, Unit, load
+from gnnaudit import Claim, Looped, PureDpEvent, Unit, judge, load
 from gnnaudit.audit.audits.differential import differential
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
@@ -96,3 +98,20 @@ LEAKS = {maximum_without_noise: FEATURES, maximum_beside_noise: FEATURES, parity
 def test_a_function_of_the_graph_alone_is_refuted(way):
     releases = ("found", "noisy") if "beside" in way.__name__ else ("found",)
     assert any(np.isinf(bound.epsilon) for bound in bounds(way, LEAKS[way], 0, releases) if bound.refuted)
+
+
+def test_the_verdict_says_why_nothing_is_known_of_one_array_beside_noisy_ones():
+    """No single edge changes the bit, but the absence of all edges does."""
+
+    def train(graph, seed):
+        degrees = np.asarray(graph.adjacency().sum(1)).ravel()
+        noisy = degrees + np.random.default_rng(seed).laplace(0, 2.0, degrees.shape)
+        return {"degrees": noisy, "dense": np.array([float(graph.edges.shape[1] > graph.nodes)])}
+
+    claim = Claim(1.0, 0.0, EDGE, exposes=("degrees", "dense"))
+    model = Looped(train, releases=("degrees", "dense"), events=PureDpEvent(1.0))
+    outcome = differential(Setting(Case(model, claim), GRAPH, None, Key("two")))
+    verdict = judge(claim, [], [dataclasses.replace(bound, covers=outcome.covers) for bound in outcome.bounds])
+    assert verdict.kind == "inconclusive"
+    assert "changes 'dense'" in verdict.sentence
+    assert "the smallest detectable violation in dense is unknown" in verdict.sentence
