@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
+from ...models.recorder.mechanisms.found import Mechanisms
 from ...reports.rounding import several
 from .forcing import Forced
 from .playing import Cell, Diverged, Play, play
@@ -86,13 +86,11 @@ def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secre
     differ = {cell: mask & ~(_gap(made, other.play, cell) <= made.wide[cell]) for cell, mask in differ.items()}
     after = other.play.cells
     differ = {cell: mask for cell, mask in differ.items() if mask.any() and cell in after and after[cell].shape == mask.shape}
-    kept = covered(made, worlds) if differ else {}
-    differ = {cell: mask & ~kept.get(cell, np.zeros_like(mask)) for cell, mask in differ.items()}
+    if differ and covered(made, worlds):
+        return None
     sides = ((made.whole, None), (worlds, other))
     found: dict[Cell, NDArray[np.bool_]] = {}
     for cell, mask in sorted(differ.items(), key=lambda item: not made.on(item[0])):
-        if not mask.any():
-            continue
         entries = np.zeros_like(mask)
         for world, side in sides:
             entries |= mask & fixed(made, world, side, cell)
@@ -140,23 +138,22 @@ def seeded(made: Study, absent: Absence) -> Certificate | None:
     return None
 
 
-def covered(made: Study, worlds: Worlds) -> dict[Cell, NDArray[np.bool_]]:
-    """The entries of each cell that are the same in two worlds if all mechanisms within the run return the noisy values of the
-    first run. Noise covers them, even if it seldom changes them. Empty if the noise of a mechanism is the same for all seeds or
-    serves another mechanism too, and if the two runs have other mechanisms.
+def covered(made: Study, worlds: Worlds) -> bool:
+    """Whether the release is the same in two worlds if all mechanisms within the run return the noisy values of the first run.
+    Then noise covers every difference, even if it seldom changes the release. False if the noise of a mechanism is the same for
+    all seeds or serves another mechanism too, and if the two runs have other mechanisms.
     """
     recorded = Mechanisms()
     try:
         first = play(made.model, made.whole, script=made.base.draws, follow=recorded)
         again = play(made.model, worlds, script=made.base.draws, follow=Mechanisms(recorded.found))
-    except (Diverged, OtherMechanisms):
-        return {}
+    except Exception:  # a user's model may refuse the recorder's arrays with any exception
+        return False
     own = [id(draw) for m in recorded.found for draw in (m.draw, *m.beside)]
     stale = {id(draw) for at, draw in enumerate(first.draws) if at in made.constant or at in made.copies}
     if not own or len(set(own)) < len(own) or not stale.isdisjoint(own):
-        return {}
-    pairs = ((cell, before, again.cells.get(cell)) for cell, before in first.cells.items())
-    return {c: np.abs(b - a) <= made.slack[c] for c, a, b in pairs if b is not None and a.shape == b.shape}
+        return False
+    return not changed(made, again)
 
 
 def _of_64_bits(draw: Draw) -> bool:
