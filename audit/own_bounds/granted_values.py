@@ -103,8 +103,8 @@ def compared_only(case: Case, first: History, shifts: Shifts) -> str | None:
 
     A run may use noisy values for comparisons only, as report-noisy-max and the sparse vector technique do. The proofs of these
     mechanisms do not release the noisy values, so the epsilon of the noisy values does not refute them. The function looks for
-    noisy values whose tiny changes have little effect. It skips the values of a mechanism if the ledger charges for noise of this
-    law: the ledger's proof then grants the noisy values to the adversary.
+    noisy values whose tiny changes have little effect, or whose usual changes have none. It skips the values of a mechanism if
+    the ledger charges for noise of this law: the ledger's proof then grants the noisy values to the adversary.
     """
     events = [event for event, _ in parts(case.model.ledger)]
     moved = [i for i in sorted(moving(first, shifts)) if first.mechanisms[i].law in CHARGED]
@@ -112,7 +112,7 @@ def compared_only(case: Case, first: History, shifts: Shifts) -> str | None:
     for some in [[i] for i in places] if len(places) <= EACH else [places]:
         sizes = (NUDGED, 1.0)
         little, far = (changes(first, {i: moved_by(first.mechanisms[i], size, i) for i in some}) for size in sizes)
-        if little is not None and far and little <= FEW * far:
+        if little is not None and far is not None and little <= FEW * far:
             line = first.mechanisms[some[0]].line
             text = "only compared (as in report-noisy-max) or rounded, and the ledger does not charge for their noise"
             way = "a ledger of Gaussian or Laplace events says that its proof releases them"
