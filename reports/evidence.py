@@ -215,7 +215,8 @@ def _not_refuted(claim: Claim, bounds: Sequence[Bound], notices: float, why: str
     way = ""
     if sharpest.shape == "exact" and sharpest.epsilon:
         computed = f"; the bound of {down(sharpest.epsilon)} is computed, so more rounds do not change it"
-        way = f"{computed}. Try data whose secrets weigh more or another --seed, or accept a weaker test with --notices"
+        more = "Try data on which one secret moves the noisy values farther, or another --seed"
+        way = f"{computed}. {more}, or accept a weaker test with --notices"
     return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor}){way}")
 
 

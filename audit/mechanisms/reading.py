@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..recorded.playing import Play
 
 FAR = (1.0, 8.0, 64.0)  # distances of other noisy values, in units of the scale
+FARTHER = (8.0, 64.0, 64.0, 64.0, 64.0, 64.0)  # the same, before a mechanism counts as not read
 ENDS = "with other draws the training ends"
 EACH = 4  # largest number of mechanisms that are tested one by one
 Entry = tuple[int, ...]
@@ -53,7 +54,7 @@ def with_other_values(first: History, some: Sequence[int]) -> Iterator[History |
     for half in (False, True):
         yield repeated(first, {i: elsewhere(first.mechanisms[i], i, half) for i in some})
     sums = [i for i in some if first.mechanisms[i].law != REPORT]
-    for number, size in enumerate((*FAR[1:], *FAR[-1:] * 4) if sums else ()):
+    for number, size in enumerate(FARTHER if sums else ()):
         yield repeated(first, {i: moved_by(first.mechanisms[i], size, 2 + i + number) for i in sums})
 
 

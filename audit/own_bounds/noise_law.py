@@ -19,11 +19,8 @@ ROUNDED = 1e-2  # in units of the scale: if noisy values are rounded more coarse
 REPORTED = 1e-6  # largest rounding error of a reported value
 CELLS = 25.0  # smallest variance of a count for which `frequencies` uses the normal approximation
 DISTRIBUTIONS = {"normal": stats.norm, "laplace": stats.laplace}  # the recorder's name of a law -> its distribution at scale 1
-DRAWN = {
-    **DISTRIBUTIONS,
-    "uniform": stats.uniform,
-    "exponential": stats.expon,
-}  # the same, with laws from which noise is computed
+# the same, with the laws of numbers from which programs compute noise
+DRAWN = {**DISTRIBUTIONS, "uniform": stats.uniform, "exponential": stats.expon}
 
 
 def law_of(run: History) -> Condition:

@@ -42,7 +42,7 @@ SEEDS, SECONDS = 400, 1.0  # limits of `switches_by_seed`: seeds, and seconds of
 MANY = 20_000  # largest number of draws in a run, because each one is recorded
 CONTINUOUS = (*SHIFTED, "uniform", "exponential")
 ROUNDED = 4  # number of runs with other rounding errors of the noise; entries that move by chance little in all of them are rare
-MORE = 32  # replacements of all draws before a proof that no draw changes an entry
+HARD, MORE = 6, 32  # replacements of all draws by `tried_hard`, and by `tried_harder` before a proof
 ENDLESS = ("exponential", "geometric", "poisson", "gamma", "chisquare", "weibull", "pareto")  # laws from 0 without end
 FAR = 1000.0  # in units of the noise: large enough to dominate any sum, clipping or comparison
 
@@ -391,7 +391,7 @@ def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArr
     rng = np.random.default_rng(1)
     own = [] if cell is None else made.on(cell)
     draws, signs = made.base.draws, [np.zeros(0)] * len(own)
-    for number in range(6):
+    for number in range(HARD):
         instead: dict[int, NDArray[Any]] = {}
         loose = {} if cell is None else made.loose
         for at in (*made.free, *loose):

@@ -16,7 +16,7 @@ def told(monkeypatch: pytest.MonkeyPatch, quiet: float, step: float = 10.0) -> l
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(progress, "QUIET", quiet)
     out = io.StringIO()
-    for _, say in progress.announced(["gap epsilon=1", "gap epsilon=8"], lambda _: 3, Console(file=out, width=200)):  # type: ignore[list-item]
+    for _, say in progress.announced(["gap epsilon=1", "gap epsilon=8"], lambda _: 3, Console(file=out, width=200)):
         for stage in ("accuracy", "attacks", "audit game"):
             say(stage)
             now[0] += step

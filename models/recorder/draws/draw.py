@@ -88,7 +88,18 @@ class Draw:
         from which the program computed the probabilities.
         """
         rows = self.chances is not None and self.chances.ndim > 1 and self.chances.shape[:-1] == self.values.shape
-        return (rows or picked_one(self.law, self.values, self.among, self.chances)) and len(self.among) <= FEW
+        return (rows or self.picked) and len(self.among) <= FEW
+
+    @property
+    def picked(self) -> bool:
+        return picked_one(self.law, self.values, self.among, self.chances)
+
+    def drawn_by(self, state: Callable[[], Any]) -> Draw:
+        """The draw with a digest of its generator's state, if it is one pick. state: reads the state."""
+        if not self.picked:
+            return self
+        raw = hashlib.blake2b(pickle.dumps(state()), digest_size=6).digest()
+        return dataclasses.replace(self, state=1 + int.from_bytes(raw, "little"))
 
 
 def picked_one(law: str, values: NDArray[Any], among: Sequence[float], chances: NDArray[np.float64] | None) -> bool:
@@ -220,11 +231,6 @@ def of_two(chance: Any) -> NDArray[np.float64]:
     """The probabilities of 0 and 1, where `chance` is that of 1."""
     one = np.asarray(chance, dtype=np.float64)
     return rows_of(np.stack([1 - one, one], axis=-1))
-
-
-def digest_of(state: Any) -> int:
-    """A digest of the state of a generator, above 0."""
-    return 1 + int.from_bytes(hashlib.blake2b(pickle.dumps(state), digest_size=6).digest(), "little")
 
 
 def parameters(*given: Any, **named: Any) -> tuple[NDArray[Any], ...]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from ..draws.draw import Active, Draw, calling_line, digest_of, of_two, parameters, picked_one, recorded_call, rows_of, shuffled
+from ..draws.draw import Active, Draw, calling_line, of_two, parameters, picked_one, recorded_call, rows_of, shuffled
 from ..mechanisms.lists import gathering
 
 # Method -> its law, and the names of its arguments in order. Only loc, scale, low, high, n, a, p, replace, mean and cov are read.
@@ -103,10 +102,8 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
 def asked_of(generator: Any, name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
     """As `asked`, for a method of this generator."""
     draw = asked(name, args, options, result)
-    if not picked_one(draw.law, draw.values, draw.among, draw.chances):
-        return draw
-    state = generator.bit_generator.state if hasattr(generator, "bit_generator") else generator.get_state()
-    return replace(draw, state=digest_of(state))
+    legacy = isinstance(generator, BASES[1])
+    return draw.drawn_by(lambda: generator.get_state() if legacy else generator.bit_generator.state)
 
 
 def finite(law: str, given: dict[str, Any]) -> tuple[tuple[float, ...], Any]:

@@ -8,13 +8,12 @@ import random
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ..draws.draw import Active, Draw, calling_line, digest_of, parameters, picked_one, recorded_call, shuffled
+from ..draws.draw import Active, Draw, calling_line, parameters, picked_one, recorded_call, shuffled
 from ..mechanisms.single import is_single, made
 from ..mechanisms.single import plain as number
 
@@ -108,8 +107,7 @@ def picked(name: str, call: Callable[..., Any], args: Sequence[Any], options: di
 
     def asked_of(*received: Any) -> Draw:
         draw = asked(*received)
-        one = picked_one(draw.law, draw.values, draw.among, draw.chances) and not isinstance(generator, random.SystemRandom)
-        return replace(draw, state=digest_of(generator.getstate())) if one else draw
+        return draw if isinstance(generator, random.SystemRandom) else draw.drawn_by(generator.getstate)
 
     if not (hasattr(population, "__getitem__") and hasattr(population, "__len__")) or _of_numbers(population):
         return recorded_call(name, call, (population, *others), named, asked_of)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draws.draw import Active, Draw, calling_line, digest_of, guarded, numbers_of, of_two, parameters, picked_one, put, rows_of
+from ..draws.draw import Active, Draw, calling_line, guarded, numbers_of, of_two, parameters, picked_one, put, rows_of
 from ..mechanisms import found_torch
 from ..mechanisms.found import Mechanisms
 from .of_numpy import evenly
@@ -48,13 +48,14 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     filled = name.startswith("rrelu_with_noise")  # its second tensor is a result
     others = () if own else parameters(*args[:1], *args[1 + filled :], **kept)
     weights = bool(result.requires_grad)
-    state = 0
-    if picked_one(law, plain(result), among, chances):
+    draw = Draw(law, plain(result).copy(), calling_line(), loc, scale, *ends, others, among, chances, weights=weights)
+
+    def state() -> Any:
         import torch
 
-        state = digest_of(plain((options.get("generator") or torch.default_generator).get_state()))
-    values = plain(result).copy()
-    return Draw(law, values, calling_line(), loc, scale, *ends, others, among, chances, weights=weights, state=state)
+        return plain((options.get("generator") or torch.default_generator).get_state())
+
+    return draw.drawn_by(state)
 
 
 def finite(law: str, args: Sequence[Any], given: Sequence[Any]) -> tuple[tuple[float, ...], Any]:

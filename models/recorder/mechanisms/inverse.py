@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .origin import Origin
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..draws.draw import Draw
-    from .origin import Origin, Recorder
+    from .origin import Recorder
 
 # in no regular distance, in pairs u and 1 - u. Noise that is cut off beyond a probability of 1e-9 agrees with the inverse at all.
 LOWER = np.array([1e-9, 1e-6, 1e-4, 0.0113, 0.0372, 0.0719, 0.1234, 0.1771, 0.2287, 0.2903, 0.3391, 0.4126, 0.4853])
@@ -57,9 +59,10 @@ class Computed:
     within: NDArray[np.bool_]
 
     @property
-    def noise(self) -> tuple[str, float] | None:
-        """The law of the numbers, and their scale; None if it is no law that the recorder follows."""
-        return law_of(np.asarray(self.values, dtype=np.float64).tobytes(), self.within.tobytes())
+    def noise(self) -> Origin | None:
+        """The origin of the numbers as noise; None if their law is none that the recorder follows."""
+        known = law_of(np.asarray(self.values, dtype=np.float64).tobytes(), self.within.tobytes())
+        return None if known is None else Origin(self.mechanisms, self.draw, known[1], computed=known[0])
 
     def compared(self, comparison: Callable[[Any, Any], Any], other: Any, outcome: bool) -> Computed:
         """The same numbers after the program has compared one of them with another number and found this outcome."""

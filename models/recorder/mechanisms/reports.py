@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..draws.draw import FEW, guarded, of_two, picked_one, without
+from ..draws.draw import FEW, guarded, of_two, without
 from ..draws.results import digest
 from .inverse import combined, of_uniform
 from .laws import apart, exact, modulus_of, product, residues
 from .noise import followed
-from .origin import Origin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -240,8 +239,7 @@ def computed(operation: Any, terms: Sequence[Any], result: Any) -> Any:
         return result
     numbers = _plain(result)
     if numbers.dtype.kind == "f" and (noise := both.noise) is not None:
-        law, scale = noise
-        return followed(numbers, Origin(both.mechanisms, both.draw, scale, computed=law))
+        return followed(numbers, noise)
     return drawn(numbers, Coins(both.mechanisms, both.draw, computed=both))
 
 
@@ -300,7 +298,7 @@ def coins_of(value: Any, numbers: Any) -> Coins | None:
 
 def reported(mechanisms: Recorder, value: Any, draw: Draw) -> Any:
     """The array that the program gets for a draw that is a report or may become part of one; None for all other draws."""
-    if picked_one(draw.law, draw.values, draw.among, draw.chances):
+    if draw.picked:
         return picked(mechanisms, value, draw)
     if type(value) is not np.ndarray or value.ndim == 0:
         return None

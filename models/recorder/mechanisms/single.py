@@ -11,10 +11,11 @@ import numpy as np
 
 from ..draws.draw import guarded, without
 from .inverse import Computed, combined, of_difference
-from .origin import Origin
 
 if TYPE_CHECKING:
     from typing import TypeGuard
+
+    from .origin import Origin
 
 OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
     np.add: operator.add,
@@ -183,10 +184,7 @@ def made(operation: Callable[..., Any], inputs: Sequence[Any], result: Any) -> A
         if both is None or type(result) not in KINDS:
             return result
         noise = both.noise
-        if noise is None:
-            return in_the_making(result, both)
-        law, scale = noise
-        return single(result, Origin(both.mechanisms, both.draw, scale, computed=law))
+        return in_the_making(result, both) if noise is None else single(result, noise)
 
     return guarded(followed, result)
 
