@@ -12,7 +12,9 @@ EVERY = 2e-3  # seconds between two looks
 def taken(work: Callable[[], object]) -> int | None:
     """The largest number of bytes that this process holds during `work`, less those before.
 
-    None where the system does not say it; then `work` is not done.
+    A thread looks every `EVERY` seconds, or later where `work` keeps the interpreter: what is
+    held for a shorter time may be missed. None where the system does not say it; then `work` is
+    not done.
     """
     if not STATM.exists():
         return None
