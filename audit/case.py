@@ -96,7 +96,8 @@ class Setting:
     repeated with more rounds. The smallest detectable violation is computed at this level. None stands for alpha. repeats:
     whether this is the repetition of a test that refuted the claim, or nearly did.
 
-    minutes: the time limit of the audit `blackbox`, which then adds rounds until it can decide; None: it plays `rounds` rounds.
+    minutes: the time limit of the audit `blackbox`, which then adds rounds until it can decide, and of `distinguisher`. None:
+    `blackbox` plays `rounds` rounds, and `distinguisher` has its own limit.
     notices: the violation that `blackbox` must be able to detect, as the factor by which the noise is too small. tell: the
     function that `blackbox` calls with a line about its progress. shared: what the audits of one study of the case found for all
     of them; `replace` keeps it.

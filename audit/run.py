@@ -178,10 +178,20 @@ def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...], tuple[str, ...]]:
     return audits, plan.chosen(plan.attacks, tuple(ATTACKS), "attacks"), plan.chosen(plan.games, tuple(GAMES), "games")
 
 
-def left_out(audit: Audit, case: Case, plan: Plan) -> str | None:
-    """Why the plan makes no such audit of a case, or None."""
-    asked_for = plan.minutes is not None or plan.audits != ("all",)
-    return audit.refuses(case) or (None if asked_for else audit.seldom(case))
+def left_out(audit: Audit, case: Case, plan: Plan, outcomes: Sequence[Outcome] | None = None) -> str | None:
+    """Why the plan makes no such audit of a case, or None. outcomes: of the audits before it, if they are known."""
+    every = plan.audits == ("all",)
+    if reason := audit.refuses(case):
+        return reason
+    if every and audit.last_resort and outcomes is not None and decided(case, outcomes, plan):
+        return f"the other audits decide this claim; ask for it with --audits {audit.name}"
+    return audit.seldom(case) if every and plan.minutes is None else None
+
+
+def decided(case: Case, outcomes: Sequence[Outcome], plan: Plan) -> bool:
+    """Whether the lower bounds so far refute the claim, or would have detected the violation that the plan asks for."""
+    found = [replace(bound, covers=covered(case, outcome)) for outcome in outcomes for bound in outcome.bounds]
+    return evidence_files.judge(case.claim, (), found, plan.notices, from_ledger=case.follows_from_ledger).kind != "inconclusive"
 
 
 def stages_of(plan: Plan, case: Case) -> int:
@@ -220,7 +230,7 @@ def study(
     for audit in audits:
         results: tuple[Outcome, ...] = ()
         try:
-            if reason := left_out(audit, case, plan):
+            if reason := left_out(audit, case, plan, outcomes):
                 raise ValueError(reason)
             say(f"audit {audit.name}")
             rested = partial(resting_on, case, checks=checks, masks=audit.masks)

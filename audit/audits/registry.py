@@ -10,7 +10,7 @@ from ...accounting.claim import Unit
 from ..case import Case, Outcome, Setting
 from ..channels import entries, exact, transcript, user_reports, votes
 from ..mechanisms.gate import disbelieved
-from . import added_up, blackbox, differential, edge_sums, gradients, node_stars, replay
+from . import added_up, blackbox, differential, distinguisher, edge_sums, gradients, node_stars, replay
 
 UNLIMITED = "the claim is epsilon = inf, so there is nothing to test"
 
@@ -23,7 +23,8 @@ class Audit:
     tests: the number of its statistical tests, each of which spends a share of alpha. masks: whether the audit removes units by
     masks; its bounds then assume that the model treats a masked unit as absent. trial_limited: whether the audit detects smaller
     violations with more rounds; see `second_look`. seldom: why a plan that names neither the audit nor a time limit leaves it out
-    for a case, or None.
+    for a case, or None. last_resort: whether a plan that does not name the audit leaves it out if the other audits have decided
+    the claim.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Audit:
     masks: bool = True
     trial_limited: bool = False
     seldom: Callable[[Case], str | None] = lambda case: None
+    last_resort: bool = False
 
     def refuses(self, case: Case) -> str | None:
         """Why it cannot audit a case, or None. No audit can test a claim without a limit."""
@@ -77,4 +79,14 @@ AUDITS: dict[str, Audit] = {
         seldom=blackbox.seldom_decides,
     ),
     "one-run": Audit("one-run", 2, blackbox.refuses_coins, blackbox.one_run),
+    "distinguisher": Audit(
+        "distinguisher",
+        1,
+        distinguisher.refuses,
+        distinguisher.distinguish,
+        masks=False,
+        trial_limited=True,
+        seldom=distinguisher.seldom_decides,
+        last_resort=True,
+    ),
 }

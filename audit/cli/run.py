@@ -39,8 +39,9 @@ def run(
     minutes: Annotated[
         float | None,
         Option(
-            help="Minutes for the audit blackbox on each claim. The audit then adds rounds until it refutes the claim or "
-            "could detect the violation of --notices. Default: --rounds rounds."
+            help="Minutes for the audit blackbox on each claim, and for the audit distinguisher. The audit blackbox then adds "
+            "rounds until it refutes the claim or could detect the violation of --notices. Default: --rounds rounds, and 20 "
+            "seconds for distinguisher."
         ),
     ] = None,
     shadows: Annotated[Number, Option(help="Shadow models: runs whose membership bits the attacker knows. Default: 8.")] = None,

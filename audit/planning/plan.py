@@ -116,7 +116,7 @@ class Plan(BaseModel):
     games: Words = ("all",)
     audits: Words = ("all",)
     rounds: int = Field(10, ge=1, le=MOST)  # rounds of the audit game; each tests many canaries at once
-    minutes: float | None = Field(None, gt=0, le=MOST)  # time limit of the audit blackbox on each claim, which then adds rounds
+    minutes: float | None = Field(None, gt=0, le=MOST)  # time limit of blackbox, which then adds rounds, and of distinguisher
     shadows: int = Field(8, ge=2, le=MOST, multiple_of=2)  # shadow runs, in pairs with complementary bits
     targets: int = Field(4, ge=1, le=MOST)
     repeats: int = Field(10, ge=1, le=MOST)  # trainings over which accuracy is averaged
@@ -201,7 +201,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "ci": {
         "epsilon": (1.0,),
         "attacks": ("confidence", "lira", "edge-lira"),
-        # Left out: "transcript" and "gradients", which add half of the time, and "added-up", "blackbox" and "one-run". The
+        # Left out: "transcript" and "gradients", which add half of the time, and "added-up", "blackbox", "one-run" and "distinguisher". The
         # chosen audits test the same noise.
         "audits": ("replay", "differential", "exact", "residual", "game", "votes", "reports", "entries", "rows"),
         "alpha": 1e-4,

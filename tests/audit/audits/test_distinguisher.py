@@ -1,0 +1,186 @@
+"""A classifier that guesses worlds from all that is released: of models whose noise the recorder does not follow, the leaky ones
+are refuted and the honest ones are not. The truth is the exact privacy of each mechanism.
+"""
+
+import dataclasses
+import functools
+import time
+
+import dp_accounting
+import numpy as np
+import pytest
+
+from gnnaudit import Claim, Looped, PureDpEvent, Unit, audit, load
+from gnnaudit.audit.audits import distinguisher
+from gnnaudit.audit.audits.distinguisher import distinguish
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.own.model_file import load_model
+from gnnaudit.reports.results import BoundRow, SkippedRow
+
+from ...nightly import nightly
+
+GRAPH = load("campus:n=120:degree=6")
+EDGE, NODE = Unit.UNDIRECTED_EDGE, Unit.NODE
+TRUTH = np.e / (1 + np.e)  # a bit that is told truly with this probability costs epsilon = 1
+
+
+def answers(graph, rng, truth=TRUTH, among=12):
+    """Randomised response by an `if`, about the pairs of the first nodes."""
+    told, edges = [], set(zip(*graph.edges.tolist(), strict=True))
+    for v in range(min(among, graph.nodes)):
+        for u in range(v):
+            bit = (u, v) in edges
+            told.append(bit if rng.random() < truth else not bit)
+    return np.array(told)
+
+
+def sums(graph, rng, angle=2.0):
+    """Degrees with noise by the method of Box and Muller; an edge moves two of them by 1."""
+    u, v = rng.random((2, graph.nodes))
+    return graph.degree + 8 * np.sqrt(-2 * np.log(1 - u)) * np.sin(angle * np.pi * v)
+
+
+def staircase(graph, rng, seen=False):
+    """The number of edges with noise that takes few calls to draw, and with `seen` whether it is even."""
+    noisy = graph.edges.shape[1] + (rng.geometric(1 - 1 / np.e) - rng.geometric(1 - 1 / np.e))
+    return np.array([noisy, graph.edges.shape[1] % 2 if seen else 0])
+
+
+def cached(graph, rng):
+    """Nodes of one degree share their noise."""
+    noise = functools.cache(lambda degree: rng.normal(0, 4))
+    return np.array([degree + noise(int(degree)) for degree in graph.degree])
+
+
+def setting(way, claim, key=0, **fields):
+    def train(graph, seed):
+        return {"found": way(graph, np.random.default_rng(seed))}
+
+    model = Looped(train, releases=("found",), unit=claim.unit, events=PureDpEvent(claim.epsilon), claim=claim)
+    return Setting(Case(model, claim), GRAPH, None, Key("distinguisher", key), **fields)
+
+
+@pytest.fixture(autouse=True)
+def fewer_rounds(monkeypatch):
+    monkeypatch.setattr(distinguisher, "TRIED", 2)
+    monkeypatch.setattr(distinguisher, "PILOT", 512)
+    monkeypatch.setattr(distinguisher, "TEST", 512)
+
+
+PURE, GAUSSIAN = Claim(1.0, 0.0, EDGE), Claim(dp_accounting.get_epsilon_gaussian(8 / 2**0.5, 1e-6), 1e-6, EDGE)
+
+
+@pytest.mark.parametrize(
+    ("way", "claim"),
+    [
+        (functools.partial(answers, truth=0.97), PURE),
+        (functools.partial(sums, angle=1.0), GAUSSIAN),  # half a turn: the sine is never negative
+        (functools.partial(staircase, seen=True), PURE),
+        (cached, Claim(4.0, 1e-6, EDGE)),
+    ],
+)
+def test_a_leak_is_refuted(way, claim):
+    (bound,) = distinguish(setting(way, claim)).bounds
+    assert bound.refuted
+    assert bound.shape == "any"
+    assert not bound.assumed
+
+
+@pytest.mark.parametrize("key", nightly(*range(1, 20), among=range(20)))
+@pytest.mark.parametrize(("way", "claim"), [(answers, PURE), (sums, GAUSSIAN), (staircase, PURE)])
+def test_an_honest_model_is_not_refuted(way, claim, key):
+    """Each audit errs with a probability of at most 0.001."""
+    (bound,) = distinguish(setting(way, claim, key, alpha=0.001)).bounds
+    assert not bound.refuted
+    assert not np.isfinite(bound.reach)  # nobody knows how much a classifier misses
+
+
+@pytest.mark.nightly
+def test_true_claims_are_refuted_no_more_often_than_alpha(monkeypatch):
+    """300 audits at a level of 0.2 of a bit that costs exactly the claim; 3 standard errors allowed."""
+    monkeypatch.setattr(distinguisher, "PILOT", 64)
+    monkeypatch.setattr(distinguisher, "TEST", 128)
+    refuted = sum(distinguish(setting(answers, PURE, key, alpha=0.2)).bounds[0].refuted for key in range(300))
+    assert refuted <= 300 * 0.2 + 3 * (300 * 0.2 * 0.8) ** 0.5
+
+
+def test_the_choice_of_the_secret_sees_no_round_that_counts(monkeypatch):
+    """Rounds of the pilot and rounds that count have different seeds, and no seed of a round that counts occurs twice."""
+    seen = []
+
+    def way(graph, rng):
+        seen.append(rng.bit_generator.seed_seq.entropy)
+        return staircase(graph, rng)
+
+    monkeypatch.setattr(distinguisher, "PILOT", 64)
+    monkeypatch.setattr(distinguisher, "TEST", 128)
+    distinguish(setting(way, PURE))
+    assert len(set(seen[-128:])) == 128
+    assert not set(seen[-128:]) & set(seen[:-128])
+
+
+def test_a_training_that_takes_too_long_is_refused_in_a_line_that_says_the_way_out(monkeypatch):
+    monkeypatch.setattr(distinguisher, "SECONDS", 1.0)
+
+    def slow(graph, rng):
+        time.sleep(0.02)
+        return answers(graph, rng)
+
+    with pytest.raises(ValueError, match=r"one training takes 0\.\d+ s, and \d+ of them do not fit into 1 s; .* --minutes"):
+        distinguish(setting(slow, PURE))
+
+
+def test_a_release_that_no_secret_changes_is_refused():
+    with pytest.raises(ValueError, match="no secret that was tried changes the release"):
+        distinguish(setting(lambda graph, rng: rng.normal(size=3), PURE))
+
+
+def test_a_model_that_refuses_the_small_graph_is_audited_on_its_own():
+    def way(graph, rng):
+        if graph.nodes != GRAPH.nodes:
+            raise KeyError("another graph")
+        return staircase(graph, rng, seen=True)
+
+    outcome = distinguish(setting(way, PURE))
+    assert outcome.bounds[0].refuted
+    assert "another graph" in outcome.reach
+
+
+def reasons(found):
+    return {row.what: row.reason for row in found.rows if isinstance(row, SkippedRow)}
+
+
+def test_a_run_asks_the_distinguisher_only_if_the_other_audits_leave_the_claim_open():
+    honest = setting(lambda graph, rng: graph.degree + rng.laplace(0, 2.0, graph.nodes), PURE).case.model
+    open_ = setting(functools.partial(answers, truth=0.97), PURE).case.model
+    decided, refuted = (audit(model, GRAPH, seed="distinguisher") for model in (honest, open_))
+    assert decided.run.exit_code == 0
+    assert "the other audits decide" in reasons(decided)["audit distinguisher"]
+    assert refuted.run.exit_code == 1
+    assert {row.audit for row in refuted.rows if isinstance(row, BoundRow) and row.verdict == "refuted"} == {
+        "distinguisher",
+        "distinguisher again",
+    }
+    assert "audit distinguisher" not in reasons(audit(honest, GRAPH, audits="distinguisher", seed="distinguisher"))
+
+
+def test_a_model_that_keeps_its_noise_for_later_trainings_refutes_nothing(tmp_path):
+    """The noise is secret and drawn once in each process, so one release is private, and the rounds are not independent."""
+    (tmp_path / "kept.py").write_text(
+        "import numpy as np\nfrom gnnaudit import Claim, Looped, PureDpEvent, Unit\n"
+        "noise = np.random.default_rng().laplace(0, 2.0, 4000)\n"
+        "def train(graph, seed):\n    return {'found': graph.degree + noise[: graph.nodes]}\n"
+        "model = Looped(train, releases=('found',), events=PureDpEvent(1.0), claim=Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE))\n"
+    )
+    found = audit(load_model(f"{tmp_path / 'kept.py'}:model"), GRAPH, audits="distinguisher", seed="kept")
+    rows = [row for row in found.rows if isinstance(row, BoundRow)]
+    assert rows
+    assert all(row.value == 0 and row.withdrawn for row in rows)
+
+
+def test_the_systems_of_the_package_are_left_to_their_own_audits():
+    from gnnaudit.models.gap.gap import Gap
+
+    case = Case(Gap(sigma=2.0), dataclasses.replace(PURE, delta=1e-6))
+    assert "sharper" in (distinguisher.refuses(case) or "")
