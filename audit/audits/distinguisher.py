@@ -18,6 +18,7 @@ import numpy as np
 from ...accounting.lower.bounds import from_rounds, unknown
 from ...attacks.two_worlds import learned
 from ...models.capabilities import RunsElsewhere
+from ...models.fitted import fitted
 from ...models.graph.graph import Worlds
 from ...reports.rounding import several
 from ..case import Case, Outcome, Setting, offered
@@ -187,4 +188,4 @@ def _rounds(case: Case, pair: Pair, key: Key, count: int) -> tuple[Floats, NDArr
 
 
 def _released(case: Case, worlds: Worlds, seed: np.uint64) -> dict[Cell, Floats]:
-    return cells(case.model.fit(dataclasses.replace(worlds, seeds=np.array([seed], dtype=np.uint64)), "cpu"))
+    return cells(fitted(case.model, dataclasses.replace(worlds, seeds=np.array([seed], dtype=np.uint64))))

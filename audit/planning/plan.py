@@ -201,8 +201,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "ci": {
         "epsilon": (1.0,),
         "attacks": ("confidence", "lira", "edge-lira"),
-        # Left out: "transcript" and "gradients", which add half of the time, and "added-up", "blackbox", "one-run" and "distinguisher". The
-        # chosen audits test the same noise.
+        # Left out: "transcript" and "gradients", which add half of the time, and "added-up", "blackbox", "one-run" and
+        # "distinguisher". The chosen audits test the same noise.
         "audits": ("replay", "differential", "exact", "residual", "game", "votes", "reports", "entries", "rows"),
         "alpha": 1e-4,
         "shadows": 4,
