@@ -103,11 +103,11 @@ class Draw:
 
 
 def picked_one(law: str, values: NDArray[Any], among: Sequence[float], chances: NDArray[np.float64] | None) -> bool:
-    """Whether a draw is one place among several, picked with probabilities that the program gave, as in the exponential
-    mechanism: `rng.choice(k, p=...)`, `random.choices(range(k), weights)`, `torch.multinomial(weights, 1)`.
+    """Whether a draw is one value among several, picked with probabilities that the program gave, as in the exponential
+    mechanism: `rng.choice(values, p=...)`, `random.choices(range(k), weights)`, `torch.multinomial(weights, 1)`.
     """
-    places = law in PICKS and values.size == 1 and tuple(among) == tuple(range(len(among)))
-    return places and chances is not None and chances.ndim == 1 and bool(np.any(chances != chances[0]))
+    one = law in PICKS and values.size == 1 and len(among) > 0
+    return one and chances is not None and chances.ndim == 1 and bool(np.any(chances != chances[0]))
 
 
 Change = Callable[[int, Draw], "NDArray[Any] | None"]  # (number of the draw, draw) -> the numbers that replace it, or None

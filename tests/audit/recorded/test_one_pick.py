@@ -24,6 +24,11 @@ def by_random_state(chances, seed):
     return np.random.RandomState(seed % 2**32).choice(np.arange(len(chances)), size=1, p=chances)[0]
 
 
+def by_value(chances, seed):
+    grid = np.linspace(0, 1, len(chances))
+    return np.random.default_rng(seed).choice(grid, p=chances)
+
+
 def by_python(chances, seed):
     names = [f"class {c}" for c in range(len(chances))]
     return names.index(random.Random(seed).choices(names, weights=chances.tolist())[0])
@@ -42,7 +47,7 @@ def by_categorical(chances, seed):
     return torch.distributions.Categorical(torch.from_numpy(chances)).sample().item()
 
 
-WAYS = [by_numpy, by_random_state, by_python, by_cumulative_weights, by_multinomial, by_categorical]
+WAYS = [by_numpy, by_random_state, by_value, by_python, by_cumulative_weights, by_multinomial, by_categorical]
 
 
 def chances_of(graph, factor):
