@@ -9,9 +9,9 @@ from .results import AccountRow, Results
 from .summary import UNITS, Line, name
 
 # Names of audits. OF_MECHANISMS read whole releases of a mechanism, SAMPLED tests secret batches, RECORDED records a training
-# and repeats it.
+# and repeats it. WHOLE reads all that a model releases, without knowing its mechanisms.
 OF_MECHANISMS = ("replay", "residual", "game", "transcript", "votes", "reports", "entries", "rows", "gradients", "exact")
-SAMPLED, RECORDED = "gradients", "differential"
+SAMPLED, RECORDED, WHOLE = "gradients", "differential", "distinguisher"
 
 
 class Layer(NamedTuple):
@@ -42,7 +42,8 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
     changes = "".join(
         ["Edges and nodes are added or removed. "] * (not all(local)) + ["A user's features and label are replaced."] * any(local)
     ).strip()
-    composed = _status(played, claims, "argued" if accountants else "assumed")
+    whole = _by(claims, (*OF_MECHANISMS, WHOLE))
+    composed = _status(whole, claims, "argued" if accountants else "assumed")
     if composed == "tested" and not accountants:  # the bounds are of the whole release, but no sum of its parts is known
         composed = "partly tested"
     return [
@@ -68,7 +69,7 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
             "Composition",
             composed,
             f"{f'Ledgers are composed by {accountants}' if accountants else 'No accountant bounds the ledger of a claim'}. "
-            f"{_count(played, claims)} a bound from whole releases, which contain all mechanisms.",
+            f"{_count(whole, claims)} a bound from whole releases, which contain all mechanisms.",
             "accountants",
         ),
         Layer(
