@@ -50,6 +50,7 @@ def test_without_a_ledger_composition_is_assumed():
         ("blackbox", set()),
         ("differential", {"Mechanisms and sensitivity"}),
         ("gradients", {"Mechanisms and sensitivity", "Composition"}),
+        ("distinguisher", {"Composition"}),
     ],
 )
 def test_each_audit_tests_its_layers_and_no_other(audit, tested):
