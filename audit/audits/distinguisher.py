@@ -162,7 +162,8 @@ def _pairs(case: Case, graph: Graph, key: Key, budget: float) -> Iterator[Pair]:
     yield from found
     if not any(one.size for one in found):
         for absent in without_any(whole, case.claim.unit, key.fold("all")):
-            if not absent.half and (single := absent.single(lambda part: pair(part).size > 0)):
+            single = absent.single(lambda part: pair(part).size > 0) if absent.fewer and not absent.half else None
+            if single is not None:
                 yield pair(single)
 
 

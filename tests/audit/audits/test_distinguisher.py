@@ -136,6 +136,18 @@ def test_a_release_that_no_secret_changes_is_refused():
         distinguish(setting(lambda graph, rng: rng.normal(size=3), PURE))
 
 
+@pytest.mark.parametrize("unit", [EDGE, NODE, Unit.FEATURES])
+def test_what_only_many_secrets_together_change_refutes_nothing(unit):
+    """No single edge, node or user moves these bits far enough to be seen; all together change them for sure."""
+
+    def stable(graph, rng):
+        counts = np.bincount(graph.y[graph.train], minlength=graph.classes)
+        return np.array([graph.edges.shape[1] > 50, graph.x.sum() > 200, counts[1] > counts[-1] + 10], dtype=float)
+
+    with pytest.raises(ValueError, match="no secret that was tried changes the release"):
+        distinguish(setting(stable, dataclasses.replace(PURE, unit=unit, relation=None)))
+
+
 def test_a_model_that_refuses_the_small_graph_is_audited_on_its_own():
     def way(graph, rng):
         if graph.nodes != GRAPH.nodes:
