@@ -41,7 +41,6 @@ FEWEST = 64  # rounds that count; fewer prove almost nothing
 NEEDED = 2 * FEWEST + SECRETS * PAIRS  # trainings
 NUMBERS = 4096  # released numbers that the classifiers read
 CAPPED = 10.0  # a move of more standard deviations counts as so many
-NAN, INFINITE = 1e30, 1e31  # numbers that stand for NaN and infinity
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,23 +59,32 @@ class Pair:
     size: float = 0.0
 
     def vector(self, release: dict[Cell, Floats]) -> Floats:
-        """All released numbers, and for each array its number of entries and of distinct entries. An array that has another shape
-        than in the first release counts by these two alone. Own rows of absent nodes are left out.
+        """All released numbers, with the number of entries of each array, of its distinct entries, and their sum. At the end the
+        entries of all arrays again, each array in ascending order.
+
+        An array that has another shape than in the first release counts by its number of entries alone. Own rows of absent nodes
+        are left out.
         """
         parts: list[Floats] = [np.array([float(len(release))])]
+        ordered: list[Floats] = []
         for cell, first in self.first.items():
             given = release.get(cell, np.zeros(0)).astype(np.float64)
-            numbers = np.nan_to_num(given, nan=NAN, posinf=INFINITE, neginf=-INFINITE)
-            shaped = numbers if numbers.shape == first.shape else np.zeros(first.shape)
-            kept = left_in(shaped, self.whole.graph.nodes, self.absent.hidden)
-            parts += [np.array([numbers.size, len(np.unique(kept))], dtype=np.float64), kept.ravel()]
-        return np.concatenate(parts)
+            shaped = given if given.shape == first.shape else np.zeros(first.shape)
+            kept = left_in(shaped, self.whole.graph.nodes, self.absent.hidden).ravel()
+            ordered.append(np.sort(kept))
+            distinct = 1 + np.count_nonzero(np.diff(ordered[-1]))
+            parts += [kept, np.array([given.size, distinct, kept.sum()], dtype=np.float64)]
+        return np.nan_to_num(np.concatenate([*parts, *ordered]))
 
     def compared(self, base: Sequence[dict[Cell, Floats]], other: Sequence[dict[Cell, Floats]]) -> Pair:
-        """The pair with what releases with the secret (`base`) and without it show, if both have the same noise."""
+        """The pair with what releases with the secret (`base`) and without it show, if both have the same noise. Of the ordered
+        entries only those count that no noise moves: the others say little that the entries themselves do not say.
+        """
         one, two = (np.array([self.vector(release) for release in releases]) for releases in (base, other))
         far, sd = np.abs(one - two).mean(axis=0), one.std(axis=0)
         weight = np.minimum(np.divide(far, sd, out=np.full_like(far, CAPPED), where=sd > 0), CAPPED) * (far > 0)
+        ordered = (weight.size - 1 - 3 * len(self.first)) // 2
+        weight[weight.size - ordered :][sd[weight.size - ordered :] > 0] = 0.0
         places = np.argsort(-weight, kind="stable")[: min(NUMBERS, np.count_nonzero(weight))]
         moves = (one - two).mean(axis=0)[places]
         return dataclasses.replace(self, places=places, moves=moves, size=float(np.linalg.norm(weight)))

@@ -53,6 +53,19 @@ def cached(graph, rng):
     return np.array([degree + noise(int(degree)) for degree in graph.degree])
 
 
+def shuffled_lies(graph, rng):
+    """Randomised response whose lies are the true answers of other nodes, so the number of nodes of each degree is exact."""
+    told, lies = graph.degree.copy(), rng.random(graph.nodes) < 0.9
+    told[lies] = rng.permutation(told[lies])
+    return told
+
+
+def balanced(graph, rng):
+    """Noise that is centred afterwards does not hide the sum."""
+    noise = rng.laplace(0, 20.0, graph.nodes)
+    return graph.degree + noise - noise.mean()
+
+
 def setting(way, claim, key=0, **fields):
     def train(graph, seed):
         return {"found": way(graph, np.random.default_rng(seed))}
@@ -78,6 +91,8 @@ PURE, GAUSSIAN = Claim(1.0, 0.0, EDGE), Claim(dp_accounting.get_epsilon_gaussian
         (functools.partial(sums, angle=1.0), GAUSSIAN),  # half a turn: the sine is never negative
         (functools.partial(staircase, seen=True), PURE),
         (cached, Claim(4.0, 1e-6, EDGE)),
+        (shuffled_lies, PURE),
+        (balanced, PURE),
     ],
 )
 def test_a_leak_is_refuted(way, claim):
