@@ -18,6 +18,7 @@ from ..accounting.lower.error_rates import Rule, epsilon_of_rates, rate_at_most,
 Floats = NDArray[np.float64]
 SINGLE = 64  # numbers that the classifiers read one by one
 FOLDS, BINS, TREES, LEAF = 5, 12, 50, 5
+SHRINKAGE = 1e-6  # so little that noise which several numbers share cancels
 FAR = 1e6  # in standard deviations; numbers farther away count as so far
 
 
@@ -35,7 +36,7 @@ class Guesser:
 
 
 def learned(x: Floats, bits: NDArray[np.bool_], moves: Floats, delta: float, alpha: float, seed: int) -> Guesser:
-    """The best of three classifiers: a linear one, naive Bayes, and a random forest.
+    """The best of three classifiers: the linear discriminant, naive Bayes, and a random forest.
 
     x: (rounds, numbers), those that move farthest first. bits: (rounds,), True for world 1; each world needs FOLDS rounds. moves:
     (numbers,), by how much the secret moves the numbers if the noise stays the same. delta, alpha: of the bound.
@@ -67,8 +68,8 @@ def _classifiers(features: Floats, seed: int) -> list[Any]:
     """Untrained classifiers. Naive Bayes counts how often a number falls into each of its BINS, or on their borders: released
     values may be discrete.
     """
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.ensemble import RandomForestClassifier
-    from sklearn.linear_model import LogisticRegression
     from sklearn.naive_bayes import CategoricalNB
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -80,7 +81,7 @@ def _classifiers(features: Floats, seed: int) -> list[Any]:
         return np.column_stack(sides[2:])
 
     return [
-        make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
+        make_pipeline(StandardScaler(), LinearDiscriminantAnalysis(solver="lsqr", shrinkage=SHRINKAGE)),
         make_pipeline(FunctionTransformer(binned), CategoricalNB(min_categories=2 * BINS)),
         RandomForestClassifier(TREES, min_samples_leaf=LEAF, random_state=seed % 2**32),
     ]
@@ -93,7 +94,8 @@ def _judged(
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import cross_val_predict
 
-    scores = cross_val_predict(model, features, bits, cv=FOLDS, method="predict_proba")[:, 1]
+    method = "decision_function" if hasattr(model, "decision_function") else "predict_proba"
+    scores = _one_column(cross_val_predict(model, features, bits, cv=FOLDS, method=method))
 
     def rule(part: NDArray[np.bool_]) -> Rule:
         zeros, ones = scores[part & ~bits], scores[part & bits]
@@ -106,4 +108,9 @@ def _judged(
     false_positive, false_negative = rate_at_most(errors, [int((~bits).sum()), int(bits.sum())], alpha / 2)
     worth = float(epsilon_of_rates(false_positive, false_negative, delta)), float(roc_auc_score(bits, scores))
     trained = model.fit(features, bits)
-    return Guesser(lambda x: trained.predict_proba(read(x))[:, 1], rule(np.ones(len(bits), dtype=bool)), worth)
+    return Guesser(lambda x: _one_column(getattr(trained, method)(read(x))), rule(np.ones(len(bits), dtype=bool)), worth)
+
+
+def _one_column(scores: Floats) -> Floats:
+    """The scores of world 1, from those of a classifier: one for each round, or the probabilities of both worlds."""
+    return scores if scores.ndim == 1 else scores[:, 1]

@@ -50,6 +50,11 @@ def scales(bits, rng):
     return rng.normal(size=(len(bits), NUMBERS)) * np.where(bits[:, None] & (np.arange(NUMBERS) < 1), 3.0, 1.0)
 
 
+def shared(bits, rng):
+    """Pairs of numbers have the same noise, which hides neither of them from the difference of both."""
+    return np.repeat(rng.normal(size=(len(bits), NUMBERS // 2)), 2, axis=1) + bits[:, None] * first(0.2)
+
+
 def expected(false_positive, false_negative):
     """The bound from the mean counts of a test with these error rates, in `ROUNDS` rounds."""
     half = ROUNDS // 2
@@ -64,6 +69,7 @@ def expected(false_positive, false_negative):
         (spread, SPREAD, max(expected(stats.norm.sf(t), stats.norm.cdf(t - 2)) for t in (1, 2, 3))),
         (bounded, first(0.3), expected(0.0, 0.7)),
         (answers, first(1.0), expected(0.1, 0.1)),
+        (shared, first(0.2), expected(0.0, 0.0)),
         (scales, first(0.0), expected(2 * stats.norm.sf(3), 1 - 2 * stats.norm.sf(1))),
     ],
 )  # fmt: skip
