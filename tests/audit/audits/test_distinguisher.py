@@ -15,7 +15,6 @@ from gnnaudit.audit.audits import distinguisher
 from gnnaudit.audit.audits.distinguisher import distinguish
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.own.model_file import load_model
 from gnnaudit.reports.results import BoundRow, SkippedRow
 
 from ...nightly import nightly
@@ -190,20 +189,6 @@ def test_a_run_asks_the_distinguisher_only_if_the_other_audits_leave_the_claim_o
         "distinguisher again",
     }
     assert "audit distinguisher" not in reasons(audit(honest, GRAPH, audits="distinguisher", seed="distinguisher"))
-
-
-def test_a_model_that_keeps_its_noise_for_later_trainings_refutes_nothing(tmp_path):
-    """The noise is secret and drawn once in each process, so one release is private, and the rounds are not independent."""
-    (tmp_path / "kept.py").write_text(
-        "import numpy as np\nfrom gnnaudit import Claim, Looped, PureDpEvent, Unit\n"
-        "noise = np.random.default_rng().laplace(0, 2.0, 4000)\n"
-        "def train(graph, seed):\n    return {'found': graph.degree + noise[: graph.nodes]}\n"
-        "model = Looped(train, releases=('found',), events=PureDpEvent(1.0), claim=Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE))\n"
-    )
-    found = audit(load_model(f"{tmp_path / 'kept.py'}:model"), GRAPH, audits="distinguisher", seed="kept")
-    rows = [row for row in found.rows if isinstance(row, BoundRow)]
-    assert rows
-    assert all(row.value == 0 and row.withdrawn for row in rows)
 
 
 def test_the_systems_of_the_package_are_left_to_their_own_audits():

@@ -2,10 +2,13 @@
 
 import pytest
 
-from gnnaudit import Looped
+from gnnaudit import Looped, audit, load
 from gnnaudit.accounting.claim import Unit
+from gnnaudit.audit.audits import distinguisher
 from gnnaudit.audit.own.contract import EARLIER, SIZES, Unasked, depends_on_nothing_earlier, tiny
+from gnnaudit.audit.own.model_file import load_model
 from gnnaudit.audit.own.premises import checked_first
+from gnnaudit.reports.results import BoundRow
 
 from .keeping import Remembers, by_content, by_name_and_size, honest, memoised
 
@@ -36,3 +39,19 @@ def test_a_model_that_no_other_process_can_load_is_not_asked():
 def test_the_clause_is_among_those_that_are_checked_before_an_audit(train, how):
     checks = {check.name: check.how for check in checked_first(Looped(train, unit=Unit.UNDIRECTED_EDGE, name="checked"))}
     assert checks[EARLIER] == how
+
+
+def test_a_model_that_keeps_its_noise_for_later_trainings_refutes_nothing(tmp_path, monkeypatch):
+    """The noise is secret and drawn once in each process, so one release is private, and the rounds are not independent."""
+    monkeypatch.setattr(distinguisher, "PILOT", 128)
+    monkeypatch.setattr(distinguisher, "TEST", 128)
+    (tmp_path / "kept.py").write_text(
+        "import numpy as np\nfrom gnnaudit import Claim, Looped, PureDpEvent, Unit\n"
+        "noise = np.random.default_rng().laplace(0, 2.0, 4000)\n"
+        "def train(graph, seed):\n    return {'found': graph.degree + noise[: graph.nodes]}\n"
+        "model = Looped(train, releases=('found',), events=PureDpEvent(1.0), claim=Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE))\n"
+    )
+    found = audit(load_model(f"{tmp_path / 'kept.py'}:model"), load("campus:n=120:degree=6"), audits="distinguisher", seed="kept")
+    rows = [row for row in found.rows if isinstance(row, BoundRow)]
+    assert rows
+    assert all(row.value == 0 and row.withdrawn for row in rows)
