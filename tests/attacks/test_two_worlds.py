@@ -92,3 +92,17 @@ def test_numbers_without_limit_and_constant_numbers_do_no_harm():
         return x
 
     assert bound(strange, first(2.0), 0) > 0.5 * expected(math.exp(-2) / 2, 0.5)
+
+
+def test_few_rounds_suffice_where_no_noise_is_left():
+    """64 rounds of each world without an error: Clopper and Pearson."""
+
+    def exact(bits, rng):
+        return np.full((len(bits), NUMBERS), 7.25) + bits[:, None] * first(0.001)
+
+    few, rng = 128, np.random.default_rng(1)
+    bits = np.arange(2 * few) % 2 == 1
+    guesser = learned(exact(bits[:few], rng), bits[:few], first(0.001), 0.0, ALPHA, 1)
+    found = from_rounds(guesser.score(exact(bits[few:], rng)), bits[few:], PURE, alpha=ALPHA, rule=guesser.rule)
+    limit = 1 - (ALPHA / 2) ** (1 / (few // 2))
+    assert found.epsilon == pytest.approx(math.log((1 - limit) / limit))

@@ -43,8 +43,8 @@ def test_the_clause_is_among_those_that_are_checked_before_an_audit(train, how):
 
 def test_a_model_that_keeps_its_noise_for_later_trainings_refutes_nothing(tmp_path, monkeypatch):
     """The noise is secret and drawn once in each process, so one release is private, and the rounds are not independent."""
-    monkeypatch.setattr(distinguisher, "PILOT", 128)
-    monkeypatch.setattr(distinguisher, "TEST", 128)
+    monkeypatch.setattr(distinguisher, "PILOT", 256)
+    monkeypatch.setattr(distinguisher, "TEST", 256)
     (tmp_path / "kept.py").write_text(
         "import numpy as np\nfrom gnnaudit import Claim, Looped, PureDpEvent, Unit\n"
         "noise = np.random.default_rng().laplace(0, 2.0, 4000)\n"
