@@ -67,7 +67,7 @@ def opened(uri):
 
 def test_every_claim_is_a_run_of_its_own_beside_the_plan(store):
     folder, _, runs = store
-    assert len(runs) == 1 + 7 * 3 + 2  # the plan, seven systems at three budgets, two baselines
+    assert len(runs) == 1 + 5 * 3 + 2  # the plan, five models at three budgets, two baselines
     assert {r.data.tags["plan.run"] for name, r in runs.items() if name != folder.name} == {runs[folder.name].info.run_id}
     assert not any("mlflow.parentRunId" in r.data.tags for r in runs.values())  # the list of runs would fold them away
     assert all(r.info.status == "FINISHED" for r in runs.values())
@@ -197,7 +197,7 @@ def test_a_metric_has_a_name_that_mlflow_takes_and_a_finite_value(example_run):
     for child in children(results.read(example_run)):
         assert all(re.fullmatch(r"[\w. /-]+", name) for name in child.metrics)
         assert all(abs(value) < 1e9 for value in child.metrics.values())
-    assert len({c.identity for c in children(results.read(example_run))}) == 23
+    assert len({c.identity for c in children(results.read(example_run))}) == 17
 
 
 @pytest.mark.parametrize("uri", ["http://127.0.0.1:9", "sqlite:////proc/no/such/place.db"])
@@ -255,7 +255,7 @@ def test_a_store_that_fails_half_way_is_completed_by_the_next_mirror(runs_folder
     monkeypatch.undo()
     assert mlflow_mirror.mirror(folder)
     _, runs = opened(mlflow_mirror.default_uri(runs_folder))
-    assert len(runs) == 24
+    assert len(runs) == 18
     assert all(r.data.metrics and r.info.status == "FINISHED" for r in runs.values())
 
 
@@ -268,7 +268,7 @@ def test_a_store_that_cannot_be_written_is_a_warning_and_keeps_what_it_holds(tmp
     results.write(found.model_copy(update={"rows": found.rows[:1]}), folder)
     assert mlflow_mirror.mirror(folder, read_only) is False
     assert any("audit mirror" in r.getMessage() for r in caplog.records)
-    assert len(opened(mlflow_mirror.default_uri(tmp_path))[1]) == 24
+    assert len(opened(mlflow_mirror.default_uri(tmp_path))[1]) == 18
 
 
 class Flaky(http.server.BaseHTTPRequestHandler):
@@ -331,7 +331,7 @@ def test_the_ui_command_serves_a_store_that_a_run_is_mirrored_to_after_a_proxy_f
         assert mlflow_mirror.mirror(folder, f"http://127.0.0.1:{port}")
         assert capsys.readouterr().out == ""  # with --json, stdout holds one document and nothing else
         client, runs = opened(f"http://127.0.0.1:{port}")
-        assert len(runs) == 24
+        assert len(runs) == 18
         assert "evidence" in {a.path for a in client.list_artifacts(runs["demo"].info.run_id)}
     finally:
         os.killpg(server.pid, signal.SIGTERM)

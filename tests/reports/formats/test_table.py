@@ -28,7 +28,7 @@ def test_refuted_claims_come_before_all_others(example_run):
 
 def test_each_unit_has_tables_of_its_own(example_run):
     blocks = re.split(r"\n(?=Claims on|Test accuracy|Strongest|Skipped)", shown(results.read(example_run)))
-    edge_models, node_models = {" gap (", " progap (", " vesper ("}, {" dpar (", " privgnn ("}
+    edge_models, node_models = {" gap (", " vesper ("}, {" dpar ("}
     assert len(blocks) == 3 + 4 + 3 + 1
     for block in blocks:
         assert not (any(m in block for m in edge_models) and any(m in block for m in node_models))
