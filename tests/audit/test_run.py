@@ -34,6 +34,10 @@ PLAN = [
     "2",
     "--repeats",
     "2",
+    "--attacks",
+    "entropy,lira,link-stealing",
+    "--audits",
+    "replay,residual,game,one-run",
 ]
 
 
