@@ -20,6 +20,7 @@ from gnnaudit.attacks.registry import ATTACKS
 from gnnaudit.attacks.roc import measure
 from gnnaudit.models.base import Release
 
+from ..nightly import nightly
 from .conftest import draw_graph
 
 NEAR, HALF, FAR = "posteriors@0-hop", "posteriors@half", "posteriors@full"
@@ -37,6 +38,8 @@ EDGE = [
     MultiLira("edge"),
     strongest("edge", "posteriors"),
 ]
+SIBLINGS = {*(f"link-stealing-{k}" for k in (4, 5, 6)), *(f"shadow-mlp-{kind}" for kind in ("2-hop", "ranked", "public"))}
+NODE, EDGE = (nightly(*(a for a in some if a.name in SIBLINGS), among=some) for some in (NODE, EDGE))
 ASKED, SHADOWS, TARGETS = 1000, 16, 96
 
 

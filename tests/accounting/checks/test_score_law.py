@@ -12,6 +12,8 @@ from gnnaudit.accounting.lower.anytime import anytime
 from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.upper import tradeoff
 
+from ...nightly import nightly
+
 DELTA = 1e-5
 
 
@@ -97,7 +99,7 @@ def test_rounds_that_were_written_twice_shared_or_drifting_noise_and_sorted_scor
         assert in_order(scores[order], bits[order]).how == "assumed"
 
 
-@pytest.mark.parametrize("n", [10, 100, 1000])
+@pytest.mark.parametrize("n", [10, 1000, *nightly(100)])
 def test_independent_rounds_pass_in_any_order_of_the_worlds(n):
     """4,000 files at a level of 1e-3: over 16 fail once in a million seeds. Half of them have one world first."""
     draw, failed = np.random.default_rng(n), 0

@@ -16,6 +16,8 @@ from gnnaudit.accounting.lower.guessed_coins import guessed
 from gnnaudit.accounting.lower.power import METHODS, coins_detect, notices, power_of_coins, rounds_needed
 from gnnaudit.accounting.upper import tradeoff
 
+from ...nightly import nightly
+
 DELTA = 1e-5
 ROOT2 = math.sqrt(2)
 
@@ -144,7 +146,7 @@ def test_few_trainings_detect_nothing_by_guessed_coins():
     assert notices(claim, rounds - 20, rounds - 20, method="coins") == (math.inf, math.inf)
 
 
-@pytest.mark.parametrize(("epsilon", "kappa"), [(8, 1.3), (4, 1.5), (1, 2.0)])
+@pytest.mark.parametrize(("epsilon", "kappa"), [(8, 1.3), (1, 2.0), *nightly((4, 1.5))])
 def test_guessed_coins_have_the_power_that_was_promised(epsilon, kappa):
     claim, draw = Claim(epsilon, DELTA), np.random.default_rng(1)
     mu, audits = float(gaussian.mu_of(epsilon, DELTA)), 600
@@ -157,7 +159,9 @@ def test_guessed_coins_have_the_power_that_was_promised(epsilon, kappa):
     assert found / audits == pytest.approx(0.95, abs=0.035)
 
 
-@pytest.mark.parametrize(("epsilon", "kappa", "method"), [(1, 1.5, "gate"), (8, 1.5, "gate"), (4, 3.0, "gate"), (1, 4.0, "any")])
+@pytest.mark.parametrize(
+    ("epsilon", "kappa", "method"), [(8, 1.5, "gate"), (4, 3.0, "gate"), (1, 4.0, "any"), *nightly((1, 1.5, "gate"))]
+)
 def test_a_threshold_that_a_pilot_chooses_has_the_power_that_was_promised(epsilon, kappa, method):
     """Truth: the audits that `audit bound` makes. With the rounds for the best threshold, the first refuted in 43 % of them."""
     claim, mu, draw = Claim(epsilon, DELTA), float(gaussian.mu_of(epsilon, DELTA)), np.random.default_rng(1)

@@ -46,7 +46,7 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("ledger", "values"), KNOWN)
+@pytest.mark.parametrize(("ledger", "values"), [*KNOWN[:2], *nightly(KNOWN[2]), *KNOWN[3:]])
 def test_each_library_gives_its_own_number(ledger, values):
     rows = upper(ledger, 1e-5)
     for row, value in zip(rows, values, strict=True):
@@ -233,7 +233,7 @@ def test_the_second_call_is_read_from_disk(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("steps", "delta", "truth"),
-    [*nightly((100_000, 1e-12, 11.687)), (100_000, 1e-11, 10.925), (10_000, 1e-12, 7.052)],
+    [*nightly((100_000, 1e-12, 11.687), (100_000, 1e-11, 10.925)), (10_000, 1e-12, 7.052)],
 )
 def test_opacus_prv_is_no_bound_where_rounding_outweighs_delta(steps, delta, truth):
     """Truth: the exact laws on a grid that keeps both masses, composed by a transform tilted to the tail (relative precision)."""

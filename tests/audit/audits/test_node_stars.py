@@ -31,6 +31,8 @@ from gnnaudit.models.random import witness
 from gnnaudit.models.vesper.vesper import Vesper
 from gnnaudit.reports.evidence import judge
 
+from ...nightly import nightly
+
 CLAIM = Claim(4.0, 1e-3, Unit.NODE)
 OWN = {"unit": Unit.NODE, "train_nodes": 20, "batch": 8}
 HONEST = {
@@ -83,8 +85,9 @@ def test_an_honest_recipe_can_be_repeated_without_any_node(name, graph, tmp_path
     assert "by 1 times" in told or "by 0." in told
 
 
-@pytest.mark.parametrize("audit", ["residual", "game"])
-@pytest.mark.parametrize("name", ["gap", "progap"])
+@pytest.mark.parametrize(
+    ("audit", "name"), [("residual", "gap"), ("game", "progap"), *nightly(("residual", "progap"), ("game", "gap"))]
+)
 def test_honest_sums_pass(audit, name, graph, tmp_path):
     found, _ = look(audit, calibrate(HONEST[name], CLAIM), graph, tmp_path)
     assert not found.refuted  # refuted for one seed in ten thousand at most

@@ -78,7 +78,7 @@ def test_a_sum_of_reports_that_keep_too_much_is_refuted(read, tmp_path):
     assert bound.epsilon == pytest.approx(3.0, rel=1e-3)
 
 
-@pytest.mark.parametrize("read", [parities, sampled, *nightly(thresholds, noisy, shuffled)])
+@pytest.mark.parametrize("read", [parities, *nightly(sampled, thresholds, noisy, shuffled)])
 def test_functions_that_may_cost_less_than_a_report_refute_nothing(read, tmp_path):
     outcome = audited(read, 3.0, tmp_path)
     assert not any(b.refuted for b in outcome.bounds)

@@ -69,7 +69,7 @@ def audited(train, claim, tmp_path, key):
     return AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), key, 3, 1e-4)).bounds
 
 
-@pytest.mark.parametrize("seed", [0, 1, *nightly(*range(2, 8))])
+@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 8))])
 def test_a_class_that_was_picked_is_not_picked_again(seed, tmp_path):
     """Each pick alone costs up to 0.25, and a run in which the node's class is not picked seems to cost 0.73."""
     truth = true_epsilon()

@@ -58,7 +58,7 @@ def test_an_exact_term_among_functions_of_noisy_values_leaves_no_reach(shows, bl
 
 
 @pytest.mark.parametrize(
-    ("shows", "kind"), [(powers, np.float64), (log_shares, np.float32), (ranks, np.float32), *nightly((ratios, np.float32))]
+    ("shows", "kind"), [(powers, np.float64), (ranks, np.float32), *nightly((log_shares, np.float32), (ratios, np.float32))]
 )
 def test_functions_of_noisy_values_keep_the_reach(shows, kind):
     assert verdict(shows, kind) == "not refuted"

@@ -15,6 +15,7 @@ from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.reports.evidence import judge
 
+from ...nightly import nightly
 from .votes import released
 
 GRAPH, DELTA = load("campus:n=120:degree=6"), 1e-5
@@ -47,7 +48,7 @@ def scaled(everybody):
     return train
 
 
-@pytest.mark.parametrize("key", ["one", "two"])
+@pytest.mark.parametrize("key", ["one", *nightly("two")])
 @pytest.mark.parametrize("everybody", [True, False])
 def test_users_who_are_not_trained_on_are_tried(everybody, key, tmp_path):
     """A row that is not scaled moves by up to the root of the number of columns, and not by 2."""
@@ -66,7 +67,7 @@ def squares(scale):
     return train
 
 
-@pytest.mark.parametrize("key", ["one", "two"])
+@pytest.mark.parametrize("key", ["one", *nightly("two")])
 @pytest.mark.parametrize(("scale", "expected"), [(1.0, NOT_REFUTED), (0.7, REFUTED)])
 def test_rows_of_the_highest_value_are_tried(scale, expected, key, tmp_path):
     """From a row of zeros to a row of ones the share moves by 1; here the row with the fewest ones has share s, so by 1 - s^2."""

@@ -233,7 +233,7 @@ def test_no_two_posteriors_are_told_apart_more_easily_than_two_that_are_sure(cla
         assert np.maximum(laws[:100] - math.exp(epsilon) * laws[100:], 0).sum(1).max() <= most + 1e-4
 
 
-@pytest.mark.parametrize("scale", [0.484, 0.486, 2.0, 1e5, *nightly(0.1, 0.2, 0.3, 1.0, 30.0)])
+@pytest.mark.parametrize("scale", [0.484, 0.486, 1e5, *nightly(0.1, 0.2, 0.3, 1.0, 2.0, 30.0)])
 def test_the_charge_for_an_unknown_number_of_classes_is_the_maximum_over_all_numbers(scale):
     counts = [*range(2, 120), *(round(120 * 1.02**k) for k in range(400))]  # up to 330,000
     each = [closed_forms.noisy_argmax_epsilon(c, scale) for c in counts]

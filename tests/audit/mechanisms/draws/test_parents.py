@@ -56,10 +56,9 @@ def order_from_few_seeds(seed, shape):
 @pytest.mark.parametrize(
     ("draws", "shown"),
     [
-        (run_number, False),
         (run_number, True),
         (bits_of_python, False),
-        *nightly((key_of_a_child, False), (order_from_few_seeds, False)),
+        *nightly((run_number, False), (key_of_a_child, False), (order_from_few_seeds, False)),
     ],
 )
 def test_noise_from_a_number_that_is_released_or_takes_few_values_leaves_no_reach(draws, shown):
