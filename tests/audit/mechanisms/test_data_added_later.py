@@ -46,7 +46,6 @@ COSTS = {  # an edge moves two degrees by 1 each, or the count of edges by 1
     edges_one_by_one: lambda scale: (float(epsilon_of(1 / scale, DELTA)), DELTA),
     sum_of_a_list: lambda scale: (1 / scale, 0.0),
 }
-SLOW = nightly(sum_of_a_list, among=COSTS)
 
 
 def bounds(way, scale, cost):
@@ -60,14 +59,14 @@ def read_before(graph, seed, scale):
     return {"degrees": first + np.asarray(graph.adjacency().sum(1)).ravel(), "noise": first}
 
 
-@pytest.mark.parametrize("way", SLOW)
+@pytest.mark.parametrize("way", nightly(edges_one_by_one, sum_of_a_list, among=COSTS))
 def test_enough_noise_is_supported(way):
     found = bounds(way, SCALE, COSTS[way])
     assert not any(bound.refuted for bound in found)
     assert any(np.isfinite(bound.reach) and not bound.failed for bound in found)
 
 
-@pytest.mark.parametrize("way", SLOW)
+@pytest.mark.parametrize("way", nightly(sum_of_a_list, among=COSTS))
 def test_half_the_noise_is_refuted(way):
     found = [bound.epsilon for bound in bounds(way, SCALE / 2, COSTS[way]) if bound.refuted]
     assert found == [pytest.approx(COSTS[way](SCALE / 2)[0], 1e-3)]

@@ -13,11 +13,12 @@ from gnnaudit.models.privgnn.pate import Pate
 from gnnaudit.models.privgnn.public_part import Public
 
 from ...conftest import small_graph
+from ...nightly import nightly
 
 QUICK = {"queries": 8, "epochs": 8, "student_epochs": 15, "hidden": 8}
 
 
-@pytest.mark.parametrize("teacher", ["gnn", "mlp"])
+@pytest.mark.parametrize("teacher", ["gnn", *nightly("mlp")])
 def test_the_model_contract_holds(teacher):
     model = Pate(sigma=2.0, teacher=teacher, parts=3, **QUICK)
     assert isinstance(model, Model)
