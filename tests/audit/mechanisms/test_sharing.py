@@ -263,5 +263,5 @@ def test_two_layers_whose_generators_have_one_seed_are_not_passed(same, verdicts
 
     events = dp.SelfComposedDpEvent(dp.GaussianDpEvent(6 / 2**0.5), 2)
     model = Looped(train, releases=("posteriors", "wide"), events=events)
-    found = audit(model, load("campus:n=240"), Claim(2.0, 1e-6), attacks="none", audits="differential", repeats=1)
+    found = audit(model, GRAPH, Claim(2.0, 1e-6), attacks="none", audits="differential", repeats=1)
     assert found.run.verdict in verdicts
