@@ -21,8 +21,10 @@ __all__ = ["Change", "Draw", "Recorder", "recordable", "recording"]
 LIBRARIES = ("numpy", "random", "secrets", "os", "torch")
 OURS = __name__
 PACKAGE = __name__.partition(".")[0] + "."  # its modules do not change either, also in a checkout
-# cache: name of a module that imports no random function -> the identity and the size of its dictionary
+# caches: name of a module that imports no random function -> the identity and the size of its dictionary; name of an installed
+# module -> the same, and its names of random functions
 NONE_IN: dict[str, tuple[int, int]] = {}
+FOUND_IN: dict[str, tuple[tuple[int, int], list[str]]] = {}
 INSTALLED = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")})
 SETTLED: set[str] = set()  # cache: modules that are not searched again, because installed modules do not change
 LOADED: list[tuple[str, ...]] = [(), ()]  # cache: the names of all loaded modules, and of those that are not in SETTLED
@@ -73,11 +75,17 @@ def _imported(new: dict[int, Any]) -> Iterator[tuple[dict[str, Any], str, Any]]:
         if module_name.partition(".")[0] in LIBRARIES or module_name.startswith(OURS):
             SETTLED.add(module_name)
             continue
-        found = [name for name, value in list(names.items()) if id(value) in new and value is not new[id(value)]]
+        now = id(names), len(names)
+        searched, last = FOUND_IN.get(module_name, (None, []))
+        some = last if searched == now else list(names)
+        found = [name for name in some if id(value := names.get(name)) in new and value is not new[id(value)]]
         for name in found:
             before, names[name] = names[name], new[id(names[name])]
             yield names, name, before
-        if not found:
-            NONE_IN[module_name] = id(names), len(names)
-            if module_name.startswith(PACKAGE) or str(names.get("__file__")).startswith(INSTALLED):
+        if not found and searched != now:
+            NONE_IN[module_name] = now
+        if searched != now and (module_name.startswith(PACKAGE) or str(names.get("__file__")).startswith(INSTALLED)):
+            if found:
+                FOUND_IN[module_name] = now, found
+            else:
                 SETTLED.add(module_name)

@@ -2,6 +2,8 @@
 
 import random
 import secrets
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -143,6 +145,23 @@ def test_a_generator_that_was_made_while_a_module_was_loaded_is_heard_later():
         early.normal()
         plain.normal()
     assert len(recorded.draws) == 1  # draws of a generator that was made before are not recorded
+
+
+def test_a_name_that_a_module_gets_later_and_another_module_of_the_same_name_are_recorded_too(monkeypatch):
+    module, other = types.ModuleType("late"), types.ModuleType("late")
+    monkeypatch.setitem(sys.modules, "late", module)
+    with recording():
+        pass
+    module.draw = random.gauss
+    with recording() as recorded:
+        module.draw(0, 1)
+    assert len(recorded.draws) == 1
+    assert module.draw is random.gauss
+    other.another = random.gauss  # as many names as the module before
+    monkeypatch.setitem(sys.modules, "late", other)
+    with recording() as recorded:
+        other.another(0, 1)
+    assert len(recorded.draws) == 1
 
 
 def test_old_generators_are_still_instances_of_their_class():
