@@ -17,7 +17,7 @@ import numpy as np
 
 from ...accounting.lower.bounds import from_rounds, unknown
 from ...attacks.two_worlds import learned
-from ...models.capabilities import RunsElsewhere
+from ...models.capabilities import RunsElsewhere, effort
 from ...models.fitted import fitted
 from ...models.graph.graph import Worlds
 from ...reports.rounding import several
@@ -99,9 +99,9 @@ def refuses(case: Case) -> str | None:
 
 def seldom_decides(case: Case) -> str | None:
     """Why a plan that names neither the audit nor a time limit leaves it out, or None."""
-    if isinstance(case.model, RunsElsewhere):
-        return "a program starts anew for each training; ask for it with --audits distinguisher, or with --minutes"
-    return None
+    if effort(case.model).thorough:
+        return None
+    return "it needs hundreds of trainings, which take long; ask for it with --audits distinguisher, or with --minutes"
 
 
 def distinguish(setting: Setting) -> Outcome:

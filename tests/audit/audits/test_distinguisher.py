@@ -15,6 +15,7 @@ from gnnaudit.audit.audits import distinguisher
 from gnnaudit.audit.audits.distinguisher import distinguish
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
+from gnnaudit.models.capabilities import FEW
 from gnnaudit.reports.results import BoundRow, SkippedRow
 
 from ...nightly import nightly
@@ -189,6 +190,16 @@ def test_a_run_asks_the_distinguisher_only_if_the_other_audits_leave_the_claim_o
         "distinguisher again",
     }
     assert "audit distinguisher" not in reasons(audit(honest, GRAPH, audits="distinguisher", seed="distinguisher"))
+
+
+def test_a_model_whose_trainings_take_long_is_asked_only_by_name_or_with_a_time_limit():
+    class Slow(Looped):
+        effort = FEW
+
+    case = setting(answers, PURE).case
+    slow = dataclasses.replace(case, model=Slow(answers, unit=EDGE))
+    assert distinguisher.seldom_decides(case) is None
+    assert "--minutes" in (distinguisher.seldom_decides(slow) or "")
 
 
 def test_the_systems_of_the_package_are_left_to_their_own_audits():
