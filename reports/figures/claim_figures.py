@@ -238,7 +238,9 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
     rows = [(label, n, k, "") for label, points in curves.items() for n, k in points]
     rows += [(label, n, k, "this run") for label, n, k in marks]
     file = _name("noticed", same[0], f"-{same[0].game}.json")
-    return Plot(file, f"Detectable violations, {who}", f"{alt}.", ("test", "rounds", "factor", "run"), tuple(rows), draw)
+    size = (4.6, 2.6 + 0.2 * (len(curves) + len(marks)))  # each has a line in the legend
+    header = ("test", "rounds", "factor", "run")
+    return Plot(file, f"Detectable violations, {who}", f"{alt}.", header, tuple(rows), draw, size)
 
 
 def power_of_ten(value: float) -> str:
