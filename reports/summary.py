@@ -187,6 +187,11 @@ def of_case(row: SkippedRow) -> bool:
     return row.what == f"{row.model} {row.mode} epsilon={row.epsilon:g}"
 
 
+def of_contract(row: SkippedRow) -> bool:
+    """Whether the row names failed clauses of the model contract, rather than something that was left out."""
+    return row.what.startswith("contract: ")
+
+
 def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: float, cause: str | None) -> Line:
     computed = [a for a in accounts if a.accountant != "published"]
     ceiling = [Upper(a.accountant, a.value, a.is_upper_bound, a.unsupported, 0.0) for a in computed]

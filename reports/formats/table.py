@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -24,6 +24,7 @@ from ..summary import (
     may_be_chance,
     name,
     of_case,
+    of_contract,
     one_delta,
     rivals,
     skips,
@@ -44,7 +45,9 @@ def show(results: Results, console: Console) -> None:
     skipped = results.of(SkippedRow)
     if untested := skips(row for row in skipped if of_case(row)):
         _print(console, "Not tested", _untested(untested))
-    if others := inapplicable(skipped):
+    if fails := [row for row in skipped if of_contract(row)]:
+        _print(console, "Clauses of the contract that fail", _broken(fails))
+    if others := inapplicable(row for row in skipped if not of_contract(row)):
         title = "Audits and attacks that do not apply; the report gives the reasons"
         _print(console, title, _skipped(others))
     for unit in units(results.of(AttackRow)):
@@ -149,6 +152,13 @@ def _untested(entries: list[tuple[str, str, str, str]]) -> Table:
     table = _table("model", "ε", "why")
     for _, *entry in entries:
         table.add_row(*(escape(text) for text in entry))
+    return table
+
+
+def _broken(rows: Sequence[SkippedRow]) -> Table:
+    table = _table("model", "clauses", "why")
+    for row in rows:
+        table.add_row(escape(name(row.model, row.mode)), escape(row.what.partition(": ")[2]), escape(row.reason))
     return table
 
 

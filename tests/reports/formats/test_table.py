@@ -131,3 +131,15 @@ def test_what_does_not_apply_is_one_line_a_model():
     rows = [SkippedRow(model="gap", mode="sound", epsilon=1.0, what=f"audit a{i}", reason=f"r{i}") for i in range(9)]
     text = shown(Results(run=Run(name="r"), rows=tuple(rows)))
     assert [line.split()[:3] for line in text.splitlines() if "gap" in line] == [["gap", "(sound)", "audits"]]
+
+
+def test_clauses_that_fail_are_not_among_what_does_not_apply():
+    fails = SkippedRow(
+        model="mine", mode="own", epsilon=1.0, what="contract: same key, same release", reason="fails on a graph of 6 nodes"
+    )
+    silent = SkippedRow(model="mine", mode="own", epsilon=1.0, what="audit votes", reason="no votes")
+    text = shown(Results(run=Run(name="r"), rows=(fails, silent)))
+    broken, others = text.split("Audits and attacks that do not apply")
+    assert "same key, same release" in broken
+    assert "fails on a graph of 6 nodes" in broken
+    assert "contract" not in others
