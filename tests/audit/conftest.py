@@ -1,4 +1,6 @@
-"""The loop over honest recipes, which two suites use, the contract without its new process, and fewer probing seeds."""
+"""The loop over honest recipes, which two suites use, the contract without its new process, fewer probing seeds, and no time for
+the audit of last resort.
+"""
 
 import importlib.util
 import io
@@ -8,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gnnaudit.audit.audits import distinguisher
 from gnnaudit.audit.own import contract
 from gnnaudit.audit.recorded import seeds, study
 
@@ -45,3 +48,12 @@ def few_probes(request, monkeypatch):
     if "seed" not in request.node.name and "/faults/" not in request.node.nodeid:
         monkeypatch.setattr(seeds, "PROBES", ((5_000, 40),))
         monkeypatch.setattr(study, "SEEDS", 40)
+
+
+@pytest.fixture(autouse=True)
+def no_time_for_the_distinguisher(request, monkeypatch):
+    """The distinguisher would train hundreds of times in every run whose claim the other audits leave open. Its own tests give
+    it time.
+    """
+    if not any(file in request.node.nodeid for file in ("test_distinguisher", "test_new_process")):
+        monkeypatch.setattr(distinguisher, "SECONDS", 0.0)
