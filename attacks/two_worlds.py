@@ -1,7 +1,7 @@
 """Learns from pilot rounds to tell two worlds apart by the released numbers, and chooses the threshold of the guesses.
 
-The classifier is that of DP-Sniper (Bichsel et al. 2021): its probability of world 1 is a monotone function of the likelihood
-ratio, if it has learned well. A bad classifier only makes the bound smaller.
+DP-Sniper (Bichsel et al. 2021) attacks so: a classifier that has learned well orders releases by their likelihood ratio. A bad
+classifier only makes the bound smaller.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..accounting.lower.error_rates import Rule, epsilon_of_rates, rate_at_most, rule_from_pilot
 
 Floats = NDArray[np.float64]
-SINGLE = 64  # numbers that the classifiers read one by one
+SUMS, SINGLE = 2, 64  # features: sums of all numbers, and numbers that the classifiers read one by one
 FOLDS, BINS, TREES, LEAF = 5, 12, 50, 5
 SHRINKAGE = 1e-6  # so little that noise which several numbers share cancels
 FAR = 1e6  # in standard deviations; numbers farther away count as so far
@@ -74,11 +74,11 @@ def _classifiers(features: Floats, seed: int) -> list[Any]:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-    borders = [np.unique(np.quantile(column, np.linspace(0, 1, BINS + 1)[1:-1])) for column in features.T]
+    borders = [np.unique(np.quantile(column, np.linspace(0, 1, BINS + 1)[1:-1])) for column in features.T[SUMS:]]
 
     def binned(rows: Floats) -> NDArray[np.int64]:
-        sides = [np.searchsorted(b, c) + np.searchsorted(b, c, side="right") for b, c in zip(borders, rows.T, strict=True)]
-        return np.column_stack(sides[2:])
+        columns = zip(borders, rows.T[SUMS:], strict=True)
+        return np.column_stack([np.searchsorted(b, c) + np.searchsorted(b, c, side="right") for b, c in columns])
 
     return [
         make_pipeline(StandardScaler(), LinearDiscriminantAnalysis(solver="lsqr", shrinkage=SHRINKAGE)),

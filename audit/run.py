@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..accounting.lower.bounds import divide
+from ..accounting.lower.bounds import Bound, divide
 from ..accounting.upper.accountants import Upper
 from ..attacks.registry import ATTACKS, DEPLOYED, GAMES
 from ..models.data.loading import Provenance, describe, load_described
@@ -190,7 +190,7 @@ def left_out(audit: Audit, case: Case, plan: Plan, outcomes: Sequence[Outcome] |
 
 def decided(case: Case, outcomes: Sequence[Outcome], plan: Plan) -> bool:
     """Whether the lower bounds so far refute the claim, or would have detected the violation that the plan asks for."""
-    found = [replace(bound, covers=covered(case, outcome)) for outcome in outcomes for bound in outcome.bounds]
+    found = [bound for outcome in outcomes for bound in with_covers(case, outcome)]
     return evidence_files.judge(case.claim, (), found, plan.notices, from_ledger=case.follows_from_ledger).kind != "inconclusive"
 
 
@@ -276,7 +276,6 @@ def verdict_line(code: int, rows: list[Any]) -> str:
 
 def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Plan) -> Evidence:
     """The evidence file of one audit."""
-    covers = covered(case, outcome)
     return Evidence(
         claim=case.claim,
         model=case.model.name,
@@ -284,7 +283,7 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
         game=outcome.audit,
         ledger=str(case.model.ledger),
         uppers=ceiling,
-        bounds=tuple(dataclasses.replace(bound, covers=covers) for bound in outcome.bounds),
+        bounds=with_covers(case, outcome),
         curves=outcome.curves,
         reach=outcome.reach,
         read=outcome.read,
@@ -295,6 +294,12 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
         audited=audited(case.model),
         observed=plain(dataclasses.asdict(outcome.observed)) if outcome.observed else {},
     )
+
+
+def with_covers(case: Case, outcome: Outcome) -> tuple[Bound, ...]:
+    """The bounds of an audit, with what `covered` says."""
+    covers = covered(case, outcome)
+    return tuple(replace(bound, covers=covers) for bound in outcome.bounds)
 
 
 def covered(case: Case, outcome: Outcome) -> dict[str, str]:

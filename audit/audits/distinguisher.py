@@ -83,8 +83,9 @@ class Pair:
         one, two = (np.array([self.vector(release) for release in releases]) for releases in (base, other))
         far, sd = np.abs(one - two).mean(axis=0), one.std(axis=0)
         weight = np.minimum(np.divide(far, sd, out=np.full_like(far, CAPPED), where=sd > 0), CAPPED) * (far > 0)
-        ordered = (weight.size - 1 - 3 * len(self.first)) // 2
-        weight[weight.size - ordered :][sd[weight.size - ordered :] > 0] = 0.0
+        entries = (weight.size - 1 - 3 * len(self.first)) // 2  # each is in the vector twice, the second time in order
+        again = slice(weight.size - entries, None)
+        weight[again][sd[again] > 0] = 0.0
         places = np.argsort(-weight, kind="stable")[: min(NUMBERS, np.count_nonzero(weight))]
         moves = (one - two).mean(axis=0)[places]
         return dataclasses.replace(self, places=places, moves=moves, size=float(np.linalg.norm(weight)))
@@ -120,8 +121,8 @@ def distinguish(setting: Setting) -> Outcome:
     refused = ""
     try:
         pairs += _pairs(case, small(union, case.model), key.fold("small"), budget)
-    except Exception as fault:  # a user's model may refuse other graphs, with any exception
-        refused = f"; the model refuses the {UNUSUAL}: {fault}"
+    except ValueError as fault:  # a user's model may refuse other graphs
+        refused = f"; not tried on a {UNUSUAL}: {fault}"
     pairs = sorted((pair for pair in pairs if pair.size), key=lambda pair: -pair.size)[:TRIED]
     if not pairs:
         raise ValueError(f"no secret that was tried changes the release if the noise stays the same{refused}")

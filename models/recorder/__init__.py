@@ -82,9 +82,11 @@ def _imported(new: dict[int, Any]) -> Iterator[tuple[dict[str, Any], str, Any]]:
         for name in found:
             before, names[name] = names[name], new[id(names[name])]
             yield names, name, before
-        if not found and searched != now:
+        if searched == now:
+            continue
+        if not found:
             NONE_IN[module_name] = now
-        if searched != now and (module_name.startswith(PACKAGE) or str(names.get("__file__")).startswith(INSTALLED)):
+        if module_name.startswith(PACKAGE) or str(names.get("__file__")).startswith(INSTALLED):
             if found:
                 FOUND_IN[module_name] = now, found
             else:

@@ -25,7 +25,7 @@ MOST = 300  # a note about the recording has at most this many characters
 CALLS = 5  # at most this many calling lines are kept for a draw
 GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence, random.Random)
 NO_REQUEST = ("generator", "random_state", "rng", "out", "discrete")  # options that say nothing about the law of the numbers
-PICKS = ("choice", "choices", "multinomial")  # laws of places that are picked with given probabilities
+PICKS = ("choice", "choices", "multinomial")  # laws of values that are picked with given probabilities
 SHIFTED = ("normal", "laplace", "gumbel", "logistic", "cauchy", "student-t")  # laws whose support is the whole real line
 
 
@@ -92,7 +92,7 @@ class Draw:
 
     @property
     def picked(self) -> bool:
-        return picked_one(self.law, self.values, self.among, self.chances)
+        return picked_one(self.law, self.values, self.chances)
 
     def drawn_by(self, state: Callable[[], Any]) -> Draw:
         """The draw with a digest of its generator's state, if it is one pick. state: reads the state."""
@@ -102,11 +102,11 @@ class Draw:
         return dataclasses.replace(self, state=1 + int.from_bytes(raw, "little"))
 
 
-def picked_one(law: str, values: NDArray[Any], among: Sequence[float], chances: NDArray[np.float64] | None) -> bool:
+def picked_one(law: str, values: NDArray[Any], chances: NDArray[np.float64] | None) -> bool:
     """Whether a draw is one value among several, picked with probabilities that the program gave, as in the exponential
     mechanism: `rng.choice(values, p=...)`, `random.choices(range(k), weights)`, `torch.multinomial(weights, 1)`.
     """
-    one = law in PICKS and values.size == 1 and len(among) > 0
+    one = law in PICKS and values.size == 1
     return one and chances is not None and chances.ndim == 1 and bool(np.any(chances != chances[0]))
 
 

@@ -94,7 +94,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
         law, loc, scale = "normal", given["mean"], np.sqrt(np.diag(given["cov"]))  # coordinates are independent
     values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else np.array(result)
     among, chances = ((), None) if options.get("endpoint") else finite(law, given)
-    own = law in LOCATED or (chances is not None and chances.ndim > 1) or picked_one(law, values, among, chances)
+    own = law in LOCATED or (chances is not None and chances.ndim > 1) or picked_one(law, values, chances)
     others = () if own else parameters(*args, **options)
     return Draw(law, values, calling_line(), loc, scale, *ends, others, among, chances)
 

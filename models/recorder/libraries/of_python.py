@@ -63,7 +63,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
         scale, ends = high - loc, (float(min(loc, high)), float(max(loc, high)))
     values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else numbers(result)
     among, chances = weighted(args, options) if name == "choices" else ((), None)
-    own = law in ("normal", "uniform", "exponential") or picked_one(law, values, among, chances)
+    own = law in ("normal", "uniform", "exponential") or picked_one(law, values, chances)
     return Draw(
         law, values, calling_line(), loc, scale, *ends, () if own else parameters(*args, **options), tuple(among), chances
     )

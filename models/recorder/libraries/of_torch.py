@@ -43,7 +43,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     else:
         law = name.rstrip("_")
     among, chances = finite(law, args, given)
-    own = name in LOCATED or (chances is not None and chances.ndim > 1) or picked_one(law, plain(result), among, chances)
+    own = name in LOCATED or (chances is not None and chances.ndim > 1) or picked_one(law, plain(result), chances)
     kept = {option: value for option, value in options.items() if option not in FORM}
     filled = name.startswith("rrelu_with_noise")  # its second tensor is a result
     others = () if own else parameters(*args[:1], *args[1 + filled :], **kept)

@@ -314,7 +314,7 @@ def reported(mechanisms: Recorder, value: Any, draw: Draw) -> Any:
 
 
 def picked(mechanisms: Recorder, value: Any, draw: Draw) -> Any:
-    """The place that the program gets for one pick with given probabilities, which is a report: a number, a list or an array."""
+    """The value that the program gets for one pick with given probabilities, which is a report: a number, a list or an array."""
     assert draw.chances is not None
     places = value if isinstance(value, np.ndarray) else np.array(value).reshape(1)
     reported = Coins(mechanisms, draw, shape=places.shape).report(draw.among, draw.chances.reshape(*places.shape, -1), places)
