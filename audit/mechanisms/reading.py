@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 FAR = (1.0, 8.0, 64.0)  # distances of other noisy values, in units of the scale
 FARTHER = (8.0, 64.0, 64.0, 64.0, 64.0, 64.0)  # the same, before a mechanism counts as not read
+ACROSS = 8  # further runs before that, with noisy values moved by about twice the largest of them
 ENDS = "with other draws the training ends"
 EACH = 4  # largest number of mechanisms that are tested one by one
 Entry = tuple[int, ...]
@@ -40,7 +42,7 @@ def idle(first: History, groups: Iterable[Sequence[int]]) -> frozenset[int]:
     for some in groups:
         if all(
             other is not None and same_means(first.mechanisms, other.mechanisms, found) and alike(first, other.play)
-            for other in with_other_values(first, some)
+            for other in chain(with_other_values(first, some), far_across(first, some))
         ):
             found |= set(some)
     return frozenset(found)
@@ -56,6 +58,16 @@ def with_other_values(first: History, some: Sequence[int]) -> Iterator[History |
     sums = [i for i in some if first.mechanisms[i].law != REPORT]
     for number, size in enumerate(FARTHER if sums else ()):
         yield repeated(first, {i: moved_by(first.mechanisms[i], size, 2 + i + number) for i in sums})
+
+
+def far_across(first: History, some: Sequence[int]) -> Iterator[History | None]:
+    """Yields runs in which the noisy values of `some`, except reports, move by about twice the largest of them. The index of a
+    maximum over values that are far apart, and a comparison with a distant threshold, need such a move.
+    """
+    sums = {i: first.mechanisms[i] for i in some if first.mechanisms[i].law != REPORT}
+    for number in range(ACROSS if sums else 0):
+        far = {i: 2 * float(np.abs(m.noisy).max(initial=0)) for i, m in sums.items()}
+        yield repeated(first, {i: moved_by(m, 1.0, 100 + i + number, far[i]) for i, m in sums.items()})
 
 
 def repeated(
@@ -148,11 +160,12 @@ def anywhere(mechanism: Mechanism, random: np.random.Generator) -> Mechanism:
     )
 
 
-def moved_by(mechanism: Mechanism, size: float, seed: int) -> Mechanism:
-    """The mechanism with noisy values moved at random, by about `size` times the noise, or by more than rounding if this is
-    larger.
+def moved_by(mechanism: Mechanism, size: float, seed: int, least: float = 0.0) -> Mechanism:
+    """The mechanism with noisy values moved at random, by about `size` times the noise, or by more than rounding, or by about
+    `least`, whichever is largest.
     """
-    step = np.maximum(size * np.asarray(mechanism.scale, dtype=np.float64), 8.0 * np.spacing(np.abs(mechanism.noisy)))
+    rounding = 8.0 * np.spacing(np.abs(mechanism.noisy))
+    step = np.maximum(size * np.asarray(mechanism.scale, dtype=np.float64), np.maximum(rounding, least))
     other = np.random.default_rng(seed).standard_normal(mechanism.noisy.shape)
     return mechanism.with_noisy(mechanism.noisy + step * other)
 

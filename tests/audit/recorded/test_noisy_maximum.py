@@ -66,6 +66,23 @@ def test_one_answer_of_the_exponential_mechanism_is_judged(factor, largest, tmp_
     assert ("posteriors" in (outcome.covers or {})) == (factor == 1)
 
 
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_a_maximum_over_counts_that_are_far_apart_depends_on_its_noise(share, tmp_path):
+    """Laplace noise of scale 1 on counts that differ by 1,000: no usual noise changes the index, but other counts would. An edge
+    moves one count by 1, so the claim 1 holds. With half the noise the noisy values cost 2; the index may cost less.
+    """
+
+    def train(graph, seed):
+        far = 1000.0 * np.arange(graph.classes)
+        within = graph.y[graph.edges[0]][graph.y[graph.edges[0]] == graph.y[graph.edges[1]]]
+        noisy = far + np.bincount(within, minlength=graph.classes) + np.random.default_rng(seed).laplace(0, share, graph.classes)
+        return {"index": np.array([noisy.argmax()])}
+
+    outcome = audited(train, tmp_path, Claim(1.0, 0.0), ("index",))
+    assert not any(b.refuted for b in outcome.bounds)
+    assert ("index" in (outcome.covers or {})) == (share == 1.0)
+
+
 @pytest.mark.parametrize(("share", "clean", "passes"), [(1.0, 0.0, True), (0.5, 0.0, False), (1.0, 0.1, False)])
 def test_comparisons_cost_at_most_as_much_as_the_noisy_values(share, clean, passes, tmp_path):
     """The Gaussian noisy maximum of each node. With half of the noise the values cost more than the claim, and the comparisons
