@@ -164,7 +164,9 @@ def _pairs(case: Case, graph: Graph, key: Key, budget: float) -> Iterator[Pair]:
     base += [_released(case, whole, seed) for seed in seeds[1:]]
 
     def pair(absent: Absence) -> Pair:
-        return Pair(whole, absent, base[0]).compared(base, [_released(case, absent.worlds, seed) for seed in seeds])
+        start = absent.base.worlds if absent.base is not None else whole
+        before = base if start is whole else [_released(case, start, seed) for seed in seeds]
+        return Pair(start, absent, before[0]).compared(before, [_released(case, absent.worlds, seed) for seed in seeds])
 
     listed = without_one(whole, case.claim.unit, key.fold("secrets"), np.zeros(0, dtype=np.int64), SECRETS)
     found = [pair(absent) for absent in listed if not absent.half]

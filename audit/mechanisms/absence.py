@@ -94,12 +94,13 @@ def kept(first: History, absent: Absence, again: Mechanisms | None = None) -> Hi
 
 def moved(first: History, absent: Absence, after: History) -> Shifts:
     """How far the clean value of each mechanism moves from a run to its repetition `after` without a secret, in units of the
-    scale.
+    scale. If the world has a `base`, the move is that from the repetition in the base.
 
     Rows of absent nodes do not count if the repetition reads them for nothing but these nodes' own released rows. Raises
     Incomparable if it is not known which entries are rows of an absent node.
     """
-    gaps = [other.clean - one.clean for one, other in zip(first.mechanisms, after.mechanisms, strict=True)]
+    start = first if absent.base is None else kept(first, absent.base)
+    gaps = [other.clean - one.clean for one, other in zip(start.mechanisms, after.mechanisms, strict=True)]
     if absent.hidden is not None:
         _leave_out_own(first, absent, after, gaps)
     if absent.half:

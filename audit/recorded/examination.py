@@ -242,7 +242,11 @@ def _without(made: Study, absent: Absence) -> tuple[dict, Forced | None, dict[st
 
 def _move(made: Study, other: Forced, absent: Absence) -> Move:
     squares, entries, each, small = 0.0, [], [], list[float]()
-    gaps = [laid_out(shift, s.factor.shape, s.across) for s, shift in zip(made.sources, other.shifts, strict=True)]
+    shifts = other.shifts
+    if absent.base is not None:
+        start = forced(made.model, absent.base.worlds, made.base, made.sources, made.copies)
+        shifts = tuple(by - before for by, before in zip(shifts, start.shifts, strict=True))
+    gaps = [laid_out(shift, s.factor.shape, s.across) for s, shift in zip(made.sources, shifts, strict=True)]
     for i, place in _own_rows(made, other, absent):
         gaps[i] = np.nan_to_num(place.left_out(gaps[i]))
     if absent.half:

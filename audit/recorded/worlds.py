@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from ...accounting.claim import Unit
 from ...models.capabilities import BoundedDegree, has
 from ...models.graph.graph import Mask
-from ...models.graph.rows_redrawn import redrawn
+from ...models.graph.rows_redrawn import redrawn, with_rows
 from ..case import EDGES
 from ..games.edge_catalogue import catalogue
 
@@ -42,6 +42,8 @@ class Absence:
     away: one node goes, and another one comes. One of the two steps moves the value by half of the whole, or more.
 
     among: the ids of the secrets. fewer: ids -> the world without these of the secrets only; None if there is no such world.
+
+    base: the world with which this one is compared, if it is not the whole graph: it lacks the same secrets but for `among`.
     """
 
     secret: str
@@ -50,16 +52,29 @@ class Absence:
     half: bool = False
     among: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     fewer: Callable[[NDArray[np.int64]], Absence] | None = None
+    base: Absence | None = None
 
     def single(self, moves: Callable[[Absence], bool]) -> Absence | None:
-        """A world that lacks one of the secrets alone and for which `moves` returns True, found by halving; None if the search
-        finds none.
+        """A world that lacks one of the secrets and for which `moves` returns True, found by halving; None if the search finds
+        none. It lacks this secret alone if each half that is searched moves alone; else it has a `base`.
         """
         absent: Absence | None = self
         while absent is not None and absent.fewer is not None and absent.among.size > 1:
-            parts = map(absent.fewer, np.array_split(absent.among, 2))
-            absent = next((part for part in parts if moves(part)), None)
+            lacking = np.zeros(0, dtype=np.int64) if absent.base is None else absent.base.among
+            one, two = np.array_split(absent.among, 2)
+            parts = ((one, lacking), (two, lacking), (two, np.concatenate([lacking, one])))
+            absent = next((part for part in (self._beyond(*ids) for ids in parts) if moves(part)), None)
         return absent
+
+    def _beyond(self, part: NDArray[np.int64], lacking: NDArray[np.int64]) -> Absence:
+        """The world without the secrets `part`, compared with the whole graph or, if `lacking` names some, without both."""
+        assert self.fewer is not None
+        alone = self.fewer(part)
+        if not lacking.size:
+            return alone
+        both, base = self.fewer(np.sort(np.concatenate([lacking, part]))), self.fewer(np.sort(lacking))
+        secret = f"{alone.secret}, with the same change of {lacking.size} others in both worlds"
+        return dataclasses.replace(both, secret=secret, among=part, fewer=self.fewer, base=base)
 
     def loudest(self, moved: Callable[[Absence], float], size: float) -> Absence:
         """A world that lacks only the secret that moves a value farthest, found by halving: of two halves, the one that moves it
@@ -80,7 +95,7 @@ def single_secrets(
     many: Iterable[tuple[Absence, set[int]]], names: Sequence[object], seen: set[int], moved: Callable[[Absence], set[int]]
 ) -> Iterator[tuple[int, Absence, Absence | None]]:
     """Yields, for each value that many secrets together move and no value `seen` resembles, its number, the world without the
-    many, and a world without one secret that moves it; None if the search by halving finds none.
+    many, and a world without one secret that moves it, see `Absence.single`; None if the search by halving finds none.
 
     many: worlds, each with the numbers of the values that move in it. names: for each value; values of one name resemble one
     another. seen: the caller adds the values that move in the worlds that it was given. moved: a world -> the values that move.
@@ -201,17 +216,18 @@ def _relabelled(whole: Worlds, node: int) -> Absence:
 
 def _redrawn(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], random: np.random.Generator) -> Absence:
     """A world in which the nodes have other features and labels, drawn from other rows. For node claims the nodes are absent."""
-    name = f"node {nodes[0]}" if nodes.size == 1 else f"{nodes.size} nodes"
+    other = redrawn(whole.graph, nodes, random)
 
     def fewer(part: NDArray[np.int64]) -> Absence:
-        return _redrawn(whole, unit, part, random)
+        name = f"node {part[0]}" if part.size == 1 else f"{part.size} nodes"
+        if unit is Unit.FEATURES:
+            worlds = dataclasses.replace(whole, graph=with_rows(whole.graph, part, other))
+            return Absence(f"other features and labels of {name}", worlds, among=part, fewer=fewer)
+        gone = _without_nodes(whole, unit, part).worlds
+        worlds = dataclasses.replace(gone, graph=with_rows(gone.graph, part, other))
+        return Absence(f"the absence of {name} with its features and labels", worlds, part, True, part, fewer)
 
-    if unit is Unit.FEATURES:
-        worlds = dataclasses.replace(whole, graph=redrawn(whole.graph, nodes, random))
-        return Absence(f"other features and labels of {name}", worlds, among=nodes, fewer=fewer)
-    gone = _without_nodes(whole, unit, nodes).worlds
-    worlds = dataclasses.replace(gone, graph=redrawn(gone.graph, nodes, random))
-    return Absence(f"the absence of {name} with its features and labels", worlds, nodes, True, nodes, fewer)
+    return fewer(nodes)
 
 
 def without_edges(whole: Worlds, edges: NDArray[np.int64], secret: str = "") -> Absence:

@@ -18,3 +18,11 @@ def redrawn(graph: Graph, nodes: NDArray[np.int64], random: np.random.Generator)
     y = graph.y.copy()
     y[nodes] = (y[nodes] + 1 + random.integers(max(graph.classes - 1, 1), size=nodes.size)) % graph.classes
     return dataclasses.replace(graph, x=sp.csr_array(x) if sp.issparse(graph.x) else x, y=y)
+
+
+def with_rows(graph: Graph, nodes: NDArray[np.int64], other: Graph) -> Graph:
+    """The graph with the features and labels that these nodes have in another graph."""
+    x, rows = (g.x.toarray() if sp.issparse(g.x) else g.x.copy() for g in (graph, other))
+    x[nodes], y = rows[nodes], graph.y.copy()
+    y[nodes] = other.y[nodes]
+    return dataclasses.replace(graph, x=sp.csr_array(x) if sp.issparse(graph.x) else x, y=y)

@@ -151,16 +151,32 @@ def test_a_release_that_no_secret_changes_is_refused():
         distinguish(setting(lambda graph, rng: rng.normal(size=3), PURE))
 
 
-@pytest.mark.parametrize("unit", [EDGE, NODE, Unit.FEATURES])
-def test_what_only_many_secrets_together_change_refutes_nothing(unit):
-    """No single edge, node or user moves these bits far enough to be seen; all together change them for sure."""
+def bits(graph, noise):
+    """Bits that no single edge, node or user of the graph moves; all together change them for sure."""
+    counts = np.bincount(graph.y[graph.train], minlength=graph.classes)
+    sums = np.array([graph.edges.shape[1] - 50.0, graph.x.sum() - 200.0, counts[1] - counts[-1] - 10.0])
+    return (sums + noise > 0).astype(float)
 
-    def stable(graph, rng):
-        counts = np.bincount(graph.y[graph.train], minlength=graph.classes)
-        return np.array([graph.edges.shape[1] > 50, graph.x.sum() > 200, counts[1] > counts[-1] + 10], dtype=float)
 
+@pytest.mark.parametrize("unit", [EDGE, Unit.FEATURES])
+def test_a_bit_that_one_secret_changes_where_others_are_absent_is_refuted(unit):
+    """A function of the graph without noise has no finite epsilon, if it is no constant."""
+    found = distinguish(setting(lambda graph, rng: bits(graph, 0.0), dataclasses.replace(PURE, unit=unit, relation=None)))
+    assert found.bounds[0].refuted and "with the same change of" in found.reach
+
+
+def test_what_only_many_secrets_together_change_refutes_nothing():
+    """With Laplace noise of scale 1 each edge changes the odds of the first bit by e at most, also where it is likely to tip."""
+    found = distinguish(setting(lambda graph, rng: bits(graph, rng.laplace(size=3))[:1], PURE))
+    assert not found.bounds[0].refuted
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_a_change_of_all_labels_is_no_single_secret(noise):
+    """Of the worlds without many nodes, those that lie two steps away have no part that is one secret."""
+    claim = dataclasses.replace(PURE, unit=NODE, relation=None)
     with pytest.raises(ValueError, match="no secret that was tried changes the release"):
-        distinguish(setting(stable, dataclasses.replace(PURE, unit=unit, relation=None)))
+        distinguish(setting(lambda graph, rng: bits(graph, noise * rng.laplace(size=3) / 1e6)[2:], claim))
 
 
 def test_a_model_that_refuses_the_small_graph_is_audited_on_its_own():
