@@ -9,7 +9,7 @@ from dp_accounting import NonPrivateDpEvent, NoOpDpEvent
 from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincinv
 
-from ...accounting.checks.conditions import most_telling, proved
+from ...accounting.checks.conditions import Condition, most_telling, proved
 from ...accounting.claim import Unit
 from ...accounting.events.counts import Charged, charged, coin_p_values, recounted, unsampled
 from ...accounting.lower.bounds import Bound, resting
@@ -24,7 +24,7 @@ from ..instruments.reported_run import recorded as reported
 from ..mechanisms.gate import a_strangers, recorded
 from ..mechanisms.inside import Inside
 from ..mechanisms.unfollowed import not_followed
-from ..own_bounds import program_seeds, released_noise, within_run
+from ..own_bounds import program_seeds, released_noise, sampled_steps, within_run
 
 NAME = "differential"
 COUNTS = "a ledger bounds epsilon only if it lists every mechanism, and all else is computed from their values"
@@ -108,6 +108,8 @@ def of_own_model(setting: Setting) -> Outcome:
     if any(b.refuted for b in found.bounds):
         return found
     bound = within_run.from_mechanisms(case, within)
+    if math.isinf(bound.reach) and not bound.refuted:
+        bound = of_samples(case, within, bound)
     if bound.refuted:
         return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=f"{bound.method}; {found.reach}")
     covers = found.covers or {}
@@ -120,6 +122,17 @@ def of_own_model(setting: Setting) -> Outcome:
     bounds = (*(b for b in found.bounds if not b.failed), bound)
     covers = {**covers, **dict.fromkeys(silent, "noise too small at a mechanism, or a path past the noise to")}
     return dataclasses.replace(found, bounds=bounds, reach=bound.method, covers=covers)
+
+
+def of_samples(case: Case, within: Inside, bound: Bound) -> Bound:
+    """The bound from the samples of the run's steps, instead of `bound`, which has no reach. If their cost is not known, `bound`
+    with the reason.
+    """
+    sampled = sampled_steps.from_samples(case, within)
+    if isinstance(sampled, Bound):
+        return sampled
+    failed = Condition(sampled_steps.COINS, "failed", sampled)
+    return dataclasses.replace(bound, conditions=(*bound.conditions, failed)) if sampled else bound
 
 
 def mechanisms(plain: int, steps: int) -> str:

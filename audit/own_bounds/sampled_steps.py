@@ -1,0 +1,311 @@
+"""The bound from noisy sums over secret samples, as in DP-SGD: for each step a coin decides whether it reads a node.
+
+The run is repeated with other coins of one node. This shows which coin decides for which step, with which probability a step
+reads the node, and how far the node then moves the sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...accounting.checks.conditions import Condition
+from ...accounting.claim import Unit
+from ...accounting.events.counts import charged
+from ...accounting.upper.pld import epsilon_at_least
+from ...models.recorder.mechanisms.found import OtherMechanisms
+from ...reports.rounding import several
+from ..instruments.reach import worth
+from ..mechanisms.absence import Incomparable, history, kept, moved
+from ..mechanisms.reading import alike, rerun
+from ..recorded.laws import NOTHING, SLACK
+from ..recorded.playing import Diverged
+from .attempt import (
+    EXACT,
+    FRESH,
+    Attempt,
+    noise_not_followed,
+    noise_used_twice,
+    not_excluded,
+    release_of_noisy_values,
+    stale_noise,
+)
+from .hiding import EQUAL, free_draws, hidden
+from .noise_law import law_of
+from .released_noise import REPEATED, exact, known_noise, smallest_factor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...accounting.lower.bounds import Bound
+    from ...models.recorder import Draw
+    from ..case import Case
+    from ..mechanisms.inside import Inside
+    from ..recorded.study import History, Shifts
+    from ..recorded.worlds import Absence
+
+THEOREM = (
+    "a step that reads a record with probability q, by a coin of its own, and adds normal noise to a sum that the record moves "
+    "by m noise sds, is N(0, 1) against (1 - q) N(0, 1) + q N(m, 1); steps compose (Abadi et al. 2016; Koskela et al. 2020)"
+)
+COINS = "a coin of its own decides whether a step reads the record, and nothing else reads the coin"
+HIDES = "no other draw hides the move"
+SEEN = Condition(
+    "for an adversary who sees the noisy value of each step and which other records it reads",
+    "granted",
+    "proofs of amplification by sampling assume this adversary; one who sees less may learn less",
+)
+NO_PATH = "no path leads past the noise"
+STEADY = "runs with other noise have the same epsilon"
+NODES = 4  # largest number of nodes whose coins are set
+OTHERS = (1, 2, 3)  # numbers of the runs with other seeds
+NEAR = 1e-6  # relative distance from the rate of the ledger at which a coin has to change sides
+HALVINGS = 24  # of an interval that contains the rate, if it is not that of the ledger
+FINE, WIDE, DEVIATIONS = 5e-5, 50.0, 6.0  # the grid of the losses is FINE nats up to a range of WIDE nats, then in proportion
+BITS = (0.0, 1.0)
+
+
+class NoSamples(Exception):
+    """The steps are no sums over samples of which each has its own coins; the message says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coins:
+    """The coins of one node. draws: the positions of the draws that have a number for each node. node: whose number is set.
+
+    inside, outside: the numbers, between the ends of the draw at 0 and 1, with which all steps read the node, or none does.
+    """
+
+    draws: tuple[int, ...]
+    node: int
+    inside: float = 0.0
+    outside: float = 1.0
+
+    def script(self, first: History, units: Sequence[float]) -> list[Draw]:
+        """The draws of a run with other coins. units: for each of `draws`."""
+        draws = list(first.play.draws)
+        for at, unit in zip(self.draws, units, strict=True):
+            draw = draws[at]
+            values = draw.values.copy()
+            low, high = (0.0, 1.0) if draw.among else (draw.lowest, np.nextafter(draw.highest, draw.lowest))
+            values.reshape(-1)[self.node] = low + (high - low) * unit
+            draws[at] = replace(draw, values=values)
+        return draws
+
+    def all(self, unit: float) -> list[float]:
+        return [unit] * len(self.draws)
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """How far one node moves each step that reads it. absent: the world without the node. rate: the probability that a step reads
+    it. groups: the mechanisms of each step, as positions. always: the mechanisms that read the node whatever its coins. shifts:
+    the moves of all mechanisms, if every step reads the node.
+    """
+
+    absent: Absence
+    coins: Coins
+    rate: float
+    groups: tuple[tuple[int, ...], ...]
+    always: tuple[int, ...]
+    shifts: Shifts
+
+    def moves(self, first: History, shifts: Shifts) -> NDArray[np.float64]:
+        """The moves in units of the noise: that of all mechanisms `always` together, and that of each step, (1 + steps,)."""
+        sizes = [m.size(by) for m, by in zip(first.mechanisms, shifts, strict=True)]
+        return np.array([math.hypot(*(sizes[i] for i in group)) for group in (self.always, *self.groups)])
+
+
+def from_samples(case: Case, within: Inside) -> Bound | str:
+    """The bound from the node, of a few, that moves the steps farthest if they read it. A reason if the run draws coins for nodes
+    that are no samples of this kind; "" if it draws none.
+    """
+    first = within.run
+    draws = of_nodes(first)
+    if case.claim.unit is not Unit.NODE or not draws or any(m.law != "normal" for m in first.mechanisms):
+        return ""
+    try:
+        absent, coins, shifts, outside = farthest_node(first, within, draws)
+        steps = stepwise(first, absent, coins, (shifts, outside), charged(case.model.ledger).rate)
+        others = [moves_again(first, steps, number) for number in OTHERS]
+        differs = any(not np.allclose(moves, others[0], rtol=EQUAL, atol=NOTHING) for moves in others[1:])
+        again = replace(within, worst=absent, shifts=shifts)
+        attempt = Attempt(case, again, absent, first, shifts, shifts)
+        for check in (release_of_noisy_values, noise_not_followed, stale_noise, noise_used_twice):
+            if (bound := check(attempt)) is not None:
+                return bound
+        return concluded(attempt, steps, [steps.moves(first, shifts), *others], hidden(first, again, differs, draws) or "")
+    except (NoSamples, Incomparable, Diverged, OtherMechanisms) as reason:
+        return f"the draws at {first.play.draws[draws[0]].line} are no samples of which the cost is known: {reason}"
+
+
+def of_nodes(first: History) -> tuple[int, ...]:
+    """The positions of the draws that have a uniform number, or a coin of one known probability, for each node."""
+    nodes, found = first.study.whole.graph.nodes, []
+    again = set(first.study.copies) | set(first.study.copies.values())
+    for at in free_draws(first):
+        draw = first.play.draws[at]
+        coin = draw.among == BITS and draw.chances is not None and draw.chances.ndim == 1
+        if draw.values.size == nodes and at not in again and (coin or draw.law == "uniform"):
+            found.append(at)
+    return tuple(found)
+
+
+def farthest_node(first: History, within: Inside, draws: tuple[int, ...]) -> tuple[Absence, Coins, Shifts, Shifts]:
+    """The node that moves the run farthest if all steps read it, with its coins, and its moves if all steps read it and if none
+    does. Raises NoSamples, Incomparable.
+    """
+    tried = [a for a in (within.worst, *within.others) if a is not None and a.among.size == 1 and not a.half and a.base is None]
+    found: list[tuple[float, Absence, Coins, Shifts, Shifts]] = []
+    for absent in [a for a in tried if first.study.whole.graph.train[a.among[0]]][:NODES]:
+        gone, node = kept(first, absent), int(absent.among[0])
+        ends = {unit: moves_of(first, absent, gone, Coins(draws, node), unit) for unit in BITS}
+        outside = min(BITS, key=lambda unit: len(moving(first, ends[unit])))
+        inside = 1 - outside
+        size = math.hypot(*(m.size(by) for m, by in zip(first.mechanisms, ends[inside], strict=True)))
+        if len(moving(first, ends[outside])) < len(moving(first, ends[inside])):
+            found.append((size, absent, Coins(draws, node, inside, outside), ends[inside], ends[outside]))
+    if not found:
+        raise NoSamples("no number of a node in these draws keeps the node out of a sum")
+    return max(found, key=lambda each: each[0])[1:]
+
+
+def moving(first: History, shifts: Shifts) -> list[int]:
+    return [i for i, (m, by) in enumerate(zip(first.mechanisms, shifts, strict=True)) if m.size(by) > NOTHING]
+
+
+def moves_of(first: History, absent: Absence, gone: History, coins: Coins, *units: float) -> Shifts:
+    """How far the node moves each mechanism with these coins. gone: the run without the node. units: one for each draw of the
+    coins, or one for all. Raises NoSamples if the release shows the coins although every noisy value is the same.
+    """
+    script = coins.script(first, units if len(units) > 1 else coins.all(units[0]))
+    run = rerun(first, {}, script)
+    if not alike(first, run.play):
+        raise NoSamples(f"the release shows the coins of node {coins.node} although every noisy value is the same")
+    return moved(run, absent, gone)
+
+
+def stepwise(first: History, absent: Absence, coins: Coins, ends: tuple[Shifts, Shifts], wanted: float | None) -> Steps:
+    """Which coin decides for which mechanism, and with which probability. ends: the moves if every step reads the node, and if
+    none does. wanted: the rate of the ledger. Raises NoSamples.
+    """
+    gone, (shifts, outside) = kept(first, absent), ends
+    if not alike(first, gone.play, absent.hidden):
+        raise NoSamples(f"{absent.secret} changes the release although every noisy value is the same")
+    always = moving(first, outside)
+    read = [i for i in moving(first, shifts) if i not in always]
+
+    def reads(*units: float) -> list[bool]:
+        """Which of the mechanisms `read` read the node."""
+        own = moves_of(first, absent, gone, coins, *units)
+        here = [first.mechanisms[i].size(own[i]) > NOTHING for i in read]
+        some = [i for i, one in zip(read, here, strict=True) if one] + always
+        whole = all(np.allclose(own[i], shifts[i], rtol=EQUAL, atol=NOTHING) for i in some)
+        if not whole or set(moving(first, own)) - set(read) - set(always):
+            raise NoSamples("other numbers of the node move a sum by another amount")
+        return here
+
+    rate = rate_of(first, coins, wanted, lambda unit: reads(unit))
+    codes = dict.fromkeys(read, 0)
+    for bit in range(len(coins.draws).bit_length()):
+        chosen = [bool((j + 1) >> bit & 1) for j in range(len(coins.draws))]
+        one = reads(*(coins.inside if c else coins.outside for c in chosen)) if len(chosen) > 1 else [True] * len(read)
+        other = reads(*(coins.outside if c else coins.inside for c in chosen)) if len(chosen) > 1 else [False] * len(read)
+        if any(a == b for a, b in zip(one, other, strict=True)):
+            raise NoSamples("several coins, or none, decide whether a sum reads the node")
+        for i, here in zip(read, one, strict=True):
+            codes[i] |= here << bit
+    groups = tuple(tuple(i for i in read if codes[i] == code) for code in dict.fromkeys(codes.values()))
+    if any(not 0 < code <= len(coins.draws) for code in codes.values()):
+        raise NoSamples("no single coin decides whether a sum reads the node")
+    return Steps(absent, coins, rate, groups, tuple(always), shifts)
+
+
+def rate_of(first: History, coins: Coins, wanted: float | None, reads: Callable[[float], list[bool]]) -> float:
+    """The probability that a step reads the node, the same for all steps. wanted: the rate that is tried first. reads: a number
+    of all coins -> which mechanisms read the node. Raises NoSamples if the rates of the steps differ.
+    """
+    chances = {float(first.play.draws[at].chances[int(coins.inside)]) for at in coins.draws if first.play.draws[at].among}  # type: ignore[index]
+    if chances:
+        if len(chances) > 1 or any(not first.play.draws[at].among for at in coins.draws):
+            raise NoSamples("the steps have different sampling rates")
+        return chances.pop()
+    toward = 1.0 if coins.outside else -1.0
+
+    def at(share: float) -> bool:
+        """Whether all steps read the node if its numbers are this far from the end at which they do."""
+        here = reads(coins.inside + toward * share)
+        if any(here) != all(here):
+            raise NoSamples("the steps have different sampling rates")
+        return all(here)
+
+    if wanted is not None and 0 < wanted < 1 and at(wanted * (1 - NEAR)) and not at(wanted * (1 + NEAR)):
+        return wanted
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if at(middle) else (low, middle)
+    return low
+
+
+def moves_again(first: History, steps: Steps, number: int) -> NDArray[np.float64]:
+    """`Steps.moves` in a run with another seed. Raises NoSamples if it has other mechanisms."""
+    other = history(first.study, number)
+    if [m.line for m in other.mechanisms] != [m.line for m in first.mechanisms]:
+        raise NoSamples("another seed runs other mechanisms")
+    gone = kept(other, steps.absent)
+    return steps.moves(other, moves_of(other, steps.absent, gone, steps.coins, steps.coins.inside))
+
+
+def cost(moves: NDArray[np.float64], rate: float, delta: float, factor: float = 1.0) -> float:
+    """A lower bound on the epsilon (nats) of all mechanisms, if all noise is divided by `factor`. moves: see `Steps.moves`."""
+    always, *steps = factor * moves * (1 - SLACK)
+    all_at_once = float(np.linalg.norm(moves)) * factor
+    grid = FINE * max(1.0, (all_at_once**2 / 2 + DEVIATIONS * all_at_once) / WIDE)
+    return epsilon_at_least(float(always), np.array([move for move in steps if move > NOTHING]), rate, delta, grid)
+
+
+def concluded(attempt: Attempt, steps: Steps, runs: Sequence[NDArray[np.float64]], reason: str) -> Bound:
+    """The bound that the moves of the steps in several runs prove, and its smallest detectable violation. reason: why a draw may
+    hide the moves, or "".
+    """
+    case, within, first = attempt.case, attempt.within, attempt.first
+    claim = case.claim
+    epsilons = [cost(moves, steps.rate, claim.delta) for moves in runs]
+    least = runs[int(np.argmin(epsilons))]
+    same = all(np.allclose(moves, runs[0], rtol=EQUAL, atol=NOTHING) for moves in runs)
+    coin = Condition(COINS, "checked", f"node {steps.coins.node}: other coins moved the sums of their own steps alone")
+    hides = Condition(
+        HIDES, "failed" if reason else "checked", reason or "other draws replaced them, and the sums stayed the same"
+    )
+    conditions: tuple[Condition, ...] = (REPEATED, law_of(first), FRESH, EXACT, coin, hides, SEEN)
+    if path := not_excluded(within):
+        conditions = (*conditions, Condition(NO_PATH, "failed", path))
+    if min(epsilons) > claim.epsilon and not same:
+        why = "how far a record moves a step depends on earlier noisy values, so the moves of one run do not add up"
+        conditions = (*conditions, Condition(STEADY, "failed", why))
+    elif max(epsilons) > claim.epsilon * (1 + EQUAL) > min(epsilons):
+        why = f"the steps cost {min(epsilons):.3g} in one run and {max(epsilons):.3g} in another"
+        conditions = (*conditions, Condition(STEADY, "failed", why))
+    elif failed := known_noise(case, first.study):
+        conditions = (*conditions, failed)
+    bound = exact(min(epsilons), described(first, steps), THEOREM, conditions)
+    if bound.failed:
+        return replace(bound, epsilon=0.0)
+    notices = smallest_factor(lambda factor: cost(least, steps.rate, claim.delta, factor) > claim.epsilon)
+    reach = worth(case.model.ledger, claim, notices)
+    return replace(bound, refuted=min(epsilons) > claim.epsilon, notices=notices, reach=reach, trials=(len(runs), 0))
+
+
+def described(first: History, steps: Steps) -> str:
+    always, *moves = steps.moves(first, steps.shifts)
+    lines = {first.mechanisms[i].line: None for group in steps.groups for i in group}
+    least = f"{min(moves):.4g} to " if min(moves) < max(moves) * (1 - EQUAL) else ""
+    far = f"by {least}{max(moves):.4g} times the scale of the noise"
+    plain = f", and other mechanisms by {always:.4g} times" if always > NOTHING else ""
+    chance = f"each step reads the node with probability {steps.rate:.4g}"
+    return f"{steps.absent.secret} moves {several(len(moves), 'step')} at {', '.join(lines)} {far}{plain}; {chance}"

@@ -1,0 +1,186 @@
+"""DP-SGD that a user writes by hand: its secret samples are found in the run, and their cost is the closed form's."""
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+import torch
+
+from gnnaudit import Claim, Looped, Unit, load
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.storage.store import Store
+
+from ...nightly import nightly
+
+GRAPH = load("campus:n=120:degree=6")
+RATE, SIGMA, STEPS, DELTA = 0.2, 1.5, 6, 1e-5
+
+
+def epsilon(rate=RATE, sigma=SIGMA, steps=STEPS, plain=()):
+    """The PLD accountant's epsilon of sampled steps and of Gaussian mechanisms on all nodes."""
+    event = dp.ComposedDpEvent(
+        [dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(sigma)), steps)]
+        + [dp.GaussianDpEvent(each) for each in plain]
+    )
+    return float(dp.pld.PLDAccountant().compose(event).get_epsilon(DELTA))
+
+
+CLAIM = Claim(epsilon(), DELTA, Unit.NODE)
+
+
+def clipped(graph, weights):
+    """The gradient of each node's squared error, scaled to norm 1."""
+    x = np.asarray(graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x, dtype=float)
+    error = x @ weights - np.eye(graph.classes)[graph.y]
+    each = x[:, :, None] * error[:, None, :]
+    return each / np.maximum(np.linalg.norm(each, axis=(1, 2), keepdims=True), 1e-9)
+
+
+def sampled(coins, sigma=SIGMA, before=lambda graph, rng, out: None):
+    """Training on samples. coins(rng, nodes): the nodes in each batch, as booleans. before: what the run does first."""
+
+    def train(graph, seed):
+        rng, out = np.random.default_rng(seed), {}
+        before(graph, rng, out)
+        weights = np.zeros((graph.dim, graph.classes))
+        for mask in coins(rng, graph.nodes):
+            batch = clipped(graph, weights)[mask & graph.train].sum(0)
+            weights = weights - 0.1 * (batch + rng.normal(0, sigma, weights.shape))
+        return {"weights": weights, **out}
+
+    return train
+
+
+def fresh(rng, nodes, rate=RATE):
+    for _ in range(STEPS):
+        yield rng.random(nodes) < rate
+
+
+def high_side(rng, nodes):
+    for _ in range(STEPS):
+        yield rng.random(nodes) >= 1 - RATE
+
+
+def bernoulli(rng, nodes):
+    for _ in range(STEPS):
+        yield rng.binomial(1, RATE, nodes) == 1
+
+
+def too_often(rng, nodes):
+    return fresh(rng, nodes, 2 * RATE)
+
+
+def one_sample(rng, nodes):
+    mask = rng.random(nodes) < RATE
+    return [mask] * STEPS
+
+
+def growing(rng, nodes):
+    for step in range(STEPS):
+        yield rng.random(nodes) < RATE * (1 + step / STEPS)
+
+
+def two_coins(rng, nodes):
+    for _ in range(STEPS):
+        yield (rng.random(nodes) < RATE**0.5) & (rng.random(nodes) < RATE**0.5)
+
+
+def shuffled(rng, nodes):
+    for _ in range(STEPS):
+        yield np.isin(np.arange(nodes), rng.permutation(nodes)[: int(RATE * nodes)])
+
+
+def outcome(train, tmp_path, claim=CLAIM, releases=("weights",)):
+    events = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(RATE, dp.GaussianDpEvent(SIGMA)), STEPS)
+    model = Looped(train, unit=Unit.NODE, releases=releases, events=events)
+    return AUDITS["differential"].run(Setting(Case(model, claim), GRAPH, Store(tmp_path), Key("samples"), 2, 1e-4))
+
+
+@pytest.mark.parametrize("coins", [fresh, high_side, *nightly(bernoulli)])
+def test_honest_samples_cost_what_the_accountant_says(coins, tmp_path):
+    found = outcome(sampled(coins), tmp_path)
+    bound = max(found.bounds, key=lambda b: b.epsilon)
+    assert not bound.refuted
+    assert 0.98 * CLAIM.epsilon < bound.epsilon <= CLAIM.epsilon
+    assert CLAIM.epsilon <= bound.reach < 1.05 * CLAIM.epsilon
+    assert "weights" in found.covers
+
+
+@pytest.mark.parametrize(
+    ("train", "truth"),
+    [
+        (sampled(fresh, SIGMA / 1.5), epsilon(sigma=SIGMA / 1.5)),
+        (sampled(too_often), epsilon(rate=2 * RATE)),
+        (sampled(one_sample), epsilon(sigma=SIGMA / STEPS**0.5, steps=1)),
+    ],
+    ids=["noise too small", "rate too large", "one sample for all steps"],
+)
+def test_samples_that_cost_more_than_the_claim_are_refuted_with_their_own_cost(train, truth, tmp_path):
+    """One sample for all steps is one sampled Gaussian mechanism whose value moves sqrt(steps) times as far."""
+    found = [b for b in outcome(train, tmp_path).bounds if b.refuted]
+    assert found
+    assert truth > 1.1 * CLAIM.epsilon
+    assert 0.97 * truth < found[0].epsilon <= truth * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("coins", [growing, two_coins, shuffled])
+@pytest.mark.parametrize("sigma", [SIGMA, SIGMA / 4])
+def test_samples_of_other_kinds_are_neither_passed_nor_refuted(coins, sigma, tmp_path):
+    found = outcome(sampled(coins, sigma), tmp_path)
+    assert not any(b.refuted for b in found.bounds)
+    assert "weights" not in (found.covers or {})
+
+
+def counted(graph, rng, out):
+    """A noisy count of the training nodes, which reads all of them."""
+    out["count"] = np.array([graph.train.sum() + rng.normal(0, 2.0)])
+
+
+@pytest.mark.parametrize("paid", [True, False])
+def test_mechanisms_on_all_nodes_are_composed_with_the_samples(paid, tmp_path):
+    truth = epsilon(plain=(2.0,))
+    claim = Claim(truth if paid else CLAIM.epsilon, DELTA, Unit.NODE)
+    found = outcome(sampled(fresh, before=counted), tmp_path, claim, ("weights", "count"))
+    assert any(b.refuted for b in found.bounds) == (not paid)
+    assert 0.97 * truth < max(b.epsilon for b in found.bounds) <= truth * (1 + 1e-3)
+
+
+
+def test_a_release_of_the_sample_is_not_passed(tmp_path):
+    """The samples that the release names are no secret, so they do not amplify."""
+
+    def train(graph, seed):
+        rng, weights = np.random.default_rng(seed), np.zeros((graph.dim, graph.classes))
+        masks = []
+        for mask in fresh(rng, graph.nodes):
+            masks.append((mask & graph.train).astype(float))
+            weights = weights - 0.1 * (clipped(graph, weights)[mask & graph.train].sum(0) + rng.normal(0, SIGMA, weights.shape))
+        return {"weights": weights, "batches": np.array(masks)}
+
+    found = outcome(train, tmp_path, releases=("weights", "batches"))
+    assert "weights" not in (found.covers or {}) or any(b.refuted for b in found.bounds)
+
+
+def test_noise_on_each_parameter_of_a_step_shares_its_coin(tmp_path):
+    """PyTorch programs add noise to each parameter; the coin of a step decides for all of them."""
+
+    def train(graph, seed):
+        generator = torch.Generator().manual_seed(seed)
+        x = torch.as_tensor(np.asarray(graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x), dtype=torch.float64)
+        target = torch.nn.functional.one_hot(torch.as_tensor(graph.y), graph.classes).double()
+        weights, bias = torch.zeros(graph.dim, graph.classes).double(), torch.zeros(graph.classes).double()
+        for _ in range(STEPS):
+            batch = (torch.rand(graph.nodes, generator=generator) < RATE) & torch.as_tensor(graph.train)
+            error = x[batch] @ weights + bias - target[batch]
+            norm = torch.sqrt((x[batch].pow(2).sum(1) + 1) * error.pow(2).sum(1)).clamp(min=1e-9)
+            error = error / norm[:, None]
+            noise = [SIGMA * torch.randn(p.shape, generator=generator, dtype=torch.float64) for p in (weights, bias)]
+            weights = weights - 0.1 * (x[batch].T @ error + noise[0])
+            bias = bias - 0.1 * (error.sum(0) + noise[1])
+        return {"weights": weights.numpy(), "bias": bias.numpy()}
+
+    found = outcome(train, tmp_path, releases=("weights", "bias"))
+    bound = max(found.bounds, key=lambda b: b.epsilon)
+    assert not bound.refuted
+    assert 0.97 * CLAIM.epsilon < bound.epsilon <= CLAIM.epsilon
