@@ -24,7 +24,7 @@ from ..instruments.reported_run import recorded as reported
 from ..mechanisms.gate import a_strangers, recorded
 from ..mechanisms.inside import Inside
 from ..mechanisms.unfollowed import not_followed
-from ..own_bounds import program_seeds, released_noise, sampled_steps, within_run
+from ..own_bounds import certain_paths, program_seeds, released_noise, sampled_steps, within_run
 
 NAME = "differential"
 COUNTS = "a ledger bounds epsilon only if it lists every mechanism, and all else is computed from their values"
@@ -107,6 +107,8 @@ def of_own_model(setting: Setting) -> Outcome:
     found = released_noise.from_release(setting, past, unused)
     if any(b.refuted for b in found.bounds):
         return found
+    if (path := certain_paths.from_path(case, within)) is not None:
+        return dataclasses.replace(found, bounds=(*found.bounds, path), reach=path.method)
     bound = within_run.from_mechanisms(case, within)
     if math.isinf(bound.reach) and not bound.refuted:
         bound = of_samples(case, within, bound)

@@ -20,6 +20,7 @@ from .relations import SAME
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ...models.recorder import Draw
     from ..recorded.own_rows import Located
     from ..recorded.playing import Play
     from ..recorded.study import Study
@@ -67,14 +68,14 @@ def without(first: History, absent: Absence) -> tuple[Play, Shifts]:
     return after.play, moved(first, absent, after)
 
 
-def kept(first: History, absent: Absence, again: Mechanisms | None = None) -> History:
+def kept(first: History, absent: Absence, again: Mechanisms | None = None, draws: list[Draw] | None = None) -> History:
     """The repetition of a run without a secret, with every noisy value the same. again: finds the mechanisms of the repetition.
-    Raises Incomparable as `without`.
+    draws: by default those of the run. Raises Incomparable as `without`.
     """
     again = again or Mechanisms(first.mechanisms)
     worlds = dataclasses.replace(absent.worlds, seeds=first.worlds.seeds)
     try:
-        after = play(first.study.model, worlds, script=first.play.draws, follow=again)
+        after = play(first.study.model, worlds, script=draws or first.play.draws, follow=again)
     except (Diverged, OtherMechanisms) as line:
         raise Incomparable(f"{absent.secret} changes what is drawn or which mechanisms are run ({line})") from None
     except Exception as fault:  # a user's model may refuse a graph with any exception

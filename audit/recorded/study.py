@@ -420,13 +420,15 @@ def tried_harder(made: Study, cell: Cell) -> Iterator[tuple[dict[int, NDArray[An
     """
     rng, own, loose, draws = np.random.default_rng(2), made.on(cell), made.loose, made.base.draws
     replaced = [at for at in (*made.free, *loose) if draws[at].values.dtype.kind in "iufb"]
-    others = [at for at in replaced if not _has_far_numbers(draws[at])]
+    others = [at for at in replaced if not has_far_numbers(draws[at])]
     for _ in range(MORE):
         share, fresh = rng.random(), made.others[0]
         if others:
             seed = made.whole.seeds ^ np.uint64(rng.integers(1, 1 << 62))
             fresh = play(made.model, dataclasses.replace(made.whole, seeds=seed)).draws
-        instead = {at: _far(draws[at], rng.random(draws[at].values.shape) < share, rng) for at in replaced if at not in others}
+        instead = {
+            at: far_numbers(draws[at], rng.random(draws[at].values.shape) < share, rng) for at in replaced if at not in others
+        }
         instead |= {at: fresh[at].values for at in others if at < len(fresh) and alike(draws[at], fresh[at])}
         for at in loose.keys() & instead.keys():
             instead[at] = np.where(loose[at], instead[at], draws[at].values)
@@ -434,13 +436,13 @@ def tried_harder(made: Study, cell: Cell) -> Iterator[tuple[dict[int, NDArray[An
         yield instead, [(s.block, FAR ** rng.random(s.block.size) * sign) for s, sign in zip(own, signs, strict=True)]
 
 
-def _has_far_numbers(draw: Draw) -> bool:
-    """Whether `_far` can replace the numbers of a draw."""
+def has_far_numbers(draw: Draw) -> bool:
+    """Whether `far_numbers` can replace the numbers of a draw."""
     ends = np.isfinite([draw.lowest, draw.highest]).all()
     return bool(draw.spread or ends or draw.law in ENDLESS or (draw.among and draw.chances is not None))
 
 
-def _far(draw: Draw, up: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[Any]:
+def far_numbers(draw: Draw, up: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[Any]:
     """Numbers that the law of a draw allows, most of them far from its middle. up: which of them are large."""
     old, shape = draw.values, draw.values.shape
     if draw.among and draw.chances is not None:

@@ -146,7 +146,6 @@ def test_mechanisms_on_all_nodes_are_composed_with_the_samples(paid, tmp_path):
     assert 0.97 * truth < max(b.epsilon for b in found.bounds) <= truth * (1 + 1e-3)
 
 
-
 def test_a_release_of_the_sample_is_not_passed(tmp_path):
     """The samples that the release names are no secret, so they do not amplify."""
 

@@ -1,0 +1,99 @@
+"""Arrays that depend on a secret although every noisy value of the run is the same: when this proves an infinite epsilon."""
+
+import math
+
+import numpy as np
+import pytest
+
+from gnnaudit import Claim, Looped, Unit, load
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.storage.store import Store
+
+from ...nightly import nightly
+
+GRAPH = load("campus:n=120:degree=6")
+EPSILON, BITS = 6.0, 8
+
+
+def dense(graph):
+    return graph.x.toarray() if hasattr(graph.x, "toarray") else np.asarray(graph.x)
+
+
+def flipped(graph, rng):
+    """Eight bits of each node by randomised response, with EPSILON nats for all of them."""
+    chance = 1 / (1 + math.exp(EPSILON / BITS))
+    bits = dense(graph)[:, :BITS] > 0.5
+    return bits ^ (rng.random(bits.shape) < chance)
+
+
+def averages(values, groups, count):
+    return np.array([values[groups == c].mean(0) if (groups == c).any() else np.zeros(values.shape[1]) for c in range(count)])
+
+
+def true_labels(graph, rng):
+    """The class means of the reported bits, by the true labels: a function of the release's bits and of secrets."""
+    bits = flipped(graph, rng)
+    return {"bits": bits.astype(np.int8), "means": averages(bits.astype(float), graph.y, graph.classes)}
+
+
+def bits_not_released(graph, rng):
+    return {"means": true_labels(graph, rng)["means"]}
+
+
+def bits_released_in_part(graph, rng):
+    found = true_labels(graph, rng)
+    return found | {"bits": found["bits"][:, 1:]}
+
+
+def public_groups(graph, rng):
+    """An honest function of the reported bits."""
+    bits = flipped(graph, rng)
+    groups = np.arange(graph.nodes) % graph.classes
+    return {"bits": bits.astype(np.int8), "means": averages(bits.astype(float), groups, graph.classes)}
+
+
+def exact_mean(graph, rng):
+    """The bits, and the mean of the last feature without noise."""
+    return {"bits": flipped(graph, rng).astype(np.int8), "means": dense(graph)[:, -1:].mean(0)}
+
+
+def rarely_flipped(graph, rng):
+    """The bits, and whether node 3 has its last feature, which a coin of probability .02 turns round; coins in an `if`."""
+    one = dense(graph)[3, -1] > 0.5
+    if rng.random() < 0.02:
+        one = not one
+    return {"bits": flipped(graph, rng).astype(np.int8), "means": np.array([float(one)])}
+
+
+def hidden_noise(graph, rng):
+    """The bits, and all last features, of which coins that index the array turn a few round."""
+    last = dense(graph)[:, -1] > 0.5
+    coins = rng.random(graph.nodes) < 0.02
+    last[coins] = ~last[coins]
+    return {"bits": flipped(graph, rng).astype(np.int8), "means": last.astype(float)}
+
+
+def outcome(release, tmp_path):
+    def train(graph, seed):
+        return release(graph, np.random.default_rng(seed))
+
+    arrays = tuple(train(GRAPH, 0))
+    claim = Claim(EPSILON, 0.0, Unit.FEATURES)
+    case = Case(Looped(train, unit=claim.unit, releases=arrays), claim)
+    return AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("paths"), 2, 1e-4))
+
+
+@pytest.mark.parametrize("release", [true_labels, exact_mean])
+def test_a_function_of_secrets_and_of_released_reports_is_refuted_without_limit(release, tmp_path):
+    (bound,) = [b for b in outcome(release, tmp_path).bounds if b.refuted]
+    assert bound.epsilon == math.inf
+    assert "means" in bound.method
+
+
+@pytest.mark.parametrize(
+    "release", [bits_not_released, public_groups, rarely_flipped, *nightly(bits_released_in_part, hidden_noise)]
+)
+def test_arrays_that_other_noise_may_cover_are_not_refuted(release, tmp_path):
+    assert not any(b.refuted for b in outcome(release, tmp_path).bounds)
