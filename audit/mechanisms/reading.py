@@ -152,12 +152,13 @@ def elsewhere(mechanism: Mechanism, seed: int, half: bool = False) -> Mechanism:
 
 
 def anywhere(mechanism: Mechanism, random: np.random.Generator) -> Mechanism:
-    """The mechanism with another noisy value; each entry of a report gets any of its values."""
+    """The mechanism with another noisy value; each entry of a report gets any value that it has with a positive probability. A
+    matrix of which one half is mirrored has reports in the other half that are 0 for certain.
+    """
     if mechanism.law != REPORT:
         return elsewhere(mechanism, int(random.integers(2**32)))
-    return replace(
-        mechanism, noisy=random.choice(np.array(mechanism.values), mechanism.noisy.shape).astype(mechanism.noisy.dtype)
-    )
+    chosen = np.where(mechanism.clean > 0, random.random(mechanism.clean.shape), -1.0).argmax(-1)
+    return replace(mechanism, noisy=np.array(mechanism.values)[chosen].astype(mechanism.noisy.dtype))
 
 
 def moved_by(mechanism: Mechanism, size: float, seed: int, least: float = 0.0) -> Mechanism:
