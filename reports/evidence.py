@@ -221,13 +221,17 @@ def _not_refuted(claim: Claim, bounds: Sequence[Bound], notices: float, why: str
 
 
 def _withdrawn(bounds: Sequence[Bound]) -> str:
-    """What a check found that withdrew a bound, and the condition that the bound needs; "" if no bound was withdrawn."""
-    failed = {c.detail or c.what: c for b in bounds for c in b.conditions if c.how == "failed"}
+    """What a check found that withdrew a bound, and the condition that the bound needs if it was above 0; "" if no bound was
+    withdrawn.
+    """
+    failed = {c.detail or c.what: (c, b) for b in bounds for c in b.conditions if c.how == "failed"}
     if not failed:
         return ""
-    worst = failed[most_telling(failed)]
-    found = f"{worst.detail}; so " if worst.detail else ""
-    return f"{found}a bound was withdrawn, which holds only if {worst.what}"
+    worst, bound = failed[most_telling(failed)]
+    found = worst.detail or f"a check did not confirm that {worst.what}"
+    if not bound.withdrawn:
+        return found
+    return f"{found}; so the bound of {down(bound.withdrawn)} does not count, because it needs that {worst.what}"
 
 
 def refutes(bound: Bound) -> bool:

@@ -234,6 +234,7 @@ def _bound(row: BoundRow) -> Bound:
         conditions=conditions,
         against=row.against,
         covers=row.detectable_by,
+        withdrawn=row.withdrawn,
     )
 
 
