@@ -134,7 +134,7 @@ def of_samples(case: Case, within: Inside, bound: Bound) -> Bound:
     if isinstance(sampled, Bound):
         return sampled
     failed = Condition(sampled_steps.COINS, "failed", sampled)
-    return dataclasses.replace(bound, conditions=(*bound.conditions, failed)) if sampled else bound
+    return dataclasses.replace(bound, conditions=(failed, *bound.conditions)) if sampled else bound
 
 
 def mechanisms(plain: int, steps: int) -> str:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 EQUAL = 1e-2  # relative tolerance between the sizes of one move in runs with different draws
 TRIED = 8  # largest number of draws, and of entries, that are tested one by one
 NUDGE = 1e-5  # relative change of a drawn number that seldom changes the result of a comparison
+SAMPLES = "samples are followed if each step draws one number for every node, as `rng.random(nodes) < rate` does"
 FIRST_VALUES = (
     "random first values that hide nothing, such as the first centres of k-means, need a constant seed, and distances from a "
     "product of matrices"
@@ -151,13 +152,9 @@ def hidden(first: History, within: Inside, differs: bool, sampled: Collection[in
     for number, script in enumerate(other_scripts(first, coins) if coins else ()):
         run = repeated(first, {}, script) if number else rerun(first, {}, script)
         if run is not None and not same_means(first.mechanisms, run.mechanisms):
-            way = (
-                "; a model that declares ClippedGradients has its samples tested"
-                if charged(first.study.model.ledger).steps
-                else ""
-            )
+            way = SAMPLES if charged(first.study.model.ledger).steps else FIRST_VALUES
             changes = "change the value to which noise is added, as samples and shuffles do"
-            return f"the draws at {lines(first, coins)} {changes}; they may hide a secret{way}; {FIRST_VALUES}"
+            return f"the draws at {lines(first, coins)} {changes}; they may hide a secret; {way}"
     if numbers and not same_means(first.mechanisms, (other := rerun(first, {}, redrawn(first, numbers))).mechanisms):
         assert within.worst is not None
         moved = same_entries(first, within.shifts, without(other, within.worst)[1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ from ..mechanisms.absence import Incomparable, history, kept, moved
 from ..mechanisms.reading import alike, rerun
 from ..recorded.laws import NOTHING, SLACK
 from ..recorded.playing import Diverged
+from ..recorded.worlds import outliers
 from .attempt import (
     EXACT,
     FRESH,
@@ -59,6 +61,10 @@ SEEN = Condition(
     "granted",
     "proofs of amplification by sampling assume this adversary; one who sees less may learn less",
 )
+UNCHARGED = (
+    "the steps cost more than the claim, but the ledger does not charge for sampled steps, so a proof may release only what "
+    "comes after them; a ledger of PoissonSampledDpEvent says that its proof releases each step"
+)
 NO_PATH = "no path leads past the noise"
 STEADY = "runs with other noise have the same epsilon"
 NODES = 4  # largest number of nodes whose coins are set
@@ -66,6 +72,7 @@ OTHERS = (1, 2, 3)  # numbers of the runs with other seeds
 NEAR = 1e-6  # relative distance from the rate of the ledger at which a coin has to change sides
 HALVINGS = 24  # of an interval that contains the rate, if it is not that of the ledger
 FINE, WIDE, DEVIATIONS = 5e-5, 50.0, 6.0  # the grid of the losses is FINE nats up to a range of WIDE nats, then in proportion
+ROUNDED = 2e-3  # nats that a coarser grid for few steps may cost in all
 BITS = (0.0, 1.0)
 
 
@@ -159,9 +166,10 @@ def farthest_node(first: History, within: Inside, draws: tuple[int, ...]) -> tup
     """The node that moves the run farthest if all steps read it, with its coins, and its moves if all steps read it and if none
     does. Raises NoSamples, Incomparable.
     """
-    tried = [a for a in (within.worst, *within.others) if a is not None and a.among.size == 1 and not a.half and a.base is None]
+    singles = (a for a in (within.worst, *within.others) if a is not None and a.among.size == 1 and not a.half)
+    some = [a for a in singles if first.study.whole.graph.train[a.among[0]]][:NODES]
     found: list[tuple[float, Absence, Coins, Shifts, Shifts]] = []
-    for absent in [a for a in tried if first.study.whole.graph.train[a.among[0]]][:NODES]:
+    for absent in chain.from_iterable((a, *outliers(first.study.whole, a)) for a in some):
         gone, node = kept(first, absent), int(absent.among[0])
         ends = {unit: moves_of(first, absent, gone, Coins(draws, node), unit) for unit in BITS}
         outside = min(BITS, key=lambda unit: len(moving(first, ends[unit])))
@@ -265,7 +273,8 @@ def cost(moves: NDArray[np.float64], rate: float, delta: float, factor: float = 
     """A lower bound on the epsilon (nats) of all mechanisms, if all noise is divided by `factor`. moves: see `Steps.moves`."""
     always, *steps = factor * moves * (1 - SLACK)
     all_at_once = float(np.linalg.norm(moves)) * factor
-    grid = FINE * max(1.0, (all_at_once**2 / 2 + DEVIATIONS * all_at_once) / WIDE)
+    fine = max(FINE, ROUNDED / max(1, len(steps)))
+    grid = fine * max(1.0, (all_at_once**2 / 2 + DEVIATIONS * all_at_once) / WIDE)
     return epsilon_at_least(float(always), np.array([move for move in steps if move > NOTHING]), rate, delta, grid)
 
 
@@ -285,7 +294,9 @@ def concluded(attempt: Attempt, steps: Steps, runs: Sequence[NDArray[np.float64]
     conditions: tuple[Condition, ...] = (REPEATED, law_of(first), FRESH, EXACT, coin, hides, SEEN)
     if path := not_excluded(within):
         conditions = (*conditions, Condition(NO_PATH, "failed", path))
-    if min(epsilons) > claim.epsilon and not same:
+    if min(epsilons) > claim.epsilon and not charged(case.model.ledger).steps:
+        conditions = (*conditions, Condition("the ledger charges for sampled steps", "failed", UNCHARGED))
+    elif min(epsilons) > claim.epsilon and not same:
         why = "how far a record moves a step depends on earlier noisy values, so the moves of one run do not add up"
         conditions = (*conditions, Condition(STEADY, "failed", why))
     elif max(epsilons) > claim.epsilon * (1 + EQUAL) > min(epsilons):
