@@ -35,6 +35,7 @@ SINGLE = 4  # largest number of entries whose jumps are tried one by one
 MANY = 128  # if the release has fewer numbers than this, that many entries and LINE more are changed
 LINE = 24  # a row of at most this many entries is changed entry by entry
 STEP = 0.02  # in units of the noise: a change whose effect is nearly linear and larger than rounding
+EXACT = 1e-5  # of the largest singular value: a smaller one is rounding
 SMALL = 0.03  # of the largest singular value: a smaller one counts as zero
 LOST = 0.1, 0.02  # of the squared move: a release that hides less than this shows the noisy value; several noisy values
 UNDONE = 0.05  # of the effect of one entry: the effect of a direction that the release does not show
@@ -48,13 +49,16 @@ AFFINE = 0.02  # of the move: largest deviation of a number of the release that 
 class View:
     """What a release shows of some mechanisms. cells: the released arrays that count. hidden: nodes whose own rows do not count.
 
-    The noisy values of all mechanisms stand in one row of numbers, and so do changes of them, in units of the noise.
+    The noisy values of all mechanisms stand in one row of numbers, and so do changes of them, in units of the noise. nearby:
+    whether the release has to show the move near some noisy value. If the ledger does not charge for the noise, a proof may rely
+    on a release that selects a few of many noisy values: it shows one here and another one elsewhere, and never all.
     """
 
     first: History
     at: tuple[int, ...]
     cells: tuple[Cell, ...]
     hidden: NDArray[np.int64] | None = None
+    nearby: bool = False
 
     @property
     def mechanisms(self) -> list[Mechanism]:
@@ -184,10 +188,12 @@ def _hides(view: View, by: Floats) -> bool:
     most = most if effort.thorough else 3 * effort.entries
     entries = _candidates(view, by, most)
     move, effects = np.array([by[entry] for entry in entries]), [_row_sums(view, entries)]
+    nowhere = view.nearby
     for seed in range(effort.starts):  # the first is the noisy value of the run
         effect = _effects(view, entries, view.elsewhere(seed))
         if effect is None:
             return False
+        nowhere = nowhere and _unshown(effect, move) > LOST[len(view.at) > 1]
         effects.append(effect)
         effects[0] *= float(np.median(np.linalg.norm(effect, axis=0))) if len(effects) == 2 else 1.0
         every = np.concatenate(effects)
@@ -196,11 +202,20 @@ def _hides(view: View, by: Floats) -> bool:
         rank = int((sizes > SMALL * sizes.max(initial=0)).sum())
         undone = directions[rank:].T @ (directions[rank:] @ move)
         if float(undone @ undone) < LOST[len(view.at) > 1] * float(move @ move):
-            return False
+            if not nowhere:
+                return False
+            continue
         top = int(np.abs(np.where(move != 0, undone, 0.0)).argmax())
         if _invariant(view, entries, undone / undone[top], top):
             return True
-    return False
+    return nowhere
+
+
+def _unshown(effect: Floats, move: Floats) -> float:
+    """The share of the squared move that changes no released number near one noisy value. effect: (numbers, entries)."""
+    _, sizes, directions = np.linalg.svd(effect, full_matrices=False)
+    shown = directions[sizes > EXACT * sizes.max(initial=0)] @ move
+    return 1 - float(shown @ shown) / float(move @ move)
 
 
 def _effects(view: View, entries: list[Entry], start: Floats, centred: bool = False) -> Floats | None:

@@ -98,6 +98,12 @@ def independent(first: History, still: Sequence[int], noisy: Sequence[int]) -> b
     )
 
 
+def pays(case: Case, first: History, i: int) -> bool:
+    """Whether the ledger charges for noise of the law of a mechanism; its proof then grants the noisy value to the adversary."""
+    charges = CHARGED.get(first.mechanisms[i].law, ())
+    return any(isinstance(event, charges) for event, _ in parts(case.model.ledger))
+
+
 def compared_only(case: Case, first: History, shifts: Shifts) -> str | None:
     """Why an adversary may see less than the noisy values that the secret moves, or None if the adversary sees them.
 
@@ -106,9 +112,7 @@ def compared_only(case: Case, first: History, shifts: Shifts) -> str | None:
     noisy values whose tiny changes have little effect, or whose usual changes have none. It skips the values of a mechanism if
     the ledger charges for noise of this law: the ledger's proof then grants the noisy values to the adversary.
     """
-    events = [event for event, _ in parts(case.model.ledger)]
-    moved = [i for i in sorted(moving(first, shifts)) if first.mechanisms[i].law in CHARGED]
-    places = [i for i in moved if not any(isinstance(event, CHARGED[first.mechanisms[i].law]) for event in events)]
+    places = [i for i in sorted(moving(first, shifts)) if first.mechanisms[i].law in CHARGED and not pays(case, first, i)]
     for some in [[i] for i in places] if len(places) <= EACH else [places]:
         sizes = (NUDGED, 1.0)
         little, far = (changes(first, {i: moved_by(first.mechanisms[i], size, i) for i in some}) for size in sizes)
@@ -168,19 +172,20 @@ def in_any_order(first: History, shifts: Shifts) -> str:
     return ""
 
 
-def shown_by(first: History, within: Inside, shifts: Shifts, cells: Sequence[Cell]) -> tuple[Shifts, str]:
+def shown_by(case: Case, within: Inside, shifts: Shifts, cells: Sequence[Cell]) -> tuple[Shifts, str]:
     """The moves, as far as the released arrays `cells` show them, and why one of them is not known, or "". An unknown move is set
     to 0. Tests the EACH mechanisms that move farthest, one by one, and then all sums of data and noise together.
     """
-    kept, why = list(shifts), ""
+    kept, why, first = list(shifts), "", within.run
     hidden = None if within.worst is None else within.worst.hidden
     for i in farthest(first, shifts)[:EACH]:
-        kept[i], why_less = shown_part(View(first, (i,), tuple(cells), hidden), shifts[i])
+        kept[i], why_less = shown_part(View(first, (i,), tuple(cells), hidden, not pays(case, first, i)), shifts[i])
         why = why or why_less
     terms = {k for group in within.sums for k in group[:-1]}
     some = tuple(i for i, m in enumerate(first.mechanisms) if m.law != REPORT and i not in terms)
     if len(some) > 1 and not within.again:
-        view = View(with_sums(first, within), some, tuple(cells), hidden)
+        nearby = not all(pays(case, first, i) for i in some)
+        view = View(with_sums(first, within), some, tuple(cells), hidden, nearby)
         each, why_less = shown_together(view, tuple(shifts[i] for i in some), bool(why))
         if each is not None:
             moved = dict(zip(some, each, strict=True))

@@ -168,7 +168,7 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     cells, reason = shown_always(first, shifts)
     if reason:
         return replace(found, reason=reason)
-    least, doubt = shown_by(first, within, shifts, cells)
+    least, doubt = shown_by(case, within, shifts, cells)
     epsilon = attempt.cost(least)
     shifts, epsilon = shifts if doubt else least, min(found.epsilon, epsilon)
     if epsilon <= case.claim.epsilon:

@@ -2,10 +2,11 @@
 fractional part of a noisy value; their epsilon is the closed form of the Gaussian mechanism on what is released.
 """
 
+import dp_accounting as dp
 import numpy as np
 import pytest
 
-from gnnaudit import Claim, Looped, load
+from gnnaudit import Claim, Looped, PureDpEvent, load
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
@@ -132,3 +133,33 @@ def test_a_release_of_many_numbers_is_judged_in_little_memory(factor):
     case = Case(Looped(train, releases=("posteriors", "wide")), Claim(factor * truth, DELTA))
     runs = Recorded(case, GRAPH, Key("wide"))
     assert from_mechanisms(case, runs.inside).refuted == (factor < 1)
+
+
+def sums_over_edges(graph):
+    """How many edges have an end with each of eight features."""
+    x = graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x
+    return (x[graph.edges[0], :8] + x[graph.edges[1], :8] > 0).sum(0)
+
+
+PUBLIC = sums_over_edges(GRAPH)
+
+
+def lead(graph, seed):
+    """The largest of eight noisy sums, less public numbers, and its lead over the second (Ding et al. 2019). An edge raises some
+    of the sums by 1 each, so the lead moves by 1 at most, whoever is first; the noisy sums themselves move by up to 8.
+    """
+    sums = sums_over_edges(graph) - PUBLIC
+    noisy = sums + np.random.default_rng(seed).laplace(0, 1.0, sums.size)
+    second, first = np.argsort(noisy)[-2:]
+    return {"first": np.array([float(first)]), "lead": np.array([noisy[first] - noisy[second]])}
+
+
+@pytest.mark.parametrize(("ledger", "expected"), [(PureDpEvent(1.0), False), (dp.LaplaceDpEvent(1.0), True)])
+def test_a_release_that_selects_a_few_noisy_values_does_not_show_all_of_them(ledger, expected):
+    """Each sum may be the largest, but near any noisy value the release shows two of them. A ledger of the Laplace mechanism says
+    that its proof releases all of them, and then they cost more than it pays.
+    """
+    case = Case(Looped(lead, releases=("first", "lead"), events=ledger), Claim(1.0, 0.0))
+    runs = [Recorded(case, GRAPH, Key("lead", number)) for number in range(4)]
+    found = [from_mechanisms(case, run.inside).refuted for run in runs]
+    assert any(found) == expected
