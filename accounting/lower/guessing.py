@@ -141,9 +141,9 @@ def _law(groups: Groups, q: float) -> tuple[int, Array]:
     wide = 12 * math.sqrt(sum(w * w * n for w, n in groups) * q * (1 - q)) + 8 * LEVELS
     start = max(0, math.floor(mean - wide))
     size = fft.next_fast_len(min(top - start, math.ceil(2 * wide)) + 2)
-    turn = 2j * np.pi * np.arange(size) / size
+    turn = 2j * np.pi * np.arange(size // 2 + 1) / size  # the other half of the waves are the conjugates of these
     waves = np.exp(sum(n * np.log1p(q * np.expm1(w * turn)) for w, n in groups if n))
-    return start, np.maximum(np.roll(fft.fft(waves).real / size, -(start % size)), 0.0)
+    return start, np.maximum(np.roll(fft.hfft(waves, size) / size, -(start % size)), 0.0)
 
 
 @lru_cache(maxsize=4096)

@@ -39,10 +39,10 @@ def utility(case: Case, graph: Graph, store: Store, key: Key, repeats: int) -> l
 
 
 def macro_f1(guess: NDArray[np.int64], truth: NDArray[np.int64]) -> float:
-    """The mean over classes of the F1 score."""
-    from sklearn.metrics import f1_score
-
-    return float(f1_score(truth, guess, average="macro", zero_division=0.0))
+    """The mean of the F1 scores of all classes that occur in `guess` or `truth`. (scikit-learn's takes 0.4 s to import.)"""
+    kinds = np.union1d(guess, truth)[:, None]
+    named, members = guess == kinds, truth == kinds
+    return float((2 * (named & members).sum(1) / (named.sum(1) + members.sum(1))).mean())
 
 
 def interval(values: NDArray[np.float64]) -> tuple[float, float] | None:

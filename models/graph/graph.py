@@ -229,7 +229,7 @@ class Worlds:
 
         Absent edges are not in `.graph.edges`; absent nodes have no edges and are not in `.graph.train`.
         """
-        one = self[run : run + 1]
+        one = self if self.runs == 1 else self[run : run + 1]
         edges = self.graph.edges[:, one.edge_present()[0]]
         graph = dataclasses.replace(self.graph, edges=edges, train=one.trained()[0])
         return Worlds(graph, one.seeds, self.watch)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 import sysconfig
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from .draws.draw import Active, Change, Draw, Follow, Recorder
@@ -21,13 +22,26 @@ __all__ = ["Change", "Draw", "Recorder", "recordable", "recording"]
 LIBRARIES = ("numpy", "random", "secrets", "os", "torch")
 OURS = __name__
 PACKAGE = __name__.partition(".")[0] + "."  # its modules do not change either, also in a checkout
-# caches: name of a module that imports no random function -> the identity and the size of its dictionary; name of an installed
-# module -> the same, and its names of random functions
-NONE_IN: dict[str, tuple[int, int]] = {}
-FOUND_IN: dict[str, tuple[tuple[int, int], list[str]]] = {}
 INSTALLED = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")})
-SETTLED: set[str] = set()  # cache: modules that are not searched again, because installed modules do not change
-LOADED: list[tuple[str, ...]] = [(), ()]  # cache: the names of all loaded modules, and of those that are not in SETTLED
+
+
+@dataclass(eq=False)
+class Searched:
+    """A module and its names, which are searched again if their number changes. own: whether it belongs to the user's program,
+    which may change a name that it has. found: the names of random functions.
+    """
+
+    module: Any
+    names: dict[str, Any]
+    own: bool
+    size: int = -1
+    found: Sequence[str] = ()
+
+
+# caches, because an audit trains many thousand times and each time looks at all modules
+LOADED: list[object] = []  # how many modules were loaded, and the last one
+WATCHED: dict[str, Searched] = {}  # the modules that may import random functions
+SETTLED: set[str] = set()  # modules that are not searched again, because installed modules do not change
 
 
 @contextmanager
@@ -35,11 +49,8 @@ def recordable() -> Iterator[None]:
     """Within this context, new generators are of a class whose draws `recording` can record later. It is for loading a
     user's module.
     """
-    with ExitStack() as stack:
-        new: dict[int, Any] = {}
-        for library in (of_numpy, of_python, of_scipy, of_torch):
-            new |= stack.enter_context(library.replaced())
-        undo = list(_imported(new))
+    with of_numpy.replaced() as numpy, of_python.replaced() as python, of_scipy.replaced(), of_torch.replaced():
+        undo = list(_imported(numpy | python))
         try:
             yield
         finally:
@@ -50,44 +61,61 @@ def recordable() -> Iterator[None]:
 @contextmanager
 def recording(change: Change | None = None, follow: Follow | None = None) -> Iterator[Recorder]:
     """Records every draw within this context. change: may return numbers that replace those of a draw. follow: see `Recorder`."""
-    before, recorder = Active.recorder, Recorder(change, follow)
+    before, recorder = Active.recorder, Recorder(change, follow, frame=sys._getframe(2))
     with recordable():
         Active.recorder = recorder
         try:
             yield recorder
         finally:
-            Active.recorder = before
+            Active.recorder, recorder.frame = before, None
 
 
 def _imported(new: dict[int, Any]) -> Iterator[tuple[dict[str, Any], str, Any]]:
     """Replaces names that modules have imported, as by `from numpy.random import default_rng`. new: id of an original -> its
     replacement. Yields the dictionary, the name and the original of each replaced name.
     """
-    loaded = tuple(sys.modules)
-    if loaded != LOADED[0]:
-        LOADED[:] = loaded, loaded
-    LOADED[1] = tuple(name for name in LOADED[1] if name not in SETTLED)
-    for module_name in LOADED[1]:
-        module = sys.modules.get(module_name)
-        names = getattr(module, "__dict__", None)
-        if not isinstance(names, dict) or NONE_IN.get(module_name) == (id(names), len(names)):
-            continue
-        if module_name.partition(".")[0] in LIBRARIES or module_name.startswith(OURS):
-            SETTLED.add(module_name)
-            continue
-        now = id(names), len(names)
-        searched, last = FOUND_IN.get(module_name, (None, []))
-        some = last if searched == now else list(names)
+    for module_name, known in to_search():
+        names = known.names
+        some = list(names) if known.own or len(names) != known.size else known.found
         found = [name for name in some if id(value := names.get(name)) in new and value is not new[id(value)]]
         for name in found:
             before, names[name] = names[name], new[id(names[name])]
             yield names, name, before
-        if searched == now:
+        known.size, known.found = len(names), found
+        if not (found or known.own):
+            SETTLED.add(module_name)
+            del WATCHED[module_name]
+
+
+def to_search() -> list[tuple[str, Searched]]:
+    """The modules that import random functions, or whose names have changed since they were searched."""
+    loaded = sys.modules
+    if (now := [len(loaded), next(reversed(loaded))]) != LOADED:
+        LOADED[:] = now
+        watch()
+    some = [
+        (name, known)
+        for name, known in WATCHED.items()
+        if known.found or len(known.names) != known.size or loaded.get(name) is not known.module
+    ]
+    if all(loaded.get(name) is known.module for name, known in some):
+        return some
+    watch()
+    return to_search()
+
+
+def watch() -> None:
+    """Brings WATCHED up to date with the loaded modules."""
+    before = dict(WATCHED)
+    WATCHED.clear()
+    for name, module in list(sys.modules.items()):
+        names = getattr(module, "__dict__", None)
+        if name in SETTLED or not isinstance(names, dict):
             continue
-        if not found:
-            NONE_IN[module_name] = now
-        if module_name.startswith(PACKAGE) or str(names.get("__file__")).startswith(INSTALLED):
-            if found:
-                FOUND_IN[module_name] = now, found
-            else:
-                SETTLED.add(module_name)
+        if name.partition(".")[0] in LIBRARIES or name.startswith(OURS):
+            SETTLED.add(name)
+        elif name in before and before[name].module is module:
+            WATCHED[name] = before[name]
+        else:
+            installed = name in sys.builtin_module_names or str(names.get("__file__")).startswith(INSTALLED)
+            WATCHED[name] = Searched(module, names, not (installed or name.startswith(PACKAGE)))

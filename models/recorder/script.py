@@ -63,7 +63,7 @@ def alike(one: Draw, other: Draw, reports: bool = False) -> bool:
         assert other.chances is not None
         if one.chances.shape != other.chances.shape or not np.allclose(one.chances, other.chances, rtol=1e-5, atol=1e-8):
             return False
-    if bool(np.any((np.asarray(one.scale) == 0) & (np.asarray(other.scale) != 0))):
+    if one.scale is not other.scale and bool(np.any((np.asarray(one.scale) == 0) & (np.asarray(other.scale) != 0))):
         return False  # numbers without spread do not determine numbers with spread
     return all(_equal(a, b) for a, b in zip(one.parameters, other.parameters))  # noqa: B905  (imported into Python 3.9)
 
@@ -79,7 +79,7 @@ def _equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
 
 def carried(numbers: NDArray[Any], one: Draw, other: Draw) -> NDArray[Any]:
     """`numbers` of draw `one`, shifted and scaled to the location and scale of draw `other`, which may depend on data."""
-    if np.array_equal(one.loc, other.loc) and np.array_equal(one.scale, other.scale):
+    if all(a is b or np.array_equal(a, b) for a, b in ((one.loc, other.loc), (one.scale, other.scale))):
         return numbers
     spread = np.where(np.asarray(one.scale) == 0, 1.0, one.scale)
     moved = np.asarray(other.loc + other.scale * ((numbers - one.loc) / spread))

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import BrokenExecutor, Executor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,6 @@ def render(run_dir: Path, workers: Executor | None = None, parts: int = 1) -> Pa
 
     workers: processes that draw the figures, in so many parts; by default this process draws them.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     run_dir, plan = Path(run_dir), Path(run_dir, "plan.toml")
@@ -99,12 +99,7 @@ def render(run_dir: Path, workers: Executor | None = None, parts: int = 1) -> Pa
         shown = [(p, drawn[p.name]) for p in plots]  # a second copy of a figure on the page gets other ids, by the prefix `again`
         return [{"plot": p, "svg": Markup(svg.replace(f"{p.name}-", f"{again}{p.name}-"))} for p, svg in shown]
 
-    environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"down": down, "up": up, "percent": percent, "budget": budget, "clock": clock, "interval": interval}
-    environment.filters |= {"six": six_digits, "breakable": breakable}
-    page = environment.get_template("report.html").render(
+    page = template().render(
         css=Markup((HERE / "report.css").read_text(encoding="utf-8")),
         run=found.run,
         name=name,
@@ -129,6 +124,19 @@ def render(run_dir: Path, workers: Executor | None = None, parts: int = 1) -> Pa
         if path.suffix in (".svg", ".png", ".csv") and path.stem not in drawn:
             path.unlink()
     return write_text(run_dir / "report.html", page)
+
+
+@cache
+def template() -> Any:
+    """The compiled template of the page."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"down": down, "up": up, "percent": percent, "budget": budget, "clock": clock, "interval": interval}
+    environment.filters |= {"six": six_digits, "breakable": breakable}
+    return environment.get_template("report.html")
 
 
 def tables(found: Results) -> dict[str, Any]:

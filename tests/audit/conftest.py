@@ -44,10 +44,10 @@ def one_process(request, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def few_probes(request, monkeypatch):
-    """Tries a tenth of the seeds, each of which is a training. Planted faults and tests with "seed" in their name try all."""
+    """Tries a fiftieth of the seeds, each of which is a training. Planted faults and tests with "seed" in their name try all."""
     if "seed" not in request.node.name and "/faults/" not in request.node.nodeid:
-        monkeypatch.setattr(seeds, "PROBES", ((5_000, 40),))
-        monkeypatch.setattr(study, "SEEDS", 40)
+        monkeypatch.setattr(seeds, "PROBES", ((5_000, 8),))
+        monkeypatch.setattr(study, "SEEDS", 8)
 
 
 @pytest.fixture(autouse=True)

@@ -183,12 +183,14 @@ def extra_rows() -> list[results.Row]:
     ]
 
 
-def write_example(folder: Path, leak: float = 0.0, systems: Iterable[tuple[str, str]] = tuple(SYSTEMS)) -> Path:
+def write_example(
+    folder: Path, leak: float = 0.0, systems: Iterable[tuple[str, str]] = tuple(SYSTEMS), budgets: Iterable[float] = BUDGETS
+) -> Path:
     """Writes results.json, spec.json, plan.toml and evidence of a run. leak: added to every AUC, to have something to compare.
-    systems: the models and modes that it audits.
+    systems, budgets: the models and modes that it audits, and the epsilons that they claim.
     """
     rng = np.random.default_rng(7)
-    found = [pieces(model, mode, epsilon, rng) for model, mode in systems for epsilon in BUDGETS]
+    found = [pieces(model, mode, epsilon, rng) for model, mode in systems for epsilon in budgets]
     rows: list[results.Row] = [r for r in utility_rows() if not r.mode or (r.model, r.mode) in systems]
     for piece in found:
         evidence.write(piece, folder)

@@ -51,7 +51,8 @@ class Request:
 def brought(folder: Path, request: Request) -> dict[str, str]:
     """Copies the recorder to `folder`, and returns the environment variables for a recorded program."""
     path, own = folder / f"{CARRIED}-path", folder / "record"
-    shutil.copytree(Path(recorder.__file__).parent, path / CARRIED, ignore=shutil.ignore_patterns("__pycache__"))
+    unfinished = shutil.ignore_patterns("*.pyc.*")  # compiled files save each run 0.1 s; other processes may be writing some
+    shutil.copytree(Path(recorder.__file__).parent, path / CARRIED, ignore=unfinished)
     (path / "sitecustomize.py").write_text(FIRST)
     own.mkdir()
     if request.draws is not None:

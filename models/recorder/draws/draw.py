@@ -128,7 +128,8 @@ class Follow(Protocol):
 @dataclass(eq=False)
 class Recorder:
     """All draws of one training, in order. change: a function that may replace drawn numbers by others. follow: an object that
-    may replace a drawn array by an array that stores its draw. notes: sentences about what could not be recorded.
+    may replace a drawn array by an array that stores its draw. notes: sentences about what could not be recorded. frame: where
+    the recording began; while it lasts, `outside` remembers the program's lines that led there.
     """
 
     change: Change | None = None
@@ -136,6 +137,8 @@ class Recorder:
     draws: list[Draw] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     inside: bool = False  # whether a draw is in progress; draws that it makes itself are not recorded
+    frame: Any = None
+    outside: tuple[str, ...] | None = None
 
     def record(self, draw: Draw) -> NDArray[Any] | None:
         """Records the draw, if the training made it (if it has a line). Returns the numbers that replace it, or None."""
@@ -211,11 +214,15 @@ def outer_lines(frame: Any = None, line: int | None = None) -> tuple[str, ...]:
     CALLS. Lines of libraries and of this package are left out. line: the frame's line, if it is another one.
     """
     found: list[str] = []
-    frame = frame or sys._getframe(1)
+    frame, recorder = frame or sys._getframe(1), Active.recorder
     while frame is not None and len(found) < CALLS:
         file = frame.f_code.co_filename
         if not of_others(file):
             found.append(f"{_name(file)}, line {line or frame.f_lineno}")
+        if recorder is not None and frame is recorder.frame and frame.f_back is not None:
+            if recorder.outside is None:
+                recorder.outside = outer_lines(frame.f_back)
+            return (*found, *recorder.outside)[:CALLS]
         frame, line = frame.f_back, None
     return tuple(found)
 

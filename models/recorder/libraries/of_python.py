@@ -43,6 +43,12 @@ METHODS = (
     *("choice", "choices", "sample", "shuffle"),
 )
 
+OF_KINDS = (
+    *((random.Random, name) for name in METHODS if hasattr(random.Random, name)),
+    *((random.SystemRandom, name) for name in METHODS if name in vars(random.SystemRandom)),
+)
+FUNCTIONS = tuple(name for name in METHODS if hasattr(random, name))
+INHERITED = object()  # what `replaced` notes for a method that a class inherits
 MATH = {name: getattr(np, name) for name in ("log", "log1p", "exp", "expm1", "sqrt", "fabs", "copysign")}
 PICKS = {"choice": "seq", "choices": "population", "sample": "population"}  # method -> the name of its first argument
 
@@ -132,6 +138,7 @@ def _method(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
     return method
 
 
+@cache
 def _function(plain: Callable[..., Any], ufunc: Any) -> Callable[..., Any]:
     """A function of the module `math`, which also follows numbers from which the program computes noise."""
 
@@ -145,6 +152,7 @@ def _function(plain: Callable[..., Any], ufunc: Any) -> Callable[..., Any]:
     return function
 
 
+@cache
 def _entropy(plain: Callable[[int], bytes]) -> Callable[[int], bytes]:
     def urandom(size: int) -> bytes:
         return recorded_call("urandom", plain, (size,), {}, asked)
@@ -155,37 +163,37 @@ def _entropy(plain: Callable[[int], bytes]) -> Callable[[int], bytes]:
 @contextmanager
 def replaced() -> Iterator[dict[int, Any]]:
     """Within this context, Python's names are recorded versions. Yields a dict: id of an original -> its replacement."""
-    undo: list[Callable[[], None]] = []
+    undo: list[tuple[Any, str, Any]] = []
     new: dict[int, Any] = {}
     hidden: Any = getattr(random, "_inst")  # noqa: B009  the generator behind the module's functions
 
     def put(owner: Any, name: str, value: Any) -> None:
-        own, before = name in vars(owner), getattr(owner, name)
+        undo.append((owner, name, owner.__dict__.get(name, INHERITED)))
         setattr(owner, name, value)
-        undo.append(lambda: setattr(owner, name, before) if own else delattr(owner, name))
 
-    for kind in (random.Random, random.SystemRandom):
-        for name in METHODS:
-            if hasattr(kind, name) and (kind is random.Random or name in vars(kind)):
-                put(kind, name, _method(getattr(kind, name), name))
-    for name in METHODS:
-        if hasattr(random, name):
-            plain = getattr(random, name)
-            put(random, name, getattr(hidden, name))
-            new[id(plain)] = getattr(random, name)
+    for kind, name in OF_KINDS:
+        put(kind, name, _method(getattr(kind, name), name))
+    for name in FUNCTIONS:
+        plain, recorded = getattr(random, name), getattr(hidden, name)
+        put(random, name, recorded)
+        new[id(plain)] = recorded
     for name, ufunc in MATH.items():
         plain = getattr(math, name)
-        put(math, name, _function(plain, ufunc))
-        new[id(plain)] = getattr(math, name)
-    plain_urandom = os.urandom
-    recorded = _entropy(plain_urandom)
-    new[id(plain_urandom)] = recorded
+        recorded = _function(plain, ufunc)
+        put(math, name, recorded)
+        new[id(plain)] = recorded
+    plain = os.urandom
+    recorded = _entropy(plain)
     put(os, "urandom", recorded)
+    new[id(plain)] = recorded
     bits = secrets.randbits  # NumPy keeps a reference to it, only to seed generators
     put(secrets, "randbits", getattr(getattr(secrets, "_sysrand"), "getrandbits"))  # noqa: B009
     new[id(bits)] = secrets.randbits
     try:
         yield new
     finally:
-        for step in reversed(undo):
-            step()
+        for owner, name, before in reversed(undo):
+            if before is INHERITED:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)

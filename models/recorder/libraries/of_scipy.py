@@ -37,11 +37,11 @@ def asked(family: Any, args: Sequence[Any], options: dict[str, Any], result: Any
 
 
 @contextmanager
-def replaced() -> Iterator[dict[int, Any]]:
-    """Within this context, the draws of SciPy's distributions are recorded, if the program has loaded them. Yields {}."""
+def replaced() -> Iterator[None]:
+    """Within this context, the draws of SciPy's distributions are recorded, if the program has loaded them."""
     module: Any = sys.modules.get("scipy.stats._distn_infrastructure")
     if module is None:
-        yield {}
+        yield
         return
     family, plain = module.rv_generic, module.rv_generic.rvs
 
@@ -52,6 +52,6 @@ def replaced() -> Iterator[dict[int, Any]]:
 
     family.rvs = rvs
     try:
-        yield {}
+        yield
     finally:
         family.rvs = plain

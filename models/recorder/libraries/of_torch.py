@@ -141,9 +141,9 @@ def _absent() -> tuple[Any, ...]:
 
 
 @contextmanager
-def replaced() -> Iterator[dict[int, Any]]:
+def replaced() -> Iterator[None]:
     """Within this context, every random operator of this thread is recorded. A normal, Laplace or Gumbel sample of
-    `torch.distributions` is one draw. Yields {}.
+    `torch.distributions` is one draw.
     """
     import torch
     from torch.distributions import Gumbel, Laplace, Normal
@@ -174,7 +174,7 @@ def replaced() -> Iterator[dict[int, Any]]:
     torch.Tensor.item = item  # type: ignore[method-assign]
     try:
         with _mode()():
-            yield {}
+            yield
     finally:
         del torch.Tensor.numpy, torch.Tensor.item
         for family, name, plain_sample in undo:
@@ -184,6 +184,7 @@ def replaced() -> Iterator[dict[int, Any]]:
                 setattr(family, name, plain_sample)
 
 
+@cache
 def _sample(sample: Any, law: str) -> Any:
     """Wraps a distribution's `sample` or `rsample`, so that it is recorded as one draw with its location and scale."""
     import torch

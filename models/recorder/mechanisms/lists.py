@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+@cache
 def gathering(plain: Callable[..., Any]) -> Callable[..., Any]:
     """The function `numpy.array` or `numpy.asarray`, which also follows drawn numbers in lists."""
 

@@ -17,7 +17,7 @@ from ...conftest import small_graph
 from ...nightly import nightly
 from ..recorded.votes import counts, released
 
-GRAPH, CLAIM = small_graph(), Claim(2.01, 1e-5)
+GRAPH, CLAIM = small_graph(nodes=16, edges=30), Claim(2.01, 1e-5)
 STD = 2**0.5 / mu_of_claim(Claim(2.0, 1e-5))
 
 

@@ -99,7 +99,7 @@ def test_the_number_of_values_is_estimated_from_the_seeds_that_draw_the_same(val
     assert all(values / 2 <= estimate <= 2 * values for estimate in estimates.values())
 
 
-def test_only_the_draws_with_few_values_are_named_and_31_bits_are_many():
+def test_only_draws_that_take_few_values_for_all_seeds_are_named_and_31_bits_are_many():
     def one(s):
         return (s // 3) % 100
 
