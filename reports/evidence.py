@@ -185,7 +185,8 @@ def _refuted(claim: Claim, worst: Bound, from_ledger: bool) -> Verdict:
         return Verdict("exceeds", f"the ledger does not describe what was run: {worst.method}{sure}")
     measured = f"{_worded(worst)} against a claim of {claim.epsilon:g}{sure}"
     if worst.against == "claim":
-        why = f"; {worst.method}" if math.isinf(worst.epsilon) or worst.granted else ""
+        told = math.isinf(worst.epsilon) or worst.shape == "exact" or worst.granted
+        why = f"; {worst.method}" if told else ""
         why += "".join(f"; {what}" for what in worst.granted)
         return Verdict("refuted", f"refuted: {measured}{why}")
     if from_ledger:
