@@ -42,7 +42,7 @@ from .own.model_file import is_built_in, portable
 from .own.premises import broken, checked_first, clauses, resting_on
 from .planning.ledgers import account_rows, uppers, warnings
 from .planning.plan import Plan
-from .planning.planned_cases import Factory, cases, recipes
+from .planning.planned_cases import Factory, cases, recipes, without_effect
 from .planning.run_folder import arithmetic, machine, opened, randomness, root_key, versions, write_spec
 from .progress import Say, announced
 from .second_look import confirmed, marked
@@ -173,8 +173,13 @@ def carry_out(
 
 
 def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...], tuple[str, ...]]:
-    """The audits of the plan, the names of its attacks and of its membership games. Raises ValueError for an unknown name."""
+    """The audits of the plan, the names of its attacks and of its membership games. Raises ValueError for an unknown name, and
+    for a time limit that limits none of these audits.
+    """
     audits = [AUDITS[name] for name in plan.chosen(plan.audits, tuple(AUDITS), "audits")]
+    if plan.minutes is not None and not any(audit.timed for audit in audits):
+        timed = " and ".join(name for name, audit in AUDITS.items() if audit.timed)
+        raise without_effect("--minutes", f"it goes with the audits {timed}")
     return audits, plan.chosen(plan.attacks, tuple(ATTACKS), "attacks"), plan.chosen(plan.games, tuple(GAMES), "games")
 
 
