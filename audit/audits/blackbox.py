@@ -40,6 +40,7 @@ Tests = Callable[[NDArray[np.float64], NDArray[np.bool_], float], list[Bound]]
 
 PART = 4  # `check_memory` trains on this fraction of the nodes
 ATTACK = "aligned-canary"
+READ = ("posteriors",)  # the released arrays that both audits read
 CANARIES = 40  # largest number of canaries in one run; each is in a separate component
 DEGREE = 100  # number of neighbours of a canary node if the model declares no bound on degrees
 COINS = 1000  # largest number of units with a coin in the one-run audit
@@ -76,7 +77,7 @@ def aligned_canaries(setting: Setting) -> Outcome:
         most, highest = public_bound(setting.case.model, setting.graph), made.graph.degree.max()
         if most is not None and most < highest:
             why = f"nodes of the crafted graph have up to {highest} neighbours, and this model declares max_degree={most}"
-            return Outcome("blackbox", (), {}, why, ("posteriors",))
+            return Outcome("blackbox", (), {}, why, READ)
         check_memory(setting, made.graph)
     game = canary_game(setting.case, made, setting.key.fold("game"))
     return tested(setting, game, lambda seen: canary_scores(seen, made), f"{CANARIES} canary edges in a crafted graph")
@@ -113,7 +114,7 @@ def tested(setting: Setting, game: Game, scored: Callable[[Seen], NDArray[np.flo
     """
 
     def played(rounds: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        seen = setting.store.fit(keeping(setting.case.model, ("posteriors",)), game, rounds)
+        seen = setting.store.fit(keeping(setting.case.model, READ), game, rounds, READ)
         return scored(seen), seen.bits
 
     if setting.minutes is not None:
@@ -121,7 +122,7 @@ def tested(setting: Setting, game: Game, scored: Callable[[Seen], NDArray[np.flo
     scores, bits = played(setting.rounds)
     found = both_tests(setting)(scores, bits, setting.alpha)
     text = f"{several(setting.rounds, 'round')} of {what}"
-    return Outcome("blackbox", tuple(unknown(b) for b in found), {}, text, ("posteriors",), attack=ATTACK)
+    return Outcome("blackbox", tuple(unknown(b) for b in found), {}, text, READ, attack=ATTACK)
 
 
 def check_memory(setting: Setting, graph: Graph) -> None:
@@ -197,7 +198,7 @@ def until_decided(setting: Setting, minutes: float, played: Played) -> Outcome:
         rounds, stage = rounds + more, stage + 1
     why = "refuted" if refuted else "suspected" if suspected else "decided" if decided else "out of time"
     text = f"{far}; {several(stage, 'stage')}, then {why}; estimated: {could}"
-    return Outcome("blackbox", tuple(unknown(b) for b in best), {}, text, ("posteriors",), attack=ATTACK)
+    return Outcome("blackbox", tuple(unknown(b) for b in best), {}, text, READ, attack=ATTACK)
 
 
 def _used(seconds: float, limit: float) -> str:
@@ -287,7 +288,7 @@ def one_run(setting: Setting) -> Outcome:
     items = sample(ids, min(COINS, len(ids) // 2), key.fold("items"))
     watch = items if node else np.unique(union.edges[:, items])
     game = Game(union, "node" if node else "edge", items, key.fold("game"), watch=watch)
-    seen = setting.store.fit(keeping(case.model, ("posteriors",)), game, 1)
+    seen = setting.store.fit(keeping(case.model, READ), game, 1, READ)
     attack = Confidence() if node else LinkStealing()
     scores = attack.score(seen.release, seen.challenge)[0]
     seed = key.fold("coin").seed
@@ -296,4 +297,4 @@ def one_run(setting: Setting) -> Outcome:
     if shaped is not None:
         found.append(mahloujifar(scores, seen.bits[0], case.claim, shaped, setting.alpha, seed=seed))
     text = f"one run with {len(items)} coins"
-    return Outcome("one-run", tuple(unknown(b) for b in found), {}, text, ("posteriors",), attack=attack.name)
+    return Outcome("one-run", tuple(unknown(b) for b in found), {}, text, READ, attack=attack.name)
