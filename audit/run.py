@@ -259,7 +259,7 @@ def in_words(case: Case, checks: Sequence[Check]) -> str:
     fails = [c.name for c in checks if c.failure]
     held = sum(c.how == "holds" for c in checks)
     rest = len(checks) - held - len(fails)
-    silent = f", {rest} {'does' if rest == 1 else 'do'} not apply" if rest else ""
+    silent = f", {rest} {'does' if rest == 1 else 'do'} not apply (listed in the report)" if rest else ""
     broken = f"; FAILS: {', '.join(fails)} (see `audit contract`)" if fails else ""
     return f"Contract of {case.model.name}: {held} of {len(checks)} clauses hold{silent}{broken}\n" if checks else ""
 
