@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 QUIET = 30.0  # shortest time in seconds between two lines of a log within one case
+LONG = 5.0  # shortest time in seconds of a stage whose end is worth a word
 
 Say = Callable[..., object]  # takes the name of a stage that begins, or, with begins=False, the progress of the current stage
 
@@ -22,7 +23,7 @@ def announced(
     """Yields each item with a function of type `Say`. The caller calls this function when one of the item's stages begins.
 
     stages: gives the number of stages of an item. name: gives the text that stands for an item. A line of a log that says which
-    stage begins also names the stage that took longest since the line before.
+    stage begins also names the stage that took longest since the line before, unless all were short.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -47,7 +48,7 @@ def announced(
                 if console.is_terminal or (what and now - last < QUIET):
                     return
                 longest, ended = max(took, default=(0.0, ""))
-                before = f"{ended} took {clock(longest)}; " if ended else ""
+                before = f"{ended} took {clock(longest)}; " if longest >= LONG else ""
                 now_on = f": {before}{what}{' begins' * begins}" if what else ""
                 left = f", about {clock((now - start) * (total - done) / done)} left" if done else ""
                 line = f"[{number}/{len(todo)}] {name(item)}{now_on} ({clock(now - start)}{left})"

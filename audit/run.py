@@ -43,7 +43,7 @@ from .own.premises import broken, checked_first, clauses, resting_on
 from .planning.ledgers import account_rows, uppers, warnings
 from .planning.plan import Plan
 from .planning.planned_cases import Factory, cases, recipes, without_effect
-from .planning.run_folder import arithmetic, machine, opened, randomness, root_key, versions, write_spec
+from .planning.run_folder import arithmetic, machine, opened, randomness, room_taken, root_key, versions, write_spec
 from .progress import Say, announced
 from .second_look import confirmed, marked
 from .storage.executor import executor, helpers
@@ -164,6 +164,8 @@ def carry_out(
         )
         for name, stages in summary.in_torch.items():
             console.print(f"Torch trained parts of {name}: {'; '.join(stages)}.", highlight=False, markup=False, soft_wrap=True)
+        if line := room_taken(folder):
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
         results = Results(run=summary, rows=tuple(best_marked(rows)))
         result_files.write(results, folder)
         publish(results, folder, plan)

@@ -44,6 +44,11 @@ def test_a_log_says_what_goes_on_within_a_long_case(monkeypatch: pytest.MonkeyPa
     assert len(lines) == 4
 
 
+def test_short_stages_are_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = told(monkeypatch, 5.0, step=4.0)
+    assert "[1/2] gap epsilon=1: audit game begins (0:08, about 0:16 left)" in lines
+
+
 @pytest.mark.parametrize("tells", [False, True])
 def test_the_time_of_a_long_stage_is_not_put_down_to_the_stage_after_it(monkeypatch: pytest.MonkeyPatch, tells: bool) -> None:
     now, out = [0.0], io.StringIO()
