@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 QUIET = 30.0  # shortest time in seconds between two lines of a log within one case
+LONG = 5.0  # shortest time in seconds of a stage whose end is worth a word
 
 Say = Callable[..., object]  # takes the name of a stage that begins, or, with begins=False, the progress of the current stage
 
@@ -21,30 +22,39 @@ def announced(
 ) -> Iterator[tuple[Item, Say]]:
     """Yields each item with a function of type `Say`. The caller calls this function when one of the item's stages begins.
 
-    stages: gives the number of stages of an item. name: gives the text that stands for an item.
+    stages: gives the number of stages of an item. name: gives the text that stands for an item. A line of a log that says which
+    stage begins also names the stage that took longest since the line before, unless all were short.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     start, ends = time.monotonic(), [0, *accumulate(map(stages, todo))]
     total = ends[-1]
+    took: list[tuple[float, str]] = []  # seconds and name of each stage of an item that has ended since the last line
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar, last = progress.add_task("", total=total), start
         for number, item in enumerate(todo, 1):
-            begun = 0
+            begun, current, since = 0, "", start
+            took.clear()
 
             def say(what: str = "", begins: bool = True, number: int = number, item: Item = item) -> None:
-                nonlocal begun, last
-                done, now = ends[number - 1] + max(0, begun - 1), time.monotonic()
+                nonlocal begun, last, current, since
+                done, now = ends[number - 1] + max(0, begun - 1 - (not begins)), time.monotonic()
                 text, begun = f"{name(item)}: {what}" if what else name(item), begun + begins
                 progress.update(bar, description=text, completed=done)
+                if begins:
+                    took.extend([(now - since, current)] if current else [])
+                    current, since = what, now
                 if console.is_terminal or (what and now - last < QUIET):
                     return
+                longest, ended = max(took, default=(0.0, ""))
+                before = f"{ended} took {clock(longest)}; " if longest >= LONG else ""
+                now_on = f": {before}{what}{' begins' * begins}" if what else ""
                 left = f", about {clock((now - start) * (total - done) / done)} left" if done else ""
-                console.print(
-                    f"[{number}/{len(todo)}] {text} ({clock(now - start)}{left})", highlight=False, markup=False, soft_wrap=True
-                )
+                line = f"[{number}/{len(todo)}] {name(item)}{now_on} ({clock(now - start)}{left})"
+                console.print(line, highlight=False, markup=False, soft_wrap=True)
                 last = now
+                took.clear()
 
             say()
             yield item, say

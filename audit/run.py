@@ -42,8 +42,8 @@ from .own.model_file import is_built_in, portable
 from .own.premises import broken, checked_first, clauses, resting_on
 from .planning.ledgers import account_rows, uppers, warnings
 from .planning.plan import Plan
-from .planning.planned_cases import Factory, cases, recipes
-from .planning.run_folder import arithmetic, machine, opened, randomness, root_key, versions, write_spec
+from .planning.planned_cases import Factory, cases, recipes, without_effect
+from .planning.run_folder import arithmetic, machine, opened, randomness, room_taken, root_key, versions, write_spec
 from .progress import Say, announced
 from .second_look import confirmed, marked
 from .storage.executor import executor, helpers
@@ -164,6 +164,8 @@ def carry_out(
         )
         for name, stages in summary.in_torch.items():
             console.print(f"Torch trained parts of {name}: {'; '.join(stages)}.", highlight=False, markup=False, soft_wrap=True)
+        if line := room_taken(folder):
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
         results = Results(run=summary, rows=tuple(best_marked(rows)))
         result_files.write(results, folder)
         publish(results, folder, plan)
@@ -173,8 +175,13 @@ def carry_out(
 
 
 def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...], tuple[str, ...]]:
-    """The audits of the plan, the names of its attacks and of its membership games. Raises ValueError for an unknown name."""
+    """The audits of the plan, the names of its attacks and of its membership games. Raises ValueError for an unknown name, and
+    for a time limit that limits none of these audits.
+    """
     audits = [AUDITS[name] for name in plan.chosen(plan.audits, tuple(AUDITS), "audits")]
+    if plan.minutes is not None and not any(audit.timed for audit in audits):
+        timed = " and ".join(name for name, audit in AUDITS.items() if audit.timed)
+        raise without_effect("--minutes", f"it goes with the audits {timed}")
     return audits, plan.chosen(plan.attacks, tuple(ATTACKS), "attacks"), plan.chosen(plan.games, tuple(GAMES), "games")
 
 
@@ -254,7 +261,7 @@ def in_words(case: Case, checks: Sequence[Check]) -> str:
     fails = [c.name for c in checks if c.failure]
     held = sum(c.how == "holds" for c in checks)
     rest = len(checks) - held - len(fails)
-    silent = f", {rest} {'does' if rest == 1 else 'do'} not apply" if rest else ""
+    silent = f", {rest} {'does' if rest == 1 else 'do'} not apply (listed in the report)" if rest else ""
     broken = f"; FAILS: {', '.join(fails)} (see `audit contract`)" if fails else ""
     return f"Contract of {case.model.name}: {held} of {len(checks)} clauses hold{silent}{broken}\n" if checks else ""
 

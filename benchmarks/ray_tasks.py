@@ -58,7 +58,7 @@ class Busy:
 def tasks(model: Busy, count: int, graph: Graph, folder: Path) -> Iterator[Task]:
     for i in range(count):
         worlds = Worlds(graph, np.array([i], dtype=np.uint64), np.zeros(1, dtype=np.int64))
-        yield model, worlds, str(folder / f"{i:06d}.npz"), "cpu"  # type: ignore[misc]
+        yield model, worlds, str(folder / f"{i:06d}.npz"), "cpu", ()  # type: ignore[misc]
 
 
 def seconds(execute: Execute, model: Busy, count: int, graph: Graph) -> float:

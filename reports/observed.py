@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+REPORTS = ("randomised response", "pick with given probabilities")  # laws of reports, whose scale is a probability
 WITHIN, UNREAD = "used within the run", "not used by the run"  # `Mechanism.released` for a value that no array releases
 
 
@@ -12,10 +13,10 @@ class ObservedMechanism:
     this line.
 
     scale: smallest and largest over the entries; the standard deviation of normal noise, the scale parameter of other noise, the
-    probability of a value of randomised response. shape: of the noisy array. covered: the share of its entries that have noise.
+    probability of a value of a report (REPORTS). shape: of the noisy array. covered: the share of its entries that have noise.
     law: the distribution of the noise. released: the array and hop that contain the noisy value, or WITHIN or UNREAD. move: how
     far the worst secret that was tried moves the clean value, divided by the scale; None if no secret was tried. It is the
-    Euclidean norm for normal noise, the sum of the largest log-likelihood ratios of the entries for randomised response, and else
+    Euclidean norm for normal noise, the sum of the largest log-likelihood ratios of the entries for a report, and else
     the sum of absolute values. secret: the secret with the largest move. note: why the noise is not fresh; "" if it is fresh.
     """
 

@@ -108,7 +108,8 @@ def hub_edge(setting):
     case, graph = setting.case, setting.graph
     edge = graph.degree[graph.edges].min(0).argmax()
     game = Game(graph, "edge", np.array([edge]), setting.key.fold("game"), watch=graph.edges[:, edge])
-    seen = setting.store.fit(keeping(case.model, ("posteriors",)), game, 50 * setting.rounds)
+    read = ("posteriors",)  # computes and stores no other arrays
+    seen = setting.store.fit(keeping(case.model, read), game, 50 * setting.rounds, read)
     scores = LinkStealing().score(seen.release, seen.challenge)
     bound = from_rounds(scores, seen.bits, case.claim, alpha=setting.alpha)
     reach = f"{len(seen)} rounds of the edge between the largest hubs"

@@ -31,6 +31,7 @@ from ..games.game import Game, Seen, sample
 from ..instruments.reach import family, promised
 from ..key import Key
 from ..mechanisms.gate import a_strangers
+from ..progress import clock
 from ..recorded.worlds import public_bound
 from ..storage.resident import taken
 
@@ -39,6 +40,7 @@ Tests = Callable[[NDArray[np.float64], NDArray[np.bool_], float], list[Bound]]
 
 PART = 4  # `check_memory` trains on this fraction of the nodes
 ATTACK = "aligned-canary"
+READ = ("posteriors",)  # the released arrays that both audits read
 CANARIES = 40  # largest number of canaries in one run; each is in a separate component
 DEGREE = 100  # number of neighbours of a canary node if the model declares no bound on degrees
 COINS = 1000  # largest number of units with a coin in the one-run audit
@@ -75,7 +77,7 @@ def aligned_canaries(setting: Setting) -> Outcome:
         most, highest = public_bound(setting.case.model, setting.graph), made.graph.degree.max()
         if most is not None and most < highest:
             why = f"nodes of the crafted graph have up to {highest} neighbours, and this model declares max_degree={most}"
-            return Outcome("blackbox", (), {}, why, ("posteriors",))
+            return Outcome("blackbox", (), {}, why, READ)
         check_memory(setting, made.graph)
     game = canary_game(setting.case, made, setting.key.fold("game"))
     return tested(setting, game, lambda seen: canary_scores(seen, made), f"{CANARIES} canary edges in a crafted graph")
@@ -112,15 +114,15 @@ def tested(setting: Setting, game: Game, scored: Callable[[Seen], NDArray[np.flo
     """
 
     def played(rounds: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        seen = setting.store.fit(keeping(setting.case.model, ("posteriors",)), game, rounds)
+        seen = setting.store.fit(keeping(setting.case.model, READ), game, rounds, READ)
         return scored(seen), seen.bits
 
     if setting.minutes is not None:
-        return until_decided(setting, played)
+        return until_decided(setting, setting.minutes, played)
     scores, bits = played(setting.rounds)
     found = both_tests(setting)(scores, bits, setting.alpha)
     text = f"{several(setting.rounds, 'round')} of {what}"
-    return Outcome("blackbox", tuple(unknown(b) for b in found), {}, text, ("posteriors",), attack=ATTACK)
+    return Outcome("blackbox", tuple(unknown(b) for b in found), {}, text, READ, attack=ATTACK)
 
 
 def check_memory(setting: Setting, graph: Graph) -> None:
@@ -157,7 +159,7 @@ def both_tests(setting: Setting) -> Tests:
     return bounds
 
 
-def until_decided(setting: Setting, played: Played) -> Outcome:
+def until_decided(setting: Setting, minutes: float, played: Played) -> Outcome:
     """Doubles the rounds until a test suspects the claim, a violation by `setting.notices` would be detected, or time is up.
 
     Stage j tests all rounds so far with the share 1 / (j (j + 1)) of each level: `setting.alpha` for the bounds, and
@@ -168,7 +170,8 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
 
     The audit estimates the detectable violation from the share of correct guesses. This estimate only decides when to stop, so no
     bound depends on it. It decides nothing in a repetition, nor while more guesses are correct than the claim allows, because
-    more rounds may then refute the claim. played: maps a number of rounds to scores and bits, (rounds, canaries) each.
+    more rounds may then refute the claim. minutes: the time limit. played: maps a number of rounds to scores and bits, (rounds,
+    canaries) each.
     """
     limit, started, rounds, stage = most_right(setting.case), time.monotonic(), setting.rounds, 1
     tests, best = both_tests(setting), list[Bound]()
@@ -181,20 +184,28 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
         tested = not now[-1].failed  # a withdrawn test detects nothing
         trainings = rounds if bits.shape[1] > 1 else None
         detects = coins_detect(limit, right, bits.size, setting.level * share, trainings=trainings) if tested else math.inf
-        spent = (time.monotonic() - started) / 60
+        spent = time.monotonic() - started
         far = f"{several(rounds, 'training')}, {right:.1%} of the guesses are right; the claim allows {limit:.1%}"
-        could = f"noise {detects:.3g} times too small would be detected; the run asks for {setting.notices:g}"
-        setting.tell(f"audit blackbox: {far}; {could}; {spent:.2g} of {setting.minutes:g} minutes")
-        left = int(rounds * (setting.minutes / spent - 1)) if setting.minutes is not None and spent > 0 else rounds
+        what = "no violation" if math.isinf(detects) else f"noise {detects:.3g} times too small"
+        could = f"{what} would be detected; the run asks for noise {setting.notices:g} times too small"
+        setting.tell(f"audit blackbox: {far}; {could}; {_used(spent, 60 * minutes)}")
+        more = int(min(rounds, rounds * (60 * minutes / spent - 1))) if spent > 0 else rounds
         refuted = any(b.refuted for b in best)
         suspected = not setting.repeats and any(b.p_value is not None and b.p_value < setting.level for b in best)
         decided = detects <= setting.notices and right <= limit and not setting.repeats
-        if refuted or suspected or decided or left < 1:
+        if refuted or suspected or decided or more < 1:
             break
-        rounds, stage = rounds + min(rounds, left), stage + 1
+        rounds, stage = rounds + more, stage + 1
     why = "refuted" if refuted else "suspected" if suspected else "decided" if decided else "out of time"
-    text = f"{far}; {stage} stages, then {why}; estimated: {could}"
-    return Outcome("blackbox", tuple(unknown(b) for b in best), {}, text, ("posteriors",), attack=ATTACK)
+    text = f"{far}; {several(stage, 'stage')}, then {why}; estimated: {could}"
+    return Outcome("blackbox", tuple(unknown(b) for b in best), {}, text, READ, attack=ATTACK)
+
+
+def _used(seconds: float, limit: float) -> str:
+    """The seconds that are used, and their limit. A stage that has begun is finished, so it may end after the limit."""
+    return (
+        f"{clock(seconds)} of {clock(limit)} used" if seconds <= limit else f"{clock(seconds)} used; the limit was {clock(limit)}"
+    )
 
 
 def better(one: Bound, other: Bound) -> Bound:
@@ -277,7 +288,7 @@ def one_run(setting: Setting) -> Outcome:
     items = sample(ids, min(COINS, len(ids) // 2), key.fold("items"))
     watch = items if node else np.unique(union.edges[:, items])
     game = Game(union, "node" if node else "edge", items, key.fold("game"), watch=watch)
-    seen = setting.store.fit(keeping(case.model, ("posteriors",)), game, 1)
+    seen = setting.store.fit(keeping(case.model, READ), game, 1, READ)
     attack = Confidence() if node else LinkStealing()
     scores = attack.score(seen.release, seen.challenge)[0]
     seed = key.fold("coin").seed
@@ -286,4 +297,4 @@ def one_run(setting: Setting) -> Outcome:
     if shaped is not None:
         found.append(mahloujifar(scores, seen.bits[0], case.claim, shaped, setting.alpha, seed=seed))
     text = f"one run with {len(items)} coins"
-    return Outcome("one-run", tuple(unknown(b) for b in found), {}, text, ("posteriors",), attack=attack.name)
+    return Outcome("one-run", tuple(unknown(b) for b in found), {}, text, READ, attack=attack.name)

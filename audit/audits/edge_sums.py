@@ -55,7 +55,8 @@ def play_sums(setting: Setting) -> Outcome:
     challenge, attack = game.challenge, LikelihoodRatio()
     unjoined = strangers(challenge, key.fold("decoys"))
     asked = dataclasses.replace(challenge, items=unjoined)
-    read = [look(attack, seen, challenge, asked) for seen in setting.store.parts(keeping(case.model, SUMS), game, setting.rounds)]
+    parts = setting.store.parts(keeping(case.model, SUMS), game, setting.rounds, SUMS)
+    read = [look(attack, seen, challenge, asked) for seen in parts]
     scores, decoys, bits, shifts = (np.concatenate(part) for part in zip(*(arrays for arrays, _ in read), strict=True))
     squares, freedom = (sum(part) for part in zip(*(noise for _, noise in read), strict=True))
     common: dict[str, Any] = {"alpha": alpha, "seed": key.fold("coin").seed}
@@ -127,7 +128,7 @@ def weigh_noise(setting: Setting) -> Outcome:
     """
     case = setting.case
     game, attack = canary_game(case, setting.graph, setting.key, FEW), LikelihoodRatio()
-    seen = setting.store.fit(keeping(case.model, SUMS), game, 1)
+    seen = setting.store.fit(keeping(case.model, SUMS), game, 1, SUMS)
     worst = int(attack.shift(seen.release, seen.challenge)[0].argmax())
     ends = seen.challenge.items[worst]
     senders = ends[:1] if case.claim.unit is Unit.DIRECTED_EDGE else ends

@@ -22,9 +22,9 @@ class Audit:
 
     tests: the number of its statistical tests, each of which spends a share of alpha. masks: whether the audit removes units by
     masks; its bounds then assume that the model treats a masked unit as absent. trial_limited: whether the audit detects smaller
-    violations with more rounds; see `second_look`. seldom: why a plan that names neither the audit nor a time limit leaves it out
-    for a case, or None. last_resort: whether a plan that does not name the audit leaves it out if the other audits have decided
-    the claim.
+    violations with more rounds; see `second_look`. timed: whether the option `--minutes` limits its time. seldom: why a plan that
+    names neither the audit nor a time limit leaves it out for a case, or None. last_resort: whether a plan that does not name the
+    audit leaves it out if the other audits have decided the claim.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Audit:
     play: Callable[[Setting], Outcome]
     masks: bool = True
     trial_limited: bool = False
+    timed: bool = False
     seldom: Callable[[Case], str | None] = lambda case: None
     last_resort: bool = False
 
@@ -76,6 +77,7 @@ AUDITS: dict[str, Audit] = {
         blackbox.refuses_canaries,
         by_unit(blackbox.aligned_canaries, blackbox.aligned_stars),
         trial_limited=True,
+        timed=True,
         seldom=blackbox.seldom_decides,
     ),
     "one-run": Audit("one-run", 2, blackbox.refuses_coins, blackbox.one_run),
@@ -86,6 +88,7 @@ AUDITS: dict[str, Audit] = {
         distinguisher.distinguish,
         masks=False,
         trial_limited=True,
+        timed=True,
         seldom=distinguisher.seldom_decides,
         last_resort=True,
     ),

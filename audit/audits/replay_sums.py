@@ -95,8 +95,11 @@ def replay(setting: Setting) -> Outcome:
             if each
             else {}
         )
-        worst = f"removing {names[each.index(strength)]}, the worst of {union.edges.shape[1]} edges," if each else "no edge"
-        text = f"{worst} moves the means by {strength:.4g} {SPREADS}; ε = {case.claim.epsilon:g} allows {allowed:.4g}"
+        text = "no edge that was removed moves the means"
+        if strength > 0:
+            worst = f"removing {names[each.index(strength)]}, the worst of {union.edges.shape[1]} edges,"
+            text = f"{worst} moves the means by {strength:.4g} {SPREADS}"
+        text += f"; ε = {case.claim.epsilon:g} allows {allowed:.4g}"
         if stray > TOLERANCE and not isinstance(case.model, RunsElsewhere):  # on another graph, a program may draw other noise
             curves, epsilon, text = {}, np.inf, f"removing one edge moves the noise by {stray:.2g} of its standard deviation"
     bound = replayed(case, epsilon, len(edges) + 1, notices)

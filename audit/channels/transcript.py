@@ -39,7 +39,7 @@ def play_messages(setting: Setting) -> Outcome:
     case = setting.case
     wider, edges, ends = pairs(case.counted(setting.graph), CANARIES, DECOYS)
     game = Game(wider, "edge", edges, setting.key.fold("game"))
-    seen, attack = setting.store.fit(keeping(case.model, READ), game, setting.rounds), DirectionRatio()
+    seen, attack = setting.store.fit(keeping(case.model, READ), game, setting.rounds, READ), DirectionRatio()
     every = attack.score(seen.release, dataclasses.replace(seen.challenge, items=ends))
     scores, decoys, bits = every[:, :CANARIES], every[:, CANARIES:], seen.bits
     strength = math.sqrt(max(scores[bits].mean() - decoys.mean(), 0.0))

@@ -90,7 +90,7 @@ def attacked(
     further training.
     """
     asked = question(graph, kind, key)
-    pool = store.fit(keeping(case.model, (DEPLOYED,)), asked.game, shadows + targets)
+    pool = store.fit(keeping(case.model, (DEPLOYED,)), asked.game, shadows + targets, (DEPLOYED,))
     split = Pool(asked, pool[:shadows], pool[shadows:])
     live = [a for a in attacks if {"queries", "graph queries"} & set(a.needs)]
     public = [a for a in attacks if a.public]
@@ -103,7 +103,8 @@ def attacked(
     if public:
         try:
             lesson = question(public_part(graph, key.fold("public")), kind, key.fold("public"))
-            taught = dataclasses.replace(split, pilot=store.fit(keeping(case.model, (DEPLOYED,)), lesson.game, shadows))
+            pilot = store.fit(keeping(case.model, (DEPLOYED,)), lesson.game, shadows, (DEPLOYED,))
+            taught = dataclasses.replace(split, pilot=pilot)
             found = found.joined(scored_rows(case, taught, public, groups))
         except ValueError as reason:  # for example, the model accepts only one number of nodes
             found = found.joined(Measured(skips=tuple(case.skipped(a.name, str(reason)) for a in public)))

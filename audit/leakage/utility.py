@@ -26,7 +26,7 @@ def utility(case: Case, graph: Graph, store: Store, key: Key, repeats: int) -> l
     edges = graph.edges.shape[1]
     few = key.fold("coins").generator().choice(edges, min(COINS, edges // 2), replace=False) if own else []
     game = Game(graph, "edge", np.sort(np.asarray(few, dtype=np.int64)), key, watch=None if own else test)
-    seen = store.fit(keeping(case.model, ("posteriors",)), game, repeats)
+    seen = store.fit(keeping(case.model, ("posteriors",)), game, repeats, ("posteriors",))
     posteriors = seen.release["posteriors"]
     guess = (posteriors[:, test] if own else posteriors).argmax(-1)
     truth = graph.y[test]

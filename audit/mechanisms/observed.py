@@ -18,7 +18,7 @@ from ...accounting.events.tree import Unsupported, gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of
 from ...accounting.upper import exact
 from ...accounting.upper.tradeoff import epsilon_at_least
-from ...models.recorder.mechanisms.found import REPORT
+from ...models.recorder.mechanisms.found import PICK, REPORT
 from ...reports.observed import UNREAD, WITHIN, Observed, ObservedMechanism, Released, UnplacedDraw
 from ..recorded.laws import cost, law_of
 from ..recorded.playing import rounding
@@ -113,7 +113,7 @@ def _within(within: Inside) -> tuple[ObservedMechanism, ...]:
         used = UNREAD if number - 1 in within.idle else WITHIN
         cell = next((str(c) for c, a in within.run.study.base.cells.items() if _is(m, a)), used)
         note = _stale(within, number - 1)
-        found.append(ObservedMechanism(number, m.draw.line, m.line, m.law, scale, m.noisy.shape, covered, cell, note=note))
+        found.append(ObservedMechanism(number, m.draw.line, m.line, m.shown, scale, m.noisy.shape, covered, cell, note=note))
     return tuple(found)
 
 
@@ -184,7 +184,7 @@ def _of(places: Sequence[int], moves: Moves) -> Moves:
 
 def _costs(found: Examination, within: Inside | None, laws: list[str], moves: Moves, delta: float) -> float | None:
     """The epsilon (nats) of the mechanisms for the worst secret that was tried; None if it cannot be computed for their laws."""
-    if set(laws) == {REPORT} and within is not None:
+    if laws and set(laws) <= {REPORT, PICK} and within is not None:
         return cost(within.mechanisms, within.counted(within.shifts), delta) if within.shifts else 0.0
     if not set(laws) <= set(EVENTS):
         law = law_of(found) if within is None else None
@@ -221,9 +221,7 @@ def _compared(
         if pays is not None and known and laws <= EVENTS.keys():
             worst = max(float(total(each)) for _, each in moves)
             agrees = worst <= pays * (1 + SLACK)
-            sentences.append(
-                f"The ledger covers a move of {pays:.4g} times the noise in all; the worst secret moves {worst:.4g}."
-            )
+            sentences.append(f"The ledger covers a move of {pays:.4g} times the noise in all; {_moving(worst)}.")
         elif costs is not None and (total_cost := _epsilon(ledger, claim.delta)) is not None:
             agrees = costs <= total_cost * (1 + SLACK)
             sentences.append(f"The ledger costs ε = {total_cost:.4g} at δ = {claim.delta:g}.")
@@ -231,6 +229,10 @@ def _compared(
         cost = f"The recorded mechanisms cost ε = {costs:.4g} at δ = {claim.delta:g} for the worst of {len(moves)} secrets"
         sentences.append(f"{cost} that were tried; the claim is ε = {claim.epsilon:g}.")
     return agrees, tuple(sentences)
+
+
+def _moving(worst: float) -> str:
+    return f"the worst secret moves {worst:.4g}" if worst > 0 else "no secret that was tried moves a mechanism"
 
 
 def _epsilon(ledger: dp.DpEvent, delta: float) -> float | None:

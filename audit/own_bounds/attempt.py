@@ -17,7 +17,7 @@ from ..mechanisms.reading import EACH, idle
 from ..recorded.laws import NOTHING, cost
 from ..recorded.study import History
 from .granted_values import not_charged
-from .hiding import FIRST_VALUES, apart, every_secret, not_fresh, shown_always
+from .hiding import FIRST_VALUES, apart, every_secret, free_draws, not_fresh, shown_always
 from .noise_law import DISTRIBUTIONS
 from .released_noise import MOVES, REPEATED, exact
 
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
     from ..recorded.study import Shifts
     from ..recorded.worlds import Absence
 
-GRANTED = Condition(
-    "for an adversary who sees the noisy value of each mechanism, and the random weights with which training starts",
-    "granted",
-    "proofs by composition assume this adversary; one who sees less may learn less",
-)
 NO_PATH = "no path leads past the noise"
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
 FRESH = proved(
@@ -76,6 +71,15 @@ class Attempt:
         return cost(self.first.mechanisms, shifts, self.case.claim.delta, factor)
 
 
+def granted_to(first: History) -> Condition:
+    """The adversary that the bound assumes: who sees the noisy values, and other random numbers if the run draws any."""
+    free = [first.play.draws[at] for at in free_draws(first)]
+    weights = all(draw.weights for draw in free)
+    more = "random weights with which training starts" if weights else "random numbers that are no noise, such as initial weights"
+    sees = "for an adversary who sees the noisy value of each mechanism" + f", and the {more}" * bool(free)
+    return Condition(sees, "granted", "proofs by composition assume this adversary; one who sees less may learn less")
+
+
 def nothing_moves(within: Inside) -> Bound:
     """The bound 0 of a run in which no secret moves a mechanism."""
     path, fixed = not_excluded(within), constant_noise(within)
@@ -105,7 +109,7 @@ def stale_noise(attempt: Attempt) -> Bound | None:
             if why := shown_always(first, shifts)[1] or mixed(first, shifts):
                 both = Condition(FRESH.what, "failed", f"{stale}; but {why}")
                 return exact(0.0, why, MOVES, (REPEATED, both, Condition(UNHIDDEN.what, "failed", why)))
-            return exact(math.inf, f"{secret}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
+            return exact(math.inf, f"{secret}: {stale}", MOVES, (REPEATED, EXACT, granted_to(first)))
     return None
 
 

@@ -192,7 +192,7 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
     elif not found.laws and not doubts:
         notices, reach = 1.0, claim.epsilon
     refuted = epsilon > claim.epsilon
-    method = f"{worst.secret} moves the means by {worst.euclidean or sum(worst.entries):.4g} times the recorded noise"
+    method = in_words(found, worst)
     alone = "" not in doubts and epsilon > 0 and withstands(found.study)
     if refuted and "" not in doubts and not alone:
         doubts.setdefault("", f"{method}, and other draws may add to it")
@@ -200,6 +200,15 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
     bound = exact(epsilon if alone else 0.0, method, MOVES, conditions(found, doubts, alone))
     bound = dataclasses.replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(found.moves), 0))
     return resting(bound, MOVES)
+
+
+def in_words(found: Examination, worst: Move) -> str:
+    """How far the worst secret moves the means of released values, or why no secret moves them."""
+    if size := worst.euclidean or sum(worst.entries):
+        return f"{worst.secret} moves the means by {size:.4g} times the recorded noise"
+    if not found.study.sources:
+        return "no released value is a mean plus recorded noise"
+    return "no secret that was tried moves the means" if found.moves else "it is not known how far a secret moves the means"
 
 
 def uncovered(doubts: Iterable[str]) -> tuple[Condition, ...]:

@@ -28,10 +28,10 @@ from ..recorded.study import History
 from .attempt import (
     EXACT,
     FRESH,
-    GRANTED,
     NO_PATH,
     UNHIDDEN,
     Attempt,
+    granted_to,
     noise_not_followed,
     noise_used_twice,
     not_excluded,
@@ -182,7 +182,7 @@ def concluded(attempt: Attempt, found: Cost) -> Bound:
     """The bound that the moves prove, and its smallest detectable violation."""
     claim, first, within = attempt.case.claim, attempt.first, attempt.within
     unhidden = Condition(UNHIDDEN.what, "failed", found.reason) if found.reason else UNHIDDEN
-    conditions: tuple[Condition, ...] = (REPEATED, law_of(first), FRESH, EXACT, unhidden, GRANTED)
+    conditions: tuple[Condition, ...] = (REPEATED, law_of(first), FRESH, EXACT, unhidden, granted_to(first))
     text = found.reason or described(attempt.worst.secret, first, found.shifts)
     bound = exact(0.0 if found.reason else found.epsilon, text, MOVES, conditions)
     refuted = bound.epsilon > claim.epsilon and not bound.failed
@@ -233,7 +233,7 @@ def described(secret: str, run: History, shifts: Shifts) -> str:
     each_line: dict[tuple[str, str, str], list[float]] = {}
     for m, by in moved:
         report = m.law == REPORT
-        size = "randomised response" if report else f"scale {float(np.max(m.scale)):.4g}"
+        size = m.shown if report else f"scale {float(np.max(m.scale)):.4g}"
         unit = "nats" if report else "times the scale of the noise"
         each_line.setdefault((m.line, size, unit), []).append(by)
     parts = []

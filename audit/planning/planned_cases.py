@@ -64,12 +64,16 @@ def refuse_unused(plan: Plan) -> None:
     unused = {
         "--target-timeout": (plan.target_timeout != timeout and not program, "it goes with --target or --recipe"),
         "--no-record": (not (plan.record or program or plan.model), "it goes with --model, --target or --recipe"),
-        "--minutes": (plan.minutes is not None and not {"all", "blackbox"} & set(plan.audits), "it goes with the audit blackbox"),
         f"--mode {plan.mode}": (plan.own_alone and plan.mode != "sound", "a model of your own has one mode"),
     }
     for option, (ignored, why) in unused.items():
         if ignored:
-            raise ValueError(f"{option}: has no effect here: {why}. Leave it out, or change the other options.")
+            raise without_effect(option, why)
+
+
+def without_effect(option: str, why: str) -> ValueError:
+    """The error for an option that has no effect together with the others."""
+    return ValueError(f"{option}: has no effect here: {why}. Leave it out, or change the other options.")
 
 
 def _program(plan: Plan, limits: Mapping[str, Any]) -> External | None:

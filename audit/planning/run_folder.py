@@ -19,6 +19,7 @@ from ..key import Key
 from .cores import usable_cores
 from .plan import Plan, read
 
+MUCH = 500 * 10**6  # bytes; trainings that take more of a disk are worth a word
 log = logging.getLogger(__name__)
 VERSIONED = ("gnnaudit", "torch", "numpy", "scipy", "dp-accounting", "autodp", "opacus", "scikit-learn", "mlflow", "numba")
 STREAMS = (
@@ -56,6 +57,13 @@ def opened(plan: Plan) -> Iterator[Path]:
             half.unlink(missing_ok=True)
         (folder / "plan.toml").write_text(plan.toml(), encoding="utf-8")
         yield folder
+
+
+def room_taken(folder: Path) -> str:
+    """A line that says how much of the disk the trainings in a run folder take, and what they are for; "" up to MUCH bytes."""
+    taken = sum(part.stat().st_size for part in folder.rglob("*.npz"))
+    use = "A later run in this folder reads them, and nothing else does; delete the *.npz files to free the room."
+    return f"The stored trainings take {taken / 1e9:.1f} GB in {folder}. {use}" if taken > MUCH else ""
 
 
 def refuse_another(plan: Plan, folder: Path) -> None:

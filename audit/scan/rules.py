@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from .seeding import constant_seeds, is_generator, may_reach
 from .source import Source, any_like, assigned, below, calls, factors, is_private, name_of, names_in, traced
 
 NOISE = (
@@ -21,8 +22,6 @@ NOISE = (
     "Laplace",
 )
 TASKS = ("apply_async", "map_async", "starmap", "starmap_async", "submit", "imap", "imap_unordered", "Process")
-GENERATORS = ("default_rng", "RandomState", "Generator")
-SEEDS = ("seed", "manual_seed", "default_rng", "RandomState", "PRNGKey", "set_seed", "seed_everything")
 ACCOUNTANTS = (
     "compute_rdp",
     "RDPAccountant",
@@ -48,12 +47,10 @@ class Rule:
 def shared_generator(source: Source) -> Iterator[ast.AST]:
     made = assigned(source.tree)
     for call in calls(source.tree, TASKS):
+        children = {n for c in calls(call, ("spawn", "fork", "split", "jumped")) for n in below(c)}
         for n in below(call):
             is_name = isinstance(n, ast.Name | ast.Attribute) and n is not call.func
-            looks = bool(re.fullmatch(r"(.*_)?(rng|generator|random_state)", name_of(n))) or bool(
-                made.get(name_of(n), set()) & {*GENERATORS}
-            )
-            if is_name and looks and not any(n in below(c) for c in calls(call, ("spawn", "fork", "split", "jumped"))):
+            if is_name and is_generator(name_of(n), made) and n not in children:
                 yield call
                 break
 
@@ -96,12 +93,13 @@ def fixed_seed(source: Source) -> Iterator[ast.AST]:
         scope = ast.Module(
             [n for n in own if not (function is source.tree and isinstance(n, ast.FunctionDef | ast.ClassDef))], []
         )
-        if not (any(calls(source.tree if function is source.tree else scope, NOISE)) and is_private(source.tree)):
-            continue
-        for call in calls(scope, SEEDS):
-            given = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "seed")]
-            if given and isinstance(given[0], ast.Constant) and isinstance(given[0].value, int):
-                yield call
+        noise = [
+            call
+            for call in calls(source.tree if function is source.tree else scope, NOISE)
+            if not (isinstance(call.func, ast.Attribute) and name_of(call.func.value) == "init")  # torch.nn.init: weights
+        ]
+        if is_private(source.tree):
+            yield from (seed for seed in constant_seeds(scope) if any(may_reach(seed, call, function) for call in noise))
 
     for call in calls(source.tree, ("add_argument",)):
         default = next((k.value for k in call.keywords if k.arg == "default"), None)

@@ -45,7 +45,7 @@ def one_thread() -> None:
 
 def without_graph(tasks: list[Task]) -> list[Task]:
     """The tasks without their graph, because the graph is sent once and not with each task."""
-    return [(model, bare(worlds), where, device) for model, worlds, where, device in tasks]
+    return [(model, bare(worlds), where, device, kept) for model, worlds, where, device, kept in tasks]
 
 
 def bare(worlds: Worlds) -> Worlds:
@@ -57,7 +57,7 @@ def bare(worlds: Worlds) -> Worlds:
 
 def with_graph(graph: Graph, tasks: list[Task]) -> list[Task]:
     """The inverse of `without_graph`."""
-    return [(model, replace(worlds, graph=graph), where, device) for model, worlds, where, device in tasks]
+    return [(model, replace(worlds, graph=graph), where, device, kept) for model, worlds, where, device, kept in tasks]
 
 
 def in_batches(
@@ -78,7 +78,7 @@ def in_batches(
         batch, handle = waiting.popleft()
         seconds = collect(batch, handle)
         size = max(1, min(2 * len(batch), int(BATCH_SECONDS * len(batch) / max(seconds, 1e-3))))
-        yield from (Path(where) for _, _, where, _ in batch)
+        yield from (Path(where) for _, _, where, *_ in batch)
 
 
 def compute_here(batch: list[Task]) -> float:
@@ -230,7 +230,7 @@ def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
         if number is None:
             return compute_here(batch)
         try:
-            seconds = cluster.ask("collect", number, [where for _, _, where, _ in batch])
+            seconds = cluster.ask("collect", number, [where for _, _, where, *_ in batch])
         except ClusterLost:
             warn_lost()
             return compute_here(batch)
@@ -272,7 +272,7 @@ def compute(graph: Graph, batch: bytes) -> tuple[list[Release], float]:
     one_thread()
     clock = time.perf_counter()
     tasks = with_graph(graph, pickle.loads(batch))
-    return [fit(model, worlds, device) for model, worlds, _, device in tasks], time.perf_counter() - clock
+    return [fit(model, worlds, device, kept) for model, worlds, _, device, kept in tasks], time.perf_counter() - clock
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from ...models.graph.graph import Graph, Worlds
 from ...models.kernels import compiled
 from ..games.game import Game, Seen
 
-Task = tuple["Model", "Worlds", str, str]
+Task = tuple["Model", "Worlds", str, str, tuple[str, ...]]  # the last are the arrays to keep, none for all
 CHUNK_BYTES = 24 << 20  # bytes of working memory for one chunk; larger chunks exceed the caches, and lose more work if killed
 
 
@@ -47,14 +47,17 @@ def own_code(model: Model) -> list[str]:
     return [hashlib.blake2b(text, digest_size=8).hexdigest() for text in found]
 
 
-def identity(model: Model, game: Game) -> str:
-    """A hash of everything that determines the releases of `model` in `game`: fields, seeds, units, graph, code, arithmetic."""
+def identity(model: Model, game: Game, kept: tuple[str, ...] = ()) -> str:
+    """A hash of everything that determines the stored releases of `model` in `game`: fields, seeds, units, graph, code,
+    arithmetic, and the arrays that are kept if others are not.
+    """
     fields = dataclasses.asdict(model) if dataclasses.is_dataclass(model) else getattr(model, "__dict__", {})
     if dataclasses.is_dataclass(model):  # fields with compare=False are left out, because they do not change the release
         fields = {f.name: fields[f.name] for f in dataclasses.fields(model) if f.compare}
     code = [code_version(), *own_code(model), compiled.path(), compiled.instruction_set()]
     if isinstance(game.graph.x, np.memmap):
         code.append("mapped")  # torch then trains stages that compiled loops train otherwise, and rounds in another order
+    code += kept
     text = json.dumps([type(model).__name__, fields, game.identity, code], sort_keys=True, default=_named)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
@@ -112,10 +115,13 @@ def load(path: Path) -> Release | None:
         return None
 
 
-def fit(model: Model, worlds: Worlds, device: str = "cpu") -> Release:
-    """Trains one chunk, split in halves if memory runs out. Raises MemoryError if a single run does not fit."""
+def fit(model: Model, worlds: Worlds, device: str = "cpu", kept: tuple[str, ...] = ()) -> Release:
+    """Trains one chunk, split in halves if memory runs out. kept: the arrays of the result; all arrays if there are none. Raises
+    MemoryError if a single run does not fit.
+    """
     try:
-        return fitted(model, worlds, device)
+        release = fitted(model, worlds, device)
+        return release.only(kept) if kept else release
     except (MemoryError, RuntimeError) as fault:
         if not out_of_memory(fault):
             raise
@@ -125,15 +131,15 @@ def fit(model: Model, worlds: Worlds, device: str = "cpu") -> Release:
             f"{model.name}: not enough memory for a single run on {worlds.graph.name}. "
             "Use fewer --jobs, a smaller graph or a larger machine"
         )
-    return Release.join([fit(model, worlds[:half], device), fit(model, worlds[half:], device)])
+    return Release.join([fit(model, worlds[:half], device, kept), fit(model, worlds[half:], device, kept)])
 
 
 def fit_part(task: Task) -> Path:
     """Trains one chunk and stores it; runs in this process or in a worker."""
-    model, worlds, where, device = task
+    model, worlds, where, device, kept = task
     path = Path(where)
     with compiled.noting() as in_torch:
-        release = fit(model, worlds, device)
+        release = fit(model, worlds, device, kept)
     save(release, path, in_torch)
     return path
 
@@ -171,21 +177,24 @@ class Store:
             )
         return max(1, min(1024, CHUNK_BYTES // needed))
 
-    def fit(self, model: Model, game: Game, runs: int) -> Seen:
-        """The results of `runs` rounds. Stored chunks are read, and missing chunks are computed. Raises ValueError as `chunk`."""
-        parts = list(self.parts(model, game, runs))
+    def fit(self, model: Model, game: Game, runs: int, read: tuple[str, ...] = ()) -> Seen:
+        """The results of `runs` rounds. Stored chunks are read, and missing chunks are computed. read: the released arrays that
+        the caller reads; no others are stored. Without it, all arrays are stored. Raises ValueError as `chunk`.
+        """
+        parts = list(self.parts(model, game, runs, read))
         bits = np.concatenate([part.bits for part in parts])
         return Seen(Release.join([part.release for part in parts]), parts[0].challenge, bits)
 
-    def parts(self, model: Model, game: Game, runs: int) -> Iterator[Seen]:
+    def parts(self, model: Model, game: Game, runs: int, read: tuple[str, ...] = ()) -> Iterator[Seen]:
         """Yields the results of `fit` chunk by chunk, for callers that do not need all releases in memory."""
         rounds = game.rounds(runs)
-        folder = self.root / model.name / identity(model, game)
+        kept = tuple(sorted(set(read) & set(model.releases))) if set(model.releases) - set(read) else ()
+        folder = self.root / model.name / identity(model, game, kept)
         size = self.chunk(model, game.graph)
         starts = range(0, runs, size)
         paths = {s: folder / f"{s:06d}.npz" for s in starts}
         missing = {s: None for s in starts if self.fresh or not _whole(paths[s], min(size, runs - s))}
-        tasks = ((model, rounds.worlds[s : s + size], str(paths[s]), self.device) for s in missing)
+        tasks = ((model, rounds.worlds[s : s + size], str(paths[s]), self.device, kept) for s in missing)
         made = self.execute(tasks)
         for s in starts:
             path = next(made) if s in missing else paths[s]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..evidence import Evidence
-from ..observed import UNREAD
+from ..observed import REPORTS, UNREAD
 from .run_figures import slug
 from .style import COLOURS, INK, Plot, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-RESPONSE = "randomised response"  # the law whose scale is a probability
 MOST = 12  # largest number of mechanisms that are drawn; the table beside the figure lists all
 WIDE = 30  # largest number of letters in a line of a box
 COLUMNS = (0.15, 0.5, 0.85)  # data, noise, release
@@ -57,13 +56,12 @@ def _row(m: dict[str, Any]) -> tuple[str, str, str, str]:
     if m["move"] is None:
         data = "the run does not use this value" if m["released"] == UNREAD else "no secret was tried"
     elif m["secret"]:
-        reports = m["law"] == RESPONSE
-        effect = f"costs ε = {m['move']:.3g}" if reports else f"moves it by {m['move'] * m['scale'][0]:.3g}"
+        effect = f"costs ε = {m['move']:.3g}" if m["law"] in REPORTS else f"moves it by {m['move'] * m['scale'][0]:.3g}"
         data = f"{m['secret'].removesuffix(ELSEWHERE)}\n{effect}"
     low, high = m["scale"]
     size = f"{low:.3g}" if high - low <= 1e-3 * high else f"{low:.3g} to {high:.3g}"
     part = "" if m["covered"] > 0.999 else f" on {100 * m['covered']:.0f} %"
-    law = f"{RESPONSE}, p = {size}" if m["law"] == RESPONSE else f"{m['law']} noise, scale {size}"
+    law = f"{m['law']}\np = {size}" if m["law"] in REPORTS else f"{m['law']} noise, scale {size}"
     noise = f"{law}{part}\n{wrapped(m['meets'] or m['line'], WIDE)}"
     release = f"{m['released']}\n{' × '.join(map(str, m['shape']))}"
     if m["note"]:

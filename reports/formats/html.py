@@ -20,6 +20,7 @@ from ..figures.style import Plot, save
 from ..figures.subgroup_rows import sliced
 from ..files import write_text
 from ..layers import layers
+from ..observed import REPORTS
 from ..results import AttackRow, FindingRow, Results, SkippedRow, UtilityRow
 from ..rounding import down, percent, up
 from ..summary import (
@@ -110,6 +111,7 @@ def render(run_dir: Path, workers: Executor | None = None, parts: int = 1) -> Pa
         signs=SIGNS,
         words=WORDS,
         exits=EXITS,
+        reports=REPORTS,
         whom=UNITS,
         figures={section: draw(plots) for section, plots in sections.items()},
         fatal=[{"evidence": decisive(same), "figures": draw(proof(same), "fatal-")} for same in chosen if decisive(same)],

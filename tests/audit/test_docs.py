@@ -1,5 +1,6 @@
-"""The documents name only commands, options, files and names that exist."""
+"""The documents name only commands, options, files, names and sentences that exist."""
 
+import ast
 import re
 import shlex
 import sys
@@ -59,6 +60,26 @@ def test_commands_and_options_that_a_page_names_exist(path):
 def test_source_files_that_a_page_names_exist(path):
     named = re.findall(r"`([a-z_0-9/]+\.py)`", path.read_text())
     assert [name for name in named if not ((ROOT / name).is_file() if "/" in name else name in SOURCES)] == []
+
+
+def sentences():
+    """Every text in the product's code. "…" stands for values that are put in, and for what comes before and after the text."""
+    for folder in ("accounting", "audit", "models", "reports"):
+        for source in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(source.read_text())):
+                if isinstance(node, ast.JoinedStr):
+                    yield "…" + "".join(str(v.value) if isinstance(v, ast.Constant) else "…" for v in node.values) + "…"
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield f"…{node.value}…"
+
+
+def test_what_verdicts_say_on_the_page_is_what_the_code_says():
+    page_of_reports = (ROOT / "docs" / "reading-a-report.md").read_text()
+    section = page_of_reports.split("## An inconclusive verdict, and what to do")[1].split("\n## ")[0]
+    quotes = [quote for row in section.splitlines() if row.startswith("| ") for quote in re.findall(r'"([^"`]+)"', row)]
+    said = list(sentences())
+    assert len(quotes) >= 15
+    assert [quote for quote in quotes if not any(quote in text for text in said)] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)

@@ -40,8 +40,29 @@ def test_an_item_with_few_stages_counts_less(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_log_says_what_goes_on_within_a_long_case(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = told(monkeypatch, 15.0, step=10.0)
-    assert "[1/2] gap epsilon=1: audit game (0:20, about 0:40 left)" in lines
+    assert "[1/2] gap epsilon=1: attacks took 0:10; audit game begins (0:20, about 0:40 left)" in lines
     assert len(lines) == 4
+
+
+def test_short_stages_are_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = told(monkeypatch, 5.0, step=4.0)
+    assert "[1/2] gap epsilon=1: audit game begins (0:08, about 0:16 left)" in lines
+
+
+@pytest.mark.parametrize("tells", [False, True])
+def test_the_time_of_a_long_stage_is_not_put_down_to_the_stage_after_it(monkeypatch: pytest.MonkeyPatch, tells: bool) -> None:
+    now, out = [0.0], io.StringIO()
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    took = {"audit differential": 8.0, "audit blackbox": 72.0, "audit one-run": 1.0}
+    for _, say in progress.announced(["gap3"], lambda _: len(took), Console(file=out, width=200)):
+        for stage, seconds in took.items():
+            say(stage)
+            now[0] += seconds
+            if tells and stage == "audit blackbox":
+                say("audit blackbox: 80 trainings", begins=False)
+    within = "[1/1] gap3: audit differential took 0:08; audit blackbox: 80 trainings (1:20, about 2:40 left)"
+    after = "[1/1] gap3: audit blackbox took 1:12; audit one-run begins (1:20, about 0:40 left)"
+    assert out.getvalue().splitlines() == ["[1/1] gap3 (0:00)", within if tells else after]
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0.4, "0:00"), (59.6, "1:00"), (3599.0, "59:59"), (3661.0, "1:01:01")])

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.cli import main
-from gnnaudit.audit.planning.plan import read
+from gnnaudit.audit.planning.plan import Plan, read
 from gnnaudit.audit.planning.planned_cases import cases, recipes
-from gnnaudit.audit.run import publish
+from gnnaudit.audit.run import asked, publish
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.graph import memory_mapped
 from gnnaudit.models.kernels import compiled
@@ -191,6 +192,18 @@ def test_models_that_a_plan_does_not_name_and_that_lack_its_unit_are_skipped():
     assert [case.model.name for case in made] == ["lpgnn"]
     assert {row.model for row in skips} == set(plan.models) - {"lpgnn"}
     assert all("so it makes no claim about features" in row.reason for row in skips)
+
+
+@pytest.mark.parametrize("names", [("blackbox",), ("distinguisher",), ("differential", "distinguisher"), ("all",)])
+def test_a_time_limit_goes_with_each_audit_that_it_limits(names):
+    audits, _, _ = asked(Plan(audits=names, minutes=3.0))
+    assert {audit.name for audit in audits} == set(AUDITS if names == ("all",) else names)
+
+
+@pytest.mark.parametrize("names", [("differential", "one-run"), ("none",)])
+def test_a_time_limit_that_limits_no_audit_of_the_plan_is_refused(names):
+    with pytest.raises(ValueError, match=r"--minutes: has no effect here: it goes with the audits blackbox and distinguisher\."):
+        asked(Plan(audits=names, minutes=3.0))
 
 
 def test_a_second_run_in_the_same_folder_is_told_to_wait(tmp_path, monkeypatch, capsys):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ..draws.draw import SHIFTED, Departed, Draw, calling_line, note, outer_lines
+from ..draws.draw import PICKS, SHIFTED, Departed, Draw, calling_line, note, outer_lines
 from .inverse import of_uniform
 from .noise import followed
 from .numbers import Lines, Numbers, name_of
@@ -32,6 +32,7 @@ ERRORS = 64.0  # the same in units of the rounding error of a noisy value
 UNREAD = 32.0  # in units of the scale: how far the values of `unfinished` are away
 BYTES = 16  # of the clean and the noisy value of one number
 REPORT = "randomised response"  # the law of a mechanism that reports one of finitely many values
+PICK = "pick with given probabilities"  # the name of a report that is picked at once, as by the exponential mechanism
 
 
 Place = tuple[str, tuple[str, ...]]  # see `place_of`
@@ -69,6 +70,12 @@ class Mechanism:
     @property
     def law(self) -> str:
         return REPORT if self.values else self.computed or self.draw.law
+
+    @property
+    def shown(self) -> str:
+        """The law in words: that of a report says whether coins randomised an answer, or whether the value was picked at once."""
+        picked = self.draw.law == "gumbel" or (self.draw.law in PICKS and self.draw.own_chances)
+        return PICK if self.law == REPORT and picked else self.law
 
     @property
     def covered(self) -> NDArray[np.bool_]:

@@ -1,6 +1,7 @@
 """Black-box audits: the crafted graph has the documented structure, honest recipes pass, and too little noise is detected."""
 
 import dataclasses
+import re
 from functools import cache
 
 import numpy as np
@@ -190,12 +191,11 @@ def anytime(right, seed, minutes=1e9, told=None, notices=1.5, repeats=False, alp
         10,
         alpha,
         first,
-        minutes=minutes,
         notices=notices,
         repeats=repeats,
         tell=(told if told is not None else []).append,
     )
-    return until_decided(setting, played)
+    return until_decided(setting, minutes, played)
 
 
 @pytest.mark.nightly
@@ -203,7 +203,7 @@ def test_the_claim_is_refuted_as_soon_as_a_stage_can():
     told = []
     found = anytime(0.999, 1, told=told)
     assert any(b.refuted for b in found.bounds)
-    assert "1 stages, then refuted" in found.reach
+    assert "1 stage, then refuted" in found.reach
     assert len(told) == 1
     later = anytime(most_right(Case(honest(Gap), EDGE)) + 0.02, 1, notices=1.01)
     assert any(b.refuted and b.p_value < 0.025 for b in later.bounds)
@@ -219,9 +219,9 @@ def test_it_stops_when_the_asked_violation_would_have_been_detected():
 def test_it_plays_on_while_more_guesses_are_right_than_the_claim_allows_and_in_a_repetition():
     """Ten trainings do not refute, but would detect a violation of 30 if the present noise were that of the claim."""
     limit = most_right(Case(honest(Gap), EDGE))
-    assert "1 stages, then decided" in anytime(limit - 0.05, 2, notices=30).reach
+    assert "1 stage, then decided" in anytime(limit - 0.05, 2, notices=30).reach
     found = anytime(limit + 0.03, 1, notices=30)
-    assert "1 stages" not in found.reach
+    assert "1 stage" not in found.reach
     assert any(b.refuted for b in found.bounds)
     assert "then out of time" in anytime(limit - 0.05, 2, minutes=0.001, notices=30, repeats=True).reach
 
@@ -266,18 +266,25 @@ def test_guesses_that_cluster_decide_nothing():
     bits = draw.random((20, 20)) < 0.5
     good = (draw.random((20, 20)) < 0.5) | (np.arange(20) % 2 == 0)[:, None]
     told = []
-    setting = Setting(Case(honest(Gap), EDGE), None, None, Key("clusters"), 20, 0.05, minutes=1e-9, tell=told.append)
-    found = until_decided(setting, lambda rounds: (np.where(good == bits, 1.0, -1.0), bits))
+    setting = Setting(Case(honest(Gap), EDGE), None, None, Key("clusters"), 20, 0.05, tell=told.append)
+    found = until_decided(setting, 1e-9, lambda rounds: (np.where(good == bits, 1.0, -1.0), bits))
     assert "then out of time" in found.reach
-    assert "noise inf times" in told[0]
+    assert "; no violation would be detected; the run asks for noise 1.5 times too small; " in told[0]
 
 
 def test_it_stops_when_time_is_up_and_says_how_far_it_came():
     told = []
     found = anytime(0.6, 3, minutes=1e-9, told=told)
-    assert "1 stages, then out of time" in found.reach
+    assert "1 stage, then out of time" in found.reach
     assert "10 trainings" in told[0]
-    assert "the run asks for 1.5" in told[0]
+    assert "the run asks for noise 1.5 times too small" in told[0]
+    assert re.search(r"0:0\d used; the limit was 0:00$", told[0])
+
+
+def test_a_stage_within_the_time_limit_says_how_much_of_it_is_used():
+    told = []
+    anytime(most_right(Case(honest(Gap), EDGE)) - 0.001, 2, minutes=90, told=told)
+    assert re.search(r"0:\d\d of 1:30:00 used$", told[0])
 
 
 def test_honest_audits_that_play_on_are_refuted_in_at_most_five_percent():

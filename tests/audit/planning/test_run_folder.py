@@ -12,7 +12,7 @@ import torch
 
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.planning.plan import Plan
-from gnnaudit.audit.planning.run_folder import opened, randomness, root_key
+from gnnaudit.audit.planning.run_folder import opened, randomness, room_taken, root_key
 from gnnaudit.models.engine.dpsgd import add_noise
 from gnnaudit.models.engine.network import Weights
 from gnnaudit.models.random.streams import stream
@@ -79,6 +79,17 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "run" / ".lock").mkdir(parents=True)
     with pytest.raises(ValueError, match="cannot be written"), opened(Plan(out=tmp_path / "run")):
         pass
+
+
+@pytest.mark.parametrize(("bytes_each", "says"), [(2 * 10**8, ""), (3 * 10**8, "The stored trainings take 0.6 GB in ")])
+def test_a_run_that_fills_the_disk_says_so(tmp_path, bytes_each, says):
+    for name in ("a", "b"):
+        (tmp_path / "model" / name).mkdir(parents=True)
+        with (tmp_path / "model" / name / "000000.npz").open("wb") as part:
+            part.truncate(bytes_each)
+    line = room_taken(tmp_path)
+    assert line.startswith(says)
+    assert bool(line) == bool(says)
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")

@@ -66,6 +66,47 @@ def randomised_response(adj, epsilon):
     return adj ^ np.random.binomial(1, flip, adj.shape)
 """,
     ),
+    "noise of the global generator beside one of its own": (
+        "fixed-seed",
+        """
+def train(x, seed, epsilon):
+    gen = torch.Generator().manual_seed(seed)
+    torch.manual_seed(0)
+    batch = torch.rand(len(x), generator=gen) < 0.2
+    return x[batch].sum(0) + torch.randn(x.shape[1])
+""",
+    ),
+    "a generator whose seed the global one draws": (
+        "fixed-seed",
+        """
+def release(x, epsilon):
+    np.random.seed(1)
+    rng = np.random.default_rng(np.random.randint(2**31))
+    return x + rng.laplace(0, 1 / epsilon, x.shape)
+""",
+    ),
+    "a noise generator with a constant seed beside another": (
+        "fixed-seed",
+        """
+def train(x, seed, epsilon):
+    coins, noise_gen = torch.Generator(), torch.Generator()
+    coins.manual_seed(seed)
+    noise_gen.manual_seed(7)
+    batch = torch.rand(len(x), generator=coins) < 0.2
+    return x[batch].sum(0) + torch.randn(x.shape[1], generator=noise_gen)
+""",
+    ),
+    "a generator handed on under another name": (
+        "fixed-seed",
+        """
+first = np.random.default_rng(3)
+
+def release(x, epsilon, rng):
+    return x + rng.laplace(0, 1 / epsilon, x.shape)
+
+print(release(x, 1.0, first))
+""",
+    ),
     "classical gaussian": (
         "classical-gaussian",
         """
@@ -147,6 +188,22 @@ import numpy as np
 def split(nodes):
     rng = np.random.default_rng(0)
     return rng.permutation(nodes)
+""",
+    "seed of initial weights, noise from a generator of its own": """
+def train(x, seed, epsilon):
+    gen = torch.Generator().manual_seed(seed)
+    torch.manual_seed(0)
+    net = torch.nn.Linear(x.shape[1], 2)
+    torch.nn.init.normal_(net.weight)
+    batch = torch.rand(len(x), generator=gen) < 0.2
+    return net, x[batch].sum(0) + torch.randn(x.shape[1], generator=gen)
+""",
+    "seed of a projection, noise from another generator": """
+def release(x, seed, epsilon):
+    fixed = np.random.default_rng(0)
+    projection = fixed.permutation(x.shape[1])
+    rng = np.random.default_rng(seed)
+    return x[:, projection] + rng.laplace(0, 1 / epsilon, x.shape)
 """,
     "exact gaussian": """
 def sigma(epsilon, delta, sensitivity):

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,6 +54,48 @@ def test_what_is_stored_is_what_one_call_computes(tmp_path, game):
     np.testing.assert_array_equal(seen.release["degrees"], whole["degrees"])
     assert parts(tmp_path) == ["000000.npz", "000004.npz", "000008.npz"]
     assert seen.release.public == {"noise_std": 1.0}
+
+
+@dataclass(frozen=True)
+class WithPairs(Degrees):
+    """Also releases a number for each pair of nodes, and cannot leave these numbers out."""
+
+    releases: tuple[str, ...] = ("degrees", "pairs")
+
+    def fit(self, worlds, device="cpu"):
+        made = super().fit(worlds, device)
+        pairs = normal(worlds.seeds, (worlds.watch.size, worlds.graph.nodes), "pairs")
+        return replace(made, arrays={**made.arrays, "pairs": pairs})
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_arrays_that_nobody_reads_are_not_stored(tmp_path, game, workers):
+    with processes(workers) if workers > 1 else nullcontext(store_module.in_process) as execute:
+        store = Store(tmp_path / "some", execute=execute)
+        some = store.fit(WithPairs(), game, 10, ("degrees",))
+        everything = Store(tmp_path / "all", execute=execute).fit(WithPairs(), game, 10)
+    assert set(some.release.arrays) == {"degrees"}
+    assert set(everything.release.arrays) == {"degrees", "pairs"}
+    np.testing.assert_array_equal(some.release["degrees"], everything.release["degrees"])
+    size = {name: sum(p.stat().st_size for p in (tmp_path / name).rglob("*.npz")) for name in ("some", "all")}
+    assert size["some"] < size["all"] / 10
+
+
+def test_parts_of_some_arrays_do_not_stand_for_parts_of_others(tmp_path, game):
+    store = Store(tmp_path)
+    first = store.fit(WithPairs(), game, 4, ("degrees",))
+    assert set(store.fit(WithPairs(), game, 4, ("pairs",)).release.arrays) == {"pairs"}
+    assert set(store.fit(WithPairs(), game, 4, ("degrees", "pairs")).release.arrays) == {"degrees", "pairs"}
+    again = store.fit(WithPairs(), game, 4, ("degrees",))
+    np.testing.assert_array_equal(again.release["degrees"], first.release["degrees"])
+    assert len(parts(tmp_path)) == 3
+
+
+def test_a_model_that_computes_no_more_than_is_read_has_one_part_with_and_without_that_list(tmp_path, game):
+    store = Store(tmp_path)
+    store.fit(Degrees(), game, 4, ("degrees",))
+    store.fit(Degrees(), game, 4)
+    assert len(parts(tmp_path)) == 1
 
 
 def test_a_resumed_run_computes_only_what_is_missing(tmp_path, game):

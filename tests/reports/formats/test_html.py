@@ -204,6 +204,20 @@ def test_leakage_of_what_a_claim_does_not_protect_stands_apart():
     assert [p.name for p in plots["unprotected"]] == ["leakage-undirected-edge-label"]
 
 
+def test_the_clauses_of_the_contract_that_do_not_hold_are_named_with_their_reasons(tmp_path):
+    clauses = [
+        {"clause": "same key, same release", "how": "holds", "detail": ""},
+        {"clause": "a masked node is an absent node", "how": "fails", "detail": "6 nodes, 6 edges: it differs"},
+        {"clause": "calibration fits the claim", "how": "not asked", "detail": "its noise is fixed"},
+    ]
+    text = written(tmp_path, UtilityRow(**WHERE, metric="accuracy", split="test", value=0.3, runs=3), contract={"mine": clauses})
+    assert "Contract of mine: 1 of 3 clauses hold" in text
+    page = (tmp_path / "report.html").read_text()
+    assert "<dt>a masked node is an absent node</dt><dd>fails on a graph of 6 nodes, 6 edges: it differs</dd>" in page
+    assert "<dt>calibration fits the claim</dt><dd>does not apply: its noise is fixed</dd>" in page
+    assert "<dt>same key, same release</dt><dd>holds</dd>" in page
+
+
 def test_names_of_a_user_cannot_become_markup(tmp_path):
     row = UtilityRow(
         model="<script>alert(1)</script>", unit=Unit.NODE, epsilon=1.0, metric="accuracy", split="test", value=0.5, runs=1

@@ -1,0 +1,138 @@
+"""What a bound on a user's model says is true of that model: how its reports are drawn, what the adversary sees, what moves."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from gnnaudit import Claim, Looped, load
+from gnnaudit.audit.audits.differential import differential
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.mechanisms.gate import Recorded
+from gnnaudit.audit.mechanisms.observed import observe
+from gnnaudit.models.recorder.mechanisms.found import PICK, REPORT
+from gnnaudit.reports.observed import REPORTS
+
+GRAPH = load("campus:n=120:degree=6")
+WEIGHTS = ", and the random weights with which training starts"
+OTHERS = ", and the random numbers that are no noise, such as initial weights"
+
+
+def by_choice(scores, seed):
+    powers = np.exp(scores - scores.max())
+    return np.random.default_rng(seed).choice(len(scores), p=powers / powers.sum())
+
+
+def by_gumbel(scores, seed):
+    return np.argmax(scores + np.random.default_rng(seed).gumbel(size=scores.shape))
+
+
+def by_multinomial(scores, seed):
+    powers = torch.softmax(torch.from_numpy(scores), 0)
+    return int(torch.multinomial(powers, 1, generator=torch.Generator().manual_seed(seed % 2**32)))
+
+
+def picked(way):
+    def train(graph, seed):
+        return {"mode": np.array([way(2.0 * np.bincount(graph.y[graph.train], minlength=graph.classes), seed)])}
+
+    return train
+
+
+def flipped(graph, seed):
+    edges = graph.adjacency().toarray() > 0
+    return {"mode": edges ^ (np.random.default_rng(seed).random(edges.shape) > 0.8)}
+
+
+def audited(train, claim, releases):
+    case = Case(Looped(train, releases=releases, unit=claim.unit), claim)
+    return case, differential(Setting(case, GRAPH, None, Key("words"))).bounds
+
+
+def assumed(bounds):
+    (refuted,) = {condition.what for b in bounds for condition in b.conditions if b.refuted and condition.how == "granted"}
+    return refuted
+
+
+@pytest.mark.parametrize(
+    ("train", "claim", "law"),
+    [
+        *((picked(way), Claim(1.0, 0.0, "node"), PICK) for way in (by_choice, by_gumbel, by_multinomial)),
+        (flipped, Claim(1.0, 1e-6), REPORT),
+    ],
+    ids=["choice", "gumbel", "multinomial", "coins"],
+)
+def test_a_pick_is_no_randomised_response_and_coins_are_no_pick(train, claim, law):
+    case, bounds = audited(train, claim, ("mode",))
+    (text,) = {b.method for b in bounds if b.refuted}
+    assert f" ({law}) by " in text
+    found = observe(Recorded(case, GRAPH, Key("words")))
+    assert [m.law for m in found.mechanisms] == [law]
+    assert found.costs is not None
+    assert found.costs > claim.epsilon
+
+
+def test_the_report_knows_both_names_of_reports():
+    assert set(REPORTS) == {REPORT, PICK}
+
+
+def degrees(start):
+    """Noisy degrees that are too noisy for no claim, and initial weights of a layer that is not trained."""
+
+    def train(graph, seed):
+        noisy = graph.degree + 0.5 * np.random.default_rng(seed).standard_normal(graph.nodes)
+        return {"degrees": np.exp(noisy / 10)} | start(seed)
+
+    return train
+
+
+def no_weights(seed):
+    return {}
+
+
+def fixed_weights(seed):
+    torch.manual_seed(0)
+    return {"weights": torch.nn.Linear(3, 2).weight.detach().numpy()}
+
+
+def torch_weights(seed):
+    torch.manual_seed(seed % 2**32)
+    return {"weights": torch.nn.Linear(3, 2).weight.detach().numpy()}
+
+
+def numpy_weights(seed):
+    return {"weights": np.random.default_rng([seed, 1]).uniform(size=(3, 2))}
+
+
+@pytest.mark.parametrize(
+    ("start", "sees"), [(no_weights, ""), (fixed_weights, ""), (torch_weights, WEIGHTS), (numpy_weights, OTHERS)]
+)
+def test_the_adversary_sees_initial_weights_only_if_the_run_draws_some(start, sees):
+    releases = ("degrees", *start(0))
+    _, bounds = audited(degrees(start), Claim(1.0, 1e-6), releases)
+    assert assumed(bounds) == f"for an adversary who sees the noisy value of each mechanism{sees}"
+
+
+def nothing_moves(graph, seed):
+    return {"noisy": graph.nodes + np.random.default_rng(seed).standard_normal(3)}
+
+
+def constant(graph, seed):
+    return {"noisy": np.zeros(3)}
+
+
+@pytest.mark.parametrize(
+    ("train", "says"),
+    [
+        (nothing_moves, "no secret that was tried moves the means"),
+        (constant, "no released value is a mean plus recorded noise"),
+    ],
+)
+def test_no_sentence_says_that_something_moves_by_0(train, says):
+    case, bounds = audited(train, Claim(1.0, 1e-6), ("noisy",))
+    texts = [text for b in bounds for text in (b.method, *(c.what for c in b.conditions), *(c.detail for c in b.conditions))]
+    assert says in texts
+    texts += observe(Recorded(case, GRAPH, Key("words"))).compared
+    assert not any(re.search(r"\b0 times|by 0 |moves 0\b", text) for text in texts)
