@@ -41,7 +41,8 @@ UNHIDDEN = Condition(
 @dataclass(frozen=True)
 class Attempt:
     """What a bound from one secret is computed from. moves: how far the secret moves each mechanism, 0 for mechanisms that the
-    run does not read. each: the part of these moves that the adversary may be granted.
+    run does not read. each: the part of these moves that the adversary may be granted. sampled: the positions of draws whose
+    samples are accounted for.
     """
 
     case: Case
@@ -50,6 +51,7 @@ class Attempt:
     first: History
     moves: Shifts
     each: Shifts
+    sampled: tuple[int, ...] = ()
 
     @cached_property
     def shifts(self) -> Shifts:
@@ -106,7 +108,7 @@ def stale_noise(attempt: Attempt) -> Bound | None:
     first = attempt.first
     for secret, moves, shifts in attempt.secrets:
         if stale := next(not_fresh(first, attempt.within, moves, shifts), ""):
-            if why := shown_always(first, shifts)[1] or mixed(first, shifts):
+            if why := shown_always(first, shifts, attempt.sampled)[1] or mixed(first, shifts, attempt.sampled):
                 both = Condition(FRESH.what, "failed", f"{stale}; but {why}")
                 return exact(0.0, why, MOVES, (REPEATED, both, Condition(UNHIDDEN.what, "failed", why)))
             return exact(math.inf, f"{secret}: {stale}", MOVES, (REPEATED, EXACT, granted_to(first)))

@@ -188,7 +188,7 @@ def compared(first: History, numbers: Sequence[int]) -> list[int]:
     return [at for at in likely[:TRIED] if only([at])]
 
 
-def shown_always(first: History, moves: Shifts) -> tuple[tuple[Cell, ...], str]:
+def shown_always(first: History, moves: Shifts, sampled: Collection[int] = ()) -> tuple[tuple[Cell, ...], str]:
     """The released arrays that show the noisy values for all tried values of the other draws, and why no array may show them, or
     "". Tests the EACH mechanisms that move farthest.
     """
@@ -197,7 +197,7 @@ def shown_always(first: History, moves: Shifts) -> tuple[tuple[Cell, ...], str]:
         if line := lost_noise(first, moves, i):
             shows = f"change all released numbers that show the noisy value at {first.mechanisms[i].line}, as more noise does"
             return (), f"the draws at {line} {shows}; they may hide a secret"
-    free = free_draws(first)
+    free = [at for at in free_draws(first) if at not in sampled]
     cells = steady_cells(first, free, moves, tested)
     if len(cells) < len(first.play.cells) and not any(shown_in(first, moves, i, cells) for i in tested):
         shuffles = f"the draws at {lines(first, free)} reorder or choose the released values, as shuffles do"

@@ -115,7 +115,7 @@ def _telling(first: History, absent: Absence, each: Shifts, side: int, alone: in
         if not group or len(first.mechanisms) < 2:
             continue
         moves = without(run, absent)[1]
-        instead |= {i: _most_telling(run.mechanisms[i], moves[i], side) for i in group}
+        instead |= {i: most_telling(run.mechanisms[i], moves[i], side) for i in group}
         other = repeated(first, instead)
         if other is None:
             line = first.mechanisms[group[0]].line
@@ -132,7 +132,7 @@ def _telling_runs(first: History, absent: Absence, each: Shifts) -> Iterator[His
                 yield run
 
 
-def _most_telling(mechanism: Mechanism, by: NDArray[np.float64], side: int) -> Mechanism:
+def most_telling(mechanism: Mechanism, by: NDArray[np.float64], side: int) -> Mechanism:
     """The mechanism with a noisy value that tells much about a secret. by: how far the secret moves the clean value, as
     `Mechanism.over` gives it. side: 1 for the world with the secret, -1 for the world without it.
     """

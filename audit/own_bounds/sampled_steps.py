@@ -7,7 +7,7 @@ reads the node, and how far the node then moves the sum.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from ...models.recorder.mechanisms.found import OtherMechanisms
 from ...reports.rounding import several
 from ..instruments.reach import worth
 from ..mechanisms.absence import Incomparable, history, kept, moved
-from ..mechanisms.reading import alike, rerun
+from ..mechanisms.reading import alike, repeated, rerun
 from ..recorded.laws import NOTHING, SLACK
 from ..recorded.playing import Diverged
 from ..recorded.worlds import outliers
@@ -38,6 +38,7 @@ from .attempt import (
 )
 from .hiding import EQUAL, free_draws, hidden
 from .noise_law import law_of
+from .other_runs import most_telling
 from .released_noise import REPEATED, exact, known_noise, smallest_factor
 
 if TYPE_CHECKING:
@@ -82,20 +83,21 @@ class NoSamples(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Coins:
-    """The coins of one node. draws: the positions of the draws that have a number for each node. node: whose number is set.
+    """The coins of one node. draws: for each coin the positions of the draws that have a number for each node: several, if they
+    have the same numbers in every run. node: whose number is set.
 
     inside, outside: the numbers, between the ends of the draw at 0 and 1, with which all steps read the node, or none does.
     """
 
-    draws: tuple[int, ...]
+    draws: tuple[tuple[int, ...], ...]
     node: int
     inside: float = 0.0
     outside: float = 1.0
 
     def script(self, first: History, units: Sequence[float]) -> list[Draw]:
-        """The draws of a run with other coins. units: for each of `draws`."""
+        """The draws of a run with other coins. units: one for each coin."""
         draws = list(first.play.draws)
-        for at, unit in zip(self.draws, units, strict=True):
+        for at, unit in ((at, unit) for same, unit in zip(self.draws, units, strict=True) for at in same):
             draw = draws[at]
             values = draw.values.copy()
             low, high = (0.0, 1.0) if draw.among else (draw.lowest, np.nextafter(draw.highest, draw.lowest))
@@ -138,31 +140,32 @@ def from_samples(case: Case, within: Inside) -> Bound | str:
     try:
         absent, coins, shifts, outside = farthest_node(first, within, draws)
         steps = stepwise(first, absent, coins, (shifts, outside), charged(case.model.ledger).rate)
-        others = [moves_again(first, steps, number) for number in OTHERS]
+        others = [moves_in(another(first, number), steps) for number in OTHERS]
         differs = any(not np.allclose(moves, others[0], rtol=EQUAL, atol=NOTHING) for moves in others[1:])
         again = replace(within, worst=absent, shifts=shifts)
-        attempt = Attempt(case, again, absent, first, shifts, shifts)
+        attempt = Attempt(case, again, absent, first, shifts, shifts, tuple(chain.from_iterable(draws)))
         for check in (release_of_noisy_values, noise_not_followed, stale_noise, noise_used_twice):
             if (bound := check(attempt)) is not None:
                 return bound
-        return concluded(attempt, steps, [steps.moves(first, shifts), *others], hidden(first, again, differs, draws) or "")
+        runs = [steps.moves(first, shifts), *others, *(moves_in(run, steps) for run in telling(first, steps))]
+        return concluded(attempt, steps, runs, hidden(first, again, differs, attempt.sampled) or "")
     except (NoSamples, Incomparable, Diverged, OtherMechanisms) as reason:
-        return f"the draws at {first.play.draws[draws[0]].line} are no samples of which the cost is known: {reason}"
+        return f"the draws at {first.play.draws[draws[0][0]].line} are no samples of which the cost is known: {reason}"
 
 
-def of_nodes(first: History) -> tuple[int, ...]:
-    """The positions of the draws that have a uniform number, or a coin of one known probability, for each node."""
-    nodes, found = first.study.whole.graph.nodes, []
-    again = set(first.study.copies) | set(first.study.copies.values())
+def of_nodes(first: History) -> tuple[tuple[int, ...], ...]:
+    """The positions of the draws that have a uniform number, or a coin of one known probability, for each node, see `Coins`."""
+    nodes = first.study.whole.graph.nodes
+    found: dict[int, list[int]] = {}
     for at in free_draws(first):
         draw = first.play.draws[at]
         coin = draw.among == BITS and draw.chances is not None and draw.chances.ndim == 1
-        if draw.values.size == nodes and at not in again and (coin or draw.law == "uniform"):
-            found.append(at)
-    return tuple(found)
+        if draw.values.size == nodes and (coin or draw.law == "uniform"):
+            found.setdefault(first.study.copies.get(at, at), []).append(at)
+    return tuple(map(tuple, found.values()))
 
 
-def farthest_node(first: History, within: Inside, draws: tuple[int, ...]) -> tuple[Absence, Coins, Shifts, Shifts]:
+def farthest_node(first: History, within: Inside, draws: tuple[tuple[int, ...], ...]) -> tuple[Absence, Coins, Shifts, Shifts]:
     """The node that moves the run farthest if all steps read it, with its coins, and its moves if all steps read it and if none
     does. Raises NoSamples, Incomparable.
     """
@@ -237,9 +240,10 @@ def rate_of(first: History, coins: Coins, wanted: float | None, reads: Callable[
     """The probability that a step reads the node, the same for all steps. wanted: the rate that is tried first. reads: a number
     of all coins -> which mechanisms read the node. Raises NoSamples if the rates of the steps differ.
     """
-    chances = {float(first.play.draws[at].chances[int(coins.inside)]) for at in coins.draws if first.play.draws[at].among}  # type: ignore[index]
+    drawn = [first.play.draws[same[0]] for same in coins.draws]
+    chances = {float(draw.chances[int(coins.inside)]) for draw in drawn if draw.chances is not None}
     if chances:
-        if len(chances) > 1 or any(not first.play.draws[at].among for at in coins.draws):
+        if len(chances) > 1 or any(draw.chances is None for draw in drawn):
             raise NoSamples("the steps have different sampling rates")
         return chances.pop()
     toward = 1.0 if coins.outside else -1.0
@@ -260,13 +264,30 @@ def rate_of(first: History, coins: Coins, wanted: float | None, reads: Callable[
     return low
 
 
-def moves_again(first: History, steps: Steps, number: int) -> NDArray[np.float64]:
-    """`Steps.moves` in a run with another seed. Raises NoSamples if it has other mechanisms."""
+def another(first: History, number: int) -> History:
+    """A run with another seed. Raises NoSamples if it has other mechanisms."""
     other = history(first.study, number)
     if [m.line for m in other.mechanisms] != [m.line for m in first.mechanisms]:
         raise NoSamples("another seed runs other mechanisms")
-    gone = kept(other, steps.absent)
-    return steps.moves(other, moves_of(other, steps.absent, gone, steps.coins, steps.coins.inside))
+    return other
+
+
+def telling(first: History, steps: Steps) -> Iterator[History]:
+    """Two runs whose noisy values tell much about the node: one speaks for the world with it, one for the world without it. How
+    far the node moves a step may depend on earlier noisy values. Raises NoSamples if such a run has other mechanisms.
+    """
+    moved = moving(first, steps.shifts)
+    for side in (1, -1):
+        run = repeated(first, {i: most_telling(first.mechanisms[i], steps.shifts[i], side) for i in moved})
+        if run is None:
+            raise NoSamples("with other noisy values the run has other mechanisms, or fails")
+        yield run
+
+
+def moves_in(run: History, steps: Steps) -> NDArray[np.float64]:
+    """`Steps.moves` in another run."""
+    gone = kept(run, steps.absent)
+    return steps.moves(run, moves_of(run, steps.absent, gone, steps.coins, steps.coins.inside))
 
 
 def cost(moves: NDArray[np.float64], rate: float, delta: float, factor: float = 1.0) -> float:
@@ -284,9 +305,8 @@ def concluded(attempt: Attempt, steps: Steps, runs: Sequence[NDArray[np.float64]
     """
     case, within, first = attempt.case, attempt.within, attempt.first
     claim = case.claim
-    epsilons = [cost(moves, steps.rate, claim.delta) for moves in runs]
-    least = runs[int(np.argmin(epsilons))]
-    same = all(np.allclose(moves, runs[0], rtol=EQUAL, atol=NOTHING) for moves in runs)
+    least = np.min(runs, axis=0)
+    proven, most = cost(least, steps.rate, claim.delta), max(cost(moves, steps.rate, claim.delta) for moves in runs)
     coin = Condition(COINS, "checked", f"node {steps.coins.node}: other coins moved the sums of their own steps alone")
     hides = Condition(
         HIDES, "failed" if reason else "checked", reason or "other draws replaced them, and the sums stayed the same"
@@ -294,29 +314,27 @@ def concluded(attempt: Attempt, steps: Steps, runs: Sequence[NDArray[np.float64]
     conditions: tuple[Condition, ...] = (REPEATED, law_of(first), FRESH, EXACT, coin, hides, SEEN)
     if path := not_excluded(within):
         conditions = (*conditions, Condition(NO_PATH, "failed", path))
-    if min(epsilons) > claim.epsilon and not charged(case.model.ledger).steps:
+    if proven > claim.epsilon and not charged(case.model.ledger).steps:
         conditions = (*conditions, Condition("the ledger charges for sampled steps", "failed", UNCHARGED))
-    elif min(epsilons) > claim.epsilon and not same:
-        why = "how far a record moves a step depends on earlier noisy values, so the moves of one run do not add up"
-        conditions = (*conditions, Condition(STEADY, "failed", why))
-    elif max(epsilons) > claim.epsilon * (1 + EQUAL) > min(epsilons):
-        why = f"the steps cost {min(epsilons):.3g} in one run and {max(epsilons):.3g} in another"
+    elif most > claim.epsilon * (1 + EQUAL) and proven <= claim.epsilon:
+        why = f"the steps cost {most:.3g} in one run, and {proven:.3g} with the smallest move of each step in {len(runs)} runs"
         conditions = (*conditions, Condition(STEADY, "failed", why))
     elif failed := known_noise(case, first.study):
         conditions = (*conditions, failed)
-    bound = exact(min(epsilons), described(first, steps), THEOREM, conditions)
+    bound = exact(proven, described(steps, least, first), THEOREM, conditions)
     if bound.failed:
         return replace(bound, epsilon=0.0)
     notices = smallest_factor(lambda factor: cost(least, steps.rate, claim.delta, factor) > claim.epsilon)
     reach = worth(case.model.ledger, claim, notices)
-    return replace(bound, refuted=min(epsilons) > claim.epsilon, notices=notices, reach=reach, trials=(len(runs), 0))
+    return replace(bound, refuted=proven > claim.epsilon, notices=notices, reach=reach, trials=(len(runs), 0))
 
 
-def described(first: History, steps: Steps) -> str:
-    always, *moves = steps.moves(first, steps.shifts)
+def described(steps: Steps, least: NDArray[np.float64], first: History) -> str:
+    """The moves that count in words. least: the smallest of each step in several runs, see `Steps.moves`."""
+    always, *moves = least
     lines = {first.mechanisms[i].line: None for group in steps.groups for i in group}
-    least = f"{min(moves):.4g} to " if min(moves) < max(moves) * (1 - EQUAL) else ""
-    far = f"by {least}{max(moves):.4g} times the scale of the noise"
+    smallest = f"{min(moves):.4g} to " if min(moves) < max(moves) * (1 - EQUAL) else ""
+    far = f"by {smallest}{max(moves):.4g} times the scale of the noise"
     plain = f", and other mechanisms by {always:.4g} times" if always > NOTHING else ""
     chance = f"each step reads the node with probability {steps.rate:.4g}"
     return f"{steps.absent.secret} moves {several(len(moves), 'step')} at {', '.join(lines)} {far}{plain}; {chance}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,14 +39,14 @@ def lost(first: History, moves: Shifts) -> str:
     return ""
 
 
-def mixed(first: History, moves: Shifts) -> str:
+def mixed(first: History, moves: Shifts, sampled: Collection[int] = ()) -> str:
     """Why other draws may be noise on a value that a secret moves, before its recorded noise is added; "" if they are not.
 
     The function gives other numbers to all draws of any law that are not in a recorded mechanism, and keeps all noisy values. If
     a clean value changes where the secret moves it, these draws may be noise that hides the move. Weights of PyTorch layers are
-    no noise.
+    no noise. sampled: the positions of draws whose samples are accounted for.
     """
-    places = strayed(first, of_any_law=True)
+    places = [at for at in strayed(first, of_any_law=True) if at not in sampled]
     other = repeated(first, {}, redrawn(first, places)) if places else first
     lines = ", ".join(first.by_line(places))
     if other is None:

@@ -82,6 +82,26 @@ def one_sample(rng, nodes):
     return [mask] * STEPS
 
 
+def sampled_again(graph, seed):
+    """The sampler gets its seed again in each step, so one batch serves all of them."""
+
+    def again(rng, nodes):
+        for _ in range(STEPS):
+            yield np.random.default_rng([seed, 1]).random(nodes) < RATE
+
+    return sampled(again)(graph, seed)
+
+
+def noised_again(graph, seed):
+    """The noise gets its seed again in each step."""
+    rng, weights, kept = np.random.default_rng([seed, 1]), np.zeros((graph.dim, graph.classes)), []
+    for mask in fresh(rng, graph.nodes):
+        noise = np.random.default_rng(seed).normal(0, SIGMA, weights.shape)
+        weights = weights - 0.1 * (clipped(graph, weights)[mask & graph.train].sum(0) + noise)
+        kept.append(weights)
+    return {"weights": np.array(kept)}
+
+
 def growing(rng, nodes):
     for step in range(STEPS):
         yield rng.random(nodes) < RATE * (1 + step / STEPS)
@@ -124,9 +144,10 @@ def test_honest_samples_cost_what_the_accountant_says(train, tmp_path):
     [
         (sampled(fresh, SIGMA / 1.5), epsilon(sigma=SIGMA / 1.5)),
         (sampled(one_sample), epsilon(sigma=SIGMA / STEPS**0.5, steps=1)),
+        *nightly((sampled_again, epsilon(sigma=SIGMA / STEPS**0.5, steps=1))),
         *nightly((sampled(too_often), epsilon(rate=2 * RATE))),
     ],
-    ids=["noise too small", "one sample for all steps", "rate too large"],
+    ids=["noise too small", "one sample for all steps", "the sampler is seeded in each step", "rate too large"],
 )
 def test_samples_that_cost_more_than_the_claim_are_refuted_with_their_own_cost(train, truth, tmp_path):
     """One sample for all steps is one sampled Gaussian mechanism whose value moves sqrt(steps) times as far."""
@@ -134,6 +155,10 @@ def test_samples_that_cost_more_than_the_claim_are_refuted_with_their_own_cost(t
     assert found
     assert truth > 1.1 * CLAIM.epsilon
     assert 0.97 * truth < found[0].epsilon <= truth * (1 + 1e-3)
+
+
+def test_noise_that_is_seeded_in_each_step_is_refuted_without_limit(tmp_path):
+    assert max(b.epsilon for b in outcome(noised_again, tmp_path).bounds if b.refuted) == np.inf
 
 
 @pytest.mark.nightly
