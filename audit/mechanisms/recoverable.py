@@ -193,9 +193,9 @@ def _hides(view: View, by: Floats) -> bool:
         effect = _effects(view, entries, view.elsewhere(seed))
         if effect is None:
             return False
-        nowhere = nowhere and _unshown(effect, move) > LOST[len(view.at) > 1]
         effects.append(effect)
         effects[0] *= float(np.median(np.linalg.norm(effect, axis=0))) if len(effects) == 2 else 1.0
+        nowhere = nowhere and _unshown(np.concatenate([effects[0], effect]), move) > LOST[len(view.at) > 1]
         every = np.concatenate(effects)
         # all directions of the entries; a full matrix for the released numbers as well may take many GiB
         _, sizes, directions = np.linalg.svd(every, full_matrices=len(every) < len(entries))
@@ -212,7 +212,9 @@ def _hides(view: View, by: Floats) -> bool:
 
 
 def _unshown(effect: Floats, move: Floats) -> float:
-    """The share of the squared move that changes no released number near one noisy value. effect: (numbers, entries)."""
+    """The share of the squared move that changes no released number near one noisy value. effect: (numbers, entries), with the
+    sums of rows, which count as shown.
+    """
     _, sizes, directions = np.linalg.svd(effect, full_matrices=False)
     shown = directions[sizes > EXACT * sizes.max(initial=0)] @ move
     return 1 - float(shown @ shown) / float(move @ move)
