@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..recorded.study import History, Shifts
     from ..recorded.worlds import Absence
 
+STEADY = "runs with other noise have the same epsilon"
 SEEDS = range(1, 8)  # numbers of the runs with other seeds
 FEW, SINGLE = 8, 24  # noisy values of at most FEW numbers are moved into their tails, SINGLE numbers in all
 SCALES = 3.0  # how far a noisy value that tells much about a secret lies from the recorded one, in units of the noise

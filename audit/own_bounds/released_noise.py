@@ -83,7 +83,7 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, unused
     if not found.laws and not found.doubts and (why := uncounted(setting, found)):
         doubts |= {array: why for array in offered(case.model) if array not in doubts}
     if reason := mismatch(case, found):
-        doubts.setdefault("", reason)
+        doubts.setdefault("", next(iter((past or {}).values()), reason))
     if other := next((text for array, text in doubts.items() if array and array not in offered(case.model)), ""):
         doubts.setdefault("", other)
     p_value = law_p_value(found)

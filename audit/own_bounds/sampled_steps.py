@@ -29,6 +29,8 @@ from ..recorded.worlds import outliers
 from .attempt import (
     EXACT,
     FRESH,
+    NO_PATH,
+    UNHIDDEN,
     Attempt,
     noise_not_followed,
     noise_used_twice,
@@ -38,7 +40,7 @@ from .attempt import (
 )
 from .hiding import EQUAL, free_draws, hidden
 from .noise_law import law_of
-from .other_runs import most_telling
+from .other_runs import STEADY, most_telling
 from .released_noise import REPEATED, exact, known_noise, smallest_factor
 
 if TYPE_CHECKING:
@@ -56,7 +58,6 @@ THEOREM = (
     "by m noise sds, is N(0, 1) against (1 - q) N(0, 1) + q N(m, 1); steps compose (Abadi et al. 2016; Koskela et al. 2020)"
 )
 COINS = "a coin of its own decides whether a step reads the record, and nothing else reads the coin"
-HIDES = "no other draw hides the move"
 SEEN = Condition(
     "for an adversary who sees the noisy value of each step and which other records it reads",
     "granted",
@@ -66,8 +67,6 @@ UNCHARGED = (
     "the steps cost more than the claim, but the ledger does not charge for sampled steps, so a proof may release only what "
     "comes after them; a ledger of PoissonSampledDpEvent says that its proof releases each step"
 )
-NO_PATH = "no path leads past the noise"
-STEADY = "runs with other noise have the same epsilon"
 NODES = 4  # largest number of nodes whose coins are set
 OTHERS = (1, 2, 3)  # numbers of the runs with other seeds
 NEAR = 1e-6  # relative distance from the rate of the ledger at which a coin has to change sides
@@ -220,7 +219,7 @@ def stepwise(first: History, absent: Absence, coins: Coins, ends: tuple[Shifts, 
             raise NoSamples("other numbers of the node move a sum by another amount")
         return here
 
-    rate = rate_of(first, coins, wanted, lambda unit: reads(unit))
+    rate = rate_of(first, coins, wanted, reads)
     codes = dict.fromkeys(read, 0)
     for bit in range(len(coins.draws).bit_length()):
         chosen = [bool((j + 1) >> bit & 1) for j in range(len(coins.draws))]
@@ -308,9 +307,7 @@ def concluded(attempt: Attempt, steps: Steps, runs: Sequence[NDArray[np.float64]
     least = np.min(runs, axis=0)
     proven, most = cost(least, steps.rate, claim.delta), max(cost(moves, steps.rate, claim.delta) for moves in runs)
     coin = Condition(COINS, "checked", f"node {steps.coins.node}: other coins moved the sums of their own steps alone")
-    hides = Condition(
-        HIDES, "failed" if reason else "checked", reason or "other draws replaced them, and the sums stayed the same"
-    )
+    hides = Condition(UNHIDDEN.what, "failed", reason) if reason else UNHIDDEN
     conditions: tuple[Condition, ...] = (REPEATED, law_of(first), FRESH, EXACT, coin, hides, SEEN)
     if path := not_excluded(within):
         conditions = (*conditions, Condition(NO_PATH, "failed", path))

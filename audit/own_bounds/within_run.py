@@ -44,7 +44,7 @@ from .attempt import (
 from .granted_values import behind, compared_only, granted, in_any_order, noised_again, shown_by, together, unseen
 from .hiding import EQUAL, grown, hidden, same_entries, shown_always
 from .noise_law import law_of
-from .other_runs import changed_by_noise, least_share
+from .other_runs import STEADY, changed_by_noise, least_share
 from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reached, smallest_factor
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from ..case import Case
     from ..recorded.study import Shifts
 
-STEADY = "runs with other noise have the same epsilon"
 AGAIN = 4  # largest number of further secrets that are tried if the release shows only part of what the first one moves
 DEPENDS = "how far the secret moves a value depends on earlier noisy values, so the moves of one run do not add up"
 ADDS_UP = Condition(
