@@ -10,6 +10,8 @@ from gnnaudit import Claim, Unit
 from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.attacks.two_worlds import learned
 
+from ..nightly import nightly
+
 ROUNDS, NUMBERS, ALPHA = 1024, 20, 0.05
 SPREAD = np.full(NUMBERS, 2 / math.sqrt(NUMBERS))  # a move of 2 in all
 PURE = Claim(1.0, 0.0, Unit.NODE)
@@ -66,10 +68,10 @@ def expected(false_positive, false_negative):
     ("worlds", "moves", "best"),
     [
         (laplace, first(2.0), expected(math.exp(-2) / 2, 0.5)),  # a threshold at the larger mean
-        (spread, SPREAD, max(expected(stats.norm.sf(t), stats.norm.cdf(t - 2)) for t in (1, 2, 3))),
-        (bounded, first(0.3), expected(0.0, 0.7)),
+        *nightly((spread, SPREAD, max(expected(stats.norm.sf(t), stats.norm.cdf(t - 2)) for t in (1, 2, 3)))),
+        *nightly((bounded, first(0.3), expected(0.0, 0.7))),
         (answers, first(1.0), expected(0.1, 0.1)),
-        (shared, first(0.2), expected(0.0, 0.0)),
+        *nightly((shared, first(0.2), expected(0.0, 0.0))),
         (scales, first(0.0), expected(2 * stats.norm.sf(3), 1 - 2 * stats.norm.sf(1))),
     ],
 )  # fmt: skip

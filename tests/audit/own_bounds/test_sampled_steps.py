@@ -179,8 +179,7 @@ def test_a_node_with_large_features_is_tried(tmp_path):
     ("coins", "sigma"),
     [
         (two_coins, SIGMA / 4),
-        (shuffled, SIGMA / 4),
-        *nightly((growing, SIGMA), (growing, SIGMA / 4), (two_coins, SIGMA), (shuffled, SIGMA)),
+        *nightly((shuffled, SIGMA / 4), (growing, SIGMA), (growing, SIGMA / 4), (two_coins, SIGMA), (shuffled, SIGMA)),
     ],
 )
 def test_samples_of_other_kinds_are_neither_passed_nor_refuted(coins, sigma, tmp_path):
