@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..accounting.checks.conditions import OWN_COIN
 from ..accounting.claim import Unit
 from .results import AccountRow, Results
 from .summary import UNITS, Line, name
@@ -30,7 +31,7 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
     decided = [line for line in claims if line.verdict.exit_code in (0, 1)]
     whom = ", or ".join(UNITS[unit] for unit in dict.fromkeys(line.key.unit for line in claims)) or "nothing"
     played, recorded = _by(claims, OF_MECHANISMS), _by(claims, (RECORDED,))
-    sampled = dict.fromkeys(name(line.key.model, line.key.mode) for line in _by(claims, (SAMPLED,)))
+    sampled = dict.fromkeys(name(line.key.model, line.key.mode) for line in _by(claims, (SAMPLED,)) + _of_coins(claims))
     rows = [r for r in found.of(AccountRow) if r.value is not None and r.is_upper_bound and math.isfinite(r.value)]
     accountants = ", ".join(dict.fromkeys(r.accountant for r in rows if r.accountant != "published"))
     seen = ", ".join(dict.fromkeys(array for line in claims for b in line.bounds for array in b.exposes))
@@ -75,7 +76,7 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
         Layer(
             "Sampling",
             "partly tested" if sampled else "argued",
-            f"An audit tested canaries in secret batches of {', '.join(sampled)}. No test supports the sampling of other models."
+            f"An audit tested the secret samples of {', '.join(sampled)}. No test supports the sampling of other models."
             if sampled
             else "No audit tested a secret sample. If a ledger relies on secret samples, no test supports it.",
             "evidence",
@@ -113,6 +114,12 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
 def _by(claims: Sequence[Line], audits: Sequence[str]) -> list[Line]:
     """The claims with a bound from one of these audits that was not withdrawn."""
     return [line for line in claims if any(b.audit in audits and b.withdrawn is None for b in line.bounds)]
+
+
+def _of_coins(claims: Sequence[Line]) -> list[Line]:
+    """The claims with a bound from a run in which coins for samples were found, and tested."""
+    tested = {"what": OWN_COIN, "how": "checked"}.items()
+    return [line for line in claims if any(tested <= c.items() for b in line.bounds for c in b.conditions)]
 
 
 def _audits(claims: Sequence[Line], audits: Sequence[str]) -> str:

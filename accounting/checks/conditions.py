@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 HOW = ("proved", "checked", "granted", "assumed", "failed")
+OWN_COIN = "a coin of its own decides whether a step reads the record, and nothing else reads the coin"
 # words of the reasons that tell a user most, those that tell most first
 TELLING = (
     "after the last noise, the first result",

@@ -9,7 +9,7 @@ from dp_accounting import NonPrivateDpEvent, NoOpDpEvent
 from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincinv
 
-from ...accounting.checks.conditions import Condition, most_telling, proved
+from ...accounting.checks.conditions import OWN_COIN, Condition, most_telling, proved
 from ...accounting.claim import Unit
 from ...accounting.events.counts import Charged, charged, coin_p_values, recounted, unsampled
 from ...accounting.lower.bounds import Bound, resting
@@ -113,7 +113,7 @@ def of_own_model(setting: Setting) -> Outcome:
     if math.isinf(bound.reach) and not bound.refuted:
         bound = of_samples(case, within, bound)
     if bound.refuted:
-        return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=f"{bound.method}; {found.reach}")
+        return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=bound.method)
     covers = found.covers or {}
     silent = [array for array in offered(case.model) if array not in covers]
     if silent and "" not in runs.examination.doubts and bound.failed:
@@ -133,7 +133,7 @@ def of_samples(case: Case, within: Inside, bound: Bound) -> Bound:
     sampled = sampled_steps.from_samples(case, within)
     if isinstance(sampled, Bound):
         return sampled
-    failed = Condition(sampled_steps.COINS, "failed", sampled)
+    failed = Condition(OWN_COIN, "failed", sampled)
     return dataclasses.replace(bound, conditions=(failed, *bound.conditions)) if sampled else bound
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...accounting.checks.conditions import Condition
+from ...accounting.checks.conditions import OWN_COIN, Condition
 from ...accounting.claim import Unit
 from ...accounting.events.counts import charged
 from ...accounting.upper.pld import epsilon_at_least
@@ -57,7 +57,6 @@ THEOREM = (
     "a step that reads a record with probability q, by a coin of its own, and adds normal noise to a sum that the record moves "
     "by m noise sds, is N(0, 1) against (1 - q) N(0, 1) + q N(m, 1); steps compose (Abadi et al. 2016; Koskela et al. 2020)"
 )
-COINS = "a coin of its own decides whether a step reads the record, and nothing else reads the coin"
 SEEN = Condition(
     "for an adversary who sees the noisy value of each step and which other records it reads",
     "granted",
@@ -306,7 +305,7 @@ def concluded(attempt: Attempt, steps: Steps, runs: Sequence[NDArray[np.float64]
     claim = case.claim
     least = np.min(runs, axis=0)
     proven, most = cost(least, steps.rate, claim.delta), max(cost(moves, steps.rate, claim.delta) for moves in runs)
-    coin = Condition(COINS, "checked", f"node {steps.coins.node}: other coins moved the sums of their own steps alone")
+    coin = Condition(OWN_COIN, "checked", f"node {steps.coins.node}: other coins moved the sums of their own steps alone")
     hides = Condition(UNHIDDEN.what, "failed", reason) if reason else UNHIDDEN
     conditions: tuple[Condition, ...] = (REPEATED, law_of(first), FRESH, EXACT, coin, hides, SEEN)
     if path := not_excluded(within):
