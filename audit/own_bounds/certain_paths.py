@@ -191,8 +191,7 @@ def at_an_end(draw: Draw, side: int) -> Draw:
         return replace(draw, values=(draw.values + side * FAR * np.asarray(draw.scale)).astype(draw.values.dtype))
     if not np.isfinite([draw.lowest, draw.highest]).all() or draw.values.dtype.kind not in "iufb":
         return draw
-    high = np.nextafter(draw.highest, draw.lowest) if draw.law == "uniform" else draw.highest
-    return replace(draw, values=np.full_like(draw.values, draw.lowest if side < 0 else high))
+    return replace(draw, values=np.full_like(draw.values, draw.lowest if side < 0 else draw.top))
 
 
 def far(draw: Draw, random: np.random.Generator) -> Draw:

@@ -22,6 +22,7 @@ from ...models.recorder.mechanisms.found import OtherMechanisms
 from ...reports.rounding import several
 from ..instruments.reach import worth
 from ..mechanisms.absence import Incomparable, history, kept, moved
+from ..mechanisms.inside import moving
 from ..mechanisms.reading import alike, repeated, rerun
 from ..recorded.laws import NOTHING, SLACK
 from ..recorded.playing import Diverged
@@ -98,7 +99,7 @@ class Coins:
         for at, unit in ((at, unit) for same, unit in zip(self.draws, units, strict=True) for at in same):
             draw = draws[at]
             values = draw.values.copy()
-            low, high = (0.0, 1.0) if draw.among else (draw.lowest, np.nextafter(draw.highest, draw.lowest))
+            low, high = (0.0, 1.0) if draw.among else (draw.lowest, draw.top)
             values.reshape(-1)[self.node] = low + (high - low) * unit
             draws[at] = replace(draw, values=values)
         return draws
@@ -183,10 +184,6 @@ def farthest_node(first: History, within: Inside, draws: tuple[tuple[int, ...], 
     return max(found, key=lambda each: each[0])[1:]
 
 
-def moving(first: History, shifts: Shifts) -> list[int]:
-    return [i for i, (m, by) in enumerate(zip(first.mechanisms, shifts, strict=True)) if m.size(by) > NOTHING]
-
-
 def moves_of(first: History, absent: Absence, gone: History, coins: Coins, *units: float) -> Shifts:
     """How far the node moves each mechanism with these coins. gone: the run without the node. units: one for each draw of the
     coins, or one for all. Raises NoSamples if the release shows the coins although every noisy value is the same.
@@ -205,8 +202,8 @@ def stepwise(first: History, absent: Absence, coins: Coins, ends: tuple[Shifts, 
     gone, (shifts, outside) = kept(first, absent), ends
     if not alike(first, gone.play, absent.hidden):
         raise NoSamples(f"{absent.secret} changes the release although every noisy value is the same")
-    always = moving(first, outside)
-    read = [i for i in moving(first, shifts) if i not in always]
+    always = sorted(moving(first, outside))
+    read = sorted(moving(first, shifts).difference(always))
 
     def reads(*units: float) -> list[bool]:
         """Which of the mechanisms `read` read the node."""
@@ -214,7 +211,7 @@ def stepwise(first: History, absent: Absence, coins: Coins, ends: tuple[Shifts, 
         here = [first.mechanisms[i].size(own[i]) > NOTHING for i in read]
         some = [i for i, one in zip(read, here, strict=True) if one] + always
         whole = all(np.allclose(own[i], shifts[i], rtol=EQUAL, atol=NOTHING) for i in some)
-        if not whole or set(moving(first, own)) - set(read) - set(always):
+        if not whole or moving(first, own).difference(read, always):
             raise NoSamples("other numbers of the node move a sum by another amount")
         return here
 

@@ -398,8 +398,7 @@ def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArr
             d, redrawn = draws[at], made.others[number % len(made.others)][at]
             sizeable = np.isfinite([d.lowest, d.highest]).all() and d.values.dtype.kind in "iufb"
             if number in (2, 3) and sizeable:
-                end = d.lowest if number == 2 else np.nextafter(d.highest, d.lowest) if d.law == "uniform" else d.highest
-                instead[at] = np.full_like(d.values, end)
+                instead[at] = np.full_like(d.values, d.lowest if number == 2 else d.top)
             elif number in (4, 5) and d.spread:
                 instead[at] = (redrawn.values + FAR * d.scale * rng.choice([-1, 1], size=d.values.shape)).astype(d.values.dtype)
             elif alike(d, redrawn):
@@ -454,9 +453,8 @@ def far_numbers(draw: Draw, up: NDArray[np.bool_], rng: np.random.Generator) -> 
         new = np.where(up, old * FAR ** rng.random(shape), old)
         new = np.ceil(new) if old.dtype.kind in "iu" else new
     else:
-        high = np.nextafter(draw.highest, draw.lowest) if draw.law == "uniform" else draw.highest
-        between = draw.lowest + (high - draw.lowest) * rng.random(shape)
-        new = np.where(rng.random(shape) < 0.5, between, np.where(up, high, draw.lowest))
+        between = draw.lowest + (draw.top - draw.lowest) * rng.random(shape)
+        new = np.where(rng.random(shape) < 0.5, between, np.where(up, draw.top, draw.lowest))
         new = np.round(new) if old.dtype.kind in "iu" else new
     return np.asarray(new).astype(old.dtype)
 

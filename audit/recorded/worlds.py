@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from ...accounting.claim import Unit
 from ...models.capabilities import BoundedDegree, has
 from ...models.graph.graph import Mask
-from ...models.graph.rows_redrawn import redrawn, with_rows
+from ...models.graph.rows_redrawn import redrawn, with_features, with_rows
 from ..case import EDGES
 from ..games.edge_catalogue import catalogue
 
@@ -192,25 +192,18 @@ def without_one(
 def _with_row(whole: Worlds, unit: Unit, node: int, value: float) -> Absence:
     """A world in which all features of a node have one value. For node claims the node is absent."""
     gone = whole if unit is Unit.FEATURES else _without_nodes(whole, unit, np.array([node])).worlds
-    worlds = dataclasses.replace(gone, graph=_with_features(gone.graph, node, value))
+    worlds = dataclasses.replace(gone, graph=with_features(gone.graph, np.array([node]), value))
     if unit is Unit.FEATURES:
         return Absence(f"a row of features that are all {value:g}, for node {node},", worlds)
     return Absence(f"the absence of node {node}, with features that are all {value:g},", worlds, np.array([node]), True)
-
-
-def _with_features(graph: Graph, node: int, value: float) -> Graph:
-    x = graph.x.toarray() if sp.issparse(graph.x) else graph.x.copy()
-    x[node] = value
-    return dataclasses.replace(graph, x=sp.csr_array(x) if sp.issparse(graph.x) else x)
 
 
 def outliers(whole: Worlds, absent: Absence) -> Iterator[Absence]:
     """Yields the world `absent`, which lacks one node, compared with worlds in which the node has a row of the lowest or of the
     highest feature value. Such a row may move a sum farther, for example if nothing clips it.
     """
-    (node,) = absent.among.tolist()
     for value in (whole.graph.x.min(), whole.graph.x.max()):
-        base = Absence("", dataclasses.replace(whole, graph=_with_features(whole.graph, node, float(value))))
+        base = Absence("", dataclasses.replace(whole, graph=with_features(whole.graph, absent.among, float(value))))
         yield dataclasses.replace(absent, secret=f"{absent.secret}, whose features are all {value:g},", base=base)
 
 

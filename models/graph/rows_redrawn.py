@@ -20,9 +20,15 @@ def redrawn(graph: Graph, nodes: NDArray[np.int64], random: np.random.Generator)
     return dataclasses.replace(graph, x=sp.csr_array(x) if sp.issparse(graph.x) else x, y=y)
 
 
+def with_features(graph: Graph, nodes: NDArray[np.int64], rows: NDArray[np.float32] | float) -> Graph:
+    """The graph with other features of these nodes: rows of numbers, (nodes, dim), or one number for all features."""
+    x = graph.x.toarray() if sp.issparse(graph.x) else graph.x.copy()
+    x[nodes] = rows
+    return dataclasses.replace(graph, x=sp.csr_array(x) if sp.issparse(graph.x) else x)
+
+
 def with_rows(graph: Graph, nodes: NDArray[np.int64], other: Graph) -> Graph:
     """The graph with the features and labels that these nodes have in another graph."""
-    x, rows = (g.x.toarray() if sp.issparse(g.x) else g.x.copy() for g in (graph, other))
-    x[nodes], y = rows[nodes], graph.y.copy()
+    rows, y = other.x[nodes], graph.y.copy()
     y[nodes] = other.y[nodes]
-    return dataclasses.replace(graph, x=sp.csr_array(x) if sp.issparse(graph.x) else x, y=y)
+    return dataclasses.replace(with_features(graph, nodes, rows.toarray() if sp.issparse(rows) else rows), y=y)

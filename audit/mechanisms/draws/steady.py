@@ -54,7 +54,7 @@ def _ends(draw: Draw) -> list[float]:
         return list(draw.among[:ENDS])
     if not np.isfinite([draw.lowest, draw.highest]).all() or draw.values.dtype.kind not in "iuf":
         return []
-    return [draw.lowest, float(np.nextafter(draw.highest, draw.lowest)) if draw.law == "uniform" else draw.highest]
+    return [draw.lowest, draw.top]
 
 
 def steady_cells(first: History, free: Sequence[int], moves: Shifts, tested: Sequence[int]) -> tuple[Cell, ...]:

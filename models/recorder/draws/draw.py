@@ -78,6 +78,11 @@ class Draw:
         return (self.values.astype(np.float64) - self.loc) / self.scale
 
     @property
+    def top(self) -> float:
+        """The largest number that the draw can give; uniform numbers stay below `highest`."""
+        return float(np.nextafter(self.highest, self.lowest)) if self.law == "uniform" else self.highest
+
+    @property
     def spread(self) -> bool:
         """Whether the draw can be additive noise: its support is the real line, and its scale is above 0."""
         return self.law in SHIFTED and bool(np.all(np.asarray(self.scale) > 0))
