@@ -40,6 +40,7 @@ class Busy:
     fuse: str = ""
     log: str = ""
     name: str = "busy"
+    releases: tuple[str, ...] = ("word",)
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         import hashlib
