@@ -12,7 +12,7 @@ from ...models.errors import one_line, raised
 from ...models.random.streams import fold
 from ...models.recorder.mechanisms.found import REPORT, Mechanisms, OtherMechanisms
 from ..recorded.own_rows import own_places, private
-from ..recorded.playing import Diverged, play
+from ..recorded.playing import Diverged, marked, play
 from ..recorded.study import History, Shifts
 from .reading import ENDS, FAR, alike, others, repeated
 from .relations import SAME
@@ -49,7 +49,8 @@ def history(made: Study, number: int) -> History:
     worlds = dataclasses.replace(made.whole, seeds=np.array(seeds, dtype=np.uint64))
     recorded = Mechanisms(closely=made.closely)
     try:
-        played = play(made.model, worlds, follow=recorded)
+        script = marked(play(made.model, worlds).draws, made.weights) if made.weights else None
+        played = play(made.model, worlds, script=script, follow=recorded)
     except Exception as fault:  # a user's code may refuse a subclass of ndarray with any exception
         if number:
             raise Diverged(f"{ENDS} ({type(fault).__name__}), so they may hide a secret") from fault

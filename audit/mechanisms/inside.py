@@ -20,6 +20,7 @@ from ..recorded.laws import NOTHING, cost
 from ..recorded.study import History, Shifts
 from ..recorded.worlds import single_secrets, without_many, without_one
 from .absence import Incomparable, OtherNoise, history, kept, moved, without
+from .initial_weights import added, of_mechanisms, with_weights
 from .loud_secrets import louder, quietest
 from .past_noise import changed, or_else
 from .reading import EACH, Entry, added_later, idle, unread
@@ -117,9 +118,11 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
     the reason instead, and "" if the run adds no recorded noise to data.
 
     If paths lead past the noise, the run is also recorded closely. It then counts as a run whose mechanisms end with the last sum
-    of data, if this leaves no path.
+    of data, if this leaves no path. If mechanisms are `entangled`, some may be sums of data and initial weights.
     """
     found = of_run(history(made, 0), claim, key)
+    if isinstance(found, Inside) and found.entangled:
+        return with_known_weights(found, claim, key)
     if not isinstance(found, Inside) or not found.past:
         return found
     first = history(dataclasses.replace(made, closely=True), 0)
@@ -127,6 +130,16 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
         return found
     closely = of_run(first, claim, key)
     return closely if isinstance(closely, Inside) and not closely.past else found
+
+
+def with_known_weights(found: Inside, claim: Claim, key: Key) -> Inside:
+    """The mechanisms of a run, without sums that no secret moves and whose noise is known to be initial weights."""
+    if not (weights := of_mechanisms(found.run, found.steady)):
+        return found
+    known = of_run(history(with_weights(found.run.study, weights), 0), claim, key)
+    if not isinstance(known, Inside) or known.worst is None or known.entangled or known.past:
+        return found
+    return found if added(known.run, weights, known.worst, known.shifts) else known
 
 
 def of_run(first: History, claim: Claim, key: Key) -> Inside | str:

@@ -133,9 +133,10 @@ def _telling_runs(first: History, absent: Absence, each: Shifts) -> Iterator[His
                 yield run
 
 
-def most_telling(mechanism: Mechanism, by: NDArray[np.float64], side: int) -> Mechanism:
+def most_telling(mechanism: Mechanism, by: NDArray[np.float64], side: int, scales: float = SCALES) -> Mechanism:
     """The mechanism with a noisy value that tells much about a secret. by: how far the secret moves the clean value, as
-    `Mechanism.over` gives it. side: 1 for the world with the secret, -1 for the world without it.
+    `Mechanism.over` gives it. side: 1 for the world with the secret, -1 for the world without it. scales: how far the noisy value
+    lies from the recorded one, in units of the noise.
     """
     if mechanism.law == REPORT:
         ratios = np.where(mechanism.clean > 0, side * mechanism.ratios(by), -np.inf)
@@ -146,7 +147,7 @@ def most_telling(mechanism: Mechanism, by: NDArray[np.float64], side: int) -> Me
     if mechanism.shared:
         own = tuple(slice(0, 1) if axis in mechanism.shared else slice(None) for axis in range(along.ndim))
         along = np.broadcast_to(along[own], along.shape)
-    return mechanism.with_noisy(mechanism.noisy - side * SCALES * np.asarray(mechanism.scale) * along)
+    return mechanism.with_noisy(mechanism.noisy - side * scales * np.asarray(mechanism.scale) * along)
 
 
 def _with_other_noise(first: History) -> Iterator[History]:

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import norm
 
 from ...accounting.checks.conditions import OWN_COIN, Condition
 from ...accounting.claim import Unit
@@ -41,7 +42,7 @@ from .attempt import (
 )
 from .hiding import EQUAL, free_draws, hidden
 from .noise_law import law_of
-from .other_runs import STEADY, most_telling
+from .other_runs import SCALES, STEADY, TAIL, most_telling
 from .released_noise import REPEATED, exact, known_noise, smallest_factor
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ UNCHARGED = (
     "comes after them; a ledger of PoissonSampledDpEvent says that its proof releases each step"
 )
 NODES = 4  # largest number of nodes whose coins are set
+CANDIDATES = 6  # largest number of nodes, with other features or labels, of which the smallest move is compared
 OTHERS = (1, 2, 3)  # numbers of the runs with other seeds
 NEAR = 1e-6  # relative distance from the rate of the ledger at which a coin has to change sides
 HALVINGS = 24  # of an interval that contains the rate, if it is not that of the ledger
@@ -137,7 +139,7 @@ def from_samples(case: Case, within: Inside) -> Bound | str:
     if case.claim.unit is not Unit.NODE or not draws or any(m.law != "normal" for m in first.mechanisms):
         return ""
     try:
-        absent, coins, shifts, outside = farthest_node(first, within, draws)
+        absent, coins, shifts, outside = farthest_node(first, within, draws, case.claim.delta)
         steps = stepwise(first, absent, coins, (shifts, outside), charged(case.model.ledger).rate)
         others = [moves_in(another(first, number), steps) for number in OTHERS]
         differs = any(not np.allclose(moves, others[0], rtol=EQUAL, atol=NOTHING) for moves in others[1:])
@@ -146,7 +148,7 @@ def from_samples(case: Case, within: Inside) -> Bound | str:
         for check in (release_of_noisy_values, noise_not_followed, stale_noise, noise_used_twice):
             if (bound := check(attempt)) is not None:
                 return bound
-        runs = [steps.moves(first, shifts), *others, *(moves_in(run, steps) for run in telling(first, steps))]
+        runs = [steps.moves(first, shifts), *others, *(moves_in(run, steps) for run in telling(first, shifts, case.claim.delta))]
         return concluded(attempt, steps, runs, hidden(first, again, differs, attempt.sampled) or "")
     except (NoSamples, Incomparable, Diverged, OtherMechanisms) as reason:
         return f"the draws at {first.play.draws[draws[0][0]].line} are no samples of which the cost is known: {reason}"
@@ -164,9 +166,12 @@ def of_nodes(first: History) -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, found.values()))
 
 
-def farthest_node(first: History, within: Inside, draws: tuple[tuple[int, ...], ...]) -> tuple[Absence, Coins, Shifts, Shifts]:
-    """The node that moves the run farthest if all steps read it, with its coins, and its moves if all steps read it and if none
-    does. Raises NoSamples, Incomparable.
+def farthest_node(
+    first: History, within: Inside, draws: tuple[tuple[int, ...], ...], delta: float
+) -> tuple[Absence, Coins, Shifts, Shifts]:
+    """The node that always moves the run far if all steps read it, with its coins, and its moves if all steps read it and if none
+    does. How far counts in the run and in those of `telling`, because noise that tells much about a node may train the model so
+    well on it that its gradient vanishes. Raises NoSamples, Incomparable.
     """
     singles = (a for a in (within.worst, *within.others) if a is not None and a.among.size == 1 and not a.half)
     some = [a for a in singles if first.study.whole.graph.train[a.among[0]]][:NODES]
@@ -181,7 +186,23 @@ def farthest_node(first: History, within: Inside, draws: tuple[tuple[int, ...], 
             found.append((size, absent, Coins(draws, node, inside, outside), ends[inside], ends[outside]))
     if not found:
         raise NoSamples("no number of a node in these draws keeps the node out of a sum")
-    return max(found, key=lambda each: each[0])[1:]
+    best, most = found[0], -1.0
+    for each in sorted(found, key=lambda each: -each[0])[:CANDIDATES]:
+        if each[0] <= most:
+            break
+        least = smallest_move(first, *each[1:4], delta)
+        best, most = (each, least) if least > most else (best, most)
+    return best[1:]
+
+
+def smallest_move(first: History, absent: Absence, coins: Coins, shifts: Shifts, delta: float) -> float:
+    """The Euclidean norm of the smallest move of each mechanism in the run and in those of `telling`; 0 if such a run fails."""
+    try:
+        runs = [moves_of(run, absent, kept(run, absent), coins, coins.inside) for run in telling(first, shifts, delta)]
+    except (NoSamples, Incomparable, Diverged, OtherMechanisms):
+        return 0.0
+    sizes = [[m.size(by) for m, by in zip(first.mechanisms, each, strict=True)] for each in (shifts, *runs)]
+    return float(np.linalg.norm(np.min(sizes, axis=0)))
 
 
 def moves_of(first: History, absent: Absence, gone: History, coins: Coins, *units: float) -> Shifts:
@@ -267,13 +288,17 @@ def another(first: History, number: int) -> History:
     return other
 
 
-def telling(first: History, steps: Steps) -> Iterator[History]:
+def telling(first: History, shifts: Shifts, delta: float) -> Iterator[History]:
     """Two runs whose noisy values tell much about the node: one speaks for the world with it, one for the world without it. How
-    far the node moves a step may depend on earlier noisy values. Raises NoSamples if such a run has other mechanisms.
+    far the node moves a step may depend on earlier noisy values. shifts: the moves if all steps read it.
+
+    Each noisy value moves by SCALES, but all of them together only so far that noise beyond has the probability TAIL times
+    `delta`: rarer runs do not matter for the claim. Raises NoSamples if such a run has other mechanisms.
     """
-    moved = moving(first, steps.shifts)
+    moved = moving(first, shifts)
+    each = min(SCALES, float(norm.isf(TAIL * delta)) / math.sqrt(max(1, len(moved))))
     for side in (1, -1):
-        run = repeated(first, {i: most_telling(first.mechanisms[i], steps.shifts[i], side) for i in moved})
+        run = repeated(first, {i: most_telling(first.mechanisms[i], shifts[i], side, each) for i in moved})
         if run is None:
             raise NoSamples("with other noisy values the run has other mechanisms, or fails")
         yield run

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,7 +93,7 @@ def play(
         assert not instead, "a recorded program can only repeat the numbers of an earlier run"
         return _of_program(model, worlds, script, follow)
     change = None if script is None else Script(script, instead or {}, isinstance(follow, Mechanisms))
-    with recording(change, follow) as recorded:
+    with recording(change, follow, () if change is None else change.weights) as recorded:
         try:
             release = model.fit(worlds, "cpu")
         except (Diverged, OtherMechanisms):
@@ -119,6 +119,11 @@ def _of_program(model: RunsElsewhere, worlds: Worlds, script: list[Draw] | None,
         Script(script, {}).ended(len(recorded.draws))
     asked.found[:] = recorded.mechanisms
     return Play(cells(release), recorded.draws, tuple(recorded.notes), kinds(release))
+
+
+def marked(draws: Sequence[Draw], places: Collection[int]) -> list[Draw]:
+    """The draws, of which those at `places` also count as initial weights. A run with this script does not follow them."""
+    return [replace(draw, weights=draw.weights or at in places) for at, draw in enumerate(draws)]
 
 
 def same_numbers(one: Draw, other: Draw) -> bool:

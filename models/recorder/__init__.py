@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -59,9 +59,11 @@ def recordable() -> Iterator[None]:
 
 
 @contextmanager
-def recording(change: Change | None = None, follow: Follow | None = None) -> Iterator[Recorder]:
-    """Records every draw within this context. change: may return numbers that replace those of a draw. follow: see `Recorder`."""
-    before, recorder = Active.recorder, Recorder(change, follow, frame=sys._getframe(2))
+def recording(change: Change | None = None, follow: Follow | None = None, weights: Collection[int] = ()) -> Iterator[Recorder]:
+    """Records every draw within this context. change: may return numbers that replace those of a draw. follow, weights: see
+    `Recorder`.
+    """
+    before, recorder = Active.recorder, Recorder(change, follow, weights, frame=sys._getframe(2))
     with recordable():
         Active.recorder = recorder
         try:

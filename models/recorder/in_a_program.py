@@ -42,7 +42,7 @@ class ProgramRecorder(Recorder):
     """
 
     def __init__(self, script: Script | None, mechanisms: Mechanisms, end: Callable[[str], None]) -> None:
-        super().__init__(script, mechanisms)
+        super().__init__(script, mechanisms, script.weights if script is not None else ())
         self.end, self.bytes = end, 0
 
     def record(self, draw: Draw) -> NDArray[Any] | None:

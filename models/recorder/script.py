@@ -34,6 +34,11 @@ class Script:
     instead: Mapping[int, NDArray[Any]]
     reports: bool = False
 
+    @property
+    def weights(self) -> frozenset[int]:
+        """The positions of the draws that are initial weights."""
+        return frozenset(at for at, draw in enumerate(self.draws) if draw.weights)
+
     def __call__(self, at: int, draw: Draw) -> NDArray[Any] | None:
         """The numbers for draw number `at`; None leaves it random. Raises Diverged if the draw differs from that of the earlier
         run.

@@ -9,7 +9,7 @@ import pickle
 import random
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -47,9 +47,9 @@ class Draw:
     everything else that the call received, see `parameters`. The numbers of a shuffle or permutation are the places from which
     the entries come. among, chances: if each number is one of finitely many values, the values and their
     probabilities, (..., values): one row of probabilities for all numbers, or one row for each. calls: the program's own lines
-    that led to the draw, innermost first. weights: whether the numbers fill a PyTorch tensor with `requires_grad`, as the initial
-    weights of a layer do. state: of one pick (see `picked_one`), a digest of the generator's state after it; 0 if it is not
-    known. Two seeds often pick the same place, but never have the same state.
+    that led to the draw, innermost first. weights: whether the numbers are initial weights, which are no noise: they fill a
+    PyTorch tensor with `requires_grad`, or the script of the run says so. state: of one pick (see `picked_one`), a digest of the
+    generator's state after it; 0 if it is not known. Two seeds often pick the same place, but never have the same state.
     """
 
     law: str
@@ -133,12 +133,14 @@ class Follow(Protocol):
 @dataclass(eq=False)
 class Recorder:
     """All draws of one training, in order. change: a function that may replace drawn numbers by others. follow: an object that
-    may replace a drawn array by an array that stores its draw. notes: sentences about what could not be recorded. frame: where
+    may replace a drawn array by an array that stores its draw. weights: the numbers of the draws that are initial weights, in
+    order of the draws. notes: sentences about what could not be recorded. frame: where
     the recording began; while it lasts, `outside` remembers the program's lines that led there.
     """
 
     change: Change | None = None
     follow: Follow | None = None
+    weights: Collection[int] = ()
     draws: list[Draw] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     inside: bool = False  # whether a draw is in progress; draws that it makes itself are not recorded
@@ -152,6 +154,8 @@ class Recorder:
         instead = None if self.change is None else self.change(len(self.draws), draw)
         if instead is not None:
             draw = dataclasses.replace(draw, values=np.array(instead))
+        if len(self.draws) in self.weights:
+            draw = dataclasses.replace(draw, weights=True)
         self.draws.append(draw)
         return instead
 

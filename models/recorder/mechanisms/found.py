@@ -211,8 +211,10 @@ class Mechanisms:
 
     def follow(self, value: Any, draw: Draw) -> Any:
         """The array `value` of a draw, as an array that stores the draw. If the draw is itself a mechanism, because its location
-        or its probabilities are data, records it and returns its noisy value.
+        or its probabilities are data, records it and returns its noisy value. Initial weights are not followed.
         """
+        if draw.weights:
+            return value
         if (report := reported(self, value, draw)) is not None:
             return report
         if isinstance(value, (float, np.floating)) and draw.values.ndim == 0 and draw.scale > 0:

@@ -36,9 +36,9 @@ Origins = Any  # torch.utils.weak.WeakTensorKeyDictionary: tensor -> Origin
 def drawn(mechanisms: Mechanisms, tensor: Any, draw: Draw) -> None:
     """Registers a tensor that was just drawn: as noise to follow, or at once as a mechanism if its location is data.
 
-    A tensor with `requires_grad` holds weights. It is not registered as noise, although an optimiser adds it to gradients.
+    Initial weights are not registered as noise, although an optimiser adds them to gradients.
     """
-    if reports_torch.register(mechanisms, tensor, draw) or draw.law not in FOLLOWED or tensor.requires_grad:
+    if draw.weights or reports_torch.register(mechanisms, tensor, draw) or draw.law not in FOLLOWED:
         return
     if located_at_data(draw) or (tensor.dim() == 0 and np.any(draw.loc)):
         clean = np.broadcast_to(draw.loc, tuple(tensor.shape)).astype(np.float64)

@@ -42,7 +42,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 
 def register(mechanisms: Mechanisms, tensor: Any, draw: Draw) -> bool:
     """Registers a tensor that was just drawn, if it is a report or may become part of one. Returns whether it is registered."""
-    if tensor.dim() == 0 or tensor.requires_grad:
+    if tensor.dim() == 0:
         return False
     report = reported(mechanisms, numbers_of(tensor), draw)
     _keep(mechanisms, tensor, report)
