@@ -131,9 +131,9 @@ def hidden(first: History, within: Inside, differs: bool, sampled: Collection[in
     """Why a draw that is not noise may hide the move, or None if no draw does.
 
     A draw may hide the move if it is a coin, of any law, that changes a clean value, if it changes how far the secret moves a
-    clean value, or if it is a mask of uniform numbers. Samples and shuffles are such draws: a claim may rely on their
-    amplification, and then its epsilon is smaller than that of the composition. differs: whether the move has another size with
-    another seed. sampled: the positions of draws whose samples are accounted for.
+    clean value, or if it is a mask of uniform numbers; initial weights are no masks. Samples and shuffles are such draws: a claim
+    may rely on their amplification, and then its epsilon is smaller than that of the composition. differs: whether the move has
+    another size with another seed. sampled: the positions of draws whose samples are accounted for.
     """
     free = [at for at in free_draws(first) if at not in sampled]
     moved_laws = {first.mechanisms[i].law for i in moving(first, within.shifts)}
@@ -142,7 +142,8 @@ def hidden(first: History, within: Inside, differs: bool, sampled: Collection[in
         why = f"the draws at {lines(first, free)} change the probabilities of the reports, so they may hide a secret"
         return None if known else why
     least = smallest(first, within)
-    masks = [at for at in free if first.play.draws[at].law in MASKS and first.play.draws[at].values.size >= least]
+    uniform = [at for at in free if first.play.draws[at].law in MASKS and not first.play.draws[at].weights]
+    masks = [at for at in uniform if first.play.draws[at].values.size >= least]
     if masks and not alike(first, rerun(first, {}, redrawn(first, masks)).play):
         many = "change the release and have at least as many numbers as a noisy value, so they may mask that value"
         return f"the draws at {lines(first, masks)} {many}"

@@ -84,8 +84,8 @@ class NoSamples(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Coins:
-    """The coins of one node. draws: for each coin the positions of the draws that have a number for each node: several, if they
-    have the same numbers in every run. node: whose number is set.
+    """The coins of one node. draws: for each coin the positions of the draws that have a number for each node, or for each
+    training node: several, if they have the same numbers in every run. node: whose number is set.
 
     inside, outside: the numbers, between the ends of the draw at 0 and 1, with which all steps read the node, or none does.
     """
@@ -102,7 +102,8 @@ class Coins:
             draw = draws[at]
             values = draw.values.copy()
             low, high = (0.0, 1.0) if draw.among else (draw.lowest, draw.top)
-            values.reshape(-1)[self.node] = low + (high - low) * unit
+            place = self.node if draw.nodes is None else np.searchsorted(draw.nodes, self.node)
+            values.reshape(-1)[place] = low + (high - low) * unit
             draws[at] = replace(draw, values=values)
         return draws
 
@@ -155,13 +156,15 @@ def from_samples(case: Case, within: Inside) -> Bound | str:
 
 
 def of_nodes(first: History) -> tuple[tuple[int, ...], ...]:
-    """The positions of the draws that have a uniform number, or a coin of one known probability, for each node, see `Coins`."""
+    """The positions of the draws that have a uniform number, or a coin of one known probability, for each node or training node,
+    see `Coins`.
+    """
     nodes = first.study.whole.graph.nodes
     found: dict[int, list[int]] = {}
     for at in free_draws(first):
         draw = first.play.draws[at]
         coin = draw.among == BITS and draw.chances is not None and draw.chances.ndim == 1
-        if draw.values.size == nodes and (coin or draw.law == "uniform"):
+        if (draw.values.size == nodes or draw.nodes is not None) and (coin or draw.law == "uniform"):
             found.setdefault(first.study.copies.get(at, at), []).append(at)
     return tuple(map(tuple, found.values()))
 
@@ -175,24 +178,29 @@ def farthest_node(
     """
     singles = (a for a in (within.worst, *within.others) if a is not None and a.among.size == 1 and not a.half)
     some = [a for a in singles if first.study.whole.graph.train[a.among[0]]][:NODES]
-    found: list[tuple[float, Absence, Coins, Shifts, Shifts]] = []
-    for absent in chain.from_iterable((a, *outliers(first.study.whole, a)) for a in some):
-        gone, node = kept(first, absent), int(absent.among[0])
-        ends = {unit: moves_of(first, absent, gone, Coins(draws, node), unit) for unit in BITS}
-        outside = min(BITS, key=lambda unit: len(moving(first, ends[unit])))
-        inside = 1 - outside
-        size = math.hypot(*(m.size(by) for m, by in zip(first.mechanisms, ends[inside], strict=True)))
-        if len(moving(first, ends[outside])) < len(moving(first, ends[inside])):
-            found.append((size, absent, Coins(draws, node, inside, outside), ends[inside], ends[outside]))
-    if not found:
+    inside = next((unit for a in some if (unit := inside_at(first, a, draws)) is not None), None)
+    if inside is None:
         raise NoSamples("no number of a node in these draws keeps the node out of a sum")
+    found = []
+    for absent in (*some, *outliers(first.study.whole, some[0])):
+        coins = Coins(draws, int(absent.among[0]), inside, 1 - inside)
+        shifts = moves_of(first, absent, kept(first, absent), coins, inside)
+        found.append((math.hypot(*(m.size(by) for m, by in zip(first.mechanisms, shifts, strict=True))), absent, coins, shifts))
     best, most = found[0], -1.0
     for each in sorted(found, key=lambda each: -each[0])[:CANDIDATES]:
         if each[0] <= most:
             break
-        least = smallest_move(first, *each[1:4], delta)
+        least = smallest_move(first, *each[1:], delta)
         best, most = (each, least) if least > most else (best, most)
-    return best[1:]
+    _, absent, coins, shifts = best
+    return absent, coins, shifts, moves_of(first, absent, kept(first, absent), coins, coins.outside)
+
+
+def inside_at(first: History, absent: Absence, draws: tuple[tuple[int, ...], ...]) -> float | None:
+    """The end of the draws, 0 or 1, at which all steps read the node; None if the node moves as many sums at both."""
+    coins, gone = Coins(draws, int(absent.among[0])), kept(first, absent)
+    low, high = (len(moving(first, moves_of(first, absent, gone, coins, unit))) for unit in BITS)
+    return None if low == high else float(high > low)
 
 
 def smallest_move(first: History, absent: Absence, coins: Coins, shifts: Shifts, delta: float) -> float:
@@ -224,6 +232,8 @@ def stepwise(first: History, absent: Absence, coins: Coins, ends: tuple[Shifts, 
     if not alike(first, gone.play, absent.hidden):
         raise NoSamples(f"{absent.secret} changes the release although every noisy value is the same")
     always = sorted(moving(first, outside))
+    if always and any(first.play.draws[same[0]].nodes is not None for same in coins.draws):
+        raise NoSamples("a mechanism reads the node whatever its number, and the run draws a number for each training node only")
     read = sorted(moving(first, shifts).difference(always))
 
     def reads(*units: float) -> list[bool]:

@@ -17,6 +17,7 @@ import numpy as np
 from ...accounting.claim import Unit
 from ...models.capabilities import RunsElsewhere
 from ...models.errors import one_line
+from ...models.recorder.script import fewer
 from ..case import EDGES
 from .forcing import Forced, forced
 from .matchings import loudest
@@ -334,10 +335,15 @@ def weakest(made: Study) -> NDArray[np.int64]:
 def reseeded(made: Study, absent: Absence) -> dict[str, str]:
     """A doubt about all arrays if the same seed draws other noise in a world without some secrets, else {}. Such a model does not
     allow a run with another graph and the same noise.
+
+    A draw of one number for each training node takes fewer random bits in a world with fewer of them, so later draws of the same
+    generator differ too. Draws after it are not compared.
     """
     draws = play(made.model, absent.worlds).draws
+    pairs = enumerate(zip(draws, made.base.draws, strict=False))
+    comparable = next((at for at, (one, other) in pairs if fewer(one, other)), len(made.base.draws))
     for source in made.sources:
         for at, _ in source.block.parts:
-            if at >= len(draws) or not same_numbers(draws[at], made.base.draws[at]):
+            if at < comparable and (at >= len(draws) or not same_numbers(draws[at], made.base.draws[at])):
                 return {"": f"{absent.secret} changes the noise that the same seed draws ({made.base.draws[at].where})"}
     return {}

@@ -93,7 +93,8 @@ def play(
         assert not instead, "a recorded program can only repeat the numbers of an earlier run"
         return _of_program(model, worlds, script, follow)
     change = None if script is None else Script(script, instead or {}, isinstance(follow, Mechanisms))
-    with recording(change, follow, () if change is None else change.weights) as recorded:
+    weights, trained = () if change is None else change.weights, np.flatnonzero(worlds.graph.train)
+    with recording(change, follow, weights, trained) as recorded:
         try:
             release = model.fit(worlds, "cpu")
         except (Diverged, OtherMechanisms):

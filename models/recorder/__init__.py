@@ -59,11 +59,13 @@ def recordable() -> Iterator[None]:
 
 
 @contextmanager
-def recording(change: Change | None = None, follow: Follow | None = None, weights: Collection[int] = ()) -> Iterator[Recorder]:
-    """Records every draw within this context. change: may return numbers that replace those of a draw. follow, weights: see
-    `Recorder`.
+def recording(
+    change: Change | None = None, follow: Follow | None = None, weights: Collection[int] = (), trained: Any = None
+) -> Iterator[Recorder]:
+    """Records every draw within this context. change: may return numbers that replace those of a draw. follow, weights, trained:
+    see `Recorder`.
     """
-    before, recorder = Active.recorder, Recorder(change, follow, weights, frame=sys._getframe(2))
+    before, recorder = Active.recorder, Recorder(change, follow, weights, trained, frame=sys._getframe(2))
     with recordable():
         Active.recorder = recorder
         try:

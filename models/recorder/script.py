@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .draws.draw import Departed, Draw
+from .draws.draw import SHIFTED, Departed, Draw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +28,9 @@ class Script:
     """The numbers with which a run repeats an earlier one. draws: of the earlier run, in order. instead: index of a draw -> the
     numbers to use instead; an empty array leaves the draw random. reports: whether the probabilities of a draw may differ if the
     draw is itself a report.
+
+    If the run has fewer training nodes than the earlier one, and a draw has one number for each of them, then each node keeps its
+    number.
     """
 
     draws: Sequence[Draw]
@@ -43,15 +46,38 @@ class Script:
         """The numbers for draw number `at`; None leaves it random. Raises Diverged if the draw differs from that of the earlier
         run.
         """
-        if at >= len(self.draws) or not alike(draw, self.draws[at], self.reports):
+        if at >= len(self.draws):
             raise Diverged(draw.line)
-        numbers = self.instead.get(at, self.draws[at].values)
-        return carried(numbers, self.draws[at], draw) if numbers.size else None
+        earlier = self.draws[at]
+        numbers = self.instead.get(at, earlier.values)
+        if fewer(draw, earlier):
+            return numbers[np.isin(earlier.nodes, draw.nodes)] if numbers.size and draw.values.size else None
+        if not alike(draw, earlier, self.reports):
+            raise Diverged(draw.line)
+        return carried(numbers, earlier, draw) if numbers.size else None
 
     def ended(self, count: int) -> None:
         """Raises Diverged if `count`, the number of draws of the ended run, is below that of the earlier run."""
         if count < len(self.draws):
             raise Diverged(self.draws[count].line)
+
+
+def fewer(one: Draw, other: Draw) -> bool:
+    """Whether two draws have a number for each training node, and those of the first are only some of those of the second. All
+    numbers are independent of one another and have the same law.
+    """
+    if one.nodes is None or other.nodes is None or one.values.shape == other.values.shape:
+        return False
+    same = one.law == other.law and one.among == other.among and _of_each(one) == _of_each(other) is not None
+    return same and bool(np.isin(one.nodes, other.nodes).all())
+
+
+def _of_each(draw: Draw) -> tuple[float, ...] | None:
+    """What describes the law of each number of a draw; None if numbers differ in their law or depend on one another."""
+    if draw.chances is not None:
+        return tuple(draw.chances.tolist()) if draw.chances.ndim == 1 and draw.among == (0.0, 1.0) else None
+    single = np.ndim(draw.loc) == np.ndim(draw.scale) == 0
+    return (float(draw.loc), float(draw.scale)) if single and draw.law in (*SHIFTED, "uniform") else None
 
 
 def alike(one: Draw, other: Draw, reports: bool = False) -> bool:

@@ -49,7 +49,8 @@ class Draw:
     probabilities, (..., values): one row of probabilities for all numbers, or one row for each. calls: the program's own lines
     that led to the draw, innermost first. weights: whether the numbers are initial weights, which are no noise: they fill a
     PyTorch tensor with `requires_grad`, or the script of the run says so. state: of one pick (see `picked_one`), a digest of the
-    generator's state after it; 0 if it is not known. Two seeds often pick the same place, but never have the same state.
+    generator's state after it; 0 if it is not known. Two seeds often pick the same place, but never have the same state. nodes:
+    the ids of the training nodes, if the draw is a list of as many numbers, which may belong to these nodes; else None.
     """
 
     law: str
@@ -65,6 +66,7 @@ class Draw:
     calls: tuple[str, ...] = field(default_factory=lambda: outer_lines())
     weights: bool = False
     state: int = 0
+    nodes: NDArray[np.int64] | None = None
 
     @property
     def where(self) -> str:
@@ -134,13 +136,14 @@ class Follow(Protocol):
 class Recorder:
     """All draws of one training, in order. change: a function that may replace drawn numbers by others. follow: an object that
     may replace a drawn array by an array that stores its draw. weights: the numbers of the draws that are initial weights, in
-    order of the draws. notes: sentences about what could not be recorded. frame: where
-    the recording began; while it lasts, `outside` remembers the program's lines that led there.
+    order of the draws. trained: the ids of the training nodes; None if they are not known. notes: sentences about what could not
+    be recorded. frame: where the recording began; while it lasts, `outside` remembers the program's lines that led there.
     """
 
     change: Change | None = None
     follow: Follow | None = None
     weights: Collection[int] = ()
+    trained: NDArray[np.int64] | None = None
     draws: list[Draw] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     inside: bool = False  # whether a draw is in progress; draws that it makes itself are not recorded
@@ -151,6 +154,8 @@ class Recorder:
         """Records the draw, if the training made it (if it has a line). Returns the numbers that replace it, or None."""
         if not draw.line:
             return None
+        if self.trained is not None and draw.values.shape == self.trained.shape:
+            draw = dataclasses.replace(draw, nodes=self.trained)
         instead = None if self.change is None else self.change(len(self.draws), draw)
         if instead is not None:
             draw = dataclasses.replace(draw, values=np.array(instead))
