@@ -1,6 +1,7 @@
 """Text for error messages, and the exception of a run that its user ended."""
 
 import inspect
+import linecache
 import sysconfig
 import traceback
 from pathlib import Path
@@ -24,6 +25,16 @@ def raised(error: BaseException) -> str:
     own = [f"{file}, line {line}: " for module, file, line in calls if _of_user(module, file)]
     at = own[-1] if own else ""
     return f"{at}{type(error).__name__}: {one_line(error)}"
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether a `raise` statement in a user's own code raised a ValueError, by which a model refuses a graph."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    frame, line = frames[-1] if frames else (None, 0)
+    if frame is None or not isinstance(error, ValueError):
+        return False
+    file = frame.f_code.co_filename
+    return _of_user(frame.f_globals.get("__name__", ""), file) and linecache.getline(file, line).lstrip().startswith("raise")
 
 
 def _of_user(module: str, file: str) -> bool:

@@ -76,7 +76,7 @@ def kept(first: History, absent: Absence, again: Mechanisms | None = None, draws
     again = again or Mechanisms(first.mechanisms)
     worlds = dataclasses.replace(absent.worlds, seeds=first.worlds.seeds)
     try:
-        after = play(first.study.model, worlds, script=draws or first.play.draws, follow=again)
+        after = play(first.study.model, worlds, script=draws or first.play.draws, follow=again, constant=first.study.constant)
     except (Diverged, OtherMechanisms) as line:
         raise Incomparable(f"{absent.secret} changes what is drawn or which mechanisms are run ({line})") from None
     except Exception as fault:  # a user's model may refuse a graph with any exception

@@ -12,7 +12,7 @@ from ...accounting.claim import Claim, Unit
 from ...accounting.upper.accountants import upper
 from ...accounting.upper.calibration import calibrate
 from ...models.base import Model, Release
-from ...models.errors import raised
+from ...models.errors import is_refusal, raised
 from ...models.facts import Facts, default_delta
 from ...models.fitted import not_a_release
 from ...models.graph.graph import Graph, Worlds
@@ -59,17 +59,22 @@ def contract(model: Model) -> list[Check]:
 
 
 def _first_failure(clause: Callable[[Model, Graph], str | None], model: Model) -> str | None:
+    """How a clause fails on the smallest graph. A graph that the model refuses does not count if it accepts another one."""
+    refusals = []
     for nodes in SIZES:
         graph = tiny(nodes)
         try:
             failure = clause(model, graph)
         except Unasked:
             raise
-        except (Exception, SystemExit) as fault:  # any exception of a user's model fails the clause
+        except (Exception, SystemExit) as fault:  # any other exception of a user's model fails the clause
             failure = f"raised at {raised(fault)}"
+            if is_refusal(fault):
+                refusals.append(f"{nodes} nodes, {graph.edges.shape[1]} edges: {failure}")
+                continue
         if failure is not None:
             return f"{nodes} nodes, {graph.edges.shape[1]} edges: {failure}"
-    return None
+    return refusals[0] if len(refusals) == len(SIZES) else None
 
 
 def tiny(nodes: int) -> Graph:

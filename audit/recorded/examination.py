@@ -17,7 +17,7 @@ import numpy as np
 from ...accounting.claim import Unit
 from ...models.capabilities import RunsElsewhere
 from ...models.errors import one_line
-from ...models.recorder.script import fewer
+from ...models.recorder.script import of_fewer_nodes
 from ..case import EDGES
 from .forcing import Forced, forced
 from .matchings import loudest
@@ -341,7 +341,7 @@ def reseeded(made: Study, absent: Absence) -> dict[str, str]:
     """
     draws = play(made.model, absent.worlds).draws
     pairs = enumerate(zip(draws, made.base.draws, strict=False))
-    comparable = next((at for at, (one, other) in pairs if fewer(one, other)), len(made.base.draws))
+    comparable = next((at for at, (one, other) in pairs if of_fewer_nodes(one, other) is not None), len(made.base.draws))
     for source in made.sources:
         for at, _ in source.block.parts:
             if at < comparable and (at >= len(draws) or not same_numbers(draws[at], made.base.draws[at])):

@@ -80,19 +80,24 @@ class Play:
 
 
 def play(
-    model: Model, worlds: Worlds, instead: Numbers | None = None, script: list[Draw] | None = None, follow: Follow | None = None
+    model: Model,
+    worlds: Worlds,
+    instead: Numbers | None = None,
+    script: list[Draw] | None = None,
+    follow: Follow | None = None,
+    constant: Collection[int] = (),
 ) -> Play:
     """Trains the model once, on one world. script: the draws of another run, whose numbers this run gets. instead: position of a
     draw -> the numbers that replace those of the script.
 
     follow: replaces drawn arrays by arrays that know their origin, as in `Recorder`. Raises Diverged if the run makes other draws
-    than the script, or if the model fails with the numbers of `instead`.
+    than the script, or if the model fails with the numbers of `instead`. constant: see `Script`.
     """
 
     if isinstance(model, RunsElsewhere):
         assert not instead, "a recorded program can only repeat the numbers of an earlier run"
         return _of_program(model, worlds, script, follow)
-    change = None if script is None else Script(script, instead or {}, isinstance(follow, Mechanisms))
+    change = None if script is None else Script(script, instead or {}, isinstance(follow, Mechanisms), constant)
     weights, trained = () if change is None else change.weights, np.flatnonzero(worlds.graph.train)
     with recording(change, follow, weights, trained) as recorded:
         try:

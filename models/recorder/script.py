@@ -5,7 +5,7 @@ The caller passes a `Script` as the `change` of a recording.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,8 @@ class Diverged(Departed):
 class Script:
     """The numbers with which a run repeats an earlier one. draws: of the earlier run, in order. instead: index of a draw -> the
     numbers to use instead; an empty array leaves the draw random. reports: whether the probabilities of a draw may differ if the
-    draw is itself a report.
+    draw is itself a report. constant: the positions of draws that no seed changes; if the run draws others there, they stay as
+    they are.
 
     If the run has fewer training nodes than the earlier one, and a draw has one number for each of them, then each node keeps its
     number.
@@ -36,6 +37,7 @@ class Script:
     draws: Sequence[Draw]
     instead: Mapping[int, NDArray[Any]]
     reports: bool = False
+    constant: Collection[int] = ()
 
     @property
     def weights(self) -> frozenset[int]:
@@ -50,9 +52,11 @@ class Script:
             raise Diverged(draw.line)
         earlier = self.draws[at]
         numbers = self.instead.get(at, earlier.values)
-        if fewer(draw, earlier):
-            return numbers[np.isin(earlier.nodes, draw.nodes)] if numbers.size and draw.values.size else None
+        if (left := of_fewer_nodes(draw, earlier)) is not None:
+            return numbers[left] if numbers.size and draw.values.size else None
         if not alike(draw, earlier, self.reports):
+            if at in self.constant and draw.line == earlier.line:
+                return None
             raise Diverged(draw.line)
         return carried(numbers, earlier, draw) if numbers.size else None
 
@@ -62,14 +66,14 @@ class Script:
             raise Diverged(self.draws[count].line)
 
 
-def fewer(one: Draw, other: Draw) -> bool:
-    """Whether two draws have a number for each training node, and those of the first are only some of those of the second. All
-    numbers are independent of one another and have the same law.
+def of_fewer_nodes(draw: Draw, earlier: Draw) -> NDArray[np.bool_] | None:
+    """Which numbers of the earlier draw belong to the training nodes of this draw, if both have a number for each training node
+    and this run has fewer of them; else None. All numbers must be independent of one another and have the same law.
     """
-    if one.nodes is None or other.nodes is None or one.values.shape == other.values.shape:
-        return False
-    same = one.law == other.law and one.among == other.among and _of_each(one) == _of_each(other) is not None
-    return same and bool(np.isin(one.nodes, other.nodes).all())
+    if draw.nodes is None or earlier.nodes is None or draw.values.shape == earlier.values.shape:
+        return None
+    same = (draw.law, draw.among) == (earlier.law, earlier.among) and _of_each(draw) == _of_each(earlier) is not None
+    return np.isin(earlier.nodes, draw.nodes) if same and np.isin(draw.nodes, earlier.nodes).all() else None
 
 
 def _of_each(draw: Draw) -> tuple[float, ...] | None:

@@ -3,15 +3,16 @@
 A draw in which each number has its own probabilities is itself a report. Coins are random 0/1 numbers that have not been
 combined with data yet, such as uniform numbers after a comparison with a threshold. Coins become a report when they flip bits of
 data, or choose between two arrays so that every entry can get every value, or when data choose between two arrays of coins.
-Drawn whole numbers become a report when they shift data modulo a number to every value. Coins that only keep or drop data, as
-samples and dropout do, are no reports.
+Arithmetic on coins and bits, as in `bits * (1 - coins) + (1 - bits) * coins`, is computed for both values of the coins, see
+`Arithmetic`. Drawn whole numbers become a report when they shift data modulo a number to every value. Coins that only keep or
+drop data, as samples and dropout do, are no reports.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,8 +34,31 @@ if TYPE_CHECKING:
 BELOW, ABOVE = (np.less, np.less_equal), (np.greater, np.greater_equal)
 FLIPS, KEEPS = (np.bitwise_xor, np.logical_xor, np.not_equal), (np.equal,)
 NOT = (np.logical_not, np.invert)
+# functions of arithmetic on coins and bits; those of ALONE can make a report of one array
+ALONE = (np.absolute, np.square)
+SUMS = (np.add, np.subtract, np.multiply, np.negative)
+ARITHMETIC = (*ALONE, *SUMS, *NOT, np.bitwise_and, np.logical_and, np.bitwise_or, np.logical_or)
+LARGEST = 2  # of the whole numbers in the arithmetic on coins and bits
 ROUNDED = 1e-6  # a change of the type that changes a drawn number by more than this share of it makes another number
 JOINS = (np.bitwise_or, np.logical_or, np.add, np.bitwise_xor, np.logical_xor, np.maximum)
+
+
+@dataclass(frozen=True, eq=False)
+class Arithmetic:
+    """What a program has computed from coins and bits of data. chance: the probability that a coin is 1, the same for all coins.
+    results: the array if all coins were 0, and if all were 1; None for the coins themselves. data: whether they contain data.
+
+    Two arrays are computed from the same coins if their `coins` are the same object.
+    """
+
+    chance: float
+    results: tuple[NDArray[Any], NDArray[Any]] | None = None
+    data: bool = False
+    coins: object = field(default_factory=object)
+
+    def if_all_were(self, value: int, shape: tuple[int, ...], kind: type) -> NDArray[Any]:
+        """The array if all coins were `value`. kind: of the coins."""
+        return self.results[value] if self.results is not None else np.full(shape, value, dtype=kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +70,7 @@ class Coins:
     array. seen: a digest of the array, which shows whether the program has written into the array. own: the law of the entries,
     if it is not that of `draw` alone. beside: other draws on which they depend. data, sign: the array holds data + sign * numbers
     of this law. spread: whether `own` was computed from data. computed: what the program computed from uniform numbers.
+    arithmetic: what it computed from coins; the array then need not hold coins any more.
     """
 
     mechanisms: Recorder
@@ -61,6 +86,7 @@ class Coins:
     sign: int = 1
     spread: bool = False
     computed: Computed | None = None
+    arithmetic: Arithmetic | None = None
 
     @property
     def law(self) -> Law | None:
@@ -69,12 +95,19 @@ class Coins:
             return self.own if self.data is None else None
         if self.chance is not None:
             return (0.0, 1.0), of_two(self.chance)
-        return None if self.draw.chances is None else (self.draw.among, self.draw.chances)
+        return None if self.draw.chances is None or self.arithmetic is not None else (self.draw.among, self.draw.chances)
+
+    @property
+    def reshapes(self) -> bool:
+        """Whether what is known of the array holds in any shape."""
+        results = self.arithmetic.results if self.arithmetic is not None else None
+        return np.ndim(self.chance) == 0 and self.own is None and results is None
 
     @property
     def uniform(self) -> bool:
         """Whether these are uniform numbers."""
-        return self.chance is None and self.own is None and self.computed is None and self.draw.law == "uniform"
+        made = (self.chance, self.own, self.computed, self.arithmetic)
+        return self.draw.law == "uniform" and all(each is None for each in made)
 
     @property
     def plain(self) -> Law | None:
@@ -87,11 +120,11 @@ class Coins:
         return (self.draw, *self.beside)
 
     def changed(self, **fields: Any) -> Coins:
-        """Coins with other fields. What the program computed from uniform numbers does not hold for them."""
-        return dataclasses.replace(self, computed=None, **fields)
+        """Coins with other fields. What the program computed from the numbers does not hold for them."""
+        return dataclasses.replace(self, **{"computed": None, "arithmetic": None, **fields})
 
     def with_chance(self, chance: Any) -> Coins:
-        return self.changed(chance=chance)
+        return self.changed(chance=chance, arithmetic=Arithmetic(chance) if isinstance(chance, float) else None)
 
     def without(self, entries: NDArray[np.bool_], numbers: Any) -> Coins | None:
         """The coins after the program has set `entries` to 0. numbers: the new values of the array. None if they are no coins."""
@@ -191,7 +224,7 @@ class Drawn(np.ndarray):
         return self._with(super().copy(*args, **options), self.coins)
 
     def reshape(self, *args: Any, **options: Any) -> Any:
-        simple = self.coins is not None and np.ndim(self.coins.chance) == 0 and self.coins.own is None and not options
+        simple = self.coins is not None and self.coins.reshapes and not options
         return self._with(super().reshape(*args, **options), self.coins if simple else None)
 
     def transpose(self, *axes: Any) -> Any:
@@ -231,6 +264,7 @@ def computed(operation: Any, terms: Sequence[Any], result: Any) -> Any:
     array that stores what it has computed so far. terms: the inputs of the operation, `Coins` for drawn numbers.
     """
     shape = next(term.shape for term in terms if isinstance(term, Coins))
+    result = calculated(operation, terms, result)
     both = combined(operation, [_part(term) for term in terms])
     if both is None or result.shape != shape:
         return result
@@ -241,6 +275,46 @@ def computed(operation: Any, terms: Sequence[Any], result: Any) -> Any:
     if numbers.dtype.kind == "f" and (noise := both.noise) is not None:
         return followed(numbers, noise)
     return drawn(numbers, Coins(both.mechanisms, both.draw, computed=both))
+
+
+def calculated(operation: Any, terms: Sequence[Any], result: Any) -> Any:
+    """The result of arithmetic on coins and bits: as a report if each entry is a bit that its coin flips, else as an array that
+    stores what it would be for both values of the coins. The result of other operations is returned unchanged. terms: see
+    `computed`.
+
+    A sum, difference or product of two such arrays can be a report, and so can an absolute value or a square.
+    """
+    coins = [term for term in terms if isinstance(term, Coins)]
+    known = [each.arithmetic for each in coins if each.arithmetic is not None]
+    plain, negates = [term for term in terms if not isinstance(term, Coins)], operation in NOT
+    if operation not in ARITHMETIC or len(known) < len(coins) or any(each.coins is not known[0].coins for each in known):
+        return result
+    if not all(map(small, plain)) or (negates and result.dtype != bool):
+        return result
+
+    def if_all_were(value: int) -> NDArray[Any]:
+        sides = [each.if_all_were(value, coins[0].shape, bool if negates else int) for each in known]
+        return np.asarray(operation(*(sides.pop(0) if isinstance(term, Coins) else term for term in terms)))
+
+    zero, one = if_all_were(0), if_all_were(1)
+    if zero.shape != result.shape or not small(zero) or not small(one):
+        return result
+    data = any(each.data for each in known) or any(np.ndim(term) for term in plain)
+    if data and (len(known) == 2 or operation in ALONE) and np.array_equal(one, 1 - zero):
+        return flipped(coins[0], known[0].chance, zero, _plain(result))
+    own = dataclasses.replace(known[0], results=(zero, one), data=data)
+    if isinstance(result, Drawn) and result.coins is not None:
+        result.coins = dataclasses.replace(result.coins, arithmetic=own)
+        return result
+    return drawn(_plain(result), coins[0].changed(chance=None, own=None, data=None, arithmetic=own))
+
+
+def small(numbers: Any) -> bool:
+    """Whether these are truth values, or whole numbers of at most LARGEST."""
+    array = np.asarray(numbers)
+    if array.dtype.kind not in "biuf" or not array.size:
+        return False
+    return bool(array.dtype.kind == "b" or (np.all(np.abs(array) <= LARGEST) and np.all(array == np.rint(array))))
 
 
 def _part(term: Any) -> Any:

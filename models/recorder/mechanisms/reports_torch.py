@@ -25,11 +25,13 @@ TURNED = ("permute", "t", "transpose")
 OPERATIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(np, name) for name in ("add", "sign", "log", "log1p", "exp", "expm1", "sqrt", "copysign", "where")},
     "sub": np.subtract,
-    "rsub": lambda one, other: other - one,
     "mul": np.multiply,
     "div": np.divide,
     "neg": np.negative,
     "abs": np.abs,
+    "square": np.square,
+    **{name: getattr(np, name) for name in ("logical_not", "logical_and", "logical_or", "bitwise_and", "bitwise_or")},
+    "bitwise_not": np.invert,
     "sgn": np.sign,
     "clamp": lambda numbers, low=-np.inf, high=np.inf: np.clip(numbers, low, high),
     "erfinv": erfinv,
@@ -63,7 +65,7 @@ def run(mechanisms: Mechanisms, name: str, args: Sequence[Any], options: Any, ca
     result = call()
     if name.endswith("_") and hasattr(args[0], "detach"):
         mechanisms.coins.pop(args[0], None)
-        if name[:-1] in OPERATIONS and not options and any(known) and _readable(result):
+        if name[:-1] in OPERATIONS and not options and known[0] is not None and _readable(result):
             guarded(lambda: _keep(mechanisms, result, _computed(name[:-1], args, known, _array(result))))
     elif any(known) and all(_readable(value) for value in (*args[:3], result) if hasattr(value, "detach")):
         name = f"{name}, scaled" if options and name in ("add", "sub") else name
@@ -73,6 +75,10 @@ def run(mechanisms: Mechanisms, name: str, args: Sequence[Any], options: Any, ca
 
 def _computed(name: str, args: Sequence[Any], known: Sequence[Coins | None], result: Any) -> Any:
     """As `computed` in reports.py, for an operator. known: the coins of its first inputs. result: as `_followed` returns it."""
+    if name == "rsub":
+        name, args, known = "sub", args[1::-1], known[1::-1]
+    elif name == "pow" and np.all(_array(args[1]) == 2):
+        name, args, known = "square", args[:1], known[:1]
     operation = OPERATIONS.get(name)
     if operation is None or result is None:
         return result
@@ -130,7 +136,7 @@ def _followed(mechanisms: Mechanisms, name: str, args: Sequence[Any], known: Seq
     first = 0 if known[0] is not None else 1
     coins, other = known[first], _array(args[1 - first]) if len(args) > 1 else 0
     chance = coins.chance
-    if name in COPIED or (name in MOVED and np.ndim(chance) == 0 and coins.own is None):
+    if name in COPIED or (name in MOVED and coins.reshapes):
         return (
             drawn(numbers, coins)
             if name != "_to_copy" or np.allclose(numbers, _array(args[0]), rtol=ROUNDED, atol=0)

@@ -171,3 +171,33 @@ def test_a_mask_that_is_none_comes_with_the_way_to_the_edges(capsys):
 
     assert show(Mine(print), json=False) == 1
     assert "worlds.removed(k).graph.edges" in capsys.readouterr().out
+
+
+def refusing(fewest):
+    """A model that refuses graphs of fewer nodes, by a ValueError of its own."""
+
+    def train(graph, seed):
+        if graph.nodes < fewest:
+            raise ValueError(f"{graph.nodes} nodes are too few for ten batches")
+        noise = np.random.default_rng(seed).standard_normal((graph.nodes, graph.classes))
+        noisy = graph.adjacency() @ np.eye(graph.classes)[graph.y] + noise
+        return {"posteriors": noisy - np.logaddexp.reduce(noisy, axis=1, keepdims=True)}
+
+    return Looped(train, events=dp.GaussianDpEvent(1.0))
+
+
+def test_a_graph_that_a_model_refuses_fails_no_clause_if_it_accepts_another():
+    assert not any(c.failure for c in contract(refusing(30)))
+
+
+def test_a_model_that_refuses_every_test_graph_fails_with_its_reason():
+    failures = [c.failure for c in contract(refusing(1000)) if c.failure]
+    assert failures
+    assert all("too few for ten batches" in failure for failure in failures)
+
+
+def test_an_error_of_a_library_is_no_refusal():
+    def train(graph, seed):
+        return {"posteriors": votes(graph, seed)["posteriors"] + (np.zeros(5) if graph.nodes < 30 else 0.0)}
+
+    assert any("could not be broadcast" in (c.failure or "") for c in contract(Looped(train)))

@@ -218,6 +218,63 @@ def test_a_release_of_the_sample_is_not_passed(tmp_path):
     assert "weights" not in (found.covers or {}) or any(b.refuted for b in found.bounds)
 
 
+def of_training_nodes(order, sigma=SIGMA):
+    """Training on samples for which each step draws one number for each training node. order(graph, ids): the nodes in the order
+    of their numbers.
+    """
+
+    def train(graph, seed):
+        rng, weights = np.random.default_rng(seed), np.zeros((graph.dim, graph.classes))
+        ids = order(graph, np.flatnonzero(graph.train))
+        for _ in range(STEPS):
+            batch = ids[rng.random(len(ids)) < RATE]
+            weights = weights - 0.1 * (clipped(graph, weights)[batch].sum(0) + rng.normal(0, sigma, weights.shape))
+        return {"weights": weights}
+
+    return train
+
+
+def as_they_are(graph, ids):
+    return ids
+
+
+def by_features(graph, ids):
+    return ids[np.argsort(np.asarray(graph.x[ids]).sum(1), kind="stable")]
+
+
+def test_samples_of_one_number_for_each_training_node_cost_what_the_accountant_says(tmp_path):
+    found = outcome(of_training_nodes(as_they_are), tmp_path)
+    bound = max(found.bounds, key=lambda b: b.epsilon)
+    assert not bound.refuted
+    assert 0.98 * CLAIM.epsilon < bound.epsilon <= CLAIM.epsilon
+    assert bound.reach < 1.05 * CLAIM.epsilon
+
+
+def test_too_little_noise_on_such_samples_is_refuted(tmp_path):
+    assert any(b.refuted for b in outcome(of_training_nodes(as_they_are, SIGMA / 1.5), tmp_path).bounds)
+
+
+@pytest.mark.parametrize("sigma", [SIGMA, SIGMA / 4])
+def test_numbers_whose_order_depends_on_the_data_are_neither_passed_nor_refuted(sigma, tmp_path):
+    """Without a node the others get other numbers, so the node does not move the sums alone."""
+    found = outcome(of_training_nodes(by_features, sigma), tmp_path)
+    assert not any(b.refuted for b in found.bounds)
+    assert "weights" not in (found.covers or {})
+
+
+def test_batches_in_an_order_from_a_constant_seed_are_no_samples(tmp_path):
+    """Everybody knows the order. Without a node it is another one, and all batches change."""
+
+    def train(graph, seed):
+        rng, weights = np.random.default_rng(seed), np.zeros((graph.dim, graph.classes))
+        order = np.random.default_rng(42).permutation(np.flatnonzero(graph.train))
+        for batch in np.array_split(order, STEPS):
+            weights = weights - 0.1 * (clipped(graph, weights)[batch].sum(0) + rng.normal(0, SIGMA, weights.shape))
+        return {"weights": weights}
+
+    assert max(b.epsilon for b in outcome(train, tmp_path).bounds if b.refuted) > 3 * CLAIM.epsilon
+
+
 @pytest.mark.nightly
 def test_noise_on_each_parameter_of_a_step_shares_its_coin(tmp_path):
     """PyTorch programs add noise to each parameter; the coin of a step decides for all of them."""

@@ -31,7 +31,31 @@ def of_torch(seed_to_result):
     return way
 
 
+def in_place_arithmetic(torch):
+    bits = torch.tensor(BITS).double()
+    return bits.sub_(torch.bernoulli(torch.full((3, 4), 0.3, dtype=torch.float64))).abs_()
+
+
+def arithmetic(way):
+    """way: coins, bits -> bits that the coins flip."""
+    return lambda rng: way(rng.binomial(1, 0.3, (3, 4)), BITS.astype(int))
+
+
+ARITHMETIC = [
+    arithmetic(lambda c, b: np.abs(b - c)),
+    arithmetic(lambda c, b: (c - b) ** 2),
+    arithmetic(lambda c, b: np.square(b.astype(float) - c)),
+    arithmetic(lambda c, b: b * (1 - c) + (1 - b) * c),
+    arithmetic(lambda c, b: b + c - 2 * b * c),
+    arithmetic(lambda c, b: (np.ones((3, 4)) - c) * b + c * (np.ones((3, 4)) - b)),
+    lambda rng: (BITS & ~(c := rng.random((3, 4)) < 0.3)) | (~BITS & c),
+    lambda rng: BITS * (c := rng.random((3, 4)) < 0.7) + (1 - BITS) * ~c,
+    of_torch(lambda torch: (torch.tensor(BITS).long() - (torch.rand(3, 4) < 0.3).long()).abs()),
+    of_torch(lambda torch: (torch.bernoulli(torch.full((3, 4), 0.3, dtype=torch.float64)) - torch.tensor(BITS).double()) ** 2),
+    of_torch(lambda torch: (c := torch.rand(3, 4) < 0.3) * ~torch.tensor(BITS) + torch.tensor(BITS) * (1 - c.long())),
+]
 FLIPS = [
+    *ARITHMETIC,
     lambda rng: np.where(rng.random((3, 4)) < 0.7, BITS, ~BITS),
     lambda rng: np.where(~(rng.random((3, 4)) <= 0.3), BITS, ~BITS),
     lambda rng: BITS ^ (rng.random((3, 4)) < 0.3),
@@ -268,6 +292,13 @@ def one_seed_twice(rng):
         lambda rng: LABELS * (rng.random((3, 4)) < 0.7),
         lambda rng: np.cumsum(rng.random((3, 4)) < 0.3) % 2 == BITS.ravel(),
         lambda rng: np.sort(rng.random((3, 4)) < 0.3, axis=0) ^ BITS,
+        arithmetic(lambda c, b: c * c),
+        arithmetic(lambda c, b: b * c + b * c),
+        arithmetic(lambda c, b: np.abs(b + c)),
+        arithmetic(lambda c, b: b * (1 - c) + SHARES * c),
+        lambda rng: BITS * ((u := rng.random((3, 4))) < 0.3) + (1 - BITS) * (u > 0.7),  # two bars, so two coins
+        lambda rng: BITS * (rng.random((3, 4)) < 0.3) + (1 - BITS) * ~(rng.random((3, 4)) < 0.3),
+        of_torch(in_place_arithmetic),  # the data are overwritten before the recorder reads them
         of_torch(lambda torch: torch.nn.functional.dropout(torch.tensor(SHARES), 0.5)),
     ],
 )
