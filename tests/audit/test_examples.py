@@ -6,10 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
+from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
+from gnnaudit import load
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.programs.program import External
+from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.graph.graph import Mask, Worlds
 
 from ..nightly import nightly
@@ -48,6 +54,22 @@ def test_what_opacus_prints_holds_for_a_row_and_not_for_a_node(opacus, capsys):
     accountant.compose(SelfComposedDpEvent(GaussianDpEvent(opacus.user.SIGMA), opacus.user.STEPS))
     printed = accountant.get_epsilon(opacus.user.DELTA)
     assert f"epsilon = {printed:.2f}" in capsys.readouterr().out
+
+
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("noise", [1.0, 0.6])
+def test_a_function_that_trains_with_opacus_costs_what_the_accountant_says(noise, tmp_path, monkeypatch):
+    import opacus_function
+
+    monkeypatch.setattr(opacus_function, "NOISE", noise * opacus_function.NOISE)
+    model, graph = opacus_function.model, load("campus:n=120:degree=6")
+    step = PoissonSampledDpEvent(1 / opacus_function.BATCHES, GaussianDpEvent(opacus_function.NOISE))
+    truth = PLDAccountant().compose(SelfComposedDpEvent(step, opacus_function.BATCHES * opacus_function.EPOCHS))
+    found = AUDITS["differential"].run(Setting(Case(model, model.claim), graph, Store(tmp_path), Key("opacus"), 2, 1e-4))
+    bound = max(found.bounds, key=lambda b: b.epsilon)
+    assert bound.refuted == (noise < 1)
+    assert 0.95 * truth.get_epsilon(1e-5) < bound.epsilon <= truth.get_epsilon(1e-5) * (1 + 1e-3)
 
 
 def clipped_sum(x, recorded, y, rows, weights):
