@@ -71,7 +71,7 @@ def test_a_law_that_is_not_normal_is_seen_in_two_thousand_scores(name):
         assert normal_law(*(OTHER_LAWS[name](draw, 2000, world) for world in (0, 1))).how == "failed"
 
 
-@pytest.mark.parametrize("n", [30, 300])
+@pytest.mark.parametrize("n", [30, *nightly(300)])
 def test_normal_scores_pass(n):
     """4,000 at a level of 1e-3: over 16 fail once in a million seeds."""
     draw = np.random.default_rng(n)

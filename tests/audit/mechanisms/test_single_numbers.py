@@ -68,7 +68,7 @@ def bounds(way, scale=SCALE, delta=0.0, seed=None):
     return differential(Setting(Case(Looped(train), claim), GRAPH, None, Key("single numbers"))).bounds
 
 
-@pytest.mark.parametrize(("way", "delta"), nightly((tensors, DELTA), among=WAYS.items()))
+@pytest.mark.parametrize(("way", "delta"), nightly((rounded, 0.0), (tensors, DELTA), among=WAYS.items()))
 def test_enough_noise_is_supported(way, delta):
     found = bounds(way, SCALE, delta)
     assert not any(bound.refuted for bound in found)

@@ -10,7 +10,7 @@ from gnnaudit.models.recorder.mechanisms import noise
 
 from ...recorded.votes import counts, released
 
-GRAPH = load("campus:n=240")
+GRAPH = load("campus:n=120:degree=6")
 CLAIM = Claim(2.0, 1e-6)  # noise of std 3.2 on sums that an edge moves by sqrt(2) costs 1.97
 
 
