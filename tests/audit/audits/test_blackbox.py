@@ -287,6 +287,7 @@ def test_a_stage_within_the_time_limit_says_how_much_of_it_is_used():
     assert re.search(r"0:\d\d of 1:30:00 used$", told[0])
 
 
+@pytest.mark.nightly
 def test_honest_audits_that_play_on_are_refuted_in_at_most_five_percent():
     """At the largest chance of a right guess that the claim allows: 30 audits, of 2 tests at 2.5 % each, several stages."""
     limit, wrong = most_right(Case(honest(Gap), EDGE)), 0
