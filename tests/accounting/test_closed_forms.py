@@ -7,9 +7,9 @@ import pytest
 
 from gnnaudit.accounting.closed_forms import channel_epsilon
 from gnnaudit.accounting.events.types import FiniteDpEvent
+from gnnaudit.accounting.upper import exact
 
 from ..nightly import nightly
-from gnnaudit.accounting.upper import exact
 
 
 def profile(p, q, epsilon):

@@ -17,9 +17,9 @@ from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.gap.gap import Gap
 from gnnaudit.models.lpgnn.lpgnn import Lpgnn
+from gnnaudit.reports import results
 
 from ..nightly import nightly
-from gnnaudit.reports import results
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("ledger", "values"), [*KNOWN[:2], *nightly(KNOWN[2]), *KNOWN[3:]])
+@pytest.mark.parametrize(("ledger", "values"), [KNOWN[0], *nightly(*KNOWN[1:3]), *KNOWN[3:]])
 def test_each_library_gives_its_own_number(ledger, values):
     rows = upper(ledger, 1e-5)
     for row, value in zip(rows, values, strict=True):
@@ -55,7 +55,7 @@ def test_each_library_gives_its_own_number(ledger, values):
     assert all(row.epsilon is not None or row.unsupported for row in rows)
 
 
-@pytest.mark.parametrize(("sigma", "hops", "delta"), [(6.4, 2, 1e-6), (1.3, 5, 1e-4), (30.0, 3, 1e-5)])
+@pytest.mark.parametrize(("sigma", "hops", "delta"), [(6.4, 2, 1e-6), *nightly((1.3, 5, 1e-4), (30.0, 3, 1e-5))])
 def test_tight_accountants_agree_on_gaussian_hops_and_the_others_say_why_not(sigma, hops, delta):
     rows = by_name(events.gaussian_hops(sigma, hops), delta)
     exact = rows["exact"].epsilon
@@ -259,7 +259,7 @@ def test_opacus_prv_stays_a_bound_at_the_deltas_of_graphs():
         assert truth <= row.epsilon <= truth + 0.02
 
 
-@pytest.mark.parametrize("sigma", [1e-320, 1e-200, 1e-10, 1e10, 1e200])
+@pytest.mark.parametrize("sigma", [1e-320, 1e-10, 1e200, *nightly(1e-200, 1e10)])
 @pytest.mark.parametrize("rate", [None, 0.1])
 def test_noise_of_any_size_gets_a_row_from_every_accountant(sigma, rate):
     """Truth: without a sample, the closed form; a sample costs at most that."""

@@ -149,6 +149,7 @@ def test_a_directed_edge_is_looked_for_at_its_receiver():
     assert not gate(model, ARC, scores, bits, alpha=1e-4).refuted
 
 
+@pytest.mark.nightly
 def test_posteriors_alone_refute_a_third_of_the_noise():
     quiet = honest(Gap).with_noise(honest(Gap).sigma / 3)
     scores, bits = play(quiet, EDGE, canaries=40, rounds=10)

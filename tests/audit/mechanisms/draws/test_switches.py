@@ -46,7 +46,7 @@ def seldom_past(random, clean, noise):
     return noisy + (clean if random.random() > 0.999 else 0)
 
 
-@pytest.mark.parametrize("shown", [True, False])
+@pytest.mark.parametrize("shown", [True, *nightly(False)])
 @pytest.mark.parametrize("switch", [seldom_off, *nightly(off_in_a_window, seldom_past)])
 def test_a_switch_of_the_noise_leaves_no_reach(switch, shown):
     assert verdict(switch, shown) == "inconclusive"
