@@ -39,7 +39,7 @@ EDGE = [
     strongest("edge", "posteriors"),
 ]
 SIBLINGS = {
-    *(f"link-stealing-{k}" for k in (3, 4, 5, 6)),
+    *(f"link-stealing-{k}" for k in (1, 2, 3, 4, 5, 6)),
     *(f"shadow-mlp-{kind}" for kind in ("2-hop", "ranked", "public", "combined")),
     "nmi-within",
 }

@@ -189,7 +189,7 @@ def test_an_audit_that_cannot_look_says_why():
     assert "aggregates" in (AUDITS["game"].refuses(Case(Mlp(), EDGE)) or "")
 
 
-@pytest.mark.parametrize("audit", ["blackbox", "one-run"])
+@pytest.mark.parametrize("audit", ["one-run", *nightly("blackbox")])
 def test_posteriors_of_an_honest_recipe_pass_and_their_reach_is_not_claimed(audit, honest, tmp_path):
     outcome = look(audit, honest, EDGE, tmp_path, rounds=2)
     assert not refuted(outcome)

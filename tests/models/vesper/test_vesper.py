@@ -30,6 +30,9 @@ PAPER = [
 ]
 
 
+EACH = nightly(SOUND[1], SOUND[3], SOUND[5], PAPER[1], among=SOUND + PAPER)
+
+
 def small_graph(nodes=30, share=0.15, seed=0):
     random = np.random.default_rng(seed)
     edges = np.argwhere(np.triu(random.random((nodes, nodes)) < share, 1)).T.astype(np.int64)
@@ -51,18 +54,18 @@ def worlds(graph, runs=3, watch=(0, 1, 4, 7, 20, 29)):
     )
 
 
-@pytest.mark.parametrize("model", SOUND + PAPER, ids=str)
+@pytest.mark.parametrize("model", EACH, ids=str)
 def test_a_masked_edge_is_an_absent_edge(model):
     absent(model, worlds(small_graph()), 2e-4)
 
 
-@pytest.mark.parametrize("model", SOUND + PAPER, ids=str)
+@pytest.mark.parametrize("model", EACH, ids=str)
 def test_a_run_is_the_same_alone_and_in_company(model):
     w = worlds(small_graph())
     same(model.fit(w).part(slice(1, 2)), model.fit(w[1:2]), 2e-4)
 
 
-@pytest.mark.parametrize("model", SOUND + PAPER, ids=str)
+@pytest.mark.parametrize("model", EACH, ids=str)
 def test_releases_have_the_documented_shapes(model):
     w = worlds(small_graph())
     release = model.fit(w)
