@@ -193,7 +193,9 @@ def reasons(found):
     return {row.what: row.reason for row in found.rows if isinstance(row, SkippedRow)}
 
 
-def test_a_run_asks_the_distinguisher_only_if_the_other_audits_leave_the_claim_open():
+def test_a_run_asks_the_distinguisher_only_if_the_other_audits_leave_the_claim_open(monkeypatch):
+    monkeypatch.setattr(distinguisher, "PILOT", 256)
+    monkeypatch.setattr(distinguisher, "TEST", 256)
     honest = setting(lambda graph, rng: graph.degree + rng.laplace(0, 2.0, graph.nodes), PURE).case.model
     open_ = setting(functools.partial(answers, truth=0.97), PURE).case.model
     decided, refuted = (audit(model, GRAPH, seed="distinguisher") for model in (honest, open_))
