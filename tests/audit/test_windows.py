@@ -4,8 +4,6 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 LIKE_WINDOWS = """
 import multiprocessing, os, signal, sys
 import filelock, numba, platformdirs, torch  # other packages choose their code for the system at hand when they are imported
@@ -33,7 +31,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.nightly
 def test_a_run_needs_nothing_that_windows_lacks(tmp_path):
     script = tmp_path / "like_windows.py"
     script.write_text(LIKE_WINDOWS)
