@@ -13,11 +13,11 @@ from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.own.programs.program import External
 from gnnaudit.audit.storage.store import Store
 
+from ...nightly import nightly
+
 PROGRAM = """
 import sys
 import numpy as np
-
-from ...nightly import nightly
 graph, worlds = (np.load(f"{sys.argv[1]}/{name}.npz") for name in ("graph", "worlds"))
 n, edges, out = len(graph["y"]), graph["edge_index"], []
 for run, seed in enumerate(worlds["seeds"]):
