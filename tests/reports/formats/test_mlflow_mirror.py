@@ -235,7 +235,7 @@ def test_two_runs_that_create_the_store_at_once_lose_nothing(tmp_path):
     client, runs = opened(mlflow_mirror.default_uri(tmp_path))
     assert {"one", "two"} <= runs.keys()
     experiment = client.get_experiment_by_name(mlflow_mirror.EXPERIMENT).experiment_id
-    assert len(client.search_runs([experiment], max_results=1000)) == 48
+    assert len(client.search_runs([experiment], max_results=1000)) == 2 * 18
 
 
 def test_a_store_that_fails_half_way_is_completed_by_the_next_mirror(runs_folder, caplog, monkeypatch):
