@@ -30,6 +30,7 @@ from gnnaudit.models.data.loading import load
 from gnnaudit.models.facts import System
 from gnnaudit.models.random.streams import normal
 from gnnaudit.models.systems import SYSTEMS
+from gnnaudit.reports.formats import html
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,8 @@ def test_a_new_system_is_made_at_node_level_with_the_fields_of_its_entry():
     assert (case.model.unit, case.model.rows, case.model.train_nodes) == (Unit.NODE, 9, 45)
 
 
-def test_a_run_uses_all_that_was_added(tmp_path):
+def test_a_run_uses_all_that_was_added(tmp_path, monkeypatch):
+    monkeypatch.setattr(html, "render", lambda folder, *workers: folder)
     plan = {"data": "ring", "models": ("degrees",), "epsilon": (1.0,), "attacks": ("peak",), "audits": ("hub",)}
     few = {"repeats": 1, "shadows": 2, "targets": 1, "rounds": 1, "mlflow": "none", "jobs": 1, "out": tmp_path / "run"}
     run(Plan(**plan, **few), quiet=True)

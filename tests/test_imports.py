@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,10 +39,16 @@ def package_files(root: Path) -> dict[tuple[str, ...], Path]:
     return found
 
 
+@cache
+def nodes(text: str) -> tuple[ast.AST, ...]:
+    """Of a file, which most tests read again."""
+    return tuple(ast.walk(ast.parse(text)))
+
+
 def imported(path: Path, module: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """The full module paths that a file imports from, at every place in the file, imports for types included."""
     package = module if path.name == "__init__.py" else module[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path.read_text()):
         if not isinstance(node, ast.ImportFrom):
             continue
         words = tuple((node.module or "").split(".")) if node.module else ()

@@ -88,7 +88,7 @@ def noise_per_tensor(source: Source) -> Iterator[ast.AST]:
 
 
 def fixed_seed(source: Source) -> Iterator[ast.AST]:
-    for function in (source.tree, *source.functions):
+    for function in (source.tree, *source.functions) if is_private(source.tree) else ():
         own: Any = function.body if isinstance(function, ast.Module) else [function]
         scope = ast.Module(
             [n for n in own if not (function is source.tree and isinstance(n, ast.FunctionDef | ast.ClassDef))], []
@@ -98,8 +98,7 @@ def fixed_seed(source: Source) -> Iterator[ast.AST]:
             for call in calls(source.tree if function is source.tree else scope, NOISE)
             if not (isinstance(call.func, ast.Attribute) and name_of(call.func.value) == "init")  # torch.nn.init: weights
         ]
-        if is_private(source.tree):
-            yield from (seed for seed in constant_seeds(scope) if any(may_reach(seed, call, function) for call in noise))
+        yield from (seed for seed in constant_seeds(scope) if any(may_reach(seed, call, function) for call in noise))
 
     for call in calls(source.tree, ("add_argument",)):
         default = next((k.value for k in call.keywords if k.arg == "default"), None)

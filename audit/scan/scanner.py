@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from .rules import RULES, Rule
-from .source import Source, below
+from .source import Source, below, names_in
 
 INTENDED = "# scan: intended"
 
@@ -28,6 +28,7 @@ def scan_text(text: str, path: str = "<text>") -> list[Hit]:
     source, lines = Source(ast.parse(text)), text.splitlines()
     places = {(n.lineno, n.col_offset, rule.name) for rule in RULES.values() for n in rule.find(source)}
     below.cache_clear()
+    names_in.cache_clear()
     return [Hit(path, line, column, RULES[name]) for line, column, name in sorted(places) if INTENDED not in lines[line - 1]]
 
 

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from functools import cache
 
@@ -35,15 +35,15 @@ def calls(node: ast.AST, names: tuple[str, ...]) -> Iterator[ast.Call]:
     return (n for n in below(node) if isinstance(n, ast.Call) and name_of(n.func) in names)
 
 
-def names_in(node: ast.AST) -> set[str]:
-    """Every name, attribute, parameter and keyword below a node."""
-    found: set[str] = set()
-    for n in below(node):
-        found |= {value for key in ("id", "attr", "arg") if isinstance(value := getattr(n, key, None), str)}
-    return found
+@cache
+def names_in(node: ast.AST) -> frozenset[str]:
+    """Every name, attribute, parameter and keyword below a node. The scanner clears the cache after each file."""
+    return frozenset(
+        value for n in below(node) for key in ("id", "attr", "arg") if isinstance(value := getattr(n, key, None), str)
+    )
 
 
-def any_like(names: set[str], pattern: str) -> bool:
+def any_like(names: Set[str], pattern: str) -> bool:
     return any(re.search(pattern, name, re.I) for name in names)
 
 
@@ -68,7 +68,7 @@ def assigned(function: ast.AST) -> dict[str, set[str]]:
     return made
 
 
-def traced(names: set[str], made: dict[str, set[str]]) -> set[str]:
+def traced(names: Set[str], made: dict[str, set[str]]) -> set[str]:
     """The given names, and all names from which they are computed, over any number of assignments."""
     seen: set[str] = set()
     while names - seen:

@@ -9,6 +9,8 @@ from gnnaudit.accounting.closed_forms import channel_epsilon
 from gnnaudit.accounting.events.types import FiniteDpEvent
 from gnnaudit.accounting.upper import exact
 
+from ..nightly import nightly
+
 
 def profile(p, q, epsilon):
     return np.maximum(np.asarray(p) - math.exp(epsilon) * np.asarray(q), 0).sum()
@@ -22,7 +24,7 @@ def test_randomised_response_over_many_classes_is_exact():
         assert channel_epsilon(channel) == pytest.approx(1.5, abs=1e-12)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-5, 1e-3, 0.05, 0.37])
+@pytest.mark.parametrize("delta", [0.0, 1e-3, *nightly(1e-5, 0.05, 0.37)])
 def test_both_ways_to_an_exact_epsilon_agree_with_bisection_on_the_profile(delta):
     """Pairs with equal ratios, with outcomes that only one input has, and with equal rows."""
     draw = np.random.default_rng(1)

@@ -38,7 +38,11 @@ EDGE = [
     MultiLira("edge"),
     strongest("edge", "posteriors"),
 ]
-SIBLINGS = {*(f"link-stealing-{k}" for k in (4, 5, 6)), *(f"shadow-mlp-{kind}" for kind in ("2-hop", "ranked", "public"))}
+SIBLINGS = {
+    *(f"link-stealing-{k}" for k in (1, 2, 3, 4, 5, 6)),
+    *(f"shadow-mlp-{kind}" for kind in ("2-hop", "ranked", "public", "combined")),
+    "nmi-within",
+}
 NODE, EDGE = (nightly(*(a for a in some if a.name in SIBLINGS), among=some) for some in (NODE, EDGE))
 ASKED, SHADOWS, TARGETS = 1000, 16, 96
 
@@ -136,7 +140,7 @@ def bare(nodes, rng):
     }
 
 
-@pytest.mark.parametrize("normalised", [False, True])
+@pytest.mark.parametrize("normalised", [False, *nightly(True)])
 def test_linkteller_finds_edges_that_carry_features_and_none_in_noise_or_shuffled_bits(normalised):
     rng = np.random.default_rng(5)
     graph = draw_graph(nodes=50, edges=100)

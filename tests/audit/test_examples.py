@@ -48,7 +48,7 @@ def opacus():
 
 @pytest.mark.filterwarnings("ignore")
 def test_what_opacus_prints_holds_for_a_row_and_not_for_a_node(opacus, capsys):
-    row, node, repaired = opacus.main(trainings=4)
+    row, node, repaired = opacus.main(trainings=2)
     assert (row.refuted, node.refuted, repaired.refuted) == (False, True, False)  # an honest claim is refuted in 5 % of seeds
     accountant = RdpAccountant()
     accountant.compose(SelfComposedDpEvent(GaussianDpEvent(opacus.user.SIGMA), opacus.user.STEPS))

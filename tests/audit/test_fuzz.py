@@ -63,7 +63,7 @@ def said(fault: BaseException, faults: int = 1) -> None:
     assert 1 <= len(str(fault).splitlines()) <= faults, str(fault)
 
 
-@settings(FOLDERS, max_examples=400)
+@settings(FOLDERS, max_examples=200)
 @given(st.dictionaries(st.sampled_from([*Plan.model_fields, "modle"]), values, max_size=4))
 def test_any_values_make_a_plan_or_a_line_each(options: dict[str, object]) -> None:
     try:
@@ -90,7 +90,7 @@ def test_a_plan_that_is_written_down_reads_back_the_same(tmp_path: Path, plan: P
         assert read(path, {}) == plan
 
 
-@settings(FOLDERS, max_examples=60)
+@settings(FOLDERS, max_examples=40)
 @given(
     st.text(max_size=40).map(str.encode)
     | st.text("score,bitrun01.\n-e\"' ", max_size=60).map(lambda t: f"score,bit\n{t}".encode())
@@ -114,7 +114,7 @@ damaged = st.tuples(arrays, st.integers(0, 200), st.binary(min_size=1, max_size=
 )
 
 
-@settings(FOLDERS, max_examples=300)
+@settings(FOLDERS, max_examples=150)
 @given(arrays | damaged | st.binary(max_size=60) | st.binary(max_size=20).map(lambda b: b"PK\x03\x04" + b))
 def test_whatever_a_program_writes_is_posteriors_or_one_line(tmp_path: Path, content: bytes) -> None:
     worlds = Game(load("campus:n=300"), "edge", np.arange(4), Key("fuzz"), watch=np.arange(5)).rounds(2).worlds

@@ -19,6 +19,8 @@ from gnnaudit.models.gap.gap import Gap
 from gnnaudit.models.lpgnn.lpgnn import Lpgnn
 from gnnaudit.reports import results
 
+from ..nightly import nightly
+
 
 @pytest.fixture(scope="module")
 def edge_case():
@@ -26,7 +28,7 @@ def edge_case():
     return Case(calibrate(Gap(), own), dataclasses.replace(own, exposes=offered(Gap())))
 
 
-@pytest.mark.parametrize("audit", ["residual", "game", "blackbox", "one-run"])
+@pytest.mark.parametrize("audit", ["residual", "game", "one-run", *nightly("blackbox")])
 def test_an_audit_read_the_arrays_that_it_asked_for(audit, edge_case, tmp_path, monkeypatch):
     kept, parts = [], Store.parts
     monkeypatch.setattr(Store, "parts", lambda store, model, *others: kept.append(model.keep) or parts(store, model, *others))

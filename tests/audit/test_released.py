@@ -91,7 +91,7 @@ GAMES = {
 }
 
 
-@pytest.mark.parametrize("audit", nightly("reports", among=GAMES))
+@pytest.mark.parametrize("audit", nightly("reports", "votes", among=GAMES))
 def test_an_honest_recipe_passes(audit, graph, tmp_path):
     honest, _, recipe, claim = GAMES[audit]
     found = look(audit, calibrated(honest, recipe, claim), claim, graph, tmp_path)
@@ -99,7 +99,7 @@ def test_an_honest_recipe_passes(audit, graph, tmp_path):
     assert found.epsilon > 0
 
 
-@pytest.mark.parametrize("audit", nightly("reports", among=GAMES))
+@pytest.mark.parametrize("audit", nightly("reports", "votes", among=GAMES))
 def test_a_recipe_that_adds_half_of_its_noise_is_refuted(audit, graph, tmp_path):
     _, faulty, recipe, claim = GAMES[audit]
     assert look(audit, calibrated(faulty, recipe, claim), claim, graph, tmp_path).refuted

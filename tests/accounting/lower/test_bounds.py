@@ -194,7 +194,7 @@ def test_a_bound_prints_its_side_confidence_and_shape():
     assert str(from_rounds(scores, bits, Claim(1, DELTA), alpha=0.008)) == "at least 0.00 (99.2 %, any shape)"
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example(values=[1.7e308, 1.7e308], repeat=1, epsilon=0.0, delta=0.0, options="sd")  # their sum overflows
 @given(
     values=st.lists(

@@ -22,7 +22,7 @@ DELTA = 1e-5
 ROOT2 = math.sqrt(2)
 
 
-@pytest.mark.parametrize(("epsilon", "ratio", "gate"), [(1, 1800, 5000), (2, 510, 1500), (4, 150, 490), (8, 47, 200)])
+@pytest.mark.parametrize(("epsilon", "ratio", "gate"), [(1, 1800, 5000), (8, 47, 200), *nightly((2, 510, 1500), (4, 150, 490))])
 def test_rounds_for_a_factor_of_root_two_are_those_of_the_literature(epsilon, ratio, gate):
     claim, mu = Claim(epsilon, DELTA), float(gaussian.mu_of(epsilon, DELTA))
     assert rounds_needed(claim, ROOT2, method="likelihood-ratio, noise known") == pytest.approx(ratio, rel=0.06)
@@ -72,12 +72,9 @@ def test_the_reach_that_is_printed_is_noticed_in_nine_audits_of_ten():
     kappa, reach = notices(claim, n, n, 0.05, "likelihood-ratio")
     mu = kappa * float(gaussian.mu_of(2, DELTA))
     assert gaussian.epsilon_of(mu, DELTA) == pytest.approx(reach)
-    draw, seen = np.random.default_rng(2), 0
-    bits = np.arange(2 * n) >= n
-    for _ in range(300):
-        scores = mu * draw.standard_normal(2 * n) + mu * mu * bits
-        difference, sd = scores[bits].mean() - scores[~bits].mean(), pooled_sd(scores[~bits], scores[bits])
-        seen += bool(gaussian.mu_lower(difference, sd, n, n, 0.05) > gaussian.mu_of(2, DELTA))
+    scores = mu * np.random.default_rng(2).standard_normal((300, 2, n)) + mu * mu * np.array([[0], [1]])
+    differences, sds = scores[:, 1].mean(1) - scores[:, 0].mean(1), np.array([pooled_sd(*worlds) for worlds in scores])
+    seen = (gaussian.mu_lower(differences, sds, n, n, 0.05) > gaussian.mu_of(2, DELTA)).sum()
     assert seen >= 240  # a binomial count of mean 270 falls below 240 once in a million
 
 
@@ -146,7 +143,7 @@ def test_few_trainings_detect_nothing_by_guessed_coins():
     assert notices(claim, rounds - 20, rounds - 20, method="coins") == (math.inf, math.inf)
 
 
-@pytest.mark.parametrize(("epsilon", "kappa"), [(8, 1.3), (1, 2.0), *nightly((4, 1.5))])
+@pytest.mark.parametrize(("epsilon", "kappa"), [(8, 1.3), *nightly((1, 2.0), (4, 1.5))])
 def test_guessed_coins_have_the_power_that_was_promised(epsilon, kappa):
     claim, draw = Claim(epsilon, DELTA), np.random.default_rng(1)
     mu, audits = float(gaussian.mu_of(epsilon, DELTA)), 600
@@ -160,7 +157,7 @@ def test_guessed_coins_have_the_power_that_was_promised(epsilon, kappa):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "kappa", "method"), [(8, 1.5, "gate"), (4, 3.0, "gate"), (1, 4.0, "any"), *nightly((1, 1.5, "gate"))]
+    ("epsilon", "kappa", "method"), [(8, 1.5, "gate"), (1, 4.0, "any"), *nightly((4, 3.0, "gate"), (1, 1.5, "gate"))]
 )
 def test_a_threshold_that_a_pilot_chooses_has_the_power_that_was_promised(epsilon, kappa, method):
     """Truth: the audits that `audit bound` makes. With the rounds for the best threshold, the first refuted in 43 % of them."""

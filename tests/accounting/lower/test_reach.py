@@ -44,13 +44,13 @@ def guesses(scores, bits, claim):
 
 
 CASES = [
-    (gate, of_gaussian, Claim(1.0, 1e-5), 4000),
     (in_stream, of_gaussian, Claim(4.0, 1e-5), 1000),
+    (gate, of_gaussian, Claim(4.0, 1e-5), 600),
     (from_rounds, of_answers, Claim(1.0, 0.0), 400),
     (from_rounds, of_gaussian, Claim(1.0, 1e-5), 4000),
     (steinke, of_answers, Claim(1.0, 0.0), 1000),
     *nightly(
-        (gate, of_gaussian, Claim(4.0, 1e-5), 600),
+        (gate, of_gaussian, Claim(1.0, 1e-5), 4000),
         (in_stream, of_gaussian, Claim(1.0, 1e-5), 1000),
         (steinke, of_gaussian, Claim(4.0, 1e-5), 1000),
         (steinke, of_gaussian, Claim(2.0, 1e-5), 200),
@@ -84,10 +84,8 @@ def test_a_threshold_that_was_given_has_no_smallest_detectable_violation(at):
 
 
 FEW = [
-    (Claim(0.05, 0.0), 15, 15),
     (Claim(1.5, 0.0), 15, 60),
-    (Claim(0.05, 0.0), 400, 8),
-    *nightly((Claim(0.05, 0.0), 8, 400), (Claim(0.1, 1e-5), 25, 25)),
+    *nightly((Claim(0.05, 0.0), 15, 15), (Claim(0.05, 0.0), 400, 8), (Claim(0.05, 0.0), 8, 400), (Claim(0.1, 1e-5), 25, 25)),
     (Claim(4.0, 1e-5), 60, 15),
 ]
 
@@ -127,7 +125,7 @@ def test_the_pilot_has_rounds_of_both_worlds_and_each_round_is_used_once(zeros, 
     assert min(sizes[0]) >= 1
 
 
-@pytest.mark.parametrize(("epsilon", "count", "ones"), [(2.0, 100, 40), (1.0, 50, 25), *nightly((2.0, 100, 50), (1.0, 300, 150))])
+@pytest.mark.parametrize(("epsilon", "count", "ones"), [(2.0, 100, 40), *nightly((1.0, 50, 25), (2.0, 100, 50), (1.0, 300, 150))])
 def test_guesses_of_few_coins_pass_the_test_of_the_claim_at_the_stated_violation(epsilon, count, ones):
     """Counted without the tool: the weights of right guesses in 2,000 games, and the smallest sum that rejects the claim. It was
     .82 of them for 40 ones in 100. Fails once in a million choices of seeds.

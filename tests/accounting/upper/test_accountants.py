@@ -46,7 +46,7 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("ledger", "values"), [*KNOWN[:2], *nightly(KNOWN[2]), *KNOWN[3:]])
+@pytest.mark.parametrize(("ledger", "values"), [KNOWN[0], *nightly(*KNOWN[1:3]), *KNOWN[3:]])
 def test_each_library_gives_its_own_number(ledger, values):
     rows = upper(ledger, 1e-5)
     for row, value in zip(rows, values, strict=True):
@@ -55,7 +55,7 @@ def test_each_library_gives_its_own_number(ledger, values):
     assert all(row.epsilon is not None or row.unsupported for row in rows)
 
 
-@pytest.mark.parametrize(("sigma", "hops", "delta"), [(6.4, 2, 1e-6), (1.3, 5, 1e-4), (30.0, 3, 1e-5)])
+@pytest.mark.parametrize(("sigma", "hops", "delta"), [(6.4, 2, 1e-6), *nightly((1.3, 5, 1e-4), (30.0, 3, 1e-5))])
 def test_tight_accountants_agree_on_gaussian_hops_and_the_others_say_why_not(sigma, hops, delta):
     rows = by_name(events.gaussian_hops(sigma, hops), delta)
     exact = rows["exact"].epsilon
@@ -107,7 +107,7 @@ def ledgers(draw):
     return events.composed(*(kinds[n]() for n in names))
 
 
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ledgers(), st.sampled_from([1e-3, 1e-5, 1e-7]))
 def test_loss_distributions_are_tighter_than_renyi_and_closed_forms_tighter_than_both(ledger, delta):
     rows = by_name(ledger, delta, accountants=("dp_accounting-pld", "dp_accounting-rdp", "exact"))
@@ -143,7 +143,7 @@ def test_less_noise_never_costs_less():
 def test_a_bound_for_other_neighbours_is_no_bound():
     ledger = events.repeated(dp.SampledWithoutReplacementDpEvent(10_000, 100, dp.GaussianDpEvent(1.0)), 1000)
     for relation, valid in ((Relation.ADD_REMOVE, False), (Relation.REPLACE, True)):
-        row = by_name(ledger, 1e-5, relation=relation)["dp_accounting-rdp"]
+        (row,) = upper(ledger, 1e-5, relation, accountants=("dp_accounting-rdp",))
         assert row.epsilon == pytest.approx(3.57611, abs=6e-6)
         assert row.is_upper_bound is valid
         assert bool(row.note) is not valid
@@ -153,8 +153,13 @@ def test_a_bound_for_other_neighbours_is_no_bound():
 def test_a_claim_brings_its_delta_and_relation():
     ledger = events.dp_sgd(1.0, 0.05, 100)
     claim = Claim(1.0, 1e-4, relation=Relation.REPLACE)
-    assert upper(ledger, claim)[0].epsilon == upper(ledger, 1e-4, relation=Relation.REPLACE)[0].epsilon
-    assert upper(ledger, claim)[0].epsilon > upper(ledger, 1e-4)[0].epsilon / 2
+
+    def epsilon(*claimed):
+        (row,) = upper(ledger, *claimed, accountants=("dp_accounting-pld",))
+        return row.epsilon
+
+    assert epsilon(claim) == epsilon(1e-4, Relation.REPLACE)
+    assert epsilon(claim) > epsilon(1e-4) / 2
 
 
 def test_delta_zero_is_for_pure_mechanisms():
@@ -254,7 +259,7 @@ def test_opacus_prv_stays_a_bound_at_the_deltas_of_graphs():
         assert truth <= row.epsilon <= truth + 0.02
 
 
-@pytest.mark.parametrize("sigma", [1e-320, 1e-200, 1e-10, 1e10, 1e200])
+@pytest.mark.parametrize("sigma", [1e-320, 1e-10, 1e200, *nightly(1e-200, 1e10)])
 @pytest.mark.parametrize("rate", [None, 0.1])
 def test_noise_of_any_size_gets_a_row_from_every_accountant(sigma, rate):
     """Truth: without a sample, the closed form; a sample costs at most that."""

@@ -62,7 +62,7 @@ RECIPES = {
 }
 
 
-@pytest.mark.parametrize("name", nightly("node level", "one sample for unlike parts", among=RECIPES))
+@pytest.mark.parametrize("name", nightly("node level", "sampled labels", "one sample for unlike parts", among=RECIPES))
 def test_the_noise_is_the_smallest_that_keeps_the_claim(name):
     make, epsilon, delta = RECIPES[name]
     claim = Claim(epsilon, delta, Unit.NODE)

@@ -11,6 +11,8 @@ from gnnaudit.accounting.claim import Claim, Relation
 from gnnaudit.accounting.closed_forms import channel_epsilon
 from gnnaudit.accounting.upper import exact, tradeoff
 
+from ...nightly import nightly
+
 LEDGERS = {
     "sampled Gaussian": events.dp_sgd(1.5, 0.02, 300),
     "node level": events.composed(events.gaussian_hops(1.5, 2), events.dp_sgd(1.5, 0.05, 200)),
@@ -26,7 +28,7 @@ def library(ledger):
     return accountant
 
 
-@pytest.mark.parametrize("name", LEDGERS)
+@pytest.mark.parametrize("name", nightly("node level", among=LEDGERS))
 def test_the_profile_is_that_of_dp_accounting(name):
     curve, reference = tradeoff.curve(LEDGERS[name]), library(LEDGERS[name])
     at = np.linspace(0, 6, 25)
@@ -35,7 +37,7 @@ def test_the_profile_is_that_of_dp_accounting(name):
         assert curve.epsilon(delta) == pytest.approx(reference.get_epsilon(delta), abs=1e-5)
 
 
-@pytest.mark.parametrize("name", [*LEDGERS, "delta 0", "gaussian", "approximate"])
+@pytest.mark.parametrize("name", [*nightly("node level", among=LEDGERS), "delta 0", "gaussian", "approximate"])
 def test_a_trade_off_curve_is_convex_decreasing_and_symmetric(name):
     given = {"delta 0": tradeoff.approximate(0.7), "gaussian": tradeoff.gaussian(1.2)}
     given["approximate"] = tradeoff.approximate(0.7, 0.1)
@@ -49,7 +51,7 @@ def test_a_trade_off_curve_is_convex_decreasing_and_symmetric(name):
     assert curve.beta(beta[inside]) == pytest.approx(alpha[inside], abs=1e-6)
 
 
-@pytest.mark.parametrize("name", LEDGERS)
+@pytest.mark.parametrize("name", nightly("node level", among=LEDGERS))
 def test_profile_and_trade_off_say_the_same(name):
     """delta(e) = max over alpha of 1 - beta(alpha) - e^e alpha (Dong, Roth and Su 2022, proposition 6)."""
     curve = tradeoff.curve(LEDGERS[name])

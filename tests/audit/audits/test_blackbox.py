@@ -149,6 +149,7 @@ def test_a_directed_edge_is_looked_for_at_its_receiver():
     assert not gate(model, ARC, scores, bits, alpha=1e-4).refuted
 
 
+@pytest.mark.nightly
 def test_posteriors_alone_refute_a_third_of_the_noise():
     quiet = honest(Gap).with_noise(honest(Gap).sigma / 3)
     scores, bits = play(quiet, EDGE, canaries=40, rounds=10)
@@ -287,6 +288,7 @@ def test_a_stage_within_the_time_limit_says_how_much_of_it_is_used():
     assert re.search(r"0:\d\d of 1:30:00 used$", told[0])
 
 
+@pytest.mark.nightly
 def test_honest_audits_that_play_on_are_refuted_in_at_most_five_percent():
     """At the largest chance of a right guess that the claim allows: 30 audits, of 2 tests at 2.5 % each, several stages."""
     limit, wrong = most_right(Case(honest(Gap), EDGE)), 0

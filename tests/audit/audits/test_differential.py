@@ -30,6 +30,8 @@ from gnnaudit.models.graph.graph import Mask, Worlds
 from gnnaudit.models.privgnn.privgnn import PrivGnn
 from gnnaudit.models.systems import SYSTEMS
 
+from ...nightly import nightly
+
 SMALL = {
     "gap": {},
     "progap": {"depth": 2, "epochs": 10},
@@ -58,7 +60,7 @@ def recipe(name, unit=None):
 CASES = [(name, None) for name in SMALL] + [("gap", Unit.NODE), ("progap", Unit.NODE)]
 
 
-@pytest.mark.parametrize(("name", "unit"), CASES)
+@pytest.mark.parametrize(("name", "unit"), nightly(("progap", Unit.NODE), among=CASES))
 def test_as_many_mechanisms_run_as_the_ledger_composes(name, unit):
     model = recipe(name, unit)
     _, record = recorded(model, Worlds.of(campus(), [3]))

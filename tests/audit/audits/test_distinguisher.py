@@ -88,11 +88,9 @@ PURE, GAUSSIAN = Claim(1.0, 0.0, EDGE), Claim(dp_accounting.get_epsilon_gaussian
     ("way", "claim"),
     [
         (functools.partial(answers, truth=0.97), PURE),
-        (functools.partial(sums, angle=1.0), GAUSSIAN),  # half a turn: the sine is never negative
+        *nightly((functools.partial(sums, angle=1.0), GAUSSIAN)),  # half a turn: the sine is never negative
         (functools.partial(staircase, seen=True), PURE),
-        (cached, Claim(4.0, 1e-6, EDGE)),
-        (shuffled_lies, PURE),
-        (balanced, PURE),
+        *nightly((cached, Claim(4.0, 1e-6, EDGE)), (shuffled_lies, PURE), (balanced, PURE)),
     ],
 )
 def test_a_leak_is_refuted(way, claim):
@@ -103,7 +101,7 @@ def test_a_leak_is_refuted(way, claim):
 
 
 @pytest.mark.parametrize("key", nightly(*range(1, 20), among=range(20)))
-@pytest.mark.parametrize(("way", "claim"), [(answers, PURE), (sums, GAUSSIAN), (staircase, PURE)])
+@pytest.mark.parametrize(("way", "claim"), [(answers, PURE), *nightly((sums, GAUSSIAN), (staircase, PURE))])
 def test_an_honest_model_is_not_refuted(way, claim, key):
     """Each audit errs with a probability of at most 0.001."""
     (bound,) = distinguish(setting(way, claim, key, alpha=0.001)).bounds
@@ -158,7 +156,7 @@ def bits(graph, noise):
     return (sums + noise > 0).astype(float)
 
 
-@pytest.mark.parametrize("unit", [EDGE, Unit.FEATURES])
+@pytest.mark.parametrize("unit", [*nightly(EDGE), Unit.FEATURES])
 def test_a_bit_that_one_secret_changes_where_others_are_absent_is_refuted(unit):
     """A function of the graph without noise has no finite epsilon, if it is no constant."""
     found = distinguish(setting(lambda graph, rng: bits(graph, 0.0), dataclasses.replace(PURE, unit=unit, relation=None)))
@@ -195,7 +193,9 @@ def reasons(found):
     return {row.what: row.reason for row in found.rows if isinstance(row, SkippedRow)}
 
 
-def test_a_run_asks_the_distinguisher_only_if_the_other_audits_leave_the_claim_open():
+def test_a_run_asks_the_distinguisher_only_if_the_other_audits_leave_the_claim_open(monkeypatch):
+    monkeypatch.setattr(distinguisher, "PILOT", 256)
+    monkeypatch.setattr(distinguisher, "TEST", 256)
     honest = setting(lambda graph, rng: graph.degree + rng.laplace(0, 2.0, graph.nodes), PURE).case.model
     open_ = setting(functools.partial(answers, truth=0.97), PURE).case.model
     decided, refuted = (audit(model, GRAPH, seed="distinguisher") for model in (honest, open_))

@@ -34,6 +34,8 @@ from gnnaudit.models.gap.gap import Gap
 from gnnaudit.models.gap.mlp import Mlp
 from gnnaudit.models.lpgnn.lpgnn import Lpgnn
 
+from ...nightly import nightly
+
 EDGE = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
 
 
@@ -127,7 +129,7 @@ def share_noticed(factor, canaries, mu, alpha, audits, seed):
     return float((mu_lower(difference, limits, n, n, left, sd_known=True) > mu).mean())
 
 
-@pytest.mark.parametrize(("canaries", "alpha"), [(100, 1e-3), (400, 1e-3), (1000, 1e-4)])
+@pytest.mark.parametrize(("canaries", "alpha"), [(100, 1e-3), *nightly((400, 1e-3), (1000, 1e-4))])
 def test_nine_of_ten_games_notice_noise_at_their_reach_although_its_size_is_only_estimated(canaries, alpha):
     """Without the factor for the estimated size, 0.80 to 0.87 of them do."""
     claim = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
@@ -187,7 +189,7 @@ def test_an_audit_that_cannot_look_says_why():
     assert "aggregates" in (AUDITS["game"].refuses(Case(Mlp(), EDGE)) or "")
 
 
-@pytest.mark.parametrize("audit", ["blackbox", "one-run"])
+@pytest.mark.parametrize("audit", ["one-run", *nightly("blackbox")])
 def test_posteriors_of_an_honest_recipe_pass_and_their_reach_is_not_claimed(audit, honest, tmp_path):
     outcome = look(audit, honest, EDGE, tmp_path, rounds=2)
     assert not refuted(outcome)

@@ -25,6 +25,17 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("GNNAUDIT_CACHE", str(tmp_path))
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("accounting")
+
+
+@pytest.fixture
+def remembered(cache, folder, monkeypatch):
+    """The tests that only read the answer to CALL compute it once."""
+    monkeypatch.setenv("GNNAUDIT_CACHE", str(folder))
+
+
 @dataclasses.dataclass(frozen=True)
 class Recipe:
     """A model with the attributes that accounting reads."""
@@ -57,7 +68,7 @@ def document(capsys, **changes):
     return json.loads(capsys.readouterr().out)
 
 
-def test_json_holds_the_rows_that_results_hold(capsys):
+def test_json_holds_the_rows_that_results_hold(capsys, remembered):
     found = document(capsys)
     rows = [row for row in found["rows"] if row["kind"] == "account"]
     assert found["schema"] == 1
@@ -69,7 +80,7 @@ def test_json_holds_the_rows_that_results_hold(capsys):
         assert len([r for r in rows if r["mode"] == mode and r["epsilon"] == 1.0]) == names
 
 
-def test_what_is_run_keeps_the_claim_and_what_is_printed_is_the_claim(capsys):
+def test_what_is_run_keeps_the_claim_and_what_is_printed_is_the_claim(capsys, remembered):
     rows = document(capsys)["rows"]
     for mode, epsilon in (("paper", 1.0), ("paper", 8.0), ("sound", 1.0), ("sound", 8.0)):
         of = {r["accountant"]: r for r in rows if (r["mode"], r["epsilon"]) == (mode, epsilon)}
@@ -111,7 +122,7 @@ def test_wrong_use_is_refused_in_one_line(changes, said):
     assert "\n" not in str(refusal.value)
 
 
-def test_the_table_has_a_line_for_each_ledger_and_a_reason_for_each_difference(capsys):
+def test_the_table_has_a_line_for_each_ledger_and_a_reason_for_each_difference(capsys, remembered):
     account(**{**CALL, **PLAIN})
     printed = capsys.readouterr().out
     for text in ("gap (paper)", "gap (sound)", "printed", "as coded", "PLD", "central limit", "the conversion of a Renyi curve"):
@@ -119,7 +130,7 @@ def test_the_table_has_a_line_for_each_ledger_and_a_reason_for_each_difference(c
 
 
 @pytest.mark.parametrize(("style", "first"), [("markdown", "| model | unit |"), ("latex", r"\begin{tabular}{ll")])
-def test_tables_for_papers(capsys, style, first):
+def test_tables_for_papers(capsys, remembered, style, first):
     account(**{**CALL, **PLAIN, "style": style})
     printed = capsys.readouterr().out
     assert printed.startswith(first)
@@ -213,7 +224,7 @@ def test_every_column_is_shown_once_and_none_is_cut_off(width):
     assert all(sum(3 + max(len(HEAD[i]), len(line[i])) for i in columns) <= max(width, 50) for columns in cut)
 
 
-def test_tuning_adds_a_row_for_each_way_to_draw_the_number_of_trainings(capsys):
+def test_tuning_adds_a_row_for_each_way_to_draw_the_number_of_trainings(capsys, remembered):
     rows = [r for r in document(capsys, mode="sound", epsilon="1", tuned_over=10)["rows"] if r["kind"] == "tuning"]
     for row in rows:
         TuningRow(**row)

@@ -15,6 +15,8 @@ from gnnaudit.audit.cli.bound import bound
 from gnnaudit.audit.cli.power import power
 from gnnaudit.audit.own.score_file import read
 
+from ...nightly import nightly
+
 
 @pytest.fixture
 def app():
@@ -104,7 +106,7 @@ def test_any_shape_keeps_an_honest_response_and_refutes_a_leaky_one(app, tmp_pat
     assert ask(app, "bound", leaky, "--epsilon", 1, "--delta", 1e-5).exit_code == 1
 
 
-@pytest.mark.parametrize("options", [(), ("--likelihood-ratio",)])
+@pytest.mark.parametrize("options", [("--likelihood-ratio",), *nightly(((),))])
 def test_laplace_noise_may_refute_the_gaussian_curve_but_never_its_own_claim(app, tmp_path, options):
     """Laplace noise of epsilon = 1 leaks more than a Gaussian mechanism of (1, 1e-5), but its claim of 1 is true."""
     for seed in range(5):
@@ -152,7 +154,7 @@ def test_sorted_scores_leave_their_independence_an_assumption(app, tmp_path):
     assert ask(app, "bound", table(tmp_path / "played.csv", scores, bits), "--epsilon", 0.5).exit_code == 1
 
 
-@pytest.mark.parametrize("options", [(), ("--shape", "gaussian")])
+@pytest.mark.parametrize("options", [("--shape", "gaussian"), *nightly(((),))])
 def test_the_bound_from_one_run_is_the_same_whatever_is_claimed(app, tmp_path, options):
     draw = np.random.default_rng(1)
     bits = draw.random(3000) < 0.5

@@ -15,12 +15,12 @@ from gnnaudit.reports.results import parse
 
 
 def test_the_command_writes_rows_that_results_accept(tmp_path, capsys):
-    findings(["lpgnn-scaling", "progap-node-delta"], tmp_path, "test", True)
+    findings(["vesper-truncation", "progap-node-delta"], tmp_path, "test", True)
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads((tmp_path / "findings.json").read_text())
     held = parse({"schema": 1, "run": {"name": "findings"}, "rows": printed["rows"]}).rows
     verdicts = {row.id: row.verdict for row in held}
-    assert verdicts == {"lpgnn-scaling": "refuted", "progap-node-delta": "argued"}
+    assert verdicts == {"vesper-truncation": "refuted", "progap-node-delta": "argued"}
     page = (tmp_path / "findings.html").read_text()
     assert page.count("<svg") == 2
     assert "http://" not in page.replace("http://www.w3.org", "")

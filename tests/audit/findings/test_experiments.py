@@ -15,6 +15,8 @@ PROVED = [name for name, f in FINDINGS.items() if f.proof != "argued"]
 TRAINED = ("gap-best-epoch", "vesper-backward-state", "lpgnn-fair-coins")
 SLOW = (
     *TRAINED,
+    "dpar-cached-batches",
+    "dpgnns-noise-without-clip",
     "privgnn-single-gnn",
     "gap-degree-cap",
     "dpar-row-sensitivity",

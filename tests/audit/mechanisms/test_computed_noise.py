@@ -56,7 +56,7 @@ def supported(found):
     return any(np.isfinite(bound.reach) and not bound.failed for bound in found)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", nightly(one_by_one, exponentials, among=WAYS))
 def test_enough_noise_is_supported(way):
     found = bounds(way)
     assert not any(bound.refuted for bound in found)

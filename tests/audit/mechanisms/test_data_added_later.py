@@ -66,7 +66,7 @@ def test_enough_noise_is_supported(way):
     assert any(np.isfinite(bound.reach) and not bound.failed for bound in found)
 
 
-@pytest.mark.parametrize("way", nightly(sum_of_a_list, among=COSTS))
+@pytest.mark.parametrize("way", nightly(edges_one_by_one, sum_of_a_list, among=COSTS))
 def test_half_the_noise_is_refuted(way):
     found = [bound.epsilon for bound in bounds(way, SCALE / 2, COSTS[way]) if bound.refuted]
     assert found == [pytest.approx(COSTS[way](SCALE / 2)[0], 1e-3)]

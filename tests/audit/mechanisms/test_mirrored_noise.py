@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from gnnaudit import Claim, Looped, Relation, Unit, load
+from gnnaudit import Claim, Looped, Relation, Unit
 from gnnaudit.accounting.gaussian import epsilon_of, mu_of_claim
 from gnnaudit.audit.audits.differential import differential
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 
+from ...conftest import small_graph
 from ...nightly import nightly
 
-GRAPH, DELTA = load("campus:n=120:degree=6"), 1e-5
+GRAPH, DELTA = small_graph(40, 120), 1e-5
 STD = 1 / mu_of_claim(Claim(3.0, DELTA))
 
 
@@ -110,16 +111,16 @@ def over_degrees(pairs, numbers):
     return of_both(pairs / np.maximum(1, pairs.sum(1, keepdims=True)), numbers)
 
 
-@pytest.mark.parametrize("fault", [directed, over_degrees])
+@pytest.mark.parametrize("fault", [directed, *nightly(over_degrees)])
 def test_values_that_are_not_symmetric_have_a_difference_without_noise(fault):
     assert refuted(table(fault), 3.0) == [np.inf]
 
 
 @pytest.mark.parametrize("fault", [directed, *nightly(over_degrees)])
 def test_a_difference_that_the_release_does_not_show_is_not_charged(fault):
-    model = table(fault, everything=False)
-    assert not refuted(model, 3.0)
-    assert not supported(model, 3.0)
+    found = bounds(table(fault, everything=False), 3.0)
+    assert not any(b.refuted for b in found)
+    assert not any(np.isfinite(b.reach) and not b.failed for b in found)
 
 
 def antisymmetric(pairs, numbers):
@@ -138,7 +139,7 @@ def other_noise_on_half(pairs, numbers):
     return pairs + (upper + 2 * upper.T)
 
 
-@pytest.mark.parametrize("fault", [antisymmetric, off_the_diagonal, *nightly(other_noise_on_half)])
+@pytest.mark.parametrize("fault", [antisymmetric, *nightly(off_the_diagonal, other_noise_on_half)])
 def test_other_shared_noise_supports_no_claim(fault):
     assert not supported(table(fault), 3.01)
 

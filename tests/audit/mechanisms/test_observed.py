@@ -37,7 +37,7 @@ def charged_line(text, module):
     return next(n for n, line in enumerate(open(module), 1) if text in line)
 
 
-@pytest.mark.parametrize("kind", nightly(*strangers.HEARD[1:3], strangers.TrainedHead, among=strangers.HEARD))
+@pytest.mark.parametrize("kind", nightly(*{*strangers.HEARD} - {strangers.Sums, strangers.AroundTheSum}, among=strangers.HEARD))
 def test_of_an_honest_model_the_observed_ledger_is_the_declared_one(kind):
     found = observed(kind(sigma=SIGMA))
     assert found.agrees
@@ -50,7 +50,7 @@ def test_of_an_honest_model_the_observed_ledger_is_the_declared_one(kind):
     assert found.costs == pytest.approx(4.0, rel=1e-3)
 
 
-@pytest.mark.parametrize("kind", nightly(*strangers.INFINITE[3:], among=strangers.INFINITE))
+@pytest.mark.parametrize("kind", nightly(strangers.EveryOtherColumn, *strangers.INFINITE[3:], among=strangers.INFINITE))
 def test_what_leaves_past_the_noise_is_named(kind):
     found = observed(kind(sigma=SIGMA))
     assert found.faults
@@ -150,8 +150,9 @@ def test_a_claim_below_what_the_mechanisms_cost_is_refuted_and_one_at_it_is_not(
     mu = 2**0.5 / 2
     exact = brentq(lambda e: norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu) - 1e-6, 0, 20)
     assert bound_of(votes, exact * 0.99).refuted
-    assert not bound_of(votes, exact).refuted
-    assert bound_of(votes, exact).epsilon == pytest.approx(exact, rel=1e-3)
+    kept = bound_of(votes, exact)
+    assert not kept.refuted
+    assert kept.epsilon == pytest.approx(exact, rel=1e-3)
 
 
 def test_noise_on_what_nobody_sees_does_not_count():
@@ -179,7 +180,7 @@ def test_each_step_of_a_noisy_training_is_a_mechanism():
     def descent(graph, seed):
         rng = np.random.default_rng(seed)
         x, w = graph.adjacency() @ graph.x / 10, np.zeros((graph.dim, graph.classes))
-        for _ in range(30):
+        for _ in range(10):
             p = np.exp(x @ w)
             g = x.T @ (p / p.sum(1, keepdims=True) - np.eye(graph.classes)[graph.y])
             g += 0.5 * rng.standard_normal(g.shape)
@@ -188,7 +189,7 @@ def test_each_step_of_a_noisy_training_is_a_mechanism():
         return {"posteriors": s - np.logaddexp.reduce(s, axis=1, keepdims=True)}
 
     found = observed(Looped(descent))
-    assert len(found.mechanisms) == 30
+    assert len(found.mechanisms) == 10
     assert {m.meets for m in found.mechanisms} == {f"test_observed.py, line {charged_line('g += 0.5', __file__)}"}
     total = max(sum(m.move**2 for m in found.mechanisms) ** 0.5, 0)
     mu, epsilon = total, found.costs  # the largest of each, so at least what any one edge moves
@@ -215,7 +216,7 @@ def test_pytorch_that_trains_on_noisy_gradients_is_heard_step_by_step():
         x = torch.tensor((graph.adjacency() @ graph.x / 10).astype(np.float32))
         y, model = torch.tensor(graph.y), torch.nn.Linear(graph.dim, graph.classes)
         optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
-        for _ in range(5):
+        for _ in range(3):
             optimiser.zero_grad()
             torch.nn.functional.cross_entropy(model(x), y).backward()
             for p in model.parameters():
@@ -224,7 +225,7 @@ def test_pytorch_that_trains_on_noisy_gradients_is_heard_step_by_step():
         return {"posteriors": torch.log_softmax(model(torch.tensor(graph.x)), 1).detach().numpy()}
 
     found = observed(Looped(descent))
-    assert len(found.mechanisms) == 10
+    assert len(found.mechanisms) == 6
     assert {m.scale for m in found.mechanisms} == {(0.5, 0.5)}
     assert {m.meets for m in found.mechanisms} == {f"test_observed.py, line {charged_line('p.grad += 0.5', __file__)}"}
     assert [(r.array, r.how) for r in found.released] == [("posteriors", "computed")]

@@ -122,7 +122,7 @@ def one_of_two(graph, seed, scale, twice):
     return [np.maximum(*answers)]
 
 
-@pytest.mark.parametrize("values", [moving_average, one_of_two])
+@pytest.mark.parametrize("values", [moving_average, *nightly(one_of_two)])
 def test_a_function_of_several_answers_is_not_charged_for_all_of_them(values, tmp_path):
     """A moving average has mu = sqrt(2) / scale exactly; all five answers together would have a larger epsilon than the claim."""
     outcome = audited(values, tmp_path)

@@ -81,11 +81,9 @@ def identity(total):
 @pytest.mark.parametrize(
     ("train", "truth"),
     [
-        *nightly((class_sums(4.0, identity), 2 / 4)),
         (class_sums(4.0, lambda total: np.tanh(total / 200)), 2 / 4),
-        (pairs_of_nodes(4.0), 2**0.5 / 4),
         (projected(0.5), 2 * (8 * 2 / 120) ** 0.5 / 0.5),
-        (fraction(0.3), 0.01),
+        *nightly((class_sums(4.0, identity), 2 / 4), (pairs_of_nodes(4.0), 2**0.5 / 4), (fraction(0.3), 0.01)),
     ],
 )
 def test_a_part_of_a_noisy_value_costs_no_more_than_the_part(train, truth):
@@ -111,7 +109,7 @@ def through(shape, std=4.0):
     [
         (by_class(0.25), 2**0.5 / 0.25),
         (through(np.tanh), 2**0.5 / 4),
-        (through(lambda noisy: noisy - noisy.mean(0)), 2**0.5 / 4),
+        *nightly((through(lambda noisy: noisy - noisy.mean(0)), 2**0.5 / 4)),
         *nightly((through(identity), 2**0.5 / 4), (through(lambda noisy: np.log1p(np.exp(noisy))), 2**0.5 / 4)),
     ],
 )

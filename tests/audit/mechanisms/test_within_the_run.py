@@ -119,7 +119,7 @@ def scaled_by_edges(graph, seed):
 
 @pytest.mark.parametrize(
     ("train", "why"),
-    [(draws_for_edges, "changes what is drawn"), (scaled_by_edges, "changes the size of the noise")],
+    [(draws_for_edges, "changes what is drawn"), *nightly((scaled_by_edges, "changes the size of the noise"))],
 )
 def test_a_verdict_without_reach_says_which_repetition_was_not_possible(train, why, tmp_path):
     outcome = audited(train, tmp_path)

@@ -37,7 +37,7 @@ def program(tmp_path, body):
     return External(f"{sys.executable} {path} {{worlds}} {{out}}")
 
 
-@pytest.mark.parametrize("kind", ["edge", "label", *nightly("node")])
+@pytest.mark.parametrize("kind", ["edge", *nightly("label", "node")])
 def test_a_program_sees_the_same_world_as_one_from_which_the_absent_was_removed(graph, kind):
     model = External(f"{sys.executable} {EXAMPLE} {{worlds}} {{out}}")
     rounds = Game(graph, kind, np.flatnonzero(graph.train)[:8], Key("door")).rounds(3)

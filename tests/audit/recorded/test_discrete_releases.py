@@ -75,7 +75,7 @@ def bounds(way, unit, key, releases=("found",)):
 
 
 @pytest.mark.parametrize("key", nightly(*range(1, 12), among=range(12)))
-@pytest.mark.parametrize("way", HONEST)
+@pytest.mark.parametrize("way", nightly(three_largest, maximum_of_many_counts, all_above_a_bar, among=HONEST))
 def test_an_honest_release_of_few_values_is_not_refuted(way, key):
     assert [bound.method for bound in bounds(way, HONEST[way], key) if bound.refuted] == []
 

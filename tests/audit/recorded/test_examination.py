@@ -69,7 +69,9 @@ def test_of_an_honest_model_every_draw_is_found_and_the_move_is_what_its_ledger_
     assert set(outcome.covers) == set(model.offers)
 
 
-@pytest.mark.parametrize("kind", nightly(strangers.PopularRows, strangers.EveryOtherColumn, among=strangers.INFINITE))
+@pytest.mark.parametrize(
+    "kind", nightly(strangers.LonelyRows, strangers.PopularRows, strangers.EveryOtherColumn, among=strangers.INFINITE)
+)
 def test_what_no_noise_covers_is_an_infinite_epsilon(kind, tmp_path):
     (bound,) = from_release(setting(calibrated(kind), tmp_path)).bounds
     assert bound.refuted

@@ -91,7 +91,7 @@ def found(*reduced):
     return few_values(model, GRAPH, Key("few"), recorded.draws, sure)
 
 
-@pytest.mark.parametrize("values", [1, 10, 997, 5000])
+@pytest.mark.parametrize("values", [1, 5000, *nightly(10, 997)])
 def test_the_number_of_values_is_estimated_from_the_seeds_that_draw_the_same(values):
     """400 seeds make 79,800 pairs, of which one in `values` is equal: for 5000 values 16 of them, with a deviation of 4."""
     estimates = found(lambda s: (s // 3) % values)
@@ -258,7 +258,7 @@ def test_a_model_that_needs_an_edge_is_judged_on_graphs_with_fewer_edges(scale, 
     assert verdict(Looped(train, events=dp.GaussianDpEvent(scale / 2**0.5))) == expected
 
 
-@pytest.mark.parametrize(("share", "found"), [(20, True), (10**12, False)])
+@pytest.mark.parametrize(("share", "found"), [(20, True), *nightly((10**12, False))])
 def test_a_seed_that_switches_the_noise_off_is_found_if_it_is_not_rare(share, found):
     def train(graph, seed):
         noise = 4.0 * np.random.default_rng(seed).standard_normal((graph.nodes, graph.classes))

@@ -122,16 +122,14 @@ def totals(heavy):
 EDGE, FEATURE = Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE), Claim(1.0, 0.0, Unit.FEATURES)
 ROUNDED = Claim(1.1, DELTA, Unit.UNDIRECTED_EDGE)
 FAULTS = [
-    (flipped_pairs(3.0), EDGE),
     (quiet_training_rows(0.2), ROUNDED),
     (totals(4.0), EDGE),
-    *nightly((flipped_features(4.0), FEATURE), (columns_of_batches(3.0), EDGE)),
+    *nightly((flipped_pairs(3.0), EDGE), (flipped_features(4.0), FEATURE), (columns_of_batches(3.0), EDGE)),
 ]
 TWINS = [
-    (flipped_pairs(0.4), EDGE),
     (quiet_training_rows(1.5), ROUNDED),
     (totals(1.0), EDGE),
-    *nightly((flipped_features(0.4), FEATURE), (columns_of_batches(1.0), EDGE)),
+    *nightly((flipped_pairs(0.4), EDGE), (flipped_features(0.4), FEATURE), (columns_of_batches(1.0), EDGE)),
 ]
 
 

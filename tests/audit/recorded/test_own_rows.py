@@ -109,7 +109,7 @@ TRUTHS = {
 }
 
 
-@pytest.mark.parametrize("train", nightly(node_by_node, block_by_block, columns, two_hops, matrix, among=TRUTHS))
+@pytest.mark.parametrize("train", nightly(key_of_the_next, node_by_node, block_by_block, columns, two_hops, matrix, among=TRUTHS))
 @pytest.mark.parametrize("factor", [0.97, 1.03])
 def test_what_a_node_changes_for_others_has_the_epsilon_of_its_closed_form(train, factor, tmp_path):
     bounds = audited(train, factor * float(epsilon_of(TRUTHS[train], DELTA)), tmp_path).bounds

@@ -62,7 +62,7 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize("name", nightly(*KEYS.keys() - {"unsigned", "small fractions"}, among=KEYS))
+@pytest.mark.parametrize("name", nightly(*KEYS.keys() - {"unsigned"}, among=KEYS))
 def test_the_degree_in_the_last_places_of_a_key_is_refuted_and_a_public_key_is_not(name, tmp_path):
     def with_degree(graph, random):
         return KEYS[name](np.arange(graph.nodes), graph.degree)

@@ -10,6 +10,8 @@ import pytest
 from gnnaudit.audit.storage import starved as module
 from gnnaudit.audit.storage.starved import starved
 
+from ...nightly import nightly
+
 FAULTS = [
     MemoryError(),
     OSError(errno.ENOMEM, "Cannot allocate memory"),
@@ -37,7 +39,7 @@ def test_other_faults_are_not(fault: BaseException, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ulimit -v bounds nothing elsewhere")
-@pytest.mark.parametrize("kibibytes", [60_000, 300_000, 700_000])
+@pytest.mark.parametrize("kibibytes", [60_000, 300_000, *nightly(700_000)])
 def test_a_run_with_too_little_address_space_is_one_line(kibibytes: int, tmp_path: Path) -> None:
     """Each was a traceback of 50 to 80 lines: NumPy, LLVM and torch find no room to load."""
     code = "import sys; sys.argv = ['audit', 'run']; from gnnaudit.audit.cli.main import main; main()"

@@ -177,7 +177,7 @@ raws = st.integers(0, 9).flatmap(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(raws, st.booleans(), st.sampled_from(["public", "34/33/33", "80/10/10"]), st.booleans(), st.integers(0, 4))
 def test_any_content_gives_a_sound_graph_or_one_line(content, directed, split, paper, least):
     options = {

@@ -198,7 +198,7 @@ words = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(words | st.text(max_size=8), max_size=5).map(":".join))
 def test_any_text_is_a_name_or_one_line(text):
     try:

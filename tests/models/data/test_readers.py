@@ -337,7 +337,7 @@ def test_damaged_planetoid_files_end_in_one_line(tmp_path, which, change):
     assert not isinstance(said, str) or "\n" not in said
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=60), st.text(alphabet="abc019,.-\n\"' ", max_size=60))
 def test_any_text_as_a_table_ends_in_one_line(tmp_path, nodes, edges):
     (tmp_path / "nodes.csv").write_text("id,label,p\n" + nodes, newline="", errors="surrogatepass", encoding="utf-8")

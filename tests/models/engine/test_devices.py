@@ -42,7 +42,7 @@ MODELS = {
     "s2": Vesper(variant="s2", epochs=2, refreshes=2),
     "s3": Vesper(variant="s3", epochs=2, n_train=200),
     "lpgnn": Lpgnn(epochs=2, feature_budget=1.0, label_budget=1.0),
-    "dpar": Dpar(),
+    "dpar": Dpar(epochs=10),
 }
 FIVE = Mask(np.arange(5), np.array([[True] * 5, [False] * 5]))
 

@@ -215,7 +215,7 @@ def test_noisy_argmax_of_ten_classes_end_to_end(scale, queries):
     assert found < 0.7 * binomial_epsilon(closed_forms.noisy_argmax_epsilon(10, scale), 0.3, queries, 1e-4)
 
 
-@pytest.mark.parametrize(("classes", "scale"), [(3, 0.4), (4, 1.0), (5, 3.0)])
+@pytest.mark.parametrize(("classes", "scale"), [(4, 1.0), *nightly((3, 0.4), (5, 3.0))])
 def test_no_two_posteriors_are_told_apart_more_easily_than_two_that_are_sure(classes, scale):
     """For 100 pairs of posteriors, by an integral over the highest noisy entry: delta of the best set of labels."""
     draw = np.random.default_rng(0)
@@ -233,7 +233,7 @@ def test_no_two_posteriors_are_told_apart_more_easily_than_two_that_are_sure(cla
         assert np.maximum(laws[:100] - math.exp(epsilon) * laws[100:], 0).sum(1).max() <= most + 1e-4
 
 
-@pytest.mark.parametrize("scale", [0.484, 0.486, 1e5, *nightly(0.1, 0.2, 0.3, 1.0, 2.0, 30.0)])
+@pytest.mark.parametrize("scale", [0.484, *nightly(0.486, 1e5, 0.1, 0.2, 0.3, 1.0, 2.0, 30.0)])
 def test_the_charge_for_an_unknown_number_of_classes_is_the_maximum_over_all_numbers(scale):
     counts = [*range(2, 120), *(round(120 * 1.02**k) for k in range(400))]  # up to 330,000
     each = [closed_forms.noisy_argmax_epsilon(c, scale) for c in counts]
@@ -242,7 +242,7 @@ def test_the_charge_for_an_unknown_number_of_classes_is_the_maximum_over_all_num
     assert (np.diff(np.sign(np.diff(each[:118])).astype(int)) <= 0).all()  # rises, then falls
 
 
-@pytest.mark.parametrize("scale", [1 / 51, 1 / 60, 1 / 300])
+@pytest.mark.parametrize("scale", [1 / 51, 1 / 60, *nightly(1 / 300)])
 def test_the_charge_for_little_noise_is_at_least_the_cost_of_any_number_of_classes(scale):
     each = [closed_forms.noisy_argmax_epsilon(2**k, scale) for k in range(1, int(1.5 / scale))]
     assert max(each) <= closed_forms.costliest_argmax_epsilon(scale) <= max(each) + math.log(2)

@@ -156,9 +156,10 @@ def test_the_charts_of_a_unit_show_its_claims_and_the_models_without_a_unit_only
 
 
 def test_a_second_run_on_another_unit_keeps_the_charts_of_the_first(runs_folder):
-    first = write_example(runs_folder / "first")
+    two = {"systems": [("gap", "sound"), ("dpar", "sound")], "budgets": [1.0]}
+    first = write_example(runs_folder / "first", **two)
     assert mlflow_mirror.mirror(first)
-    second = write_example(runs_folder / "second")
+    second = write_example(runs_folder / "second", **two)
     found = results.read(second)
     results.write(found.model_copy(update={"rows": tuple(r for r in found.rows if str(r.unit) == "node")}), second)
     assert mlflow_mirror.mirror(second)
@@ -212,7 +213,7 @@ def test_a_store_out_of_reach_is_a_warning_and_the_run_goes_on(tmp_path, caplog,
 def test_a_name_or_a_sentence_becomes_no_markup_in_a_description(runs_folder):
     """MLflow renders descriptions as Markdown: a line break in the command ended the code block, and an image was loaded."""
     bad = "x\n\n<img src=http://127.0.0.1:9/seen>\n\n[here](javascript:alert(1))"
-    folder = write_example(runs_folder / "demo")
+    folder = write_example(runs_folder / "demo", systems=[("gap", "paper")], budgets=[1.0])
     found = results.read(folder)
     rows = [r.model_copy(update={"method": bad, "value": math.inf}) if r.kind == "bound" else r for r in found.rows]
     results.write(found.model_copy(update={"rows": tuple(rows), "run": found.run.model_copy(update={"command": bad})}), folder)
@@ -234,14 +235,14 @@ def test_two_runs_that_create_the_store_at_once_lose_nothing(tmp_path):
     client, runs = opened(mlflow_mirror.default_uri(tmp_path))
     assert {"one", "two"} <= runs.keys()
     experiment = client.get_experiment_by_name(mlflow_mirror.EXPERIMENT).experiment_id
-    assert len(client.search_runs([experiment], max_results=1000)) == 48
+    assert len(client.search_runs([experiment], max_results=1000)) == 2 * 18
 
 
 def test_a_store_that_fails_half_way_is_completed_by_the_next_mirror(runs_folder, caplog, monkeypatch):
     from mlflow import MlflowClient
 
-    folder, honest = write_example(runs_folder / "demo"), MlflowClient.log_batch
-    left = iter(range(9))
+    folder, honest = write_example(runs_folder / "demo", systems=[("gap", "paper")]), MlflowClient.log_batch
+    left = iter(range(3))
 
     def breaks(*given, **named):
         if next(left, None) is None:
@@ -255,20 +256,20 @@ def test_a_store_that_fails_half_way_is_completed_by_the_next_mirror(runs_folder
     monkeypatch.undo()
     assert mlflow_mirror.mirror(folder)
     _, runs = opened(mlflow_mirror.default_uri(runs_folder))
-    assert len(runs) == 18
+    assert len(runs) == 1 + 3 + 2  # the plan, a model at three budgets, two baselines
     assert all(r.data.metrics and r.info.status == "FINISHED" for r in runs.values())
 
 
-def test_a_store_that_cannot_be_written_is_a_warning_and_keeps_what_it_holds(tmp_path, caplog, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # MLflow makes the folders of the URI, which begin with "file:"
-    folder = write_example(tmp_path / "demo")
+def test_a_store_that_cannot_be_written_is_a_warning_and_keeps_what_it_holds(runs_folder, caplog, monkeypatch):
+    monkeypatch.chdir(runs_folder)  # MLflow makes the folders of the URI, which begin with "file:"
+    folder = write_example(runs_folder / "demo", systems=[("gap", "paper")])
     assert mlflow_mirror.mirror(folder)
-    read_only = f"sqlite:///file:{tmp_path / 'mlflow.db'}?mode=ro&uri=true"
+    read_only = f"sqlite:///file:{runs_folder / 'mlflow.db'}?mode=ro&uri=true"
     found = results.read(folder)
     results.write(found.model_copy(update={"rows": found.rows[:1]}), folder)
     assert mlflow_mirror.mirror(folder, read_only) is False
     assert any("audit mirror" in r.getMessage() for r in caplog.records)
-    assert len(opened(mlflow_mirror.default_uri(tmp_path))[1]) == 18
+    assert len(opened(mlflow_mirror.default_uri(runs_folder))[1]) == 1 + 3 + 2
 
 
 class Flaky(http.server.BaseHTTPRequestHandler):

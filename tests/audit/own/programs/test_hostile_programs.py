@@ -21,6 +21,8 @@ from gnnaudit.audit.own.programs.recording import Request
 from gnnaudit.audit.storage import temporary
 from gnnaudit.models.graph.graph import Graph, Worlds
 
+from ....nightly import nightly
+
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system calls are those of Linux")
 HEAD = """
 import os, signal, subprocess, sys, time
@@ -124,7 +126,7 @@ REFUSED = {
 
 
 @linux
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", nightly("sleeps", "closes its outputs", among=REFUSED))
 def test_a_hostile_program_is_refused_in_one_line_and_leaves_nothing(
     name: str, tmp_path: Path, graph: Graph, own_temporary: Path
 ) -> None:
@@ -233,7 +235,7 @@ LINKS = {
 
 
 @linux
-@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.parametrize("name", nightly(*list(LINKS)[3:], among=LINKS))
 def test_no_link_that_a_program_leaves_leads_to_the_key(name: str, tmp_path: Path, graph: Graph, own_temporary: Path) -> None:
     """The program does not see the key, but knows its path. The run, which opens files for it, does see the key."""
     run = tmp_path / "run"

@@ -195,6 +195,7 @@ def test_lpgnn_propagates_the_reports_that_are_released(graph, tmp_path):
     assert np.exp(release["posteriors"][0]) == pytest.approx(softmax(smooth[:, : graph.classes]), abs=1e-5)
 
 
+@pytest.mark.nightly
 def test_blink_releases_what_users_send_and_what_the_trained_network_answers(graph, tmp_path):
     release = released("blink", BLINK, graph, tmp_path)
     rows = graph.adjacency().toarray()
