@@ -326,8 +326,11 @@ def resized(made: Study, absent: Absence, other: Forced) -> str | None:
 
 
 def weakest(made: Study) -> NDArray[np.int64]:
-    """The WEAKEST rows with the least noise of each source whose noise differs between entries. -> (rows,)."""
-    uneven = [s.factor for s in made.sources if s.factor.ndim and np.ptp(np.abs(s.factor)) > SMALLEST * np.abs(s.factor).max()]
+    """The WEAKEST nodes with the least noise of each source with a row for each node whose noise differs between entries.
+    -> (nodes,).
+    """
+    by_node = [s.factor for s in made.sources if s.factor.shape[:1] == (made.whole.graph.nodes,)]
+    uneven = [factor for factor in by_node if np.ptp(np.abs(factor)) > SMALLEST * np.abs(factor).max()]
     rows = [np.argsort(np.abs(f.reshape(len(f), -1)).min(1), kind="stable")[:WEAKEST] for f in uneven]
     return np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
 

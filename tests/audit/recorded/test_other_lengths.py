@@ -37,3 +37,16 @@ def test_a_list_as_long_as_the_number_of_edges_does_not_pass():
     model = Looped(as_long_as_the_edges, releases=("posteriors", "list"), events=dp.GaussianDpEvent(STD / 2**0.5))
     found = audit(model, GRAPH, CLAIM, audits="differential", repeats=1, seed="a").run
     assert found.verdict in ("inconclusive", "refuted")
+
+
+def sums_of_classes(graph, seed):
+    """More numbers than the graph has nodes, with more noise on the later ones."""
+    sums = np.zeros((graph.classes, graph.dim))
+    np.add.at(sums, graph.y[graph.train], np.asarray(graph.x)[graph.train])
+    noise = np.random.default_rng(seed).standard_normal(sums.size)
+    return {"sums": sums.ravel() + np.linspace(20.0, 40.0, sums.size) * noise}
+
+
+def test_a_vector_longer_than_the_list_of_nodes_with_uneven_noise_is_audited():
+    model = Looped(sums_of_classes, unit="node", releases=("sums",))
+    assert audit(model, GRAPH, Claim(0.01, 1e-5, "node"), audits="differential", repeats=1, seed="a").run.verdict == "refuted"
