@@ -40,11 +40,11 @@ def test_a_list_as_long_as_the_number_of_edges_does_not_pass():
 
 
 def sums_of_classes(graph, seed):
-    """More numbers than the graph has nodes, with more noise on the later ones."""
+    """More numbers than the graph has nodes, with less noise on the later ones."""
     sums = np.zeros((graph.classes, graph.dim))
     np.add.at(sums, graph.y[graph.train], np.asarray(graph.x)[graph.train])
     noise = np.random.default_rng(seed).standard_normal(sums.size)
-    return {"sums": sums.ravel() + np.linspace(20.0, 40.0, sums.size) * noise}
+    return {"sums": sums.ravel() + np.linspace(40.0, 20.0, sums.size) * noise}
 
 
 def test_a_vector_longer_than_the_list_of_nodes_with_uneven_noise_is_audited():
