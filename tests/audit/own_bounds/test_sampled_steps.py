@@ -164,6 +164,7 @@ def test_samples_that_cost_more_than_the_claim_are_refuted_with_their_own_cost(t
     assert 0.97 * truth < found[0].epsilon <= truth * (1 + 1e-3)
 
 
+@pytest.mark.nightly
 def test_noise_that_is_seeded_in_each_step_is_refuted_without_limit(tmp_path):
     assert max(b.epsilon for b in outcome(noised_again, tmp_path).bounds if b.refuted) == np.inf
 
@@ -261,7 +262,7 @@ def test_too_little_noise_on_such_samples_is_refuted(tmp_path):
     assert any(b.refuted for b in outcome(of_training_nodes(as_they_are, SIGMA / 1.5), tmp_path).bounds)
 
 
-@pytest.mark.parametrize("sigma", [SIGMA, SIGMA / 4])
+@pytest.mark.parametrize("sigma", [*nightly(SIGMA), SIGMA / 4])
 def test_numbers_whose_order_depends_on_the_data_are_neither_passed_nor_refuted(sigma, tmp_path):
     """Without a node the others get other numbers, so the node does not move the sums alone."""
     found = outcome(of_training_nodes(by_features, sigma), tmp_path)
