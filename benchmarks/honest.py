@@ -92,10 +92,15 @@ def cases() -> tuple[Case, ...]:
     return tuple(made)
 
 
+def applying() -> list[tuple[Case, str]]:
+    """The audits of a run that names none, for each case."""
+    pairs = itertools.product(cases(), AUDITS.items())
+    return [(case, name) for case, (name, audit) in pairs if audit.refuses(case) is None and audit.seldom(case) is None]
+
+
 def level() -> float:
     """The level of one test in a run of all six systems at one budget with all audits."""
-    looks = sum(a.tests for a in AUDITS.values() for c in cases() if a.refuses(c) is None)
-    return divide(FAMILY, looks // len(BUDGETS))
+    return divide(FAMILY, sum(AUDITS[name].tests for _, name in applying()) // len(BUDGETS))
 
 
 def looked(case: Case, name: str, key: Key) -> Look:
@@ -116,9 +121,8 @@ def looked(case: Case, name: str, key: Key) -> Look:
 
 def honest(count: int, seed: str) -> Iterator[Look]:
     """`count` audits, which take turns over all systems, budgets and audits that apply."""
-    applies = [(case, name) for case in cases() for name, audit in AUDITS.items() if audit.refuses(case) is None]
     turns = itertools.chain.from_iterable(
-        ((case, name) for case, name in applies if name not in SELDOM or turn % EVERY == 0) for turn in itertools.count()
+        ((case, name) for case, name in applying() if name not in SELDOM or turn % EVERY == 0) for turn in itertools.count()
     )
     for number, (case, name) in enumerate(itertools.islice(turns, count)):
         yield looked(case, name, Key("honest", seed, number))

@@ -150,7 +150,8 @@ def from_samples(case: Case, within: Inside) -> Bound | str:
             if (bound := check(attempt)) is not None:
                 return bound
         runs = [steps.moves(first, shifts), *others, *(moves_in(run, steps) for run in telling(first, shifts, case.claim.delta))]
-        return concluded(attempt, steps, runs, hidden(first, again, differs, attempt.sampled) or "")
+        weights = [at for at, draw in enumerate(first.play.draws) if draw.weights]  # other seeds have others: see `runs`
+        return concluded(attempt, steps, runs, hidden(first, again, differs, (*attempt.sampled, *weights)) or "")
     except (NoSamples, Incomparable, Diverged, OtherMechanisms) as reason:
         return f"the draws at {first.play.draws[draws[0][0]].line} are no samples of which the cost is known: {reason}"
 
