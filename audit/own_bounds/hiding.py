@@ -127,15 +127,15 @@ def linear_term(run: History, j: int, i: int) -> bool:
     return any(after is None or not np.array_equal(after.mechanisms[i].clean, other.clean) for after in runs)
 
 
-def hidden(first: History, within: Inside, differs: bool, sampled: Collection[int] = ()) -> str | None:
+def hidden(first: History, within: Inside, differs: bool, accounted: Collection[int] = ()) -> str | None:
     """Why a draw that is not noise may hide the move, or None if no draw does.
 
     A draw may hide the move if it is a coin, of any law, that changes a clean value, if it changes how far the secret moves a
     clean value, or if it is a mask of uniform numbers; initial weights are no masks. Samples and shuffles are such draws: a claim
     may rely on their amplification, and then its epsilon is smaller than that of the composition. differs: whether the move has
-    another size with another seed. sampled: the positions of draws whose samples are accounted for.
+    another size with another seed. accounted: the positions of draws whose effect is accounted for.
     """
-    free = [at for at in free_draws(first) if at not in sampled]
+    free = [at for at in free_draws(first) if at not in accounted]
     moved_laws = {first.mechanisms[i].law for i in moving(first, within.shifts)}
     if moved_laws == {REPORT}:  # no mask hides a report that a released number shows, but a draw may change its probabilities
         known = same_means(first.mechanisms, rerun(first, {}, redrawn(first, free)).mechanisms)

@@ -140,8 +140,8 @@ def from_samples(case: Case, within: Inside) -> Bound | str:
     if case.claim.unit is not Unit.NODE or not draws or any(m.law != "normal" for m in first.mechanisms):
         return ""
     try:
-        absent, coins, shifts, outside = farthest_node(first, within, draws, case.claim.delta)
-        steps = stepwise(first, absent, coins, (shifts, outside), charged(case.model.ledger).rate)
+        absent, coins, gone, shifts = farthest_node(first, within, draws, case.claim.delta)
+        steps = stepwise(first, absent, coins, gone, shifts, charged(case.model.ledger).rate)
         others = [moves_in(another(first, number), steps) for number in OTHERS]
         differs = any(not np.allclose(moves, others[0], rtol=EQUAL, atol=NOTHING) for moves in others[1:])
         again = replace(within, worst=absent, shifts=shifts)
@@ -172,10 +172,10 @@ def of_nodes(first: History) -> tuple[tuple[int, ...], ...]:
 
 def farthest_node(
     first: History, within: Inside, draws: tuple[tuple[int, ...], ...], delta: float
-) -> tuple[Absence, Coins, Shifts, Shifts]:
-    """The node that always moves the run far if all steps read it, with its coins, and its moves if all steps read it and if none
-    does. How far counts in the run and in those of `telling`, because noise that tells much about a node may train the model so
-    well on it that its gradient vanishes. Raises NoSamples, Incomparable.
+) -> tuple[Absence, Coins, History, Shifts]:
+    """The node that always moves the run far if all steps read it, with its coins, the run without it, and its moves if all steps
+    read it. How far counts in the run and in those of `telling`, because noise that tells much about a node may train the model
+    so well on it that its gradient vanishes. Raises NoSamples, Incomparable.
     """
     singles = (a for a in (within.worst, *within.others) if a is not None and a.among.size == 1 and not a.half)
     some = [a for a in singles if first.study.whole.graph.train[a.among[0]]][:NODES]
@@ -185,16 +185,18 @@ def farthest_node(
     found = []
     for absent in (*some, *outliers(first.study.whole, some[0])):
         coins = Coins(draws, int(absent.among[0]), inside, 1 - inside)
-        shifts = moves_of(first, absent, kept(first, absent), coins, inside)
-        found.append((math.hypot(*(m.size(by) for m, by in zip(first.mechanisms, shifts, strict=True))), absent, coins, shifts))
+        gone = kept(first, absent)
+        shifts = moves_of(first, absent, gone, coins, inside)
+        size = math.hypot(*(m.size(by) for m, by in zip(first.mechanisms, shifts, strict=True)))
+        found.append((size, absent, coins, gone, shifts))
     best, most = found[0], -1.0
     for each in sorted(found, key=lambda each: -each[0])[:CANDIDATES]:
         if each[0] <= most:
             break
-        least = smallest_move(first, *each[1:], delta)
+        _, absent, coins, _, shifts = each
+        least = smallest_move(first, absent, coins, shifts, delta)
         best, most = (each, least) if least > most else (best, most)
-    _, absent, coins, shifts = best
-    return absent, coins, shifts, moves_of(first, absent, kept(first, absent), coins, coins.outside)
+    return best[1:]
 
 
 def inside_at(first: History, absent: Absence, draws: tuple[tuple[int, ...], ...]) -> float | None:
@@ -225,14 +227,13 @@ def moves_of(first: History, absent: Absence, gone: History, coins: Coins, *unit
     return moved(run, absent, gone)
 
 
-def stepwise(first: History, absent: Absence, coins: Coins, ends: tuple[Shifts, Shifts], wanted: float | None) -> Steps:
-    """Which coin decides for which mechanism, and with which probability. ends: the moves if every step reads the node, and if
-    none does. wanted: the rate of the ledger. Raises NoSamples.
+def stepwise(first: History, absent: Absence, coins: Coins, gone: History, shifts: Shifts, wanted: float | None) -> Steps:
+    """Which coin decides for which mechanism, and with which probability. gone: the run without the node. shifts: the moves if
+    every step reads the node. wanted: the rate of the ledger. Raises NoSamples.
     """
-    gone, (shifts, outside) = kept(first, absent), ends
     if not alike(first, gone.play, absent.hidden):
         raise NoSamples(f"{absent.secret} changes the release although every noisy value is the same")
-    always = sorted(moving(first, outside))
+    always = sorted(moving(first, moves_of(first, absent, gone, coins, coins.outside)))
     if always and any(first.play.draws[same[0]].nodes is not None for same in coins.draws):
         raise NoSamples("a mechanism reads the node whatever its number, and the run draws a number for each training node only")
     read = sorted(moving(first, shifts).difference(always))

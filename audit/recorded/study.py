@@ -41,7 +41,7 @@ PERIOD = (
 CHANCE = 1e-12  # equal draws of all seeds count as constant if two seeds would give them with a smaller probability than this
 SEEDS, SECONDS = 400, 1.0  # limits of `switches_by_seed`: seeds, and seconds of processor time
 MANY = 20_000  # largest number of draws in a run, because each one is recorded
-ORDERS = ("shuffle", "permutation", "randperm")  # laws of draws that are an order
+SHUFFLES = ("shuffle", "permutation", "randperm")  # laws of draws that are an order of all places
 CONTINUOUS = (*SHIFTED, "uniform", "exponential")
 ROUNDED = 4  # number of runs with other rounding errors of the noise; entries that move by chance little in all of them are rare
 HARD, MORE = 6, 32  # replacements of all draws by `tried_hard`, and by `tried_harder` before a proof
@@ -316,7 +316,7 @@ def improbable(draw: Draw) -> bool:
     """Whether the probability that two seeds draw the same numbers is below CHANCE. False if the probabilities of the values are
     not known. All orders of a shuffle are equally likely.
     """
-    if draw.law in ORDERS and draw.values.ndim == 1:
+    if draw.law in SHUFFLES and draw.values.ndim == 1:
         return math.lgamma(draw.values.size + 1) > -math.log(CHANCE)
     if draw.chances is None:
         return False

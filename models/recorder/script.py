@@ -72,7 +72,8 @@ def of_fewer_nodes(draw: Draw, earlier: Draw) -> NDArray[np.bool_] | None:
     """
     if draw.nodes is None or earlier.nodes is None or draw.values.shape == earlier.values.shape:
         return None
-    same = (draw.law, draw.among) == (earlier.law, earlier.among) and _of_each(draw) == _of_each(earlier) is not None
+    law = _of_each(draw)
+    same = law is not None and (draw.law, draw.among, law) == (earlier.law, earlier.among, _of_each(earlier))
     return np.isin(earlier.nodes, draw.nodes) if same and np.isin(draw.nodes, earlier.nodes).all() else None
 
 

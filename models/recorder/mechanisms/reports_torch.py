@@ -68,7 +68,7 @@ def run(mechanisms: Mechanisms, name: str, args: Sequence[Any], options: Any, ca
         if name[:-1] in OPERATIONS and not options and known[0] is not None and _readable(result):
             guarded(lambda: _keep(mechanisms, result, _computed(name[:-1], args, known, _array(result))))
     elif any(known) and all(_readable(value) for value in (*args[:3], result) if hasattr(value, "detach")):
-        name = f"{name}, scaled" if options and name in ("add", "sub") else name
+        name = f"{name}, scaled" if (options or len(args) > 2) and name in ("add", "sub", "rsub") else name
         guarded(lambda: _keep(mechanisms, result, _computed(name, args, known, _followed(mechanisms, name, args, known, result))))
     return result
 

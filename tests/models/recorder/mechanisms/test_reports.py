@@ -298,6 +298,7 @@ def one_seed_twice(rng):
         arithmetic(lambda c, b: b * (1 - c) + SHARES * c),
         lambda rng: BITS * ((u := rng.random((3, 4))) < 0.3) + (1 - BITS) * (u > 0.7),  # two bars, so two coins
         lambda rng: BITS * (rng.random((3, 4)) < 0.3) + (1 - BITS) * ~(rng.random((3, 4)) < 0.3),
+        of_torch(lambda torch: torch.rsub((torch.rand(3, 4) < 0.3).long(), torch.tensor(BITS).long(), alpha=2).abs()),
         of_torch(in_place_arithmetic),  # the data are overwritten before the recorder reads them
         of_torch(lambda torch: torch.nn.functional.dropout(torch.tensor(SHARES), 0.5)),
     ],
