@@ -4,8 +4,6 @@ DP-Sniper (Bichsel et al. 2021) attacks so: a classifier that has learned well o
 classifier only makes the bound smaller.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -11,15 +11,15 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.lower.bounds import from_rounds, unknown
 from ...attacks.two_worlds import learned
 from ...models.capabilities import RunsElsewhere, effort
 from ...models.fitted import fitted
-from ...models.graph.graph import Worlds
+from ...models.graph.graph import Graph, Worlds
 from ...reports.rounding import several
 from ..case import Case, Outcome, Setting, offered
 from ..key import Key
@@ -27,12 +27,7 @@ from ..mechanisms.gate import a_strangers
 from ..recorded.playing import Cell, cells, left_in
 from ..recorded.worlds import UNUSUAL, Absence, small, without_any, without_one
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.graph.graph import Graph
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 SECONDS = 20.0  # time limit without --minutes
 SECRETS, PAIRS = 8, 16  # edges or nodes of each graph that are compared, each in so many pairs of trainings with one seed

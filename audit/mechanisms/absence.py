@@ -1,30 +1,21 @@
 """Repeats a run without a secret. Every mechanism returns the noisy value of the first run."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...models.errors import one_line, raised
 from ...models.random.streams import fold
+from ...models.recorder import Draw
 from ...models.recorder.mechanisms.found import REPORT, Mechanisms, OtherMechanisms
-from ..recorded.own_rows import own_places, private
-from ..recorded.playing import Diverged, marked, play
-from ..recorded.study import History, Shifts
+from ..recorded.own_rows import Located, own_places, private
+from ..recorded.playing import Diverged, Play, marked, play
+from ..recorded.study import History, Shifts, Study
+from ..recorded.worlds import Absence
 from .reading import ENDS, FAR, alike, others, repeated
 from .relations import SAME
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.recorder import Draw
-    from ..recorded.own_rows import Located
-    from ..recorded.playing import Play
-    from ..recorded.study import Study
-    from ..recorded.worlds import Absence
 
 
 class Incomparable(Exception):

@@ -5,25 +5,18 @@ reports are, and that the moved reports do move it. Then its largest value occur
 value. The probabilities of this value in the two worlds have the ratio of the moved reports, so a sum costs as much as its terms.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...models.recorder import Draw
+from ...models.recorder.mechanisms.found import Mechanism
 from ..recorded.playing import rounding
-from .reading import anywhere, drawn_again, repeated
+from ..recorded.study import History
+from .reading import Entry, anywhere, drawn_again, repeated
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.recorder import Draw
-    from ...models.recorder.mechanisms.found import Mechanism
-    from ..recorded.study import History
-    from .reading import Entry
-
-    Values = NDArray[np.float64]
+Values = NDArray[np.float64]
 
 BACKGROUNDS = 12  # number of random values of all other reports with which each moved report is changed
 REDRAWN = 2  # number of runs with the same reports in which all that is random besides is drawn anew

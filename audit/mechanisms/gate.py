@@ -1,31 +1,24 @@
 """Decides which audits apply to a user's model. An audit applies if the recorded draws confirm its assumptions."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...accounting.claim import Claim
+from ...models.base import Model
 from ...models.capabilities import RunsElsewhere
-from ...models.graph.graph import Worlds
+from ...models.graph.graph import Graph, Worlds
 from ..case import EDGES, Case, Setting, keeping, offered
 from ..instruments.sums_of_programs import doubted
+from ..key import Key
 from ..own.model_file import is_built_in
 from ..recorded.examination import Examination, examine
 from ..recorded.playing import play
-from ..recorded.study import study
+from ..recorded.study import Study, study
 from ..recorded.worlds import small
 from .inside import Inside, inside
-
-if TYPE_CHECKING:
-    from ...accounting.claim import Claim
-    from ...models.base import Model
-    from ...models.graph.graph import Graph
-    from ..key import Key
-    from ..recorded.study import Study
 
 # audits that assume sums of the inputs with Gaussian noise; replay assumes this only for claims about edges
 OF_SUMS = ("replay", "residual", "game")

@@ -5,25 +5,19 @@ gradient depends on the weights. And if the gradient is noisy itself, no secret 
 same.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...models.recorder.mechanisms.found import Mechanisms
 from ..recorded.laws import NOTHING
 from ..recorded.playing import marked, play
-from ..recorded.study import History
+from ..recorded.study import History, Shifts, Study
+from ..recorded.worlds import Absence
 from .absence import Incomparable, kept, moved
 from .reading import redrawn, repeated
 from .relations import REPEATED
-
-if TYPE_CHECKING:
-    from ..recorded.study import Shifts, Study
-    from ..recorded.worlds import Absence
 
 
 def of_mechanisms(first: History, steady: Collection[int]) -> frozenset[int]:

@@ -9,28 +9,23 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...accounting.claim import Claim, Unit
 from ...models.recorder.mechanisms.found import REPORT, Mechanism
 from ...models.recorder.mechanisms.sharing import again
 from ..case import EDGES
+from ..key import Key
 from ..recorded.laws import NOTHING, cost
-from ..recorded.study import History, Shifts
-from ..recorded.worlds import single_secrets, without_many, without_one
+from ..recorded.study import History, Shifts, Study
+from ..recorded.worlds import Absence, single_secrets, without_many, without_one
 from .absence import Incomparable, OtherNoise, history, kept, moved, without
 from .initial_weights import added, of_mechanisms, with_weights
 from .loud_secrets import louder, quietest
 from .past_noise import changed, or_else
 from .reading import EACH, Entry, added_later, idle, unread
 from .relations import REPEATED, SAME, entangled, sums
-
-if TYPE_CHECKING:
-    from ...accounting.claim import Claim, Unit
-    from ..key import Key
-    from ..recorded.study import Study
-    from ..recorded.worlds import Absence
 
 
 @dataclass(frozen=True, eq=False)

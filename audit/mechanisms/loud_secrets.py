@@ -1,27 +1,20 @@
 """Finds the secrets that move the clean values of a run farther than most do, and the nodes with the least noise."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...accounting.claim import Unit
 from ...models.recorder.mechanisms.found import REPORT
 from ..case import EDGES
 from ..recorded.matchings import LOUD, loudest
-from ..recorded.worlds import UNUSUAL, without_edges
+from ..recorded.study import History
+from ..recorded.worlds import UNUSUAL, Absence, without_edges
 from .absence import Incomparable, kept
 from .reading import EACH, alike, others, repeated, same_means
 from .relations import SAME
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...accounting.claim import Unit
-    from ..recorded.study import History
-    from ..recorded.worlds import Absence
 
 Row = tuple[int, int]  # a mechanism, and an axis of its values or a triangle
 

@@ -2,35 +2,28 @@
 ledger and claim.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import dp_accounting as dp
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.events.counts import charged
 from ...accounting.events.tree import Unsupported, gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of
 from ...accounting.upper import exact
 from ...accounting.upper.tradeoff import epsilon_at_least
-from ...models.recorder.mechanisms.found import PICK, REPORT
+from ...models.recorder.mechanisms.found import PICK, REPORT, Mechanism
 from ...reports.observed import UNREAD, WITHIN, Observed, ObservedMechanism, Released, UnplacedDraw
+from ..case import Case
+from ..recorded.examination import Examination
 from ..recorded.laws import cost, law_of
 from ..recorded.playing import rounding
+from .gate import Recorded
 from .inside import Inside
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.recorder.mechanisms.found import Mechanism
-    from ..case import Case
-    from ..recorded.examination import Examination
-    from .gate import Recorded
 
 SLACK = 1e-3  # relative: rounding error of a move
 EVENTS = {"normal": dp.GaussianDpEvent, "laplace": dp.LaplaceDpEvent}  # each class takes the noise multiplier, scale / move

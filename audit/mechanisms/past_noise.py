@@ -1,24 +1,18 @@
 """Finds arrays that a secret changes although every noisy value is the same, and the first line whose result differs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...models.capabilities import RunsElsewhere
 from ...models.recorder.draws.results import digest, parting, results
 from ...models.recorder.mechanisms.found import REPORT, Mechanisms
-from ..recorded.playing import play
+from ..recorded.playing import Play, play
+from ..recorded.study import History
+from ..recorded.worlds import Absence
 from .absence import kept
 from .reading import EACH, redrawn, repeated, with_other_values
 from .unfollowed import not_followed, strayed
-
-if TYPE_CHECKING:
-    from ..recorded.playing import Play
-    from ..recorded.study import History
-    from ..recorded.worlds import Absence
 
 
 def changed(first: History, absent: Absence, after: Play, known: dict[str, str]) -> dict[str, str]:

@@ -3,28 +3,20 @@
 If the run does not read a value, another value in its place changes neither the release nor another mechanism.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...models.recorder.mechanisms.found import REPORT, UNREAD, Mechanisms, OtherMechanisms
+from ...models.recorder import Draw
+from ...models.recorder.mechanisms.found import REPORT, UNREAD, Mechanism, Mechanisms, OtherMechanisms
 from ..recorded.laws import NOTHING
-from ..recorded.playing import Diverged, play, same_rows
+from ..recorded.playing import Diverged, Play, play, same_rows
 from ..recorded.sources import moved_by as shifted
 from ..recorded.sources import nudge
 from ..recorded.study import History, Shifts
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.recorder import Draw
-    from ...models.recorder.mechanisms.found import Mechanism
-    from ..recorded.playing import Play
 
 FAR = (1.0, 8.0, 64.0)  # distances of other noisy values, in units of the scale
 FARTHER = (8.0, 64.0, 64.0, 64.0, 64.0, 64.0)  # the same, before a mechanism counts as not read

@@ -6,28 +6,22 @@ learns less than from the noisy values, and a proof may rely on this. A release 
 that depend on the value itself, as training does, counts as one that shows it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
-from ..recorded.playing import left_in, rounding
+from ...models.recorder.mechanisms.found import Mechanism
+from ..recorded.playing import Cell, left_in, rounding
+from ..recorded.study import History, Shifts
 from .reading import Entry, moved_entries, repeated, same_means
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.recorder.mechanisms.found import Mechanism
-    from ..recorded.playing import Cell
-    from ..recorded.study import History, Shifts
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 PART = 0.38  # share of a jump; it must change the release
 POINTS = 8  # largest number of noisy values at which a jump is tried

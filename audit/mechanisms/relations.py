@@ -2,22 +2,16 @@
 proportion, and whether the release shows noise besides a noisy value.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...models.recorder.mechanisms.found import REPORT, Mechanism
 from ..recorded.playing import rounding
 from ..recorded.study import History, Shifts
 from .reading import alike, elsewhere, redrawn, repeated, same_means
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 SMALL = 1e-3  # in units of the scale: a change whose effect is nearly linear
 ALIKE = 1e-2  # relative tolerance of `proportional`

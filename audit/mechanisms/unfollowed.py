@@ -1,18 +1,13 @@
 """Drawn numbers that may be noise and are in no recorded mechanism."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from ...models.recorder import Draw
 from ...models.recorder.draws.draw import SHIFTED
 from ...models.recorder.mechanisms.found import REPORT
 from ...reports.rounding import several
 from ..recorded.study import History
-
-if TYPE_CHECKING:
-    from ...models.recorder import Draw
 
 MADE = ("uniform", "exponential")  # laws of numbers from which programs compute noise and coins
 OF_MADE = (

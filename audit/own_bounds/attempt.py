@@ -1,31 +1,25 @@
 """What a bound from one secret is computed from, and the reasons for which it is 0 or infinite before any cost is computed."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...accounting.checks.conditions import Condition, proved
+from ...accounting.lower.bounds import Bound
 from ...models.recorder.mechanisms.found import REPORT
+from ..case import Case
 from ..mechanisms.draws.lost import lost, mixed
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import EACH, idle
 from ..recorded.laws import NOTHING, cost
-from ..recorded.study import History
+from ..recorded.study import History, Shifts
+from ..recorded.worlds import Absence
 from .granted_values import not_charged
 from .hiding import FIRST_VALUES, apart, every_secret, free_draws, not_fresh, shown_always
 from .noise_law import DISTRIBUTIONS
 from .released_noise import MOVES, REPEATED, exact
-
-if TYPE_CHECKING:
-    from ...accounting.lower.bounds import Bound
-    from ..case import Case
-    from ..recorded.study import Shifts
-    from ..recorded.worlds import Absence
 
 NO_PATH = "no path leads past the noise"
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")

@@ -5,38 +5,29 @@ reads, and no draw changes the array, the array is a function of the release's o
 which this function differs cannot give the same release.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.checks.conditions import Condition, proved
+from ...accounting.lower.bounds import Bound
 from ...models.capabilities import RunsElsewhere
+from ...models.recorder import Draw
 from ...models.recorder.mechanisms.found import OtherMechanisms
-from ..case import offered
+from ..case import Case, offered
 from ..mechanisms.absence import Incomparable, history, kept
 from ..mechanisms.draws.steady import other_scripts
+from ..mechanisms.inside import Inside
 from ..mechanisms.reading import drawn_again, far_across, rerun, with_other_values
-from ..recorded.playing import Diverged
-from ..recorded.study import FAR, far_numbers, has_far_numbers
+from ..recorded.playing import Cell, Diverged, Play
+from ..recorded.study import FAR, History, far_numbers, has_far_numbers
+from ..recorded.worlds import Absence
 from .released_noise import PATHS, REPEATED, exact
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...accounting.lower.bounds import Bound
-    from ...models.recorder import Draw
-    from ..case import Case
-    from ..mechanisms.inside import Inside
-    from ..recorded.playing import Cell, Play
-    from ..recorded.study import History
-    from ..recorded.worlds import Absence
-
-    Mask = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 
 TRIED = 4  # largest number of secrets
 READ = 8  # largest number of mechanisms of which it is tested one by one whether an array reads them

@@ -2,30 +2,23 @@
 their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import dp_accounting as dp
 import numpy as np
 
 from ...accounting.events.tree import parts
-from ...models.recorder.mechanisms.found import REPORT
+from ...models.recorder.mechanisms.found import REPORT, Mechanism
+from ..case import Case
 from ..mechanisms.extremes import shown_at_an_end
 from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import EACH, alike, farthest, moved_by, repeated, shown, with_other_values
 from ..mechanisms.recoverable import View, shown_part, shown_together
 from ..mechanisms.relations import added_only, exchanged, proportional, same_release
 from ..recorded.laws import NOTHING
-from ..recorded.study import History
-
-if TYPE_CHECKING:
-    from ...models.recorder.mechanisms.found import Mechanism
-    from ..case import Case
-    from ..recorded.playing import Cell
-    from ..recorded.study import Shifts
+from ..recorded.playing import Cell
+from ..recorded.study import History, Shifts
 
 TRIED = 8  # largest number of other mechanisms with which `together` tests one
 NUDGED = 1e-3  # in units of the scale: a change of noisy values that seldom changes the result of a comparison

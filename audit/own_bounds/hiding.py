@@ -1,16 +1,15 @@
 """What hides how far a secret moves a clean value: noise that is fresh, and other draws, such as samples and masks."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...accounting.claim import Unit
 from ...accounting.events.counts import charged
-from ...models.recorder.mechanisms.found import REPORT
+from ...models.recorder.mechanisms.found import REPORT, Mechanism
 from ..key import Key
 from ..mechanisms.absence import Incomparable, without
 from ..mechanisms.draws.lost import lost_noise
@@ -20,16 +19,9 @@ from ..mechanisms.loud_secrets import quietest
 from ..mechanisms.reading import EACH, alike, farthest, redrawn, repeated, rerun, same_means, visible, with_other_values
 from ..mechanisms.relations import added_only, averaged, in_full, parted, proportional
 from ..recorded.laws import NOTHING
-from ..recorded.study import CONTINUOUS, History
+from ..recorded.playing import Cell
+from ..recorded.study import CONTINUOUS, History, Shifts
 from ..recorded.worlds import without_one
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...accounting.claim import Unit
-    from ...models.recorder.mechanisms.found import Mechanism
-    from ..recorded.playing import Cell
-    from ..recorded.study import Shifts
 
 EQUAL = 1e-2  # relative tolerance between the sizes of one move in runs with different draws
 TRIED = 8  # largest number of draws, and of entries, that are tested one by one

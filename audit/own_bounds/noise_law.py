@@ -1,18 +1,11 @@
 """Tests whether the noise of the mechanisms within a run follows the law that the recorder found."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy import stats
 
 from ...accounting.checks.conditions import Condition, checked
-from ...models.recorder.mechanisms.found import REPORT
-
-if TYPE_CHECKING:
-    from ...models.recorder.mechanisms.found import Mechanism
-    from ..recorded.study import History
+from ...models.recorder.mechanisms.found import REPORT, Mechanism
+from ..recorded.study import History
 
 MOST = 100_000  # largest number of values of a mechanism in the test of its law
 ROUNDED = 1e-2  # in units of the scale: if noisy values are rounded more coarsely, `distance` tests the drawn numbers instead

@@ -1,31 +1,23 @@
 """What limits a bound or a reach that one recorded run gives: runs with other noise, and secrets that moved less far at first."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...models.recorder.mechanisms.found import REPORT
+from ...accounting.claim import Claim
+from ...models.recorder.mechanisms.found import REPORT, Mechanism
 from ..mechanisms.absence import Incomparable, history, without
-from ..mechanisms.inside import moving
+from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import idle, repeated
 from ..recorded.laws import cost
 from ..recorded.playing import Diverged
+from ..recorded.study import History, Shifts
+from ..recorded.worlds import Absence
 from .hiding import EQUAL, same_entries
 from .noise_law import DISTRIBUTIONS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...accounting.claim import Claim
-    from ...models.recorder.mechanisms.found import Mechanism
-    from ..mechanisms.inside import Inside
-    from ..recorded.study import History, Shifts
-    from ..recorded.worlds import Absence
 
 STEADY = "runs with other noise have the same epsilon"
 SEEDS = range(1, 8)  # numbers of the runs with other seeds

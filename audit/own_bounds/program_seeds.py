@@ -2,17 +2,15 @@
 whether another seed gives other noise.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...accounting.checks.conditions import proved
 from ...accounting.lower.bounds import Bound
 from ...accounting.lower.error_rates import epsilon_of_rates, rate_at_most
+from ...models.base import Release
 from ...models.capabilities import RunsElsewhere
 from ...models.graph.graph import Worlds
 from ..case import EDGES, Outcome, Setting, offered
@@ -20,9 +18,6 @@ from ..instruments.repetition import NO_NODE
 from ..mechanisms.gate import recorded
 from ..recorded.worlds import without_one
 from . import within_run
-
-if TYPE_CHECKING:
-    from ...models.base import Release
 
 NAME = "differential"
 SEEDS = 32  # trainings in each world that count how often a release occurs

@@ -5,8 +5,6 @@ recorder knows the numbers, the distribution and the scale of this noise. A stat
 the distribution.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping

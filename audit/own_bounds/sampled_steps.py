@@ -4,30 +4,32 @@ The run is repeated with other coins of one node. This shows which coin decides 
 reads the node, and how far the node then moves the sum.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import norm
 
 from ...accounting.checks.conditions import OWN_COIN, Condition
 from ...accounting.claim import Unit
 from ...accounting.events.counts import charged
+from ...accounting.lower.bounds import Bound
 from ...accounting.upper.pld import epsilon_at_least
+from ...models.recorder import Draw
 from ...models.recorder.mechanisms.found import OtherMechanisms
 from ...reports.rounding import several
+from ..case import Case
 from ..instruments.reach import worth
 from ..mechanisms.absence import Incomparable, history, kept, moved
-from ..mechanisms.inside import moving
+from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import alike, repeated, rerun
 from ..recorded.laws import NOTHING, SLACK
 from ..recorded.playing import Diverged
-from ..recorded.worlds import outliers
+from ..recorded.study import History, Shifts
+from ..recorded.worlds import Absence, outliers
 from .attempt import (
     EXACT,
     FRESH,
@@ -44,16 +46,6 @@ from .hiding import EQUAL, free_draws, hidden
 from .noise_law import law_of
 from .other_runs import SCALES, STEADY, TAIL, most_telling
 from .released_noise import REPEATED, exact, known_noise, smallest_factor
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...accounting.lower.bounds import Bound
-    from ...models.recorder import Draw
-    from ..case import Case
-    from ..mechanisms.inside import Inside
-    from ..recorded.study import History, Shifts
-    from ..recorded.worlds import Absence
 
 THEOREM = (
     "a step that reads a record with probability q, by a coin of its own, and adds normal noise to a sum that the record moves "

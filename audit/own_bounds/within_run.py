@@ -5,26 +5,25 @@ the scale of each noise, and repeats the run without one secret to compute how f
 the claim.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...accounting.checks.conditions import Condition
 from ...accounting.gaussian import mu_of_claim
+from ...accounting.lower.bounds import Bound
 from ...models.recorder.mechanisms.found import REPORT, OtherMechanisms
 from ...reports.rounding import several
+from ..case import Case
 from ..mechanisms.absence import Incomparable, history, without
 from ..mechanisms.draws.lost import mixed
 from ..mechanisms.inside import Inside, moving, read_only, reports
 from ..mechanisms.reading import unread_entries
 from ..recorded.laws import NOTHING, cost, left_out
 from ..recorded.playing import Diverged
-from ..recorded.study import History
+from ..recorded.study import History, Shifts
 from .attempt import (
     EXACT,
     FRESH,
@@ -46,11 +45,6 @@ from .hiding import EQUAL, grown, hidden, same_entries, shown_always
 from .noise_law import law_of
 from .other_runs import STEADY, changed_by_noise, least_share
 from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reached, smallest_factor
-
-if TYPE_CHECKING:
-    from ...accounting.lower.bounds import Bound
-    from ..case import Case
-    from ..recorded.study import Shifts
 
 AGAIN = 4  # largest number of further secrets that are tried if the release shows only part of what the first one moves
 DEPENDS = "how far the secret moves a value depends on earlier noisy values, so the moves of one run do not add up"

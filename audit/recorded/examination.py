@@ -4,38 +4,31 @@ The result lists certain faults, how far each removed secret moves the means of 
 about some arrays.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
+from ...models.base import Model
 from ...models.capabilities import RunsElsewhere
 from ...models.errors import one_line
+from ...models.graph.graph import Graph
 from ...models.recorder.script import of_fewer_nodes
 from ..case import EDGES
+from ..key import Key
 from .forcing import Forced, forced
 from .matchings import loudest
-from .own_rows import Place, private
+from .own_rows import Located, Place, private
 from .paths import certificate, changed, seeded
 from .playing import Diverged, play, rounding, same_numbers, same_rows, small_moves
 from .reuse import used_twice
 from .sources import Source, in_line, laid_out, moved_by, nudge
 from .study import Study, study
 from .worlds import UNUSUAL, Absence, single_secrets, small, without_edges, without_many, without_one
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Model
-    from ...models.graph.graph import Graph
-    from ..key import Key
-    from .own_rows import Located
 
 WEAKEST = 3  # number of rows that `weakest` lists for each source
 SMALLEST = 1e-4  # in units of the noise at scale 1; a smaller move may be rounding, so no lower bound counts it

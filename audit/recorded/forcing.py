@@ -1,23 +1,17 @@
 """Runs a model on another graph, and adjusts its noise until every noisy cell of the release has the same value as before."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...models.base import Model
+from ...models.graph.graph import Worlds
 from .playing import Cell, Play, play, rounding
 from .sources import WHOLE, Source, in_line, moved_by
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Model
-    from ...models.graph.graph import Worlds
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

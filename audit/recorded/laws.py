@@ -6,17 +6,16 @@ short of the exact value only by SLACK, by GRID, by NEARBY, and by moves that ar
 If moves are left out, the cost of noise divided by a factor is 0, so no smallest detectable violation is stated.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dp_accounting as dp
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from ...accounting.events.tree import gaussian_mu, parts
@@ -24,17 +23,12 @@ from ...accounting.events.types import FiniteDpEvent, PureDpEvent
 from ...accounting.gaussian import epsilon_of
 from ...accounting.upper.exact import finite_epsilon, pure_epsilon
 from ...accounting.upper.tradeoff import epsilon_at_least
-from ...models.recorder.mechanisms.found import REPORT
+from ...models.recorder.mechanisms.found import REPORT, Mechanism
+from .examination import Examination, Move
 from .playing import small_moves
 from .sources import Source
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.recorder.mechanisms.found import Mechanism
-    from .examination import Examination, Move
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 NOTHING = 1e-5  # in units of the scale: a smaller move of an entry may be rounding, so no lower bound counts it
 ULPS = 16  # units in the last place: a smaller move of an entry is rounding in any case

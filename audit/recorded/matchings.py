@@ -4,17 +4,12 @@ All edges of a group are removed in one run. Each row then loses at most one edg
 move shows how loud the edges are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.graph.graph import Graph
+from ...models.graph.graph import Graph
 
 LOUD = 3  # largest number of loud edges that `loudest` finds
 APART = 1.2  # an edge is loud if it moves its rows more than so many times as far as the median edge

@@ -5,18 +5,13 @@ the node reads it for nothing but these released rows. Then every other released
 of the row, and the adversary learns from the other rows alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 Located = tuple[int, "Place"]  # the number of a mechanism or a source, and a place in its values
 

@@ -1,28 +1,23 @@
 """Finds paths past the noise: a secret changes entries of the release although every noisy value stays the same."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...models.graph.graph import Worlds
+from ...models.recorder import Draw
 from ...models.recorder.mechanisms.found import Mechanisms
 from ...reports.rounding import several
 from .forcing import Forced
 from .playing import Cell, Diverged, Play, play
 from .sources import WHOLE, in_line, laid_out, moved_by, nudge
 from .study import Study, tried_hard, tried_harder
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.graph.graph import Worlds
-    from ...models.recorder import Draw
-    from .worlds import Absence
+from .worlds import Absence
 
 NO_SEED = "no seed changes these entries"
 Masks = Mapping[Cell, "NDArray[np.bool_]"]

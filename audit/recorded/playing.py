@@ -1,25 +1,20 @@
 """One training of a user's model: its release, its draws, and the replacement of draws by other numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...models.base import Model, Release
 from ...models.capabilities import RunsElsewhere
+from ...models.graph.graph import Worlds
 from ...models.recorder import Draw, recording
+from ...models.recorder.draws.draw import Follow
 from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
 from ...models.recorder.script import Diverged, Script, alike
 from ..own.programs.recording import Request
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Model, Release
-    from ...models.graph.graph import Worlds
-    from ...models.recorder.draws.draw import Follow
 
 Array = "NDArray[np.float64]"
 Numbers = Mapping[int, "NDArray[Any]"]  # position in the order of draws -> the numbers that replace them

@@ -1,16 +1,12 @@
 """Tests whether numbers serve as noise more than once in the release."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .study import Study
+from .study import Study
 
 NEAR = 50  # number of neighbours, in sorted order, over which the density of numbers is estimated
 RARE = 1e-6  # equal numbers are not attributed to rounding if the chance of so many is below this

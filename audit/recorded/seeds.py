@@ -4,28 +4,19 @@ The model runs with many random seeds, each time only until it has drawn its noi
 noise takes few values (birthday paradox), and whoever tries all of them knows it.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...models.graph.graph import Worlds
-from ...models.recorder import recording
+from ...models.base import Model
+from ...models.graph.graph import Graph, Worlds
+from ...models.recorder import Draw, recording
 from ...models.recorder.script import alike
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from ...models.base import Model
-    from ...models.graph.graph import Graph
-    from ...models.recorder import Draw
-    from ..key import Key
+from ..key import Key
 
 PROBES = ((5_000, 400), (20_000, 100))  # (most nodes, number of seeds); 50 for larger graphs
 SECONDS = 8.0  # of processor time, after which no further seed is tried

@@ -4,25 +4,20 @@ The search repeats the run twice, each time with other changes of the same drawn
 number moves by factor × change in both runs; other entries do not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...models.base import Model
+from ...models.graph.graph import Worlds
+from ...models.recorder import Draw
 from ...models.recorder.draws.draw import SHIFTED
 from .playing import Cell, Diverged, Play, play, rounding
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Model
-    from ...models.graph.graph import Worlds
-    from ...models.recorder import Draw
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 MOST = 24  # largest number of blocks for which the release is searched for noise
 AGREE = 0.9  # a block is noise if at least this share of the moved entries move in proportion to its numbers

@@ -8,32 +8,27 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...accounting.checks.conditions import Condition
+from ...accounting.claim import Claim
+from ...models.base import Model
 from ...models.capabilities import Effort, RunsElsewhere, effort
-from ...models.graph.graph import Worlds
+from ...models.graph.graph import Graph, Worlds
+from ...models.recorder import Draw
 from ...models.recorder.draws.draw import SHIFTED
-from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
+from ...models.recorder.mechanisms.found import Mechanism, Mechanisms, OtherMechanisms
 from ...models.recorder.mechanisms.sharing import in_common
+from ..key import Key
 from ..own.programs.recording import Unrecorded
 from .playing import Cell, Diverged, Play, alike, cells, play, rounding
 from .seeds import few_values
 from .sources import MOST, Source, blocks, in_line, located, moved_by, nudge
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...accounting.checks.conditions import Condition
-    from ...accounting.claim import Claim
-    from ...models.base import Model
-    from ...models.graph.graph import Graph
-    from ...models.recorder import Draw
-    from ...models.recorder.mechanisms.found import Mechanism
-    from ..key import Key
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 PERIOD = (
     2**24 * 5**6

@@ -9,23 +9,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
 from ...models.capabilities import BoundedDegree, has
-from ...models.graph.graph import Mask
+from ...models.graph.graph import Graph, Mask, Worlds
 from ...models.graph.rows_redrawn import redrawn, with_features, with_rows
 from ..case import EDGES
 from ..games.edge_catalogue import catalogue
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.graph.graph import Graph, Worlds
-    from ..key import Key
+from ..key import Key
 
 UNUSUAL = "small graph of unusual nodes"
 LEAVES, ALONE, CLIQUE = 130, 5, 12  # in the small graph: leaves of the hub, nodes without edges, nodes of the clique

@@ -1,26 +1,19 @@
 """DPAR: noisy PageRank rows choose lists of nodes, and DP-SGD trains a network whose outputs are averaged over each list."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from ..base import Release
 from ..engine.features import limited
+from ..graph.graph import Graph, Worlds
 from ..random.streams import stream
 from .list_dpsgd import How, Trainer
 from .neighbour_selection import draw
 from .pagerank import among, smoothed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..graph.graph import Graph, Worlds
-
 from .recipe import DparRecipe
 
 WEIGHT_DECAY = 1e-4  # the value of the released code

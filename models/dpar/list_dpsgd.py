@@ -1,29 +1,23 @@
 """DP-SGD on short lists of nodes. Each list is one example, over whose nodes the outputs of a perceptron are averaged."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..engine.adam import Adam
 from ..engine.dropout import Dropout
 from ..engine.features import limited
+from ..graph.graph import Graph
 from ..kernels import compiled
 from ..random import witness
 from ..random.streams import stream
 from ..sparse.block_diagonal import Operator, features, multiply
 from .row_products import Lists, Products, dense_gram
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..graph.graph import Graph
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,16 @@
 """Selects the training rows of one DPAR run: which nodes exist, which nodes get a PageRank list, and the noise on the lists."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ..graph.graph import Graph
 from ..random import witness
 from ..random.streams import stream
 from .pagerank import among, capped, column_normalised, gaussian_rows, gumbel_scores, largest, page_rank
+from .recipe import DparRecipe
 from .row_products import Lists
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..graph.graph import Graph
-    from .recipe import DparRecipe
 
 
 def draw(

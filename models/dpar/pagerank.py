@@ -1,16 +1,10 @@
 """Approximate personalised PageRank of many sources at once, and DPAR's private choice of the largest entries."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from ..random import witness
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 CHUNK = 1024  # how many sources are computed at a time
 

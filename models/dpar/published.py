@@ -5,8 +5,6 @@ one for DP-SGD, at delta = 1e-3. It multiplies both by the node sampling rate q,
 larger: see `closed_forms.amplified`. In the formulas, C is the clipping norm, N the number of records and B the batch size.
 """
 
-from __future__ import annotations
-
 import math
 
 from scipy.optimize import brentq

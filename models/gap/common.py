@@ -1,27 +1,22 @@
 """Code shared by GAP, ProGAP, MLP, EdgeRand and DP-GNN: fields, units, noise, and the choice of released rows."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from ...accounting.claim import Unit
 from ..base import Release
+from ..engine.network import Network, Rows, Weights
 from ..engine.run_batches import RunGroup, companies
+from ..graph.graph import Graph, Worlds
 from ..graph.neighbour_lists import degrees
 from ..random import streams, witness
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from ..engine.network import Network, Rows, Weights
-    from ..graph.graph import Graph, Worlds
 
 MODES = ("paper", "sound")
 ARRAYS = ("posteriors", "aggregates", "inputs")  # what GAP and ProGAP can release

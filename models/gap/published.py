@@ -6,8 +6,6 @@ Daigavane et al. 2021; and their public code. In the formulas of GAP and ProGAP,
 and q the sampling rate. `records` is the number of training nodes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

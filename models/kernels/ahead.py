@@ -1,15 +1,10 @@
 """Compiles all loops of this folder before workers start, so that the workers load the compiled code."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from .compiled import SWITCH, processor, used
 from .kept import kept_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def compile_ahead(say: Callable[[str], object]) -> None:

@@ -1,16 +1,10 @@
 """Functions that several kernels use: exp, and a step of Adam."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numba import float32, void
+from numpy.typing import NDArray
 
 from .compiled import compiled, helper
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ONE = np.float32(1)
 

@@ -2,8 +2,6 @@
 tuple, which can take longer than the loops of the function.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from numba import types

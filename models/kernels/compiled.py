@@ -1,7 +1,5 @@
 """Compiles the loops of this folder with Numba, once for each processor. Says whether compiled loops or torch train models."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 No loop writes to an array that it reads, because the compiler would then generate no vector code.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import float32, int64, void
 from numpy.typing import NDArray

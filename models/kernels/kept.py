@@ -5,8 +5,6 @@ its sha256. A file without a correct sha256 is removed before Numba reads it. On
 child process loads and runs it first, because faulty machine code may crash the process.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

@@ -4,8 +4,6 @@ LLVM divides a vector among registers of any width, so that the same code serves
 whether an array has the numbers that they read or write.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from llvmlite import ir

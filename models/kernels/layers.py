@@ -5,20 +5,14 @@ so that they fill vectors of any width. Each loop uses few arrays: for many arra
 overlap, and would generate no vector code.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from .arithmetic import power
 from .compiled import helper
 from .lanes import WIDTH, load, plus, repeated, store
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 BLOCK = 128  # number of nodes in a block
 ZERO, ONE = np.float32(0), np.float32(1)

@@ -4,8 +4,6 @@ list of nodes.
 A list usually holds at most five nodes, so a row's activations stay in the nearest cache.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import float32, int64, void
 from numpy.typing import NDArray

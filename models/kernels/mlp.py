@@ -1,7 +1,5 @@
 """Trains one small network, one block of nodes after the other, so that activations stay in the nearest cache."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import float32, float64, int32, int64, void
 from numpy.typing import NDArray

@@ -5,8 +5,6 @@ moments need every node. A block holds its activations in `x` and their gradient
 batch norm is stored for all nodes, (blocks, units, BLOCK), because the backward pass needs it.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

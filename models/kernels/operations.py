@@ -1,7 +1,5 @@
 """The operations of a network on one block of nodes: their outputs, the gradients of their inputs and of their parameters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ Every pass computes two sets of hidden rows: without dropout, to validate the we
 Arguments have a row for each node; a block has a row for each unit, as in `layers`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import boolean, float32, float64, int64, types, void
 from numpy.typing import NDArray

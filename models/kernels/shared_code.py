@@ -1,7 +1,5 @@
 """The folder in which Numba stores compiled code. It does not depend on where the sources lie."""
 
-from __future__ import annotations
-
 from numba.core.caching import UserProvidedCacheLocator
 
 

@@ -4,8 +4,6 @@ Activations are (rows, units). The inputs of the first layer, sparse or dense, a
 further layer reads a node's own row and, if the node has neighbours, the mean over their rows.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Runs a compiled loop on a few numbers, in a child process, because faulty machine code may crash it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .arithmetic import adam

@@ -1,29 +1,22 @@
 """Trains one GraphSAGE on randomised labels. The compiled kernel computes everything after the first layer but sums over arcs."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..engine.adam import Adam
-from ..engine.gnn_layers import WithMean, sage
+from ..engine.dropout import Dropout
+from ..engine.gnn_layers import Values, WithMean, sage
 from ..kernels import compiled
+from ..sparse.normalised_sums import Whole
 from . import drop
+from .training import Task
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
-
-    from ..engine.dropout import Dropout
-    from ..engine.gnn_layers import Values
-    from ..sparse.normalised_sums import Whole
-    from .training import Task
-
-    Learn = Callable[[Tensor], object]  # writes a gradient
+Learn = Callable[[Tensor], object]  # writes a gradient
 
 
 def expressible(backbone: str, device: str) -> bool:

@@ -1,18 +1,12 @@
 """Drop, LPGNN's way to learn from randomised labels: label propagation, and a loss that accounts for the noise of the labels."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import torch
+from torch import Tensor
 from torch.nn.functional import one_hot
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
-
-    from ..sparse.normalised_sums import Weighted
+from ..sparse.normalised_sums import Weighted
 
 
 def corrected(posterior: Tensor, keep: float) -> Tensor:

@@ -1,20 +1,14 @@
 """The reports of a user under local privacy (encoded features and a randomised label), and how the server decodes them."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from ...accounting.gaussian import mu_of
 from ..engine.features import dense
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..graph.graph import Features
+from ..graph.graph import Features
 
 
 def distinct(rng: np.random.Generator, rows: int, dim: int, size: int) -> NDArray[np.int32]:

@@ -3,8 +3,6 @@
 Sajadmanesh and Gatica-Perez, CCS 2021. epsilon is in nats.
 """
 
-from __future__ import annotations
-
 import math
 
 OPTIMUM = 2.1773189849653067  # the root of sinh z = 2 z: epsilon / m at the best real number m; the paper rounds it to 2.18

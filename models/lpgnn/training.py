@@ -1,23 +1,17 @@
 """Trains K graph networks on randomised labels at the same time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from ..engine.adam import Adam
-from ..engine.gnn_layers import KINDS
+from ..engine.dropout import Dropout
+from ..engine.gnn_layers import KINDS, Values
+from ..sparse.normalised_sums import Weighted, Whole
 from . import drop
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from ..engine.dropout import Dropout
-    from ..engine.gnn_layers import Values
-    from ..sparse.normalised_sums import Weighted, Whole
 
 
 @dataclass(frozen=True, eq=False)

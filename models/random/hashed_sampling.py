@@ -1,15 +1,11 @@
 """Samples edges and neighbours by a keyed hash of their two nodes, so that an absent edge changes no other draw."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .streams import fold
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def ticket(path: tuple[int | str, ...], first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -4,17 +4,13 @@ Without a witness nothing is recorded. With a witness, draws from `streams.strea
 user's model may report its samples and noisy values with `sampled`, `clean` and `released`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 NOISE = ("standard_normal", "normal", "laplace", "gumbel")  # distributions that models use only for noise
 

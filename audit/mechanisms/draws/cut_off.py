@@ -4,35 +4,28 @@ The recorded runs seldom draw such values, so they show nothing of it. This modu
 from 0 or near it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
+from ....accounting.claim import Claim
+from ....models.recorder import Draw
 from ....models.recorder.mechanisms.found import REPORT
 from ...key import Key
 from ...recorded.forcing import forced
-from ...recorded.playing import left_in, play, rounding
-from ...recorded.worlds import without_many
+from ...recorded.playing import Cell, Play, left_in, play, rounding
+from ...recorded.study import History, Study
+from ...recorded.worlds import Absence, without_many
 from ..absence import history
 from ..reading import alike, repeated
 from ..relations import SAME
 from ..unfollowed import MADE
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ....accounting.claim import Claim
-    from ....models.recorder import Draw
-    from ...recorded.playing import Cell, Play
-    from ...recorded.study import History, Study
-    from ...recorded.worlds import Absence
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 FARTHEST = 64.0  # in units of the scale: noise numbers beyond it are not tried
 NEAREST, NEAR = 1e-7, 1e-3  # in units of the scale: noise numbers near 0 lie between these

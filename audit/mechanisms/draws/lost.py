@@ -1,9 +1,6 @@
 """Noise that the recorder lost: it was drawn, and no recorded sum of data and noise has all of it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,10 +10,7 @@ from ...recorded.study import History, Shifts
 from ..inside import moving
 from ..reading import alike, redrawn, repeated
 from ..unfollowed import strayed
-from .steady import TESTED, changed_by, entries_of
-
-if TYPE_CHECKING:
-    from .steady import Masks
+from .steady import TESTED, Masks, changed_by, entries_of
 
 
 def lost(first: History, moves: Shifts) -> str:

@@ -1,31 +1,24 @@
 """Draws from which later noise is drawn, such as a drawn seed. Whoever knows such a number knows the noise."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ....models.capabilities import RunsElsewhere
+from ....models.graph.graph import Worlds
 from ....models.random.streams import fold
-from ....models.recorder import recording
+from ....models.recorder import Draw, recording
 from ...recorded.playing import same_numbers
 from ...recorded.seeds import Enough
-from ...recorded.study import related, sure
+from ...recorded.study import History, Study, related, sure
 from ..absence import history
 from ..reading import alike, repeated
 from .switches import values_of
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ....models.graph.graph import Worlds
-    from ....models.recorder import Draw
-    from ...recorded.study import History, Study
-
-    Numbers = Mapping[int, NDArray[Any]]
+Numbers = Mapping[int, NDArray[Any]]
 
 LINES = 6  # largest number of lines whose draws are tested one line at a time; the draws of all others are tested together
 FEW = 2**24  # whoever tries so many seeds knows the noise; an honest seed has at least 31 bits

@@ -4,26 +4,19 @@ A draw after the noise may hide a noisy value: a shuffle or a sample of noisy ro
 initial weights hide nothing: with other weights, the same released numbers depend on the noisy value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ....models.recorder import Draw
 from ...recorded.laws import NOTHING
-from ...recorded.playing import rounding
+from ...recorded.playing import Cell, rounding
+from ...recorded.study import History, Shifts
 from ..reading import FAR, Entry, moved_entries, repeated, with_entries
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ....models.recorder import Draw
-    from ...recorded.playing import Cell
-    from ...recorded.study import History, Shifts
-
-    Masks = dict[Cell, NDArray[np.bool_]]
+Masks = dict[Cell, NDArray[np.bool_]]
 
 TESTED = 2  # largest number of entries that are tested, of those that move farthest
 FEW = 8  # a draw of at most this many numbers is also replaced by the ends of its range

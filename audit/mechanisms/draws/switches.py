@@ -1,34 +1,27 @@
 """Draws of few numbers that decide whether noise is added, how large it is, or whether the release shows data past it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ....accounting.claim import Claim, Unit
+from ....models.recorder import Draw
 from ....models.recorder.draws.draw import SHIFTED
 from ....models.recorder.mechanisms.found import REPORT
 from ...key import Key
-from ...recorded.playing import left_in, play, rounding
+from ...recorded.playing import Cell, Play, left_in, play, rounding
 from ...recorded.sources import laid_out, moved_by, nudge
-from ...recorded.worlds import without_many
+from ...recorded.study import History, Study
+from ...recorded.worlds import Absence, without_many
 from ..absence import Incomparable, history, kept
 from ..reading import alike, repeated, same_means
 from ..relations import SAME
 from .cut_off import cut_off
 from .steady import FEW
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ....accounting.claim import Claim, Unit
-    from ....models.recorder import Draw
-    from ...recorded.playing import Cell, Play
-    from ...recorded.study import History, Study
-    from ...recorded.worlds import Absence
 
 SEEDS = 2**16  # whole numbers from at least so many values may be seeds, which change nothing if all later draws are replaced
 VALUES = 14  # number of values of a draw that are tried between its ends
