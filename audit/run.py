@@ -115,29 +115,19 @@ def carry_out(
         checked: dict[str, tuple[Check, ...]] = {}
         tested = False
         for case, say in announced(todo, partial(stages_of, plan), console):
-            secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
-            ceiling = uppers(case)
             if case.model.name not in checked:
                 with contained():
                     checked[case.model.name] = checked_first(case.model)
                 console.print(in_words(case, checked[case.model.name]), end="", highlight=False, markup=False, soft_wrap=True)
-            checks = checked[case.model.name]
-            try:
-                with contained():
-                    studied, outcomes = study(case, graph, store, secret, plan, alpha, say, checks)
-                tested = True
-            except ValueError as reason:  # a model may refuse this graph; the run continues with the others
-                if verbose:
-                    console.print_exception()
-                studied, outcomes = [case.skipped(str(case), str(reason))], [Outcome("account", ())]
-            found = [evidence(case, outcome, ceiling, plan) for outcome in outcomes]
+            secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
+            faults = console if verbose else None
+            judged, found, accepted = judged_case(case, graph, store, secret, plan, alpha, say, checked[case.model.name], faults)
+            tested = tested or accepted
             observed += [{**case.where, **one.observed} for one in found if one.observed]
             written |= {evidence_files.write(one, folder) for one in found}
-            studied += [row for one in found for row in result_files.bound_rows(one, plan.notices)]
-            studied += [*ledger_rows(case, ceiling, Facts.of(graph)), *broken(case, checks)]
             if verbose:
-                console.print("\n".join(f"  {text}" for text in summary_lines(studied)), highlight=False, markup=False)
-            rows += studied
+                console.print("\n".join(f"  {text}" for text in summary_lines(judged)), highlight=False, markup=False)
+            rows += judged
         rows += skips
         for path in set((folder / "evidence").glob("*.json")) - written:
             path.unlink()  # left by another plan in the same folder; the report must not show it
@@ -172,6 +162,35 @@ def carry_out(
     if not tested and (refused := [row for row in results.of(SkippedRow) if of_case(row)]):
         raise ValueError(f"nothing was tested. {refused[0].what}: {refused[0].reason}")
     return results
+
+
+def judged_case(
+    case: Case,
+    graph: Graph,
+    store: Store,
+    key: Key,
+    plan: Plan,
+    alpha: float,
+    say: Say,
+    checks: Sequence[Check],
+    faults: Console | None,
+) -> tuple[list[Any], list[Evidence], bool]:
+    """All rows of a case, the evidence of its audits, and whether the model accepted the graph; if not, the others still run.
+
+    faults: where the traceback of a refusal is printed. For the other arguments see `study`.
+    """
+    ceiling = uppers(case)
+    try:
+        with contained():
+            rows, outcomes = study(case, graph, store, key, plan, alpha, say, checks)
+        accepted = True
+    except ValueError as reason:
+        if faults:
+            faults.print_exception()
+        rows, outcomes, accepted = [case.skipped(str(case), str(reason))], [Outcome("account", ())], False
+    found = [evidence(case, outcome, ceiling, plan) for outcome in outcomes]
+    rows += [row for one in found for row in result_files.bound_rows(one, plan.notices)]
+    return [*rows, *ledger_rows(case, ceiling, Facts.of(graph)), *broken(case, checks)], found, accepted
 
 
 def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...], tuple[str, ...]]:

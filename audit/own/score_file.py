@@ -20,6 +20,35 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
     """
     import numpy as np
     import pyarrow
+
+    table = _table(path)
+    wanted = table.column_names
+    if not table.num_rows:
+        raise ValueError(f"{path}: has no rows. Each round of the game is a row: its score and its bit.")
+    if any(pyarrow.types.is_binary(table.column(name).type) for name in wanted):
+        raise ValueError(f"{path}{first_wrong(path)}: holds text that is not UTF-8. Save the file as CSV in UTF-8.")
+    missing = {name: table.column(name).null_count for name in wanted}
+    if any(missing.values()):
+        empty, rows = missing["score"], table.num_rows
+        way = f"{empty} of {rows} scores are empty. Drop those rounds or give them a number."
+        if not empty:
+            way = f"{sum(missing.values())} rows have no bit or no run. Every score needs a bit, 0 or 1."
+        raise ValueError(f"{path}{first_wrong(path)}: {way}")
+    columns = {name: _array(table.column(name)) for name in wanted}
+    bit = columns["bit"]
+    if bit.dtype != np.bool_:
+        if not np.issubdtype(bit.dtype, np.number) or not bool(((bit == 0) | (bit == 1)).all()):
+            other = next(str(b) for b in bit if b not in (0, 1))
+            raise ValueError(
+                f"{path}{first_wrong(path)}: column bit holds {other}; it must hold 0 and 1 only (or true and false)."
+            )
+        columns["bit"] = bit == 1
+    return columns
+
+
+def _table(path: Path) -> Any:
+    """The columns score, bit and, if the file has it, run, as an Arrow table. Raises ValueError as `read`."""
+    import pyarrow
     from pyarrow import csv
 
     if path.is_dir():
@@ -45,7 +74,7 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
             null_values=["", "NA", "null", "None"],
             strings_can_be_null=True,
         )
-        table = csv.read_csv(
+        return csv.read_csv(
             str(path), csv.ReadOptions(column_names=header, skip_rows=1, block_size=1 << 24), convert_options=options
         )
     except UnicodeDecodeError:
@@ -54,27 +83,6 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
         raise ValueError(f"{path}{first_wrong(path)}: {_plain(fault)}. A row is a number and a bit, such as 1.37,1.") from None
     except OSError as fault:  # when Arrow unpacks a file, its errors have neither the name of the file nor a number
         raise ValueError(f"{path}: cannot be read ({_plain(fault)}). Name a CSV file, or one that gzip made (.gz).") from None
-    if not table.num_rows:
-        raise ValueError(f"{path}: has no rows. Each round of the game is a row: its score and its bit.")
-    if any(pyarrow.types.is_binary(table.column(name).type) for name in wanted):
-        raise ValueError(f"{path}{first_wrong(path)}: holds text that is not UTF-8. Save the file as CSV in UTF-8.")
-    missing = {name: table.column(name).null_count for name in wanted}
-    if any(missing.values()):
-        empty, rows = missing["score"], table.num_rows
-        way = f"{empty} of {rows} scores are empty. Drop those rounds or give them a number."
-        if not empty:
-            way = f"{sum(missing.values())} rows have no bit or no run. Every score needs a bit, 0 or 1."
-        raise ValueError(f"{path}{first_wrong(path)}: {way}")
-    columns = {name: _array(table.column(name)) for name in wanted}
-    bit = columns["bit"]
-    if bit.dtype != np.bool_:
-        if not np.issubdtype(bit.dtype, np.number) or not bool(((bit == 0) | (bit == 1)).all()):
-            other = next(str(b) for b in bit if b not in (0, 1))
-            raise ValueError(
-                f"{path}{first_wrong(path)}: column bit holds {other}; it must hold 0 and 1 only (or true and false)."
-            )
-        columns["bit"] = bit == 1
-    return columns
 
 
 def _array(column: Any) -> NDArray[Any]:

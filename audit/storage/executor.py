@@ -193,17 +193,13 @@ def processes(jobs: int) -> Iterator[Execute]:
                 pool.shutdown(wait=True, cancel_futures=True)
 
 
-@contextmanager
-def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
-    """An executor that runs chunks as Ray tasks on `address`; "local" starts `jobs` workers on this machine.
-
-    Each node's object store holds the graph once. Releases return through the object store too, so no shared folder is needed.
-    The nodes need this package; a model from a user's own file is pickled by value. Raises ValueError if Ray is not installed or
-    the cluster cannot be reached.
+def connected(address: str, jobs: int) -> tuple[Cluster, int]:
+    """The Ray cluster on `address` and its number of workers. Raises ValueError if Ray is not installed or the cluster cannot be
+    reached.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        import ray
+        import ray  # noqa: F401
     except ImportError as fault:
         way = "Install it from the checkout, `pip install -c requirements.lock '.[ray]'`, or leave --ray out."
         if importlib.util.find_spec("ray") is None:
@@ -215,10 +211,23 @@ def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
         if port.isdigit():  # Ray itself gives up on an address only after minutes
             socket.create_connection((host, int(port)), timeout=10).close()
         cluster = Cluster.start(address, jobs if address == "local" else None, compute)
-        workers = cluster.answer()
+        return cluster, cluster.answer()
     except (OSError, OverflowError, RuntimeError, ValueError, EOFError) as fault:
         reason = (str(fault) or type(fault).__name__).splitlines()[0].rstrip(".")
         raise ValueError(f"ray={address}: cannot be reached ({reason}). Start a cluster, or use --ray local.") from None
+
+
+@contextmanager
+def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
+    """An executor that runs chunks as Ray tasks on `address`; "local" starts `jobs` workers on this machine.
+
+    Each node's object store holds the graph once. Releases return through the object store too, so no shared folder is needed.
+    The nodes need this package; a model from a user's own file is pickled by value. Raises ValueError if Ray is not installed or
+    the cluster cannot be reached.
+    """
+    cluster, workers = connected(address, jobs)
+    import ray
+
     held: set[str] = set()
     numbers = itertools.count()
 
