@@ -169,35 +169,47 @@ def from_rounds(
     def gain(a: Array, b: Array) -> Array:
         return mu_of_rates(a, b) if shape == "ledger" else epsilon_of_rates(a, b, claim.delta)
 
-    pilots = expected = 0, 0  # the rounds that choose the threshold, and the rounds that then count
-    threshold: Condition | None = None
-    if rule is not None:
-        fixed = BEFOREHAND
-    else:
-        fixed = "chosen on rounds that do not count"
-        if pilot is not None:
-            pilot0, pilot1 = split(*pilot, of="pilot: ")
-            threshold = of_other_rounds(np.concatenate([pilot0, pilot1]), np.concatenate([scores0, scores1]))
-            pilots, expected = (len(pilot0), len(pilot1)), (len(scores0), len(scores1))
-        else:
-            pilots = pilot_rounds(len(scores0), len(scores1))
-            expected = len(scores0) - pilots[0], len(scores1) - pilots[1]
-            pilot0, pilot1, scores0, scores1 = _split_off(scores0, scores1, generator(seed, scores, "pilot"))
-        test = len(scores0), len(scores1)
-        rule = rule_from_pilot(pilot0, pilot1, test if shape == "any" else weighed((len(pilot0), len(pilot1)), test), alpha, gain)
-    trials = len(scores0), len(scores1)
-    errors = rule.errors(scores0, scores1) if rule else trials  # without a threshold, the bound is 0
-
+    counted, piloted, fixed = _divided(scores0, scores1, pilot, rule, lambda: generator(seed, scores, "pilot"))
+    trials, pilots = (len(counted[0]), len(counted[1])), (len(piloted[0]), len(piloted[1]))
+    if rule is None:
+        rule = rule_from_pilot(*piloted, trials if shape == "any" else weighed(pilots, trials), alpha, gain)
+    errors = rule.errors(*counted) if rule else trials  # without a threshold, the bound is 0
     measured = _of_rates(errors, trials, claim, alpha, None if shape == "any" else ledger_curve, family)
     reach = math.inf, math.inf
-    if rule is not None and fixed != BEFOREHAND and (shape == "any" or mu_like):
-        reach = power.notices_after_pilot(claim, pilots, expected, alpha, "any" if shape == "any" else "gate")
+    if rule is not None and sum(pilots) and (shape == "any" or mu_like):
+        reach = power.notices_after_pilot(claim, pilots, trials, alpha, "any" if shape == "any" else "gate")
     epsilon, refuted = measured.epsilon, measured.epsilon > claim.epsilon
     # The two error rates also test the claim for every mechanism, at no further cost in alpha.
     against = "claim" if shape == "any" or measured.any_shape > claim.epsilon else "ledger"
     bound = Bound(epsilon, alpha, shape, measured.method, trials, refuted, measured.p_value, *reach, against=against)
-    threshold = threshold or proved("the threshold is fixed", fixed)
-    return resting(bound, f"two Clopper-Pearson limits and {measured.theorem}", rounds, threshold)
+    return resting(bound, f"two Clopper-Pearson limits and {measured.theorem}", rounds, fixed)
+
+
+class _Divided(NamedTuple):
+    """The scores of world 0 and of world 1 that count for the bound, those that choose the threshold (none if a rule was given),
+    and the condition that the threshold is fixed.
+    """
+
+    counted: tuple[Array, Array]
+    piloted: tuple[Array, Array]
+    fixed: Condition
+
+
+def _divided(
+    scores0: Array,
+    scores1: Array,
+    pilot: tuple[ArrayLike, ArrayLike] | None,
+    rule: Rule | None,
+    random: Callable[[], np.random.Generator],
+) -> _Divided:
+    what, both = "the threshold is fixed", (scores0, scores1)
+    if rule is not None:
+        return _Divided(both, (scores0[:0], scores1[:0]), proved(what, BEFOREHAND))
+    if pilot is None:
+        drawn, rest = _split_off(scores0, scores1, random())
+        return _Divided(rest, drawn, proved(what, "chosen on rounds that do not count"))
+    others = split(*pilot, of="pilot: ")
+    return _Divided(both, others, of_other_rounds(np.concatenate(others), np.concatenate(both)))
 
 
 class _Measured(NamedTuple):
@@ -297,8 +309,8 @@ def _numbers(name: str, values: ArrayLike, of: str) -> NDArray[Any]:
     return found
 
 
-def _split_off(scores0: Array, scores1: Array, random: np.random.Generator) -> tuple[Array, Array, Array, Array]:
-    """Draws as many random rounds of each world as `pilot_rounds` says. Returns the pilot scores of world 0 and of world 1, then
+def _split_off(scores0: Array, scores1: Array, random: np.random.Generator) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Draws as many random rounds of each world as `pilot_rounds` says. Returns the pilot scores of world 0 and of world 1, and
     the other scores of world 0 and of world 1.
     """
     drawn, rest = [], []
@@ -307,7 +319,7 @@ def _split_off(scores0: Array, scores1: Array, random: np.random.Generator) -> t
         chosen[random.choice(len(scores), count, replace=False)] = True
         drawn.append(scores[chosen])
         rest.append(scores[~chosen])
-    return drawn[0], drawn[1], rest[0], rest[1]
+    return (drawn[0], drawn[1]), (rest[0], rest[1])
 
 
 def _has_a_spread(scores0: Array, scores1: Array, sd: float | None) -> bool:

@@ -117,7 +117,7 @@ def test_the_pilot_has_rounds_of_both_worlds_and_each_round_is_used_once(zeros, 
     scores = np.arange(zeros * 1.0), zeros + np.arange(ones * 1.0)
     sizes = []
     for seed in range(20):
-        pilot0, pilot1, rest0, rest1 = _split_off(*scores, np.random.default_rng(seed))
+        (pilot0, pilot1), (rest0, rest1) = _split_off(*scores, np.random.default_rng(seed))
         sizes.append((len(pilot0), len(pilot1)))
         for whole, parts in zip(scores, ((pilot0, rest0), (pilot1, rest1)), strict=True):
             np.testing.assert_array_equal(np.sort(np.concatenate(parts)), whole)
