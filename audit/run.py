@@ -21,6 +21,7 @@ from ..models.errors import Stopped
 from ..models.facts import Facts
 from ..models.graph.graph import Graph
 from ..models.kernels.ahead import compile_ahead
+from ..models.systems import Factory
 from ..reports import evidence as evidence_files
 from ..reports import results as result_files
 from ..reports.evidence import ANY, Evidence, exit_code
@@ -42,7 +43,7 @@ from .own.model_file import is_built_in, portable
 from .own.premises import broken, checked_first, clauses, resting_on
 from .planning.ledgers import account_rows, uppers, warnings
 from .planning.plan import Plan
-from .planning.planned_cases import Factory, cases, recipes, without_effect
+from .planning.planned_cases import cases, recipes, without_effect
 from .planning.run_folder import arithmetic, machine, opened, randomness, room_taken, root_key, versions, write_spec
 from .progress import Say, announced
 from .second_look import confirmed, marked

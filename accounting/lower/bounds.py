@@ -176,7 +176,7 @@ def from_rounds(
     errors = rule.errors(*counted) if rule else trials  # without a threshold, the bound is 0
     measured = _of_rates(errors, trials, claim, alpha, None if shape == "any" else ledger_curve, family)
     reach = math.inf, math.inf
-    if rule is not None and sum(pilots) and (shape == "any" or mu_like):
+    if rule is not None and any(pilots) and (shape == "any" or mu_like):
         reach = power.notices_after_pilot(claim, pilots, trials, alpha, "any" if shape == "any" else "gate")
     epsilon, refuted = measured.epsilon, measured.epsilon > claim.epsilon
     # The two error rates also test the claim for every mechanism, at no further cost in alpha.

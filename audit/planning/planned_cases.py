@@ -3,7 +3,7 @@
 import ast
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from ...models.facts import Facts, default_delta
 from ...models.graph.graph import Graph
 from ...models.looped import Looped
 from ...models.ranges import check_range
-from ...models.systems import SYSTEMS, at_unit
+from ...models.systems import SYSTEMS, Factory, at_unit
 from ...reports.results import SkippedRow
 from ..case import Case, fields_of, noise_of_its_own, offered, shown_mode
 from ..own.model_file import is_built_in, own_models
@@ -27,9 +27,6 @@ from .plan import Plan, claiming
 
 class NoSuchClaim(ValueError):
     """The plan claims what no noise of the model can keep: privacy of a unit that it does not protect, or delta = 0."""
-
-
-Factory = Callable[[str, Facts, bool], Any]
 
 
 def recipes(plan: Plan) -> tuple[Plan, dict[str, Factory]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .seeding import constant_seeds, is_generator, may_reach
+from .seeding import assigned_to, constant_seeds, is_generator, may_reach
 from .source import Source, any_like, assigned, below, calls, factors, is_private, name_of, names_in, traced
 
 NOISE = (
@@ -124,22 +124,13 @@ def private_maximum(source: Source) -> Iterator[ast.AST]:
             if not (isinstance(n, ast.Call) and name_of(n.func) in ("max", "amax")):
                 continue
             over = names_in(n)
-            users = {name for name, parts in made.items() if n in _values(function, name)}
+            users = {name for name in made if any(n in below(value) for value in assigned_to(name, function))}
             if not any_like(over, r"deg") and not any_like(users, r"sensitiv"):
                 continue
             reached = users | {name for name in made if traced({name}, made) & users}
             in_noise = any(n in below(c) or names_in(c) & reached for c in calls(function, NOISE[:7]))
             if in_noise or any_like(reached, r"sensitiv|sigma|noise|threshold|clip"):
                 yield n
-
-
-def _values(function: ast.AST, name: str) -> set[ast.AST]:
-    """All nodes of the values that are assigned to a variable."""
-    found: set[ast.AST] = set()
-    for n in below(function):
-        if isinstance(n, ast.Assign) and any(name in names_in(t) for t in n.targets):
-            found |= set(below(n.value))
-    return found
 
 
 def best_on_private_data(source: Source) -> Iterator[ast.AST]:

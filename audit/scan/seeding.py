@@ -46,7 +46,7 @@ def may_reach(seed: ast.Call, noise: ast.Call, scope: ast.AST) -> bool:
     if not generator:
         return True
     if not _seeds_one_generator(seed, made):
-        return any(any(calls(value, DRAWN)) for value in _assigned_to(generator, scope))
+        return any(any(calls(value, DRAWN)) for value in assigned_to(generator, scope))
     own = _holders(seed, scope)
     return not own or generator not in made or bool(traced({generator}, made) & own)
 
@@ -67,7 +67,7 @@ def _holders(seed: ast.Call, scope: ast.AST) -> set[str]:
     return held | ({receiver} - {"", "random", *GENERATORS})
 
 
-def _assigned_to(name: str, scope: ast.AST) -> Iterator[Any]:
+def assigned_to(name: str, scope: ast.AST) -> Iterator[Any]:
     """The values that are assigned to a variable."""
     for n in below(scope):
         if isinstance(n, ast.Assign) and any(name in names_in(target) for target in n.targets):
