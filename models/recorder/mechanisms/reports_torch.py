@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..draws.draw import Draw, guarded, numbers_of
+from .coins import Coins
 from .found import Mechanisms
 from .inverse import erfinv
 from .noise import Noise
-from .reports import ROUNDED, Coins, Drawn, chosen, compared, computed, drawn, flipped, reported, shifted, told_apart
+from .reports import ROUNDED, Drawn, chosen, compared, computed, drawn, flipped, reported, shifted, told_apart, wrapped
 
 BELOW, ABOVE = ("lt", "le"), ("gt", "ge")
 FLIPS, KEEPS = ("bitwise_xor", "logical_xor", "ne"), ("eq",)
@@ -145,7 +146,7 @@ def _followed(mechanisms: Mechanisms, name: str, args: Sequence[Any], known: Seq
     if name in ("add", "sub"):
         return shifted(coins, other, name == "sub", first == 0, numbers)
     if name == "remainder" and first == 0:
-        return coins.wrapped(other, numbers)
+        return wrapped(coins, other, numbers)
     if name in TURNED and np.ndim(chance) == 2:
         return drawn(numbers, coins.transposed())
     if chance is None:
