@@ -22,8 +22,9 @@ from ..mechanisms.absence import Incomparable, history, kept
 from ..mechanisms.draws.steady import other_scripts
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import drawn_again, far_across, rerun, with_other_values
+from ..recorded.other_numbers import FAR, far_numbers, has_far_numbers
 from ..recorded.playing import Cell, Diverged, Play
-from ..recorded.study import FAR, History, far_numbers, has_far_numbers
+from ..recorded.study import History
 from ..recorded.worlds import Absence
 from .released_noise import PATHS, REPEATED, exact
 

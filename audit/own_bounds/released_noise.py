@@ -25,8 +25,9 @@ from ..mechanisms.inside import Inside
 from ..mechanisms.reading import also_noised
 from ..recorded.examination import Examination, Move
 from ..recorded.laws import LARGEST, LAWS, SLACK, law_of
+from ..recorded.other_numbers import HARD, MORE, withstands
 from ..recorded.paths import NO_SEED
-from ..recorded.study import HARD, MORE, Study, withstands
+from ..recorded.study import Study
 
 NAME = "differential"
 PATHS = "one release distinguishes two neighbouring graphs that have no release in common"

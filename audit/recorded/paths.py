@@ -14,9 +14,10 @@ from ...models.recorder import Draw
 from ...models.recorder.mechanisms.found import Mechanisms
 from ...reports.rounding import several
 from .forcing import Forced
+from .other_numbers import tried_hard, tried_harder
 from .playing import Cell, Diverged, Play, play
 from .sources import WHOLE, in_line, laid_out, moved_by, nudge
-from .study import Study, tried_hard, tried_harder
+from .study import Study
 from .worlds import Absence
 
 NO_SEED = "no seed changes these entries"

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gnnaudit import Claim, Looped, PureDpEvent, Unit, audit, load
-from gnnaudit.audit.recorded.study import tried_hard
+from gnnaudit.audit.recorded.other_numbers import tried_hard
 
 from ...nightly import nightly
 from ..recorded.votes import counts, released
