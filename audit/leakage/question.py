@@ -41,10 +41,10 @@ class Question:
 
     def few(self, count: int) -> Question:
         """The same game with about `count` members and `count` non-members of each kind, for attacks that query models."""
-        thinned = {kind: self._halves(kind, columns, count) for kind, columns in self.kinds.items()}
+        thinned = {kind: self._halves(columns, count) for kind, columns in self.kinds.items()}
         return dataclasses.replace(self, kinds=thinned)
 
-    def _halves(self, kind: str, columns: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    def _halves(self, columns: NDArray[np.int64], count: int) -> NDArray[np.int64]:
         units = len(self.game.items)
         if columns[0] < units:
             return columns[: 2 * count]  # units of the game, about half of them members

@@ -30,7 +30,7 @@ MASKS = 1 << 20  # bytes of dropout masks that are drawn at a time; a mask has o
 Shapes = list[tuple[int, int]]
 
 
-def expressible(recipe: Recipe, graphs: Prepared) -> bool:
+def expressible(graphs: Prepared) -> bool:
     """Whether the compiled kernel can be used, for these features on this device."""
     narrow = isinstance(graphs.inputs, Operator) or graphs.inputs.shape[2] <= DENSE
     return narrow and graphs.real.device.type == "cpu" and compiled.used()

@@ -78,7 +78,7 @@ def train(
     """Minimises -sum(target * log softmax), and changes the networks in place. target: (graphs, classes, size), the label
     distribution of each row times the weight of the row.
     """
-    if compiled_teachers.expressible(recipe, graphs):
+    if compiled_teachers.expressible(graphs):
         compiled_teachers.train(recipe, values, trained(values), graphs, target, randoms, adams)
         return
     on_cpu = graphs.real.device.type == "cpu"
