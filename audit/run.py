@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shlex
 import sys
 import time
@@ -51,6 +52,8 @@ from .storage.store import Store
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+PATIENCE = 300.0  # seconds that `blackbox` may take on a user's model, by its estimate, in a plan that does not name it
 
 
 def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = False) -> int:
@@ -232,7 +235,8 @@ def study(
     outcomes, skips = [Outcome("account", (), {"roc": leaks.rocs})], [*leaks.skips]
     tell = partial(say, begins=False)
     runs = Recorded(case, graph, key.fold("differential"))
-    limits = (plan.rounds, alpha, plan.alpha, plan.minutes, plan.notices, tell)
+    patience = PATIENCE if plan.audits == ("all",) and plan.minutes is None else math.inf
+    limits = (plan.rounds, alpha, plan.alpha, plan.minutes, patience, plan.notices, tell)
     setting = Setting(case, graph, store, key, *limits, shared={"recorded": runs})
     for audit in audits:
         results: tuple[Outcome, ...] = ()
