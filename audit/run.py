@@ -236,8 +236,8 @@ def study(
     tell = partial(say, begins=False)
     runs = Recorded(case, graph, key.fold("differential"))
     patience = PATIENCE if plan.audits == ("all",) and plan.minutes is None else math.inf
-    limits = (plan.rounds, alpha, plan.alpha, plan.minutes, patience, plan.notices, tell)
-    setting = Setting(case, graph, store, key, *limits, shared={"recorded": runs})
+    limits: dict[str, Any] = {"minutes": plan.minutes, "patience": patience, "notices": plan.notices, "tell": tell}
+    setting = Setting(case, graph, store, key, plan.rounds, alpha, plan.alpha, **limits, shared={"recorded": runs})
     for audit in audits:
         results: tuple[Outcome, ...] = ()
         try:
@@ -245,6 +245,7 @@ def study(
                 raise ValueError(reason)
             say(f"audit {audit.name}")
             rested = partial(resting_on, case, checks=checks, masks=audit.masks)
+            setting = replace(setting, spent=sum(outcome.seconds for outcome in outcomes))
             results = (rested(audit.run(replace(setting, key=key.fold(audit.name)))),)
             results = confirmed(audit, results[0], setting, rested)
         except ValueError as fault:  # the audit refuses the case, or the model or the graph does not allow the audit
