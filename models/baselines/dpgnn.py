@@ -8,23 +8,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from ...accounting.claim import Unit
 from ..engine.dpsgd import train_privately
 from ..engine.layers import Linear, Selu
 from ..engine.network import Network, draw
+from ..engine.run_batches import RunGroup
 from ..gap import common
 from ..gap.stage import private
 from ..graph.degree_cap import arc_coins, arc_present
+from ..graph.graph import Graph, Worlds
 from ..sparse.neighbour_sums import Aggregation
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from ..engine.run_batches import RunGroup
-    from ..graph.graph import Graph, Worlds
 
 
 @dataclass(frozen=True)

@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
 from ..engine.layers import Layer, Linear, UnitLength
 from ..engine.network import Network, Rows, draw
+from ..engine.run_batches import RunGroup
 from ..engine.training import train
 from ..gap import common
 from ..gap.gap import activated, mlp
 from ..graph.degree_cap import arc_coins, arc_present
+from ..graph.graph import Graph, Worlds
 from ..random.streams import stream
 from ..sparse.neighbour_sums import Aggregation, Neighbours
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
-
-    from ..engine.run_batches import RunGroup
-    from ..graph.graph import Graph, Worlds
 
 LINK_SHARE = 0.9  # the share of epsilon that the entries spend; the density spends the rest
 CHUNK = 500  # rows that share one density in the published code

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ...accounting.claim import Unit
 from ..base import Release
 from ..engine.dropout import Dropout
 from ..engine.gnn_layers import HEADS, KINDS, Values, stacked
+from ..graph.graph import Graph, Worlds
 from ..random.streams import stream
 from ..sparse.block_diagonal import Blocks, Operator, features
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
-
-    from ..graph.graph import Graph, Worlds
 
 CACHE = 6 << 20  # most bytes of one hidden layer's activations in all runs that train together; more is slower
 

@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from ...accounting.claim import Unit
 from ..engine.layers import BatchNorm, Layer, Linear, Selu, UnitLength
 from ..engine.network import Network, draw, through
+from ..engine.run_batches import RunGroup
+from ..graph.graph import Graph
 from . import common
 from .stage import ledger, train_stage
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from ..engine.run_batches import RunGroup
-    from ..graph.graph import Graph
 
 
 @dataclass(frozen=True)

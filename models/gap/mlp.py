@@ -6,8 +6,12 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from numpy.typing import NDArray
+
 from ...accounting.claim import Unit
 from ..engine.network import Network, draw
+from ..engine.run_batches import RunGroup
+from ..graph.graph import Graph
 from . import common
 from .gap import mlp
 from .stage import ledger, train_stage
@@ -15,10 +19,6 @@ from .stage import ledger, train_stage
 if TYPE_CHECKING:
     import numpy as np
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
-
-    from ..engine.run_batches import RunGroup
-    from ..graph.graph import Graph
 
 
 @dataclass(frozen=True)

@@ -6,20 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
 
 from ...accounting.claim import Unit
 from ..engine.layers import BatchNorm, GroupNorm, Layer, Linear, Selu, UnitLength, UnitLinear
 from ..engine.network import Network, Parts, Weights, draw, through, together
+from ..engine.run_batches import RunGroup
+from ..graph.graph import Graph
 from . import common
 from .stage import ledger, train_stage
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from ..engine.run_batches import RunGroup
-    from ..graph.graph import Graph
 
 
 @dataclass(frozen=True)

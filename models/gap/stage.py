@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
 from ...accounting.claim import Unit
 from ..engine.dpsgd import Private, train_privately
+from ..engine.network import Network, Parts, Weights
 from ..engine.training import train
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from torch import Tensor
 
-    from ..engine.network import Network, Parts, Weights
     from ..engine.run_batches import RunGroup
     from .common import NodeRecipe
 

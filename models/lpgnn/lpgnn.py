@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ...accounting.claim import Unit
@@ -17,6 +18,7 @@ from ..engine.dropout import Dropout
 from ..engine.features import clipped
 from ..engine.gnn_layers import KINDS, Values, WithMean, glorot, stacked
 from ..engine.subnormal import subnormals_are_zero
+from ..graph.graph import Graph, Worlds
 from ..kernels import compiled
 from ..random.streams import stream
 from ..sparse.attention import NUMBERS
@@ -28,9 +30,6 @@ from .published import bits_best, bits_printed, lpgnn_epsilon
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
-
-    from ..graph.graph import Graph, Worlds
 
 BACKBONES = ("sage", "gcn", "gat")
 HEADS = 4  # attention heads of the first GAT layer, each of width `hidden`

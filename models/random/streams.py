@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ...accounting.arguments import is_whole, shown
 from .witness import WITNESS, Witnessed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
     from torch import Tensor
 
 BLOCK = 1 << 20  # numbers drawn at a time: 8 MiB
