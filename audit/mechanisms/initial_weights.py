@@ -2,7 +2,7 @@
 
 Both may be normal numbers, and both stand in sums with data: `weights - rate * gradient` looks like data plus noise. But the
 gradient depends on the weights. And if the gradient is noisy itself, no secret moves this sum while every noisy value is the
-same.
+same. Numbers that no seed changes, such as random first centres of clusters, hide nothing either.
 """
 
 import dataclasses
@@ -26,6 +26,13 @@ def of_mechanisms(first: History, steady: Collection[int]) -> frozenset[int]:
     for i, m in enumerate(first.mechanisms):
         (own if i in steady else others).update(id(draw) for draw in (m.draw, *m.beside))
     return frozenset(at for at, draw in enumerate(first.play.draws) if id(draw) in own - others)
+
+
+def same_for_all_seeds(first: History) -> frozenset[int]:
+    """The positions of the draws that are noise of a mechanism, although each seed draws the same numbers."""
+    made, draws = first.study, first.play.draws
+    constant = [at for at in first.noise & made.constant if made.few.get(at, 1) == 1]
+    return frozenset(at for at in constant if all(np.array_equal(draws[at].values, other[at].values) for other in made.others))
 
 
 def with_weights(made: Study, places: Collection[int]) -> Study:

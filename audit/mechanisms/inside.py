@@ -21,7 +21,7 @@ from ..recorded.laws import NOTHING, cost
 from ..recorded.study import History, Shifts, Study
 from ..recorded.worlds import Absence, single_secrets, without_many, without_one
 from .absence import Incomparable, OtherNoise, history, kept, moved, without
-from .initial_weights import added, of_mechanisms, with_weights
+from .initial_weights import added, of_mechanisms, same_for_all_seeds, with_weights
 from .loud_secrets import louder, quietest
 from .past_noise import changed, or_else
 from .reading import EACH, Entry, added_later, idle, unread
@@ -113,9 +113,15 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
     the reason instead, and "" if the run adds no recorded noise to data.
 
     If paths lead past the noise, the run is also recorded closely. It then counts as a run whose mechanisms end with the last sum
-    of data, if this leaves no path. If mechanisms are `entangled`, some may be sums of data and initial weights.
+    of data, if this leaves no path. If mechanisms are `entangled`, some may be sums of data and initial weights. If the noise of
+    some mechanisms is the same for all seeds, such as random first centres of clusters, everybody may know it. It then counts as
+    data, if other mechanisms hide all secrets.
     """
     found = of_run(history(made, 0), claim, key)
+    if isinstance(found, Inside) and (public := same_for_all_seeds(found.run)):
+        known = inside(with_weights(made, public), claim, key)
+        if isinstance(known, Inside) and known.worst is not None and not known.past:
+            return known
     if isinstance(found, Inside) and found.entangled:
         return with_known_weights(found, claim, key)
     if not isinstance(found, Inside) or not found.past:

@@ -86,7 +86,7 @@ class Study:
     doubts: why nothing can be stated about this model.
     unplaced: why no noise was searched for in the release; "" if it was.
     histories: for a program, runs with different seeds whose mechanisms were recorded. The first is `base`.
-    weights: the positions of draws that count as initial weights, although their numbers look like noise, see
+    weights: the positions of draws that count as initial weights or as public, although their numbers look like noise, see
     initial_weights.py.
     closely: whether the mechanisms of its runs are recorded closely, see `Mechanisms`.
     known: whether the noise may be switched off or known, for each claim for which this was tested, see `known_noise`.

@@ -110,3 +110,36 @@ def test_noise_of_which_a_part_was_subtracted_is_not_taken_for_weights(tmp_path)
     found = AUDITS["differential"].run(made)
     assert recorded(made).inside.entangled
     assert not any(b.refuted for b in found.bounds)
+
+
+def sizes_of_clusters(graph, seed, noise=4.0, **more):
+    """How many nodes are nearest to each of five centres that every run draws alike."""
+    centres = np.random.default_rng(7).normal(size=(5, graph.dim))
+    nearest = np.square(features(graph)[:, None, :] - centres).sum(2).argmin(1)
+    sizes = np.bincount(nearest[graph.train], minlength=5)
+    return {"sizes": sizes + np.random.default_rng(seed).normal(0, noise, 5), **more}
+
+
+OTHER_CLUSTER = Claim(epsilon(4.0 / 2**0.5), DELTA, Unit.FEATURES)  # another row moves one size down and another one up
+
+
+def of_features(train, tmp_path, *more):
+    model = Looped(train, unit=Unit.FEATURES, releases=("sizes", *more), events=dp.GaussianDpEvent(4.0 / 2**0.5))
+    return AUDITS["differential"].run(Setting(Case(model, OTHER_CLUSTER), GRAPH, Store(tmp_path), Key("public numbers"), 2, 1e-4))
+
+
+@pytest.mark.parametrize("noise", [4.0, 2.0])
+def test_random_centres_that_no_seed_changes_are_public_and_no_noise(noise, tmp_path):
+    found = of_features(lambda graph, seed: sizes_of_clusters(graph, seed, noise), tmp_path)
+    bound = max(found.bounds, key=lambda b: b.epsilon)
+    truth = epsilon(noise / 2**0.5)
+    assert bound.refuted == (noise < 4.0)
+    assert 0.99 * truth < bound.epsilon <= truth * (1 + 1e-3)
+
+
+def test_noise_that_no_seed_changes_hides_nothing_beside_noise_that_does(tmp_path):
+    def train(graph, seed):
+        means = features(graph)[graph.train].mean(0) + np.random.default_rng(8).normal(size=graph.dim)
+        return sizes_of_clusters(graph, seed, means=means)
+
+    assert any(b.refuted and np.isinf(b.epsilon) for b in of_features(train, tmp_path, "means").bounds)
