@@ -27,8 +27,9 @@ from gnnaudit.models.base import Release
 from gnnaudit.models.data.checks import Raw
 from gnnaudit.models.data.known_sets import DATASETS, DataSet
 from gnnaudit.models.data.loading import load
+from gnnaudit.models.facts import System
 from gnnaudit.models.random.streams import normal
-from gnnaudit.models.systems import SYSTEMS, System
+from gnnaudit.models.systems import SYSTEMS
 from gnnaudit.reports.formats import html
 
 
