@@ -19,10 +19,9 @@ from ..accounting.upper.accountants import Upper
 from ..attacks.registry import ATTACKS, DEPLOYED, GAMES
 from ..models.data.loading import Provenance, describe, load_described
 from ..models.errors import Stopped
-from ..models.facts import Facts
+from ..models.facts import Factory, Facts
 from ..models.graph.graph import Graph
 from ..models.kernels.ahead import compile_ahead
-from ..models.systems import Factory
 from ..reports import evidence as evidence_files
 from ..reports import results as result_files
 from ..reports.evidence import ANY, Evidence, exit_code

@@ -11,11 +11,11 @@ from ...accounting.claim import Claim, Unit
 from ...accounting.events.tree import has_gaussian
 from ...accounting.upper.calibration import calibrate
 from ...models.base import Model
-from ...models.facts import Facts, default_delta
+from ...models.facts import Factory, Facts, default_delta
 from ...models.graph.graph import Graph
 from ...models.looped import Looped
 from ...models.ranges import check_range
-from ...models.systems import SYSTEMS, Factory, at_unit
+from ...models.systems import SYSTEMS, at_unit
 from ...reports.results import SkippedRow
 from ..case import Case, fields_of, noise_of_its_own, offered, shown_mode
 from ..own.model_file import is_built_in, own_models
