@@ -69,7 +69,7 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
         Layer(
             "Composition",
             composed,
-            f"{f'Ledgers are composed by {accountants}' if accountants else 'No accountant bounds the ledger of a claim'}. "
+            f"{f'Ledgers are composed by {accountants}' if accountants else 'No accountant gives an upper bound'}. "
             f"{_count(whole, claims)} a bound from whole releases, which contain all mechanisms.",
             "accountants",
         ),
