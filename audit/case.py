@@ -1,6 +1,7 @@
 """Three types: a case (one calibrated model and its claim), the setting of an audit, and the outcome of an audit."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -98,6 +99,8 @@ class Setting:
 
     minutes: the time limit of the audit `blackbox`, which then adds rounds until it can decide, and of `distinguisher`. None:
     `blackbox` plays `rounds` rounds, and `distinguisher` has its own limit.
+    patience: the seconds that `blackbox` may take, by its estimate, on a user's model that no plan asks it to audit. spent: the
+    seconds that the audits before this one took.
     notices: the violation that `blackbox` must be able to detect, as the factor by which the noise is too small. tell: the
     function that `blackbox` calls with a line about its progress. shared: what the audits of one study of the case found for all
     of them; `replace` keeps it.
@@ -111,6 +114,8 @@ class Setting:
     alpha: float = 0.05
     first: float | None = None
     minutes: float | None = None
+    patience: float = math.inf
+    spent: float = 0.0
     notices: float = 1.5
     tell: Callable[[str], object] = str
     repeats: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shlex
 import sys
 import time
@@ -51,6 +52,8 @@ from .storage.store import Store
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+PATIENCE = 300.0  # seconds that `blackbox` may take on a user's model, by its estimate, in a plan that does not name it
 
 
 def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = False) -> int:
@@ -232,8 +235,9 @@ def study(
     outcomes, skips = [Outcome("account", (), {"roc": leaks.rocs})], [*leaks.skips]
     tell = partial(say, begins=False)
     runs = Recorded(case, graph, key.fold("differential"))
-    limits = (plan.rounds, alpha, plan.alpha, plan.minutes, plan.notices, tell)
-    setting = Setting(case, graph, store, key, *limits, shared={"recorded": runs})
+    patience = PATIENCE if plan.audits == ("all",) and plan.minutes is None else math.inf
+    limits: dict[str, Any] = {"minutes": plan.minutes, "patience": patience, "notices": plan.notices, "tell": tell}
+    setting = Setting(case, graph, store, key, plan.rounds, alpha, plan.alpha, **limits, shared={"recorded": runs})
     for audit in audits:
         results: tuple[Outcome, ...] = ()
         try:
@@ -241,6 +245,7 @@ def study(
                 raise ValueError(reason)
             say(f"audit {audit.name}")
             rested = partial(resting_on, case, checks=checks, masks=audit.masks)
+            setting = replace(setting, spent=sum(outcome.seconds for outcome in outcomes))
             results = (rested(audit.run(replace(setting, key=key.fold(audit.name)))),)
             results = confirmed(audit, results[0], setting, rested)
         except ValueError as fault:  # the audit refuses the case, or the model or the graph does not allow the audit

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from ..storage.resident import taken
 Played = Callable[[int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
 Tests = Callable[[NDArray[np.float64], NDArray[np.bool_], float], list[Bound]]
 
-PART = 4  # `check_memory` trains on this fraction of the nodes
+PART = 4  # `check_memory` and `check_time` train on one of so many parts of the nodes
 ATTACK = "aligned-canary"
 READ = ("posteriors",)  # the released arrays that both audits read
 CANARIES = 40  # largest number of canaries in one run; each is in a separate component
@@ -79,6 +80,7 @@ def aligned_canaries(setting: Setting) -> Outcome:
             why = f"nodes of the crafted graph have up to {highest} neighbours, and this model declares max_degree={most}"
             return Outcome("blackbox", (), {}, why, READ)
         check_memory(setting, made.graph)
+        check_time(setting, made.graph)
     game = canary_game(setting.case, made, setting.key.fold("game"))
     return tested(setting, game, lambda seen: canary_scores(seen, made), f"{CANARIES} canary edges in a crafted graph")
 
@@ -97,6 +99,7 @@ def aligned_stars(setting: Setting) -> Outcome:
     made = crafted_stars(min(CANARIES, train_nodes // 2), degree, train_nodes)
     if a_strangers(model):
         check_memory(setting, made.graph)
+        check_time(setting, made.graph)
     game = star_game(made, setting.key.fold("game"))
     what = f"{len(made.centres)} canary nodes of degree {made.leaves.shape[1]} in a crafted graph"
     return tested(setting, game, lambda seen: star_scores(seen, made), what)
@@ -131,16 +134,49 @@ def check_memory(setting: Setting, graph: Graph) -> None:
     The memory that the model needs is unknown. So it is trained once on the first part of the nodes, where the system says how
     much memory a process holds. A model with a dense adjacency matrix needs PART^2 times as much memory on all nodes.
     """
-    few = graph.nodes // PART
-    masks = {name: getattr(graph, name)[:few] for name in ("x", "y", "train", "val", "test")}
-    part = dataclasses.replace(graph, edges=graph.edges[:, (graph.edges < few).all(0)], **masks)
-    worlds = Worlds.of(part, setting.key.fold("memory").seeds(0, 1))
-    needed = (taken(lambda: setting.case.model.fit(worlds, setting.store.device)) or 0) * PART**2
+    part = first_nodes(graph, graph.nodes // PART)
+    needed = (taken(partial(train_once, setting, part)) or 0) * PART**2
     if needed > setting.store.memory:
         raise ValueError(
             f"memory={setting.store.memory >> 20}MiB: one training on the crafted graph of {graph.nodes} nodes may need "
-            f"{needed >> 20}MiB, {PART**2} times as much as on a part of {few} nodes. Use --memory {needed >> 20}MiB."
+            f"{needed >> 20}MiB, {PART**2} times as much as on a part of {part.nodes} nodes. Use --memory {needed >> 20}MiB."
         )
+
+
+def check_time(setting: Setting, graph: Graph) -> None:
+    """Raises ValueError if the trainings of a user's model on `graph` may take longer than `setting.patience`, in seconds.
+
+    The time of one training is a + b nodes^2 for a model with a dense adjacency matrix, and less on all nodes for any model whose
+    time grows less fast. Two trainings, on a part of the nodes and on a part of this part, give a and b.
+    """
+    if math.isinf(setting.patience):
+        return
+    large, small = (timed(setting, first_nodes(graph, graph.nodes // few)) for few in (PART, PART**2))
+    seconds = setting.rounds * (small + max(0.0, large - small) * (PART**2 + 1))
+    if seconds > setting.patience:
+        raise ValueError(
+            f"{several(setting.rounds, 'training')} on the crafted graph of {graph.nodes} nodes may take {clock(seconds)}, as "
+            f"one takes {large:.2g} s on a part of {graph.nodes // PART}; ask for it with --audits blackbox, or limit its time "
+            "with --minutes"
+        )
+
+
+def first_nodes(graph: Graph, few: int) -> Graph:
+    """The graph of the first `few` nodes."""
+    masks = {name: getattr(graph, name)[:few] for name in ("x", "y", "train", "val", "test")}
+    return dataclasses.replace(graph, edges=graph.edges[:, (graph.edges < few).all(0)], **masks)
+
+
+def train_once(setting: Setting, graph: Graph) -> None:
+    """Trains the model once on a graph with nothing removed."""
+    setting.case.model.fit(Worlds.of(graph, setting.key.fold("size").seeds(0, 1)), setting.store.device)
+
+
+def timed(setting: Setting, graph: Graph) -> float:
+    """The seconds of one training on a graph."""
+    started = time.monotonic()
+    train_once(setting, graph)
+    return time.monotonic() - started
 
 
 def both_tests(setting: Setting) -> Tests:

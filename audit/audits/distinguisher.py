@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-SECONDS = 20.0  # time limit without --minutes
+SECONDS = 20.0  # time limit without --minutes, if the audits before it took no longer
 SECRETS, PAIRS = 8, 16  # edges or nodes of each graph that are compared, each in so many pairs of trainings with one seed
 TRIED, PILOT, TEST = 4, 1024, 2048  # secrets with pilot rounds, pilot rounds of each, and rounds that count
 FEWEST = 64  # rounds that count; fewer prove almost nothing
@@ -115,7 +115,8 @@ def distinguish(setting: Setting) -> Outcome:
     Raises ValueError if too few trainings fit into the time, and if no secret that was tried changes the release.
     """
     case, key, began = setting.case, setting.key, time.monotonic()
-    budget = (SECONDS if setting.minutes is None else 60 * setting.minutes) * (1 + setting.repeats)
+    seconds = max(SECONDS, setting.spent) if setting.minutes is None else 60 * setting.minutes
+    budget = seconds * (1 + setting.repeats)
     union = case.counted(setting.graph)
     pairs = list(_pairs(case, union, key.fold("graph"), budget))
     refused = ""
@@ -146,7 +147,7 @@ def distinguish(setting: Setting) -> Outcome:
 
 
 def _too_slow(each: float, budget: float) -> str:
-    return f"one training takes {each:.2g} s, and {NEEDED} of them do not fit into {budget:g} s; give more time with --minutes"
+    return f"one training takes {each:.2g} s, and {NEEDED} of them do not fit into {budget:.3g} s; give more time with --minutes"
 
 
 def _pairs(case: Case, graph: Graph, key: Key, budget: float) -> Iterator[Pair]:

@@ -19,7 +19,16 @@ from gnnaudit.accounting.lower.guessed_coins import chance_of_so_many, guessed
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.accounting.upper.tradeoff import curve
 from gnnaudit.attacks.canary.fisher import log_likelihood_ratio
-from gnnaudit.audit.audits.blackbox import aligned_canaries, better, canary_game, canary_scores, most_right, until_decided
+from gnnaudit.audit.audits import blackbox
+from gnnaudit.audit.audits.blackbox import (
+    aligned_canaries,
+    better,
+    canary_game,
+    canary_scores,
+    check_time,
+    most_right,
+    until_decided,
+)
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.games.crafted_graph import ENDS, POOL, REFERENCES, STRONG, crafted
 from gnnaudit.audit.games.game import Seen
@@ -309,6 +318,22 @@ def test_a_dense_matrix_that_does_not_fit_on_the_crafted_graph_is_refused_with_t
     setting = Setting(case, load("campus:n=120:degree=6"), Store(tmp_path, memory=1 << 30), Key("dense"), 2, 0.05)
     with pytest.raises(ValueError, match=r"memory=1024MiB: one training on the crafted graph of 20384 nodes may need \d+MiB"):
         aligned_canaries(setting)
+
+
+@pytest.mark.parametrize(("power", "least"), [(1, 40), (2, 160)])
+def test_a_model_that_is_slow_on_the_crafted_graph_is_left_out_with_the_way_out(tmp_path, monkeypatch, power, least):
+    """One training takes a second on a quarter of the nodes, so 4 or 16 on all: ten take 40 or 160, and never more than 160."""
+
+    def uniform(graph, seed):
+        return {"posteriors": np.full((graph.nodes, graph.classes), -np.log(graph.classes))}
+
+    monkeypatch.setattr(blackbox, "timed", lambda _, graph: (graph.nodes / 5096) ** power)
+    setting = Setting(Case(Looped(uniform), Claim(1.0, 1e-6)), load("campus:n=120:degree=6"), Store(tmp_path), Key("slow"), 10)
+    with pytest.raises(ValueError, match=r"10 trainings .* of 20384 nodes may take .*--audits blackbox.*--minutes"):
+        aligned_canaries(dataclasses.replace(setting, patience=least - 1.0))
+    made = crafted(1).graph
+    check_time(dataclasses.replace(setting, patience=161.0), made)
+    check_time(setting, made)  # a plan that names the audit waits as long as it takes
 
 
 def test_a_claim_for_graphs_of_bounded_degree_is_not_tested_on_a_graph_with_larger_degrees(tmp_path):

@@ -134,7 +134,7 @@ def test_a_hostile_program_is_refused_in_one_line_and_leaves_nothing(
     begin = time.monotonic()
     with pytest.raises(ValueError, match=said) as fault:
         target(tmp_path, body, seconds=1 if "did not end" in said else 20).fit(worlds(graph))
-    assert time.monotonic() - begin < 15
+    assert time.monotonic() - begin < 45  # each of them goes on for 60 s or longer, and a busy machine may need 20 s
     assert "\n" not in str(fault.value)
     assert alive(str(own_temporary)) == []
     assert list(own_temporary.iterdir()) == []
@@ -157,7 +157,7 @@ def test_a_program_ends_with_the_run_however_that_ends(tmp_path: Path, graph: Gr
     assert len(alive(str(own_temporary / "gnnaudit-run-"))) >= 3
     run.send_signal(signal.SIGKILL)
     run.wait()
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while (alive(str(own_temporary / "gnnaudit-run-")) or list(own_temporary.iterdir())) and time.monotonic() < until:
         time.sleep(0.05)
     assert alive(str(own_temporary / "gnnaudit-run-")) == []
