@@ -1,8 +1,10 @@
 """Tests whether some release shows the randomised reports that a secret moves, although each released number mixes many reports.
 
 At delta = 0 one release decides. Suppose that each report moves a released number in one direction only, whatever the other
-reports are, and that the moved reports do move it. Then its largest value occurs only if each moved report has its favourable
-value. The probabilities of this value in the two worlds have the ratio of the moved reports, so a sum costs as much as its terms.
+reports are, and that where this number is largest each moved report does move it. Then its largest value occurs only if each
+moved report has its favourable value. If the secret makes these values of all moved reports more probable, or those of all less
+probable, the probabilities of this largest value in the two worlds have the ratio of the moved reports: a sum of reports, or the
+maximum of the two reports on an edge, costs as much as the reports.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..recorded.playing import rounding
-from .reading import anywhere, drawn_again, repeated
+from .reading import anywhere, backgrounds, drawn_again, repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,8 +39,9 @@ def shown_at_an_end(first: History, i: int, by: Values) -> bool:
 
     i: position of the reports in the run; they must have two values, of which both change by the same ratio. by: their move. The
     function is a sum of one released number for each moved report, with signs. It must not depend on anything else that is
-    random. Each moved report must move it upwards for all BACKGROUNDS, and no other report that was tried may move it in both
-    directions.
+    random. The value of each moved report that the secret makes more probable (or for all of them: less probable) must move it
+    upwards: strictly for all BACKGROUNDS, or for all of them not downwards, and strictly where all other reports have their
+    higher, or all their lower value and make the function largest. No other report that was tried may move it in both directions.
     """
     mechanism = first.mechanisms[i]
     moved = [tuple(entry) for entry in np.argwhere(mechanism.moved(by)).tolist()]
@@ -48,7 +51,7 @@ def shown_at_an_end(first: History, i: int, by: Values) -> bool:
         return False
     if np.ptp(ratios, axis=1).max() > SYMMETRIC * ratios.max():
         return False
-    return _Probe(first, i).decides(moved)
+    return _Probe(first, i).decides(moved, np.array([np.sign(by[entry][1]) for entry in moved]))
 
 
 class _Probe:
@@ -58,16 +61,27 @@ class _Probe:
         self.first, self.i = first, i
         self.random = np.random.default_rng(i)
 
-    def decides(self, moved: list[Entry]) -> bool:
-        """Whether `shown_at_an_end` holds for these moved reports."""
+    def decides(self, moved: list[Entry], towards: Values) -> bool:
+        """Whether `shown_at_an_end` holds for these moved reports. towards: for each of them 1 if the secret makes its higher
+        value more probable, and -1 if it makes it less probable.
+        """
         alone = self._alone()
-        own = [steps for entry in moved if (steps := self._steps(entry, BACKGROUNDS)) is not None]
+        own = [steps * sign for entry, sign in zip(moved, towards, strict=True) if (steps := self._steps(entry)) is not None]
         others = self._others(moved)
         rest = [steps for entry in others if (steps := self._steps(entry, TIMES)) is not None]
         if not alone.any() or len(own) + len(rest) < len(moved) + len(others):
             return False
         one_way = np.logical_and.reduce([alone, *(~both_ways(steps) for steps in rest)])
-        weights = np.zeros(alone.shape)
+        if self._everywhere(own, rest, one_way):
+            return True
+        ends = [(end, sign) for end in (0, 1) for sign in (1.0, -1.0)]
+        return any(self._at(end, moved, sign * towards, [sign * steps for steps in own], rest, one_way) for end, sign in ends)
+
+    def _everywhere(self, own: list[Values], rest: list[Values], one_way: NDArray[np.bool_]) -> bool:
+        """Whether each moved report moves the function upwards for all backgrounds. own: how far the values that the secret makes
+        more probable move the released numbers.
+        """
+        weights = np.zeros(one_way.shape)
         for steps in own:
             up, down = (steps > 0).all(0) & one_way, (steps < 0).all(0) & one_way
             if not (up | down).any():
@@ -76,7 +90,37 @@ class _Probe:
             weights[at] = 1.0 if up[at] else -1.0
         return all((steps @ weights > 0).all() for steps in own) and not any(both_ways(steps @ weights) for steps in rest)
 
-    def _steps(self, entry: Entry, times: int) -> Values | None:
+    def _at(
+        self, end: int, moved: list[Entry], towards: Values, own: list[Values], rest: list[Values], one_way: NDArray[np.bool_]
+    ) -> bool:
+        """Whether the function is largest only for the favourable values of the moved reports, `towards`, where all other reports
+        have their lower (end = 0) or higher value (1).
+        """
+        mechanism, everything_else = self.first.mechanisms[self.i], self._rest()
+        reports = np.where(mechanism.covered, mechanism.values[end], mechanism.noisy)
+        for entry, sign in zip(moved, towards, strict=True):
+            reports[entry] = mechanism.values[int(sign > 0)]
+        best, weights = self._released(reports, everything_else), np.zeros(one_way.shape)
+        losses = []
+        for entry, sign in zip(moved, towards, strict=True):
+            less = reports.copy()
+            less[entry] = mechanism.values[int(sign < 0)]
+            worse = self._released(less, everything_else)
+            if best is None or worse is None or best.shape != worse.shape or best.shape != one_way.shape:
+                return False
+            loss = np.where(np.abs(best - worse) > rounding(best), best - worse, 0.0)
+            if not (one_way & (loss != 0)).any():
+                return False
+            at = self.random.choice(np.flatnonzero(one_way & (loss != 0)))
+            weights[at] = np.sign(loss[at])
+            losses.append(loss)
+        most = 1.0 if end else -1.0
+        upwards = all((steps @ weights >= 0).all() for steps in own) and all(
+            (most * steps @ weights >= 0).all() for steps in rest
+        )
+        return upwards and all(loss @ weights > 0 for loss in losses)
+
+    def _steps(self, entry: Entry, times: int = BACKGROUNDS) -> Values | None:
         """How far all released numbers move with one report, for random values of all else: (times, numbers). None if a run
         fails.
         """
@@ -108,12 +152,14 @@ class _Probe:
         return instead, [drawn_again(draw, self.random) for draw in self.first.study.others[0]]
 
     def _alone(self) -> NDArray[np.bool_]:
-        """Which released numbers depend on nothing random but the reports. None do if a run fails."""
-        reports = self._background()
-        runs = [self._released(reports, self._rest()) for _ in range(1 + REDRAWN)]
-        if any(run is None for run in runs):
-            return np.zeros(1, dtype=bool)
-        return np.logical_and.reduce([run == runs[0] for run in runs])
+        """Which released numbers depend on nothing random but the reports, for several values of these; none if a run fails."""
+        alone = []
+        for other in backgrounds(self.first.mechanisms[self.i], self.i):
+            runs = [self._released(other.noisy, self._rest()) for _ in range(1 + REDRAWN)]
+            if any(run is None for run in runs):
+                return np.zeros(1, dtype=bool)
+            alone.append(np.logical_and.reduce([run == runs[0] for run in runs]))
+        return np.logical_and.reduce(alone)
 
     def _step(self, reports: Values, entry: Entry, rest: tuple[dict[int, Mechanism], list[Draw]]) -> Values | None:
         """How far all released numbers move if one report has its higher value instead of its lower one; None if a run fails."""

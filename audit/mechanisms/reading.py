@@ -30,6 +30,7 @@ FAR = (1.0, 8.0, 64.0)  # distances of other noisy values, in units of the scale
 FARTHER = (8.0, 64.0, 64.0, 64.0, 64.0, 64.0)  # the same, before a mechanism counts as not read
 ACROSS = 8  # further runs before that, with noisy values moved by about twice the largest of them
 ENDS = "with other draws the training ends"
+BACKGROUNDS = 2  # values of all other reports, drawn at random, with which a report is changed before it counts as not read
 EACH = 4  # largest number of mechanisms that are tested one by one
 Entry = tuple[int, ...]
 
@@ -183,14 +184,23 @@ def others(report: Mechanism, size: float = 1.0) -> NDArray[np.float64]:
 
 def unread(first: History, i: int, by: NDArray[np.float64], known: dict[Entry, bool | None]) -> tuple[NDArray[np.float64], int]:
     """The move `by` of report `i`, set to 0 at the entries that the run does not read, and the number of entries of which this is
-    not known.
+    not known. The run reads an entry if it does so for some values of the other entries: a maximum of two reports depends on one
+    of them only if the other one is low.
 
     The search halves groups of entries until each group is unread or has one entry. After `halvings` runs, see
     `Effort`, the remaining entries are unknown, and their move is set to 0 too. known: entry -> whether the run reads it, None if
     unknown. The function adds entries to `known`.
     """
     moved = [tuple(entry) for entry in np.argwhere(first.mechanisms[i].moved(by)).tolist()]
-    left = first.study.effort.halvings
+    left, further = first.study.effort.halvings, list[History]()
+
+    def reads(group: list[Entry]) -> bool:
+        if _read(first, i, group):
+            return True
+        if not further:
+            runs = [repeated(first, {i: other}) for other in backgrounds(first.mechanisms[i], i)]
+            further.extend(run for run in runs if run is not None)
+        return any(_read(run, i, group) for run in further)
 
     def any_read(group: list[Entry], certain: bool = False) -> bool | None:
         """Tests a group and adds its entries to `known`. Returns whether the run reads an entry of the group, None if unknown.
@@ -200,7 +210,7 @@ def unread(first: History, i: int, by: NDArray[np.float64], known: dict[Entry, b
         if not group:
             return False
         left -= not certain
-        read = True if certain else None if left < 0 else _read(first, i, group)
+        read = True if certain else None if left < 0 else reads(group)
         if not read or len(group) == 1:
             known.update(dict.fromkeys(group, read))
             return read
@@ -214,6 +224,15 @@ def unread(first: History, i: int, by: NDArray[np.float64], known: dict[Entry, b
     for entry in (entry for entry in moved if known[entry]):
         kept[entry] = by[entry]
     return kept, sum(known[entry] is None for entry in moved)
+
+
+def backgrounds(report: Mechanism, seed: int) -> Iterator[Mechanism]:
+    """The report with other values of its entries: all lowest, all highest, and any, BACKGROUNDS times."""
+    for end in (report.values[0], report.values[-1]):
+        yield replace(report, noisy=np.where(report.covered, np.asarray(end, dtype=report.noisy.dtype), report.noisy))
+    random = np.random.default_rng(seed)
+    for _ in range(BACKGROUNDS):
+        yield anywhere(report, random)
 
 
 def _read(first: History, i: int, entries: Sequence[Entry], hidden: NDArray[np.int64] | None = None) -> bool:
