@@ -82,7 +82,7 @@ def _composition(found: Results, claims: Sequence[Line]) -> Layer:
     status = _status(whole, claims, "argued" if accountants else "assumed")
     if status == "tested" and not accountants:  # the bounds are of the whole release, but no sum of its parts is known
         status = "partly tested"
-    composed = f"Ledgers are composed by {accountants}" if accountants else "No accountant bounds the ledger of a claim"
+    composed = f"Ledgers are composed by {accountants}" if accountants else "No accountant gives an upper bound"
     words = f"{composed}. {_count(whole, claims)} a bound from whole releases, which contain all mechanisms."
     return Layer("Composition", status, words, "accountants")
 

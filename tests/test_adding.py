@@ -1,7 +1,9 @@
 """A new system, attack, accountant, data set or audit is one entry in a table, and every command accepts it."""
 
 import json
+import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from dp_accounting import GaussianDpEvent, NonPrivateDpEvent
 from gnnaudit.accounting.claim import Unit
 from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.upper.accountants import ACCOUNTANTS, Accountant
-from gnnaudit.attacks.base import Untrained
+from gnnaudit.attacks.base import OneQuery, Untrained
 from gnnaudit.attacks.links.similarity import LinkStealing
 from gnnaudit.attacks.registry import ATTACKS
 from gnnaudit.attacks.signals import logs
@@ -94,6 +96,15 @@ class Peak(Untrained):
         return logs(release, challenge.items, self.query).max(-1)
 
 
+def margin():
+    """The class of the attack in docs/adding.md."""
+    code = (Path(__file__).parents[1] / "docs" / "adding.md").read_text()
+    (shown,) = (block for block in re.findall(r"```python\n(.*?)```", code, re.S) if "class Margin" in block)
+    names = {"dataclass": dataclass, "logs": logs, "np": np, "OneQuery": OneQuery, "Untrained": Untrained}
+    exec(shown, names)
+    return names["Margin"]
+
+
 def ring(n=60):
     """A data set: a ring whose nodes tell their class, which is that of their place."""
     place = np.arange(n)
@@ -101,7 +112,7 @@ def ring(n=60):
 
 
 def refuses(case):
-    return None if case.claim.unit in EDGES else f"hub edges are edges; this claim is about {case.claim.unit}"
+    return None if case.claim.unit in EDGES else f"hub edges are edges; the unit of this claim is {case.claim.unit}"
 
 
 def hub_edge(setting):
@@ -122,6 +133,7 @@ def added(monkeypatch, tmp_path):
     monkeypatch.setenv("GNNAUDIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setitem(SYSTEMS, "degrees", System(degrees, "an edge", "posteriors", "here", node_level={"rows": 9}))
     monkeypatch.setitem(ATTACKS, "peak", Peak)
+    monkeypatch.setitem(ATTACKS, "margin", margin())
     monkeypatch.setitem(ACCOUNTANTS, "ten", Accountant(lambda ledger, delta, relation: 10.0, "it always says ten"))
     monkeypatch.setitem(AUDITS, "hub", Audit("hub", 1, refuses, hub_edge))
     monkeypatch.setitem(DATASETS, "ring", DataSet("a ring", ring, "here", "none needed", options={"n": int}))
@@ -163,11 +175,11 @@ def test_a_new_system_is_made_at_node_level_with_the_fields_of_its_entry():
 
 def test_a_run_uses_all_that_was_added(tmp_path, monkeypatch):
     monkeypatch.setattr(html, "render", lambda folder, *workers: folder)
-    plan = {"data": "ring", "models": ("degrees",), "epsilon": (1.0,), "attacks": ("peak",), "audits": ("hub",)}
+    plan = {"data": "ring", "models": ("degrees",), "epsilon": (1.0,), "attacks": ("peak", "margin"), "audits": ("hub",)}
     few = {"repeats": 1, "shadows": 2, "targets": 1, "rounds": 1, "mlflow": "none", "jobs": 1, "out": tmp_path / "run"}
     run(Plan(**plan, **few), quiet=True)
     rows = json.loads((tmp_path / "run" / "results.json").read_text())["rows"]
     assert {row["model"] for row in rows} == {"degrees"}
-    assert "peak" in {row["attack"] for row in rows if row["kind"] == "attack"}
+    assert {"peak", "margin"} <= {row["attack"] for row in rows if row["kind"] == "attack"}
     assert [(row["audit"], row["attack"]) for row in rows if row["kind"] == "bound"] == [("hub", "link-stealing")]
     assert 10.0 in [row["value"] for row in rows if row["kind"] == "account" and row["accountant"] == "ten"]

@@ -32,13 +32,13 @@ HISTORIES = 3  # number of recorded runs, with different seeds
 def refuses(case: Case) -> str | None:
     """The audit needs a claim about nodes, a training that reports its noise, and a ledger of Gaussian mechanisms."""
     if case.claim.unit is not Unit.NODE:
-        return f"it adds up the moves by one node; this claim is about {case.claim.unit}"
+        return f"it adds up the moves by one node; the unit of this claim is {case.claim.unit}"
     if isinstance(case.model, RunsElsewhere):
         return "for a program, the audit 'differential' adds up the moves that it records"
     if a_strangers(case.model):
         return "for a model of your own, the audit 'differential' adds up the moves"
     if case.claim.unit is not case.model.unit:
-        return f"the ledger is for one {case.model.unit}, the claim for one {case.claim.unit}"
+        return f"the ledger's unit is {case.model.unit}, the claim's unit is {case.claim.unit}"
     return _obstacle(case) or declined(case.model, "RepeatsWithoutNode")
 
 

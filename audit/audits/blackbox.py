@@ -58,7 +58,7 @@ def ledger_curve(case: Case) -> Curve | None:
 def refuses_canaries(case: Case) -> str | None:
     """The audit needs posteriors on a graph that it generates, and a claim about edges or nodes."""
     if case.claim.unit is Unit.FEATURES:
-        return f"canaries are edges or nodes; this claim is about {case.claim.unit}"
+        return f"canaries are edges or nodes; the unit of this claim is {case.claim.unit}"
     return refuses_coins(case)
 
 

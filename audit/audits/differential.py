@@ -40,13 +40,13 @@ def refuses(case: Case) -> str | None:
     """The audit needs a training in this process with a non-empty ledger, or a program that is recorded or protects edges."""
     if isinstance(case.model, RunsElsewhere):
         known = case.claim.unit in EDGES or case.model.record
-        why = "the program is not recorded, and its seeds are tested only for claims about edges; this claim is about"
+        why = "the program is not recorded, and its seeds are tested only for claims about edges; the unit of this claim is"
         return None if known else f"{why} {case.claim.unit}. Leave out --no-record: then the program is recorded."
     empty = NonPrivateDpEvent if a_strangers(case.model) else NoOpDpEvent | NonPrivateDpEvent
     if isinstance(case.model.ledger, empty):
         return "the ledger lists no mechanism that could be counted"
     if case.claim.unit is not case.model.unit:
-        return f"the ledger is for one {case.model.unit}, the claim for one {case.claim.unit}"
+        return f"the ledger's unit is {case.model.unit}, the claim's unit is {case.claim.unit}"
     return None
 
 

@@ -37,7 +37,7 @@ def refuses(case: Case) -> str | None:
     if case.claim.unit is Unit.NODE:
         return node_stars.refuses(case)
     if case.claim.unit not in EDGES:
-        return f"the game on released sums is about edges; this claim is about {case.claim.unit}"
+        return f"the game on released sums is about edges; the unit of this claim is {case.claim.unit}"
     return lacks(case.model, NoisySums)
 
 

@@ -29,7 +29,7 @@ SIZE = 10.0  # size of a canary's own feature: large enough for its gradient to 
 def refuses(case: Case) -> str | None:
     """The audit needs a claim about nodes, and DP-SGD on full batches or secret Poisson samples."""
     if case.claim.unit is not Unit.NODE:
-        return f"gradient canaries are nodes; this claim is about {case.claim.unit}"
+        return f"gradient canaries are nodes; the unit of this claim is {case.claim.unit}"
     return lacks(case.model, ClippedGradients)
 
 

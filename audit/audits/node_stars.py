@@ -121,7 +121,7 @@ def run_stars(case: Case, graph: Graph, key: Key, device: str, count: int) -> St
 def refuses_rows(case: Case) -> str | None:
     """The audit needs PageRank rows that are released with Gaussian noise, and a claim about nodes."""
     if case.claim.unit is not Unit.NODE:
-        return f"the audit of PageRank rows is about nodes; this claim is about {case.claim.unit}"
+        return f"the audit of PageRank rows is about nodes; the unit of this claim is {case.claim.unit}"
     return lacks(case.model, NoisyRows)
 
 

@@ -46,7 +46,7 @@ UNHEARD = Condition(
 def refuses(case: Case) -> str | None:
     """The audit needs a claim about edges, and released sums or a model that must not read edges."""
     if case.claim.unit not in EDGES:
-        return f"replay is about edges; this claim is about {case.claim.unit}"
+        return f"replay is about edges; the unit of this claim is {case.claim.unit}"
     if not reads_no_edge(case) and not {"aggregates", "inputs"} <= set(offered(case.model)):
         why = f"{case.model.name} releases no sums from which the noise could be subtracted"
         return f"{why}. {lack}" if (lack := lacks(case.model, NoisySums)) else why

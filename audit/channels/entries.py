@@ -25,7 +25,7 @@ DECOYS = 50_000  # pairs that are drawn as decoys; those without an edge are add
 def refuses(case: Case) -> str | None:
     """The audit needs a model that trains on a graph drawn by randomised response, and a claim about edges."""
     if case.claim.unit not in EDGES:
-        return f"entries of the adjacency matrix are about edges; this claim is about {case.claim.unit}"
+        return f"entries of the adjacency matrix are about edges; the unit of this claim is {case.claim.unit}"
     return lacks(case.model, RandomisedEdges)
 
 

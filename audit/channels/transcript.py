@@ -23,7 +23,7 @@ READ = ("transcript",)
 def refuses(case: Case) -> str | None:
     """The audit needs messages that are normalised noisy sums of known rows."""
     if case.claim.unit not in EDGES:
-        return f"the game on messages is about edges; this claim is about {case.claim.unit}"
+        return f"the game on messages is about edges; the unit of this claim is {case.claim.unit}"
     return lacks(case.model, NoisyMessages)
 
 

@@ -41,7 +41,7 @@ OWN_COINS = proved(COINS.what, "drawn by the audit, one for each feature and lab
 def refuses(case: Case) -> str | None:
     """The audit needs reports that consist of finite channels, and a claim about one user's features."""
     if case.claim.unit is not Unit.FEATURES:
-        return f"the game on reports is about one user's features; this claim is about {case.claim.unit}"
+        return f"the game on reports is about one user's features; the unit of this claim is {case.claim.unit}"
     if not set(READ) <= set(offered(case.model)):
         return f"{case.model.name} does not release 'reports' and 'label_reports'"
     return lacks(case.model, RandomisedReports) or exact.refuses(case)

@@ -32,7 +32,7 @@ LEAST, NEAR = 1e-3, 1e-4  # for `factor`: the smallest factor that is tried, and
 def refuses(case: Case) -> str | None:
     """The audit needs a claim about nodes, and a model with the capability NoisyVotes."""
     if case.claim.unit is not Unit.NODE:
-        return f"the audit of votes is about nodes; this claim is about {case.claim.unit}"
+        return f"the audit of votes is about nodes; the unit of this claim is {case.claim.unit}"
     return lacks(case.model, NoisyVotes)
 
 

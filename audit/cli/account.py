@@ -33,10 +33,10 @@ FORMATS = ("table", "markdown", "latex")
 
 
 def account(
-    models: Annotated[Words, Option(help="Systems, by comma, or all. Default: all. See `audit models`.")] = None,
+    models: Annotated[Words, Option(help="Systems, comma-separated, or all. Default: all. See `audit models`.")] = None,
     model: Annotated[Words, Option(help="A model of your own, by the ledger that it declares: FILE.py:Name.")] = None,
     mode: Annotated[Words, Option(help="paper (as published), sound (as it can be proved) or both. Default: both.")] = None,
-    epsilon: Annotated[str, Option(help="Budgets in nats, by comma; inf for no noise.")] = "1,8",
+    epsilon: Annotated[str, Option(help="Budgets in nats, comma-separated; inf for no noise.")] = "1,8",
     delta: Delta = None,
     data: Annotated[str, Option(help="Data set whose public sizes the ledgers use. See `audit data list`.")] = "campus",
     data_dir: DataDir = None,

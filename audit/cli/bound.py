@@ -78,15 +78,20 @@ def bound(
 ) -> None:
     """Compute a lower bound on epsilon from your own scores and bits.
 
-    Rows must be independent rounds. You state that each round drew its own noise: scores do not show noise that all rounds share.
-    The command tests what they show, in the order of the file. The rounds of the two worlds must differ in the secret alone. If
-    the file's order of the worlds looks random, the command says that this is checked. Otherwise you state it: if one world was
-    played later, or by another machine, the difference looks like a leak. With a column `run`, rows with the same value are
-    canaries of one run, which may depend on one another in any way. You state that the bits are fair coins, and that each of
-    several runs drew its own noise. The verdict repeats what you state. With --delta above 0, the command also treats independent
-    rounds as guesses of fair coins. If their bits do not look like fair coins, it draws coins itself, and selects for each coin a
-    random round with this bit. If the bound comes from these guesses, the command also prints a limit: on scores of a Gaussian
-    mechanism, no rule that is valid for every mechanism proves more from this number of coins in more than half of all audits.
+    Rows must be independent rounds, and each round must draw its own noise. The command tests whether rows depend on one another,
+    in the order of the file. You state that the rounds do not all share their noise, because no score shows this. The verdict
+    repeats what you state.
+
+    The rounds of the two worlds must differ in the secret alone. If the order of the worlds in the file looks random, this counts
+    as checked. Otherwise you state it: if one world was played later, or by another machine, the difference looks like a leak.
+
+    With a column `run`, rows with the same value are canaries of one run, which may depend on one another in any way. You state
+    that the bits are fair coins, and that each of several runs drew its own noise.
+
+    With --delta above 0, the command also treats independent rounds as guesses of fair coins. If their bits do not look like fair
+    coins, it draws coins itself, and selects for each coin a random round with this bit. If the bound comes from these guesses,
+    the command also prints a limit: on scores of a Gaussian mechanism, no rule that is valid for every mechanism proves more from
+    this number of coins in more than half of all audits.
 
     --shape gaussian refutes the curve of a Gaussian mechanism. It refutes the claim itself only if the error rates contradict the
     claim for every mechanism. The command refuses scores with few values or a hard limit, which no Gaussian mechanism gives.

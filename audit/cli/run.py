@@ -18,21 +18,29 @@ def run(
     data: Annotated[Words, Option(help="Data set by name, or a path. Default: campus. See `audit data list`.")] = None,
     data_dir: Annotated[Words, Option(help="Folder of the data sets. Downloads are stored there.")] = None,
     trust: Annotated[bool | None, Option("--trust", help=TRUST)] = None,
-    models: Annotated[Words, Option(help=f"Systems, by comma. Default: {','.join(MODELS)}. See `audit models`.")] = None,
+    models: Annotated[Words, Option(help=f"Systems, comma-separated. Default: {','.join(MODELS)}. See `audit models`.")] = None,
     mode: Annotated[Words, Option(help="paper (as published), sound (as it can be proved) or both. Default: sound.")] = None,
-    epsilon: Annotated[Words, Option(help="Budgets in nats, by comma; inf trains without noise. Default: 1,8,inf.")] = None,
+    epsilon: Annotated[
+        Words, Option(help="Budgets in nats, comma-separated; inf trains without noise. Default: 1,8,inf.")
+    ] = None,
     delta: Delta = None,
     unit: Annotated[Words, Option(help="directed-edge, undirected-edge, node or features. Default: each model's own.")] = None,
     param: Param = None,
     attacks: Annotated[
         Words,
-        Option(help="Membership attacks by comma, all or none. Default: those that train no classifier. See `audit attacks`."),
+        Option(
+            help="Membership attacks, comma-separated, or all or none. Default: those that train no classifier. "
+            "See `audit attacks`."
+        ),
     ] = None,
     games: Annotated[
         Words,
-        Option(help="Membership games by comma, all or none: label, node, edge. Each trains shadows and targets. Default: all."),
+        Option(
+            help="Membership games, comma-separated, or all or none: label, node, edge. Each trains shadows and targets. "
+            "Default: all."
+        ),
     ] = None,
-    audits: Annotated[Words, Option(help="Audits by comma, all or none. Default: all. See `audit audits`.")] = None,
+    audits: Annotated[Words, Option(help="Audits, comma-separated, or all or none. Default: all. See `audit audits`.")] = None,
     rounds: Annotated[
         Number, Option(help="Rounds of the distinguishing game, with up to 1000 canaries each. Default: 10.")
     ] = None,
@@ -40,8 +48,8 @@ def run(
         float | None,
         Option(
             help="Minutes for the audit blackbox on each claim, and for the audit distinguisher. The audit blackbox then adds "
-            "rounds until it refutes the claim or could detect the violation of --notices. Default: --rounds rounds, and 20 "
-            "seconds for distinguisher."
+            "rounds until it refutes the claim or could detect the violation of --notices. Default: --rounds rounds; for "
+            "distinguisher 20 seconds, or the time of the audits before it if that is longer."
         ),
     ] = None,
     shadows: Annotated[Number, Option(help="Shadow models: runs whose membership bits the attacker knows. Default: 8.")] = None,

@@ -49,12 +49,12 @@ def uppers(case: Case) -> tuple[Upper, ...]:
 
     found = upper(case.model.ledger, case.claim, stored=False)
     if case.claim.unit is not case.model.unit:
-        reason = f"the ledger is for one {case.model.unit}, the claim for one {case.claim.unit}"
+        reason = f"the ledger's unit is {case.model.unit}, the claim's unit is {case.claim.unit}"
         found = tuple(dataclasses.replace(u, epsilon=None, unsupported=reason) for u in found)
     printed = case.model.printed(case.claim.delta)
     if printed is None:
         return found
-    note = f"what the paper's own accounting prints, per {case.model.unit}"
+    note = f"what the paper's own accounting prints; its unit is {case.model.unit}"
     return (*found, Upper("published", float(printed), False, None, 0.0, note))
 
 
@@ -84,7 +84,7 @@ def tuning_rows(case: Case, over: int) -> list[dict[str, Any]]:
 
     rows = []
     for selection in SELECTIONS if over > 1 else ():
-        found: dict[str, Any] = {"unsupported": f"the ledger is for one {case.model.unit}, the claim for one {case.claim.unit}"}
+        found: dict[str, Any] = {"unsupported": f"the ledger's unit is {case.model.unit}, the claim's unit is {case.claim.unit}"}
         if case.claim.unit is case.model.unit:
             ceiling = upper(tuned(case.model.ledger, over, selection), case.claim)
             best = tightest(ceiling)

@@ -23,7 +23,7 @@ MUCH = 500 * 10**6  # bytes; trainings that take more of a disk are worth a word
 log = logging.getLogger(__name__)
 VERSIONED = ("gnnaudit", "torch", "numpy", "scipy", "dp-accounting", "autodp", "opacus", "scikit-learn", "mlflow", "numba")
 STREAMS = (
-    "From this word or these bits BLAKE2b derives a seed of 64 bits for each training; its streams are Philox 4x64, a generator "
+    "From it BLAKE2b derives a seed of 64 bits for each training; its streams are Philox 4x64, a generator "
     "for statistics and not for cryptography. The systems of this package draw and add noise on sums over neighbours in float64, "
     "noise of DP-SGD steps and of LPGNN's reports in float32. A program or model of your own draws its own noise from its seed."
 )
@@ -126,7 +126,7 @@ def randomness(plan: Plan) -> str:
     """Sentences for the report: how the noise was seeded, which generator drew it, and in which precision."""
     root = "the word of --seed: whoever knows it can subtract the noise"
     if plan.seed is None:
-        root = "256 bits from the operating system, kept in the file called key in the run's folder"
+        root = "a key of 256 bits from the operating system, which the file key in the run's folder holds"
     return f"seeded by {root}. {STREAMS}"
 
 

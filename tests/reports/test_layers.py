@@ -74,7 +74,7 @@ def test_a_bound_of_zero_does_not_test_the_relation():
 def test_composition_is_tested_in_full_only_beside_an_accountant():
     alone = told(account(value=None), bound("replay", verdict="refuted"))["Composition"]
     assert alone[0] == "partly tested"
-    assert alone[1].startswith("No accountant bounds the ledger of a claim. 1 of 1 claims has a bound from whole releases")
+    assert alone[1].startswith("No accountant gives an upper bound. 1 of 1 claims has a bound from whole releases")
     assert told(account(), bound("replay"))["Composition"][0] == "tested"
 
 

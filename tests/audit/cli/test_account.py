@@ -163,7 +163,8 @@ def test_printed_theorem_code_and_truth_stand_side_by_side(capsys):
 def test_a_ledger_of_another_unit_bounds_nothing():
     case = Case(Recipe(unit=Unit.DIRECTED_EDGE), CASE.claim)
     rows = ledgers.uppers(case)
-    assert all(u.epsilon is None and "directed-edge" in u.unsupported for u in rows if u.accountant != "published")
+    why = "the ledger's unit is directed-edge, the claim's unit is undirected-edge"
+    assert all(u.epsilon is None and u.unsupported == why for u in rows if u.accountant != "published")
     assert rows[-1].epsilon == 0.5
 
 

@@ -120,6 +120,8 @@ def test_the_report_says_what_the_noise_came_from_and_what_it_is_not():
     """The numbers are those of the code: bits of the key, of a seed, of the stream's key, and the precision of the noise."""
     secret, repeatable = randomness(Plan()), randomness(Plan(seed="word"))
     assert "256 bits from the operating system" in secret
+    assert "word" not in secret
+    assert "256 bits" not in repeatable
     assert len(Key.fresh()) * 4 == 256
     assert "whoever knows it can subtract the noise" in repeatable
     assert "seed of 64 bits" in secret
