@@ -29,7 +29,7 @@ from ..recorded.worlds import UNUSUAL, Absence, small, without_any, without_one
 
 Floats = NDArray[np.float64]
 
-SECONDS = 20.0  # time limit without --minutes, if the audits before it took no longer
+SECONDS, LONGEST = 20.0, 60.0  # time limit without --minutes: as long as the audits before it took, within these limits
 SECRETS, PAIRS = 8, 16  # edges or nodes of each graph that are compared, each in so many pairs of trainings with one seed
 TRIED, PILOT, TEST = 4, 1024, 2048  # secrets with pilot rounds, pilot rounds of each, and rounds that count
 FEWEST = 64  # rounds that count; fewer prove almost nothing
@@ -110,7 +110,7 @@ def distinguish(setting: Setting) -> Outcome:
     Raises ValueError if too few trainings fit into the time, and if no secret that was tried changes the release.
     """
     case, key, began = setting.case, setting.key, time.monotonic()
-    seconds = max(SECONDS, setting.spent) if setting.minutes is None else 60 * setting.minutes
+    seconds = min(max(SECONDS, setting.spent), LONGEST) if setting.minutes is None else 60 * setting.minutes
     budget = seconds * (1 + setting.repeats)
     union = case.counted(setting.graph)
     pairs = list(_pairs(case, union, key.fold("graph"), budget))
