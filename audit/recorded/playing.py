@@ -129,12 +129,14 @@ def marked(draws: Sequence[Draw], places: Collection[int]) -> list[Draw]:
 
 def same_numbers(one: Draw, other: Draw) -> bool:
     """Whether two draws gave the same numbers at location 0 and scale 1, up to rounding. Data at their locations may round them
-    differently.
+    differently, and so may another scale, such as a clipping norm that a run adapts.
     """
     if one.law != other.law or one.values.shape != other.values.shape:
         return False
     size = np.abs(np.asarray(one.loc)) + np.abs(np.asarray(other.loc))
-    return bool((np.abs(one.units - other.units) <= ROUNDING * size / np.asarray(one.scale)).all())
+    units, again = one.units, other.units
+    scaled = np.abs(units) if np.any(one.scale != other.scale) else 0.0
+    return bool((np.abs(units - again) <= ROUNDING * (size / np.asarray(one.scale) + scaled)).all())
 
 
 def cells(release: Release) -> dict[Cell, NDArray[np.float64]]:

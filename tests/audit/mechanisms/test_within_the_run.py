@@ -125,3 +125,37 @@ def test_a_verdict_without_reach_says_which_repetition_was_not_possible(train, w
     outcome = audited(train, tmp_path)
     assert not any(np.isfinite(b.reach) for b in outcome.bounds)
     assert any(why in text for b in outcome.bounds for text in b.failed), [b.failed for b in outcome.bounds]
+
+
+def adaptive(scale=SCALE, of_noisy=True):
+    """Two noisy sums. The second is scaled together with its noise, as a clipping norm that a run adapts scales both."""
+
+    def train(graph, seed):
+        rng, x = np.random.default_rng(seed), graph.x / np.linalg.norm(graph.x, axis=1, keepdims=True)
+        sums = graph.adjacency() @ x
+        first = sums + rng.normal(0, scale, sums.shape)
+        norm = 1 + 0.3 * np.tanh((first if of_noisy else sums).mean())
+        return {"sums": sums * norm + rng.normal(0, scale * norm, sums.shape), "first": first}
+
+    return train
+
+
+def of_both(train, tmp_path):
+    claim = Claim(float(epsilon_of(2 / SCALE, DELTA)), DELTA, Unit.UNDIRECTED_EDGE)
+    case = Case(Looped(train, releases=("sums", "first")), claim)
+    return AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("adaptive"), 3, 1e-4))
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_noise_whose_size_follows_from_noisy_values_is_as_large_in_both_worlds(share, tmp_path):
+    outcome = of_both(adaptive(share * SCALE), tmp_path)
+    truth = float(epsilon_of(2 / (share * SCALE), DELTA))
+    bound = max(outcome.bounds, key=lambda b: b.epsilon)
+    assert bound.refuted == (share < 1)
+    assert 0.98 * truth < bound.epsilon <= truth * (1 + 1e-3)
+    assert bound.refuted or {"sums", "first"} <= set(outcome.covers)
+
+
+def test_noise_whose_size_follows_from_the_data_is_not_judged(tmp_path):
+    outcome = of_both(adaptive(of_noisy=False), tmp_path)
+    assert "sums" not in outcome.covers
