@@ -124,8 +124,9 @@ def hidden(first: History, within: Inside, differs: bool, accounted: Collection[
 
     A draw may hide the move if it is a coin, of any law, that changes a clean value, if it changes how far the secret moves a
     clean value, or if it is a mask of uniform numbers; initial weights are no masks. Samples and shuffles are such draws: a claim
-    may rely on their amplification, and then its epsilon is smaller than that of the composition. differs: whether the move has
-    another size with another seed. accounted: the positions of draws whose effect is accounted for.
+    may rely on their amplification, and then its epsilon is smaller than that of the composition. Initial weights may change how
+    far a secret moves a gradient: the adversary sees them, and the caller counts the smallest move of several runs. differs:
+    whether the move has another size with another seed. accounted: the positions of draws whose effect is accounted for.
     """
     free = [at for at in free_draws(first) if at not in accounted]
     moved_laws = {first.mechanisms[i].law for i in moving(first, within.shifts)}
@@ -141,7 +142,7 @@ def hidden(first: History, within: Inside, differs: bool, accounted: Collection[
         return f"the draws at {lines(first, masks)} {many}"
     coins = [at for at in free if first.play.draws[at].law not in CONTINUOUS]
     coins += compared(first, [at for at in free if first.play.draws[at].law in CONTINUOUS])
-    numbers = [at for at in free if at not in coins] if differs else []
+    numbers = [at for at in free if at not in coins and not first.play.draws[at].weights] if differs else []
     for number, script in enumerate(other_scripts(first, coins) if coins else ()):
         run = repeated(first, {}, script) if number else rerun(first, {}, script)
         if run is not None and not same_means(first.mechanisms, run.mechanisms):

@@ -46,6 +46,7 @@ from .noise_law import law_of
 from .other_runs import STEADY, changed_by_noise, least_share
 from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reached, smallest_factor
 
+OF_WEIGHTS = range(2, 6)  # further runs with other seeds, if initial weights may change how far a secret moves a value
 AGAIN = 4  # largest number of further secrets that are tried if the release shows only part of what the first one moves
 DEPENDS = "how far the secret moves a value depends on earlier noisy values, so the moves of one run do not add up"
 ADDS_UP = Condition(
@@ -124,21 +125,31 @@ class Cost:
 
 
 def least_cost(attempt: Attempt) -> Cost:
-    """The cost of the moves in two runs, and, if both exceed the claim, of what the release always shows of them."""
-    first, within, whole = attempt.first, attempt.within, attempt.whole
+    """The cost of the moves in two runs, in OF_WEIGHTS more if it may depend on initial weights, and, if all of them exceed the
+    claim, of what the release always shows of the moves.
+    """
+    first, whole = attempt.first, attempt.whole
     try:
-        other = history(first.study, 1)
-        lines, others = ([(m.line, m.clean.shape * (m.law == REPORT)) for m in run.mechanisms] for run in (first, other))
-        if lines != others:
-            raise Incomparable("another seed runs other mechanisms")
-        moved = within.counted(same_entries(first, attempt.each, without(other, attempt.worst)[1]))
-        again = cost(other.mechanisms, moved, attempt.case.claim.delta)
-        reason = hidden(first, within, grown(first, attempt.worst.secret, attempt.shifts, moved) is not None)
+        moved, again = in_another_run(attempt, 1)
+        differs = grown(first, attempt.worst.secret, attempt.shifts, moved) is not None
+        if differs and any(draw.weights for draw in first.play.draws):
+            again = min(again, *(in_another_run(attempt, number)[1] for number in OF_WEIGHTS))
+        reason = hidden(first, attempt.within, differs)
         reason = reason or unseen(first, attempt.moves, attempt.each) or ""
         found = Cost(min(whole, again), again, attempt.shifts, reason)
         return found if reason or found.epsilon <= attempt.case.claim.epsilon else shown_part_of(attempt, found)
     except (Incomparable, Diverged, OtherMechanisms) as departed:
         return Cost(0.0, whole, attempt.shifts, str(departed))
+
+
+def in_another_run(attempt: Attempt, number: int) -> tuple[Shifts, float]:
+    """The moves in run `number` of the study, which has another seed, and their cost (nats). Raises Incomparable and Diverged."""
+    first, other = attempt.first, history(attempt.first.study, number)
+    lines, others = ([(m.line, m.clean.shape * (m.law == REPORT)) for m in run.mechanisms] for run in (first, other))
+    if lines != others:
+        raise Incomparable("another seed runs other mechanisms")
+    moved = attempt.within.counted(same_entries(first, attempt.each, without(other, attempt.worst)[1]))
+    return moved, cost(other.mechanisms, moved, attempt.case.claim.delta)
 
 
 def shown_part_of(attempt: Attempt, found: Cost) -> Cost:

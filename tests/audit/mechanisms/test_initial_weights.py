@@ -143,3 +143,38 @@ def test_noise_that_no_seed_changes_hides_nothing_beside_noise_that_does(tmp_pat
         return sizes_of_clusters(graph, seed, means=means)
 
     assert any(b.refuted and np.isinf(b.epsilon) for b in of_features(train, tmp_path, "means").bounds)
+
+
+def layer(clipped, sigma=SIGMA):
+    """Steps of gradient descent on a layer with PyTorch's initial weights. A gradient is often shorter than the norm 4."""
+
+    def train(graph, seed):
+        torch.manual_seed(seed)
+        x, y = torch.as_tensor(features(graph)).float(), torch.as_tensor(graph.y)
+        there, layer = torch.as_tensor(graph.train).float(), torch.nn.Linear(graph.dim, graph.classes, bias=False)
+        weights = layer.weight
+        for _ in range(STEPS):
+            error = torch.softmax(x @ weights.T, 1) - torch.nn.functional.one_hot(y, graph.classes)
+            each = error[:, :, None] * x[:, None, :] * there[:, None, None]
+            if clipped:
+                each = each * (4 / each.flatten(1).norm(dim=1).clamp(min=4))[:, None, None]
+            total = each.sum(0)
+            total = total if clipped else 4 * total / total.norm().clamp(min=4) * graph.nodes
+            weights = (weights - 0.05 * (total + 4 * sigma * torch.randn(weights.shape)) / graph.nodes).detach()
+        return {"weights": weights.numpy()}
+
+    return train
+
+
+def test_moves_that_initial_weights_change_count_as_far_as_the_smallest(tmp_path):
+    """Honest: each move is at most the clipping norm, and often smaller."""
+    found = AUDITS["differential"].run(setting(layer(clipped=True), tmp_path))
+    bound = max(found.bounds, key=lambda b: b.epsilon)
+    assert not any(b.refuted for b in found.bounds)
+    assert 0.2 * CLAIM.epsilon < bound.epsilon < CLAIM.epsilon
+    assert np.isfinite(bound.reach)
+    assert "weights" in found.covers
+
+
+def test_a_clipped_batch_gradient_from_random_initial_weights_is_refuted(tmp_path):
+    assert any(b.refuted for b in AUDITS["differential"].run(setting(layer(clipped=False), tmp_path)).bounds)
