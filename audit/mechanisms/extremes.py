@@ -16,7 +16,7 @@ from ...models.recorder import Draw
 from ...models.recorder.mechanisms.found import Mechanism
 from ..recorded.playing import rounding
 from ..recorded.study import History
-from .reading import Entry, anywhere, backgrounds, drawn_again, repeated
+from .reading import Entry, anywhere, drawn_again, ends, repeated
 
 Values = NDArray[np.float64]
 
@@ -67,8 +67,8 @@ class _Probe:
         one_way = np.logical_and.reduce([alone, *(~both_ways(steps) for steps in rest)])
         if self._everywhere(own, rest, one_way):
             return True
-        ends = [(end, sign) for end in (0, 1) for sign in (1.0, -1.0)]
-        return any(self._at(end, moved, sign * towards, [sign * steps for steps in own], rest, one_way) for end, sign in ends)
+        both = [(end, sign) for end in (0, 1) for sign in (1.0, -1.0)]
+        return any(self._at(end, moved, sign * towards, [sign * steps for steps in own], rest, one_way) for end, sign in both)
 
     def _everywhere(self, own: list[Values], rest: list[Values], one_way: NDArray[np.bool_]) -> bool:
         """Whether each moved report moves the function upwards for all backgrounds. own: how far the values that the secret makes
@@ -147,7 +147,8 @@ class _Probe:
     def _alone(self) -> NDArray[np.bool_]:
         """Which released numbers depend on nothing random but the reports, for several values of these; none if a run fails."""
         alone = []
-        for other in backgrounds(self.first.mechanisms[self.i], self.i):
+        mechanism = self.first.mechanisms[self.i]
+        for other in (*ends(mechanism), anywhere(mechanism, self.random), anywhere(mechanism, self.random)):
             runs = [self._released(other.noisy, self._rest()) for _ in range(1 + REDRAWN)]
             if any(run is None for run in runs):
                 return np.zeros(1, dtype=bool)

@@ -24,7 +24,7 @@ from .absence import Incomparable, OtherNoise, history, kept, moved, without
 from .initial_weights import added, of_mechanisms, same_for_all_seeds, with_weights
 from .loud_secrets import louder, quietest
 from .past_noise import changed, or_else
-from .reading import EACH, Entry, added_later, idle, unread
+from .reading import EACH, Read, added_later, idle, unread
 from .relations import REPEATED, SAME, entangled, sums
 
 
@@ -285,18 +285,16 @@ def _moved(first: History, absent: Absence, repetition: History | None = None) -
         return tuple(np.zeros_like(m.clean) for m in first.mechanisms)
 
 
-def reports(first: History) -> dict[int, dict[Entry, bool | None]]:
+def reports(first: History) -> dict[int, Read]:
     """For each report, which of its entries the run reads, as far as this is known: of none."""
-    return {i: {} for i, m in enumerate(first.mechanisms) if m.law == REPORT}
+    return {i: Read() for i, m in enumerate(first.mechanisms) if m.law == REPORT}
 
 
-def read_only(
-    first: History, idle: Collection[int], shifts: Shifts, read: Mapping[int, dict[Entry, bool | None]]
-) -> tuple[Shifts, list[str]]:
+def read_only(first: History, idle: Collection[int], shifts: Shifts, read: Mapping[int, Read]) -> tuple[Shifts, list[str]]:
     """The moves, set to 0 for mechanisms and entries of reports that the run does not read.
 
     The second result is a sentence for each report of which it is not known which entries the run reads. read: for each report,
-    whether the run reads an entry, as far as this is known; the function adds to it.
+    what is known of the entries that the run reads; the function adds to it.
     """
     kept, doubts = [], []
     for i, by in enumerate(shifts):

@@ -4,7 +4,7 @@ If the run does not read a value, another value in its place changes neither the
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
@@ -22,7 +22,6 @@ FAR = (1.0, 8.0, 64.0)  # distances of other noisy values, in units of the scale
 FARTHER = (8.0, 64.0, 64.0, 64.0, 64.0, 64.0)  # the same, before a mechanism counts as not read
 ACROSS = 8  # further runs before that, with noisy values moved by about twice the largest of them
 ENDS = "with other draws the training ends"
-BACKGROUNDS = 2  # values of all other reports, drawn at random, with which a report is changed before it counts as not read
 EACH = 4  # largest number of mechanisms that are tested one by one
 Entry = tuple[int, ...]
 
@@ -174,25 +173,34 @@ def others(report: Mechanism, size: float = 1.0) -> NDArray[np.float64]:
     return values[(np.abs(np.asarray(report.noisy, dtype=np.float64)[..., None] - values).argmin(-1) + 1) % len(values)]
 
 
-def unread(first: History, i: int, by: NDArray[np.float64], known: dict[Entry, bool | None]) -> tuple[NDArray[np.float64], int]:
+@dataclass(frozen=True, eq=False)
+class Read:
+    """What is known of a report. entries: entry -> whether the run reads it, None if unknown. ends: runs in which all its entries
+    have their lowest or their highest value.
+    """
+
+    entries: dict[Entry, bool | None] = field(default_factory=dict)
+    ends: list[History] = field(default_factory=list)
+
+
+def unread(first: History, i: int, by: NDArray[np.float64], known: Read) -> tuple[NDArray[np.float64], int]:
     """The move `by` of report `i`, set to 0 at the entries that the run does not read, and the number of entries of which this is
-    not known. The run reads an entry if it does so for some values of the other entries: a maximum of two reports depends on one
-    of them only if the other one is low.
+    not known. The run reads an entry if it does so for the values of the other entries in the run, or if all others are lowest or
+    all are highest: a maximum of two reports depends on one of them only if the other one is low.
 
     The search halves groups of entries until each group is unread or has one entry. After `halvings` runs, see
-    `Effort`, the remaining entries are unknown, and their move is set to 0 too. known: entry -> whether the run reads it, None if
-    unknown. The function adds entries to `known`.
+    `Effort`, the remaining entries are unknown, and their move is set to 0 too. The function adds to `known`.
     """
     moved = [tuple(entry) for entry in np.argwhere(first.mechanisms[i].moved(by)).tolist()]
-    left, further = first.study.effort.halvings, list[History]()
+    left = first.study.effort.halvings
 
     def reads(group: list[Entry]) -> bool:
         if _read(first, i, group):
             return True
-        if not further:
-            runs = [repeated(first, {i: other}) for other in backgrounds(first.mechanisms[i], i)]
-            further.extend(run for run in runs if run is not None)
-        return any(_read(run, i, group) for run in further)
+        if not known.ends:
+            runs = [repeated(first, {i: other}) for other in ends(first.mechanisms[i])]
+            known.ends.extend(run for run in runs if run is not None)
+        return any(_read(run, i, group) for run in known.ends)
 
     def any_read(group: list[Entry], certain: bool = False) -> bool | None:
         """Tests a group and adds its entries to `known`. Returns whether the run reads an entry of the group, None if unknown.
@@ -204,27 +212,24 @@ def unread(first: History, i: int, by: NDArray[np.float64], known: dict[Entry, b
         left -= not certain
         read = True if certain else None if left < 0 else reads(group)
         if not read or len(group) == 1:
-            known.update(dict.fromkeys(group, read))
+            known.entries.update(dict.fromkeys(group, read))
             return read
         half = len(group) // 2
         one = any_read(group[:half])
         any_read(group[half:], certain=one is False)
         return True
 
-    any_read([entry for entry in moved if entry not in known])
+    any_read([entry for entry in moved if entry not in known.entries])
     kept = np.zeros_like(by)
-    for entry in (entry for entry in moved if known[entry]):
+    for entry in (entry for entry in moved if known.entries[entry]):
         kept[entry] = by[entry]
-    return kept, sum(known[entry] is None for entry in moved)
+    return kept, sum(known.entries[entry] is None for entry in moved)
 
 
-def backgrounds(report: Mechanism, seed: int) -> Iterator[Mechanism]:
-    """The report with other values of its entries: all lowest, all highest, and any, BACKGROUNDS times."""
-    for end in (report.values[0], report.values[-1]):
-        yield replace(report, noisy=np.where(report.covered, np.asarray(end, dtype=report.noisy.dtype), report.noisy))
-    random = np.random.default_rng(seed)
-    for _ in range(BACKGROUNDS):
-        yield anywhere(report, random)
+def ends(report: Mechanism) -> list[Mechanism]:
+    """The report with the lowest value in all its entries, and with the highest."""
+    values = [np.asarray(end, dtype=report.noisy.dtype) for end in (report.values[0], report.values[-1])]
+    return [replace(report, noisy=np.where(report.covered, end, report.noisy)) for end in values]
 
 
 def _read(first: History, i: int, entries: Sequence[Entry], hidden: NDArray[np.int64] | None = None) -> bool:
