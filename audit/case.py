@@ -98,9 +98,8 @@ class Setting:
     whether this is the repetition of a test that refuted the claim, or nearly did.
 
     minutes: the time limit of the audit `blackbox`, which then adds rounds until it can decide, and of `distinguisher`. None:
-    `blackbox` plays `rounds` rounds, and `distinguisher` has its own limit.
-    patience: the seconds that `blackbox` may take, by its estimate, on a user's model that no plan asks it to audit. spent: the
-    seconds that the audits before this one took.
+    `blackbox` plays `rounds` rounds, and `distinguisher` has its own limit. patience: `blackbox` does not audit a user's model if
+    it estimates that its trainings take more than so many seconds. spent: the seconds that the audits before this one took.
     notices: the violation that `blackbox` must be able to detect, as the factor by which the noise is too small. tell: the
     function that `blackbox` calls with a line about its progress. shared: what the audits of one study of the case found for all
     of them; `replace` keeps it.

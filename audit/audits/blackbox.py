@@ -146,8 +146,8 @@ def check_memory(setting: Setting, graph: Graph) -> None:
 def check_time(setting: Setting, graph: Graph) -> None:
     """Raises ValueError if the trainings of a user's model on `graph` may take longer than `setting.patience`, in seconds.
 
-    The time of one training is a + b nodes^2 for a model with a dense adjacency matrix, and less on all nodes for any model whose
-    time grows less fast. Two trainings, on a part of the nodes and on a part of this part, give a and b.
+    One training of a model with a dense adjacency matrix takes a + b nodes^2 seconds. Two trainings on different parts of the
+    nodes give a and b. A model whose time grows more slowly takes less time on all nodes.
     """
     if math.isinf(setting.patience):
         return

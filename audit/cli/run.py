@@ -49,7 +49,7 @@ def run(
         Option(
             help="Minutes for the audit blackbox on each claim, and for the audit distinguisher. The audit blackbox then adds "
             "rounds until it refutes the claim or could detect the violation of --notices. Default: --rounds rounds; for "
-            "distinguisher 20 seconds, or the time of the audits before it if that is longer."
+            "distinguisher 20 seconds, or the time of the audits before it if that is longer, at most 60 seconds."
         ),
     ] = None,
     shadows: Annotated[Number, Option(help="Shadow models: runs whose membership bits the attacker knows. Default: 8.")] = None,

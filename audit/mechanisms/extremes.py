@@ -90,7 +90,7 @@ class _Probe:
         have their lower (end = 0) or higher value (1).
         """
         mechanism, everything_else = self.first.mechanisms[self.i], self._rest()
-        reports = np.where(mechanism.covered, mechanism.values[end], mechanism.noisy)
+        reports = ends(mechanism)[end].noisy
         for entry, sign in zip(moved, towards, strict=True):
             reports[entry] = mechanism.values[int(sign > 0)]
         best, weights = self._released(reports, everything_else), np.zeros(one_way.shape)
@@ -108,10 +108,8 @@ class _Probe:
             weights[at] = np.sign(loss[at])
             losses.append(loss)
         most = 1.0 if end else -1.0
-        upwards = all((steps @ weights >= 0).all() for steps in own) and all(
-            (most * steps @ weights >= 0).all() for steps in rest
-        )
-        return upwards and all(loss @ weights > 0 for loss in losses)
+        upwards = [*own, *(most * steps for steps in rest)]
+        return all((steps @ weights >= 0).all() for steps in upwards) and all(loss @ weights > 0 for loss in losses)
 
     def _steps(self, entry: Entry, times: int = BACKGROUNDS) -> Values | None:
         """How far all released numbers move with one report, for random values of all else: (times, numbers). None if a run

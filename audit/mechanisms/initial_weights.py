@@ -31,8 +31,8 @@ def of_mechanisms(first: History, steady: Collection[int]) -> frozenset[int]:
 def same_for_all_seeds(first: History) -> frozenset[int]:
     """The positions of the draws that are noise of a mechanism, although each seed draws the same numbers."""
     made, draws = first.study, first.play.draws
-    constant = [at for at in first.noise & made.constant if made.few.get(at, 1) == 1]
-    return frozenset(at for at in constant if all(np.array_equal(draws[at].values, other[at].values) for other in made.others))
+    noise = first.noise & made.of_one_value
+    return frozenset(at for at in noise if all(np.array_equal(draws[at].values, other[at].values) for other in made.others))
 
 
 def with_weights(made: Study, places: Collection[int]) -> Study:

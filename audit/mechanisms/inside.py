@@ -117,11 +117,12 @@ def inside(made: Study, claim: Claim, key: Key) -> Inside | str:
     some mechanisms is the same for all seeds, such as random first centres of clusters, everybody may know it. It then counts as
     data, if other mechanisms hide all secrets.
     """
-    found = of_run(history(made, 0), claim, key)
-    if isinstance(found, Inside) and (public := same_for_all_seeds(found.run)):
+    first = history(made, 0)
+    if not_known(first) is None and (public := same_for_all_seeds(first)):
         known = inside(with_weights(made, public), claim, key)
         if isinstance(known, Inside) and known.worst is not None and not known.past:
             return known
+    found = of_run(first, claim, key)
     if isinstance(found, Inside) and found.entangled:
         return with_known_weights(found, claim, key)
     if not isinstance(found, Inside) or not found.past:

@@ -27,10 +27,7 @@ EQUAL = 1e-2  # relative tolerance between the sizes of one move in runs with di
 TRIED = 8  # largest number of draws, and of entries, that are tested one by one
 NUDGE = 1e-5  # relative change of a drawn number that seldom changes the result of a comparison
 SAMPLES = "samples are followed if each step draws one number for every node or training node, as `rng.random(nodes) < rate` does"
-FIRST_VALUES = (
-    "random first values that hide nothing, such as the first centres of k-means, need a constant seed, and distances from a "
-    "product of matrices"
-)
+FIRST_VALUES = "random first values that hide nothing, such as the first centres of k-means, need a constant seed"
 MASKS = ("uniform", "integers")  # laws of masks: a uniform number that is added modulo its range hides a value completely
 
 

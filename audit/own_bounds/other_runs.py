@@ -83,14 +83,18 @@ def least_share(first: History, within: Inside, each: Shifts, delta: float) -> f
 
 
 def _cost(first: History, run: History, within: Inside, shifts: Shifts, delta: float, still: Collection[int] = ()) -> float:
-    """The cost of the worst secret in another run, nats. shifts: its moves in `first`; what they leave at 0 does not count,
-    except in the mechanisms `still`. Raises Incomparable.
+    """The cost of `moved_in`, nats."""
+    return cost(run.mechanisms, moved_in(first, run, within, shifts, still), delta)
+
+
+def moved_in(first: History, run: History, within: Inside, shifts: Shifts, still: Collection[int] = ()) -> Shifts:
+    """The moves by the worst secret in another run. shifts: its moves in `first`; what they leave at 0 does not count, except in
+    the mechanisms `still`. Raises Incomparable.
     """
     assert within.worst is not None
     moves = without(run, within.worst)[1]
     same = same_entries(first, shifts, moves)
-    moved = within.counted(tuple(moves[i] if i in still else by for i, by in enumerate(same)))
-    return cost(run.mechanisms, moved, delta)
+    return within.counted(tuple(moves[i] if i in still else by for i, by in enumerate(same)))
 
 
 def _telling(first: History, absent: Absence, each: Shifts, side: int, alone: int = 0) -> History:

@@ -41,9 +41,9 @@ from .attempt import (
     used,
 )
 from .granted_values import behind, compared_only, granted, in_any_order, noised_again, shown_by, together, unseen
-from .hiding import EQUAL, grown, hidden, same_entries, shown_always
+from .hiding import EQUAL, grown, hidden, shown_always
 from .noise_law import law_of
-from .other_runs import STEADY, changed_by_noise, least_share
+from .other_runs import STEADY, changed_by_noise, least_share, moved_in
 from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reached, smallest_factor
 
 OF_WEIGHTS = range(2, 6)  # further runs with other seeds, if initial weights may change how far a secret moves a value
@@ -148,7 +148,7 @@ def in_another_run(attempt: Attempt, number: int) -> tuple[Shifts, float]:
     lines, others = ([(m.line, m.clean.shape * (m.law == REPORT)) for m in run.mechanisms] for run in (first, other))
     if lines != others:
         raise Incomparable("another seed runs other mechanisms")
-    moved = attempt.within.counted(same_entries(first, attempt.each, without(other, attempt.worst)[1]))
+    moved = moved_in(first, other, attempt.within, attempt.each)
     return moved, cost(other.mechanisms, moved, attempt.case.claim.delta)
 
 

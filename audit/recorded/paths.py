@@ -113,7 +113,7 @@ def seeded(made: Study, absent: Absence) -> Certificate | None:
     Returns None if a draw of the first run is new for some seed, or if no release changes.
     """
     draws = made.base.draws
-    known = {at for at in made.constant if made.few.get(at, 1) == 1}
+    known = made.of_one_value
     same = all(np.array_equal(d.values, other[at].values) for other in made.others for at, d in enumerate(draws))
     free = [draws[at] for at in made.free]
     tried = all(np.isfinite([d.lowest, d.highest]).all() or (d.law == "random" and _of_64_bits(d)) for d in free)

@@ -115,6 +115,11 @@ class Study:
         return {at for s in self.sources for at, _ in s.block.parts}
 
     @property
+    def of_one_value(self) -> frozenset[int]:
+        """The positions of constant draws that are not known to take several values."""
+        return frozenset(at for at in self.constant if self.few.get(at, 1) == 1)
+
+    @property
     def free(self) -> list[int]:
         taken = self.placed | self.constant | set(self.copies)
         return [at for at in range(len(self.base.draws)) if at not in taken]
