@@ -31,6 +31,9 @@ FARTHEST = 64.0  # in units of the scale: noise numbers beyond it are not tried
 NEAREST, NEAR = 1e-7, 1e-3  # in units of the scale: noise numbers near 0 lie between these
 RAREST, SELDOM = 1e-9, 0.05  # uniform numbers from which noise is computed are tried so close to the ends of their interval
 USUAL = 2.0  # in units of the scale: "far" numbers lie beyond it
+# the ratio of the largest far number to the smallest. So many float32 numbers with a ratio below e^2 would have more equal pairs
+# than independent noise, and the recorder would take them for copies.
+NARROW, WIDE, MANY = 3.0, 10.0, 10_000
 SHARE = 1e-3  # of delta: what happens to noise with a smaller probability changes epsilon by nearly nothing
 VISIBLE = 1e-3  # relative: a released value that changes by more differs by more than rounding, also after many operations
 STEPS = 4  # a released value that should change by more units in the last place of float32 does change
@@ -162,7 +165,7 @@ def _ends(draw: Draw, near: bool, chance: float) -> tuple[float, float]:
         return (least, max(NEAR, 8 * least)) if not np.any(draw.loc) else (NEAR, 8 * NEAR)
     beyond = float(TAILED[draw.law].isf(chance)) if draw.law in TAILED else FARTHEST
     high = min(FARTHEST, beyond)
-    return min(USUAL, high / 3), high
+    return min(USUAL, high / (WIDE if draw.values.size > MANY else NARROW)), high
 
 
 def _of_the_made(draw: Draw, near: bool, signs: NDArray[Any], chance: float, random: np.random.Generator) -> NDArray[Any]:

@@ -101,6 +101,17 @@ class Draw:
     def picked(self) -> bool:
         return picked_one(self.law, self.values, self.chances)
 
+    def without_zeros(self) -> NDArray[Any] | None:
+        """The numbers of noise at location 0 with a tiny number in place of each exact 0; None if they need none. The smaller
+        the type, the more often a generator rounds to 0: PyTorch's float32 normal numbers are 0 once in 2^24. The recorder takes
+        an entry of noise that is 0 for one from which the program has removed the noise.
+        """
+        continuous = self.spread or self.law == "exponential"
+        if not continuous or self.values.dtype.kind != "f" or np.any(self.loc) or np.all(self.values):
+            return None
+        tiny = np.sqrt(np.finfo(self.values.dtype).tiny) * np.asarray(self.scale)
+        return np.where(self.values == 0, tiny, self.values).astype(self.values.dtype)
+
     def drawn_by(self, state: Callable[[], Any]) -> Draw:
         """The draw with a digest of its generator's state, if it is one pick. state: reads the state."""
         if not self.picked:
@@ -151,12 +162,15 @@ class Recorder:
     outside: tuple[str, ...] | None = None
 
     def record(self, draw: Draw) -> NDArray[Any] | None:
-        """Records the draw, if the training made it (if it has a line). Returns the numbers that replace it, or None."""
+        """Records the draw, if the training made it (if it has a line). Returns the numbers that replace it, or None. An exact 0
+        in noise is replaced too, see `without_zeros`.
+        """
         if not draw.line:
             return None
         if self.trained is not None and draw.values.shape == self.trained.shape:
             draw = dataclasses.replace(draw, nodes=self.trained)
         instead = None if self.change is None else self.change(len(self.draws), draw)
+        instead = draw.without_zeros() if instead is None else instead
         if instead is not None:
             draw = dataclasses.replace(draw, values=np.array(instead))
         if len(self.draws) in self.weights:

@@ -13,6 +13,7 @@ from numpy.random import default_rng
 from numpy.random import normal as global_normal
 
 from gnnaudit.models.recorder import Draw, recordable, recording
+from gnnaudit.models.recorder.mechanisms.found import Mechanisms
 
 TORCH = torch.Generator().manual_seed(5)
 
@@ -120,6 +121,39 @@ def test_other_numbers_take_the_place_of_those_that_were_drawn(source):
     with recording(zeros):
         values = [np.asarray(v) for _, v in source()]
     assert all(not v.any() for v in values)
+
+
+def float32_zeros(draw):
+    """The seed of the first million float32 numbers among which a generator rounds one to 0."""
+    return next(seed for seed in range(500) if (np.asarray(draw(seed)) == 0).any())
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda seed: torch.randn(10**6, generator=torch.Generator().manual_seed(seed)),
+        lambda seed: default_rng(seed).standard_normal(10**6, dtype=np.float32),
+    ],
+    ids=["torch", "numpy"],
+)
+def test_noise_that_a_generator_rounds_to_0_is_no_entry_without_noise(draw):
+    seed = float32_zeros(draw)
+    with recording(follow=Mechanisms()) as recorded:
+        noise = draw(seed)
+        noise[7] = 0  # the program removes the noise of one entry
+        kept = np.flatnonzero(np.asarray(draw(seed)) == 0)
+        noise + (torch.ones if torch.is_tensor(noise) else np.ones)(10**6)
+    (mechanism, *_) = recorded.follow.found
+    assert kept.size == 0
+    np.testing.assert_array_equal(np.flatnonzero(~mechanism.covered), [7])
+
+
+def test_0_stays_where_a_program_may_compare_with_it():
+    with recording(lambda at, draw: None):
+        coins = default_rng(1).integers(0, 2, 100)
+        bits = torch.bernoulli(torch.full((100,), 0.5), generator=torch.Generator().manual_seed(1))
+    assert (coins == 0).any()
+    assert (bits == 0).any()
 
 
 def test_a_shuffle_can_be_repeated_in_another_order():

@@ -144,3 +144,24 @@ def laplace(most):
 def test_a_pure_claim_is_tested_farther_out(most, says):
     """Numbers beyond 20 scales make epsilon infinite at delta = 0; beyond 64 scales, where 1e-28 lies, none is tried."""
     assert verdict(laplace(most), Claim(1.02, 0.0), dp.LaplaceDpEvent(1.0)) == says
+
+
+def many(change):
+    """Noisy sums of 100 float32 columns for each class: so many numbers of one sign would often be equal if they lay close
+    together.
+    """
+
+    def train(graph, seed):
+        clean = torch.from_numpy(counts(graph).astype(np.float32)).repeat(1, 100) / 10
+        noise = STD * torch.randn(clean.shape, generator=torch.Generator().manual_seed(seed % 2**63))
+        noisy = clean + change(noise)
+        return noisy.reshape(graph.nodes, 100, -1).sum(1).double().numpy(), False
+
+    return train
+
+
+@pytest.mark.parametrize(
+    ("change", "says"), [(torch.clone, "not refuted"), (lambda noise: noise.clamp(-5 * STD, 5 * STD), "inconclusive")]
+)
+def test_many_numbers_of_a_short_type_are_noise_of_their_own(change, says):
+    assert verdict(many(change)) == says
