@@ -13,7 +13,7 @@ from ...models.recorder.mechanisms.found import REPORT, Mechanism
 from ..key import Key
 from ..mechanisms.absence import Incomparable, without
 from ..mechanisms.draws.lost import lost_noise
-from ..mechanisms.draws.steady import other_scripts, shown_in, steady_cells
+from ..mechanisms.draws.steady import other_scripts, shown_in, shown_with_other_weights, steady_cells
 from ..mechanisms.inside import Inside, moving
 from ..mechanisms.loud_secrets import quietest
 from ..mechanisms.reading import EACH, alike, farthest, redrawn, repeated, rerun, same_means, visible, with_other_values
@@ -188,11 +188,15 @@ def shown_always(first: History, moves: Shifts, sampled: Collection[int] = ()) -
         if line := lost_noise(first, moves, i):
             shows = f"change all released numbers that show the noisy value at {first.mechanisms[i].line}, as more noise does"
             return (), f"the draws at {line} {shows}; they may hide a secret"
-    free = [at for at in free_draws(first) if at not in sampled]
+    weights, free = [], []
+    for at in free_draws(first):
+        (weights if first.play.draws[at].weights else [] if at in sampled else free).append(at)
     cells = steady_cells(first, free, moves, tested)
     if len(cells) < len(first.play.cells) and not any(shown_in(first, moves, i, cells) for i in tested):
         shuffles = f"the draws at {lines(first, free)} reorder or choose the released values, as shuffles do"
         return (), f"{shuffles}; they may hide a secret"
+    if not shown_with_other_weights(first, weights, moves, tested, cells):
+        return (), f"with other initial weights, drawn at {lines(first, weights)}, the release may not show the noisy values"
     return cells, ""
 
 

@@ -1,7 +1,7 @@
 """Which released arrays show a noisy value for all tried values of the other draws.
 
-A draw after the noise may hide a noisy value: a shuffle or a sample of noisy rows, or more noise that the recorder lost. Random
-initial weights hide nothing: with other weights, the same released numbers depend on the noisy value.
+A draw after the noise may hide a noisy value: a shuffle or a sample of noisy rows, or more noise that the recorder lost. An
+adversary who knows the initial weights loses nothing by them, if the release shows the noisy value with other weights too.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -77,6 +77,20 @@ def steady_cells(first: History, free: Sequence[int], moves: Shifts, tested: Seq
     return tuple(cell for cell in first.play.cells if cell in cells)
 
 
+def shown_with_other_weights(
+    first: History, weights: Sequence[int], moves: Shifts, tested: Sequence[int], cells: Collection[Cell]
+) -> bool:
+    """Whether these arrays show one of the mechanisms `tested` with all tried numbers of the initial weights, drawn at `weights`.
+
+    Other weights may be those with which a unit of a network answers nothing, so the arrays need not show the same entries.
+    """
+    for script in other_scripts(first, weights) if weights else ():
+        run = repeated(first, {}, script)
+        if run is None or not any(shown_in(first, moves, i, cells, script, run) for i in tested):
+            return False
+    return True
+
+
 def entries_of(first: History, moves: Shifts, i: int) -> Iterator[Entry]:
     """Entries of a mechanism: those that move farthest, and some others with noise."""
     by = np.abs(moves[i])
@@ -110,10 +124,12 @@ def changed_by(
     return found
 
 
-def shown_in(first: History, moves: Shifts, i: int, cells: Collection[Cell]) -> bool:
-    """Whether one of the entries of a mechanism that move farthest changes one of these arrays."""
+def shown_in(
+    first: History, moves: Shifts, i: int, cells: Collection[Cell], script: list[Draw] | None = None, run: History | None = None
+) -> bool:
+    """Whether one of the entries of a mechanism that move farthest changes one of these arrays. run: as for `changed_by`."""
     for entry in list(entries_of(first, moves, i))[:TESTED]:
-        masks = changed_by(first, i, entry)
+        masks = changed_by(first, i, entry, script, run)
         if np.any(np.abs(moves[i][entry]) > NOTHING) and masks is not None and any(masks[cell].any() for cell in cells):
             return True
     return False

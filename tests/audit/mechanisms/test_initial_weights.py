@@ -178,3 +178,24 @@ def test_moves_that_initial_weights_change_count_as_far_as_the_smallest(tmp_path
 
 def test_a_clipped_batch_gradient_from_random_initial_weights_is_refuted(tmp_path):
     assert any(b.refuted for b in AUDITS["differential"].run(setting(layer(clipped=False), tmp_path)).bounds)
+
+
+def network(graph, seed):
+    """One step of a network with ReLU units, by the clipped gradient of the whole batch. Only answers are released."""
+    torch.manual_seed(seed)
+    x, y = torch.as_tensor(features(graph)).float(), torch.as_tensor(graph.y)
+    there = torch.as_tensor(graph.train).float()
+    net = torch.nn.Sequential(torch.nn.Linear(graph.dim, 6), torch.nn.ReLU(), torch.nn.Linear(6, graph.classes))
+    for _ in range(1):
+        net.zero_grad()
+        ((torch.nn.functional.cross_entropy(net(x), y, reduction="none") * there).sum() / there.sum().clamp(min=1)).backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        for weights in net.parameters():
+            weights.data -= 0.5 * (weights.grad + 0.5 * torch.randn_like(weights) / graph.nodes)
+    with torch.no_grad():
+        return {"posteriors": torch.log_softmax(net(x), 1).numpy()}
+
+
+@pytest.mark.nightly
+def test_initial_weights_do_not_hide_noisy_gradients_that_only_the_answers_show(tmp_path):
+    assert any(b.refuted for b in AUDITS["differential"].run(setting(network, tmp_path, releases=("posteriors",))).bounds)
