@@ -18,6 +18,7 @@ from ..instruments.repetition import NO_NODE
 from ..mechanisms.gate import recorded
 from ..recorded.worlds import without_one
 from . import within_run
+from .released_noise import MOVES, exact, uncovered
 
 NAME = "differential"
 SEEDS = 32  # trainings in each world that count how often a release occurs
@@ -37,19 +38,16 @@ def of_program(setting: Setting) -> Outcome:
     if not case.model.record:
         return repeat_seeds(setting)
     within = recorded(setting).inside
-    bound, summary = None, ""
     if isinstance(within, str):
-        summary = within or "no recorded noise was found that is added to data"
+        why = within or "no recorded noise was found that is added to data"
+        bound = exact(0.0, why, MOVES, uncovered((why,)))
     else:
         bound = within_run.from_mechanisms(case, within)
-        summary = bound.method
-        if bound.refuted:
-            return Outcome(NAME, (bound,), {}, summary, offered(case.model))
-    if case.claim.unit not in EDGES:
-        return Outcome(NAME, (bound,) if bound else (), {}, summary, offered(case.model))
+    if bound.refuted or case.claim.unit not in EDGES:
+        return Outcome(NAME, (bound,), {}, bound.method, offered(case.model))
     seeds = repeat_seeds(setting)
-    bounds = (bound, *seeds.bounds) if bound else seeds.bounds
-    return dataclasses.replace(seeds, bounds=bounds, reach=f"{summary}; {seeds.reach}", read=offered(case.model))
+    reach = f"{bound.method}; {seeds.reach}"
+    return dataclasses.replace(seeds, bounds=(bound, *seeds.bounds), reach=reach, read=offered(case.model))
 
 
 def repeat_seeds(setting: Setting) -> Outcome:

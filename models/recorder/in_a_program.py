@@ -9,17 +9,18 @@ recording is a close one, and this is its `unread`, see `Mechanisms`.
 
 from __future__ import annotations
 
+import ast
 import atexit
 import importlib.abc
 import importlib.machinery
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .draws.draw import Active, Draw, Recorder
+from .draws.draw import Active, Draw, Recorder, of_others
 from .files import Recording, load, save
 from .libraries import of_numpy, of_python, of_scipy, of_torch
 from .mechanisms.found import Mechanisms
@@ -89,6 +90,30 @@ class AfterImport(importlib.abc.MetaPathFinder):
         return spec
 
 
+def unheard() -> list[str]:
+    """The packages of UNHEARD that a file of the program imports. A library may import such a package and draw nothing with it:
+    PyTorch Geometric imports Numba to compile a function.
+    """
+    if not any(name in sys.modules for name in UNHEARD):
+        return []
+    # Python has already forgotten the file of the module `__main__` when it calls the exit functions
+    files = {sys.argv[0], *(str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values()))}
+    found = set[str]()
+    for file in files:
+        if file.endswith(".py") and not of_others(file):
+            with suppress(OSError, SyntaxError, ValueError):  # a file that was changed or removed since the program read it
+                found |= imported(Path(file).read_bytes())
+    return [name for name in UNHEARD if name in found]
+
+
+def imported(source: bytes) -> set[str]:
+    """The packages that the source of a module imports, also within its functions."""
+    nodes = list(ast.walk(ast.parse(source)))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level]
+    return {name.partition(".")[0] for name in names}
+
+
 def start() -> None:
     """Begins the recording, if the environment asks for one. Other Python processes that the program starts are not recorded;
     each leaves a file `another-PID` in the folder.
@@ -111,7 +136,7 @@ def start() -> None:
         Active.recorder = None
         stack.close()
         notes = [] if complete else [f"more than {MANY} draws or {MOST >> 30} GiB of numbers were drawn, too many to record"]
-        notes += [f"{name} was imported; its generators are not recorded" for name in UNHEARD if name in sys.modules]
+        notes += [f"the program imports {name}, whose generators are not recorded" for name in unheard()]
         notes += dict.fromkeys(recorded.notes)
         if not mechanisms.space:
             notes.append("the values of the mechanisms take more than 1 GiB, so later mechanisms were not recorded")

@@ -180,3 +180,18 @@ def test_the_recorder_is_written_for_python_3_9_with_numpy_alone():
             assert not (
                 isinstance(call.func, ast.Name) and call.func.id == "zip" and any(k.arg == "strict" for k in call.keywords)
             )
+
+
+@pytest.mark.parametrize(("imports", "told"), [("import drawing", False), ("def never():\n    from jax import random", True)])
+def test_a_package_with_generators_that_are_not_recorded_counts_if_the_program_itself_imports_it(
+    imports, told, tmp_path, monkeypatch
+):
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    (library / "jax.py").write_text("")
+    (library / "drawing.py").write_text("import jax\n")
+    monkeypatch.setenv("PYTHONPATH", str(library))
+    (tmp_path / "gap.py").write_text(f"import drawing\n{imports}\n{GAP.replace('SIGMA', '2.0')}")
+    model = External(f"{sys.executable} {tmp_path}/gap.py {{worlds}} {{out}}")
+    notes = play(model, Worlds.of(GRAPH, np.array([1], dtype=np.uint64))).notes
+    assert any("the program imports jax" in note for note in notes) == told
