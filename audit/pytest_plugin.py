@@ -40,15 +40,19 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 def assert_private(request: pytest.FixtureRequest) -> Callable[..., Results]:
     """assert_private(train, claim): audits a training function or a model, and fails the test if the audit refutes the claim.
 
-    train: a function (graph, seed) -> {"posteriors": (nodes, classes) natural logarithms}, or a model. claim: a `Claim`. graph: a
-    `Graph`, or the name of a data set. weak: "fail" or "pass", the outcome of a test whose audit was too weak to detect a
+    train: a function (graph, seed) -> {"posteriors": (nodes, classes) natural logarithms}, or a model. claim: a `Claim`; None
+    stands for the claim that the model states in its attribute `claim`. graph: a `Graph`, or the name of a data set. weak: "fail" or "pass", the outcome of a test whose audit was too weak to detect a
     violation. If a condition of the audit failed, for example because it found a path past the noise, the test fails in any
     case. Other options are those of `gnnaudit.audit`; here the defaults are alpha=1e-4, repeats=1, rounds=20 and jobs=1. Returns
     the results. A wrong argument fails the test with one line.
     """
 
     def check(
-        train: Any, claim: Claim, graph: Graph | str = "campus:n=400", weak: Literal["fail", "pass"] = "fail", **options: Any
+        train: Any,
+        claim: Claim | None = None,
+        graph: Graph | str = "campus:n=400",
+        weak: Literal["fail", "pass"] = "fail",
+        **options: Any,
     ) -> Results:
         try:
             if weak not in ("fail", "pass"):
@@ -65,7 +69,7 @@ def assert_private(request: pytest.FixtureRequest) -> Callable[..., Results]:
     return check
 
 
-def audited(train: Any, claim: Claim, graph: Graph | str, options: dict[str, Any]) -> tuple[Results, str, bool]:
+def audited(train: Any, claim: Claim | None, graph: Graph | str, options: dict[str, Any]) -> tuple[Results, str, bool]:
     """The results, a line with the claim and its verdict, and whether the run is inconclusive because its tests are too weak."""
     from ..accounting.claim import check_claim
     from ..models.base import Model
@@ -74,8 +78,12 @@ def audited(train: Any, claim: Claim, graph: Graph | str, options: dict[str, Any
     from ..reports.summary import UNITS, claimed, lines
     from .from_python import audit
 
-    check_claim(claim)
-    model = train if isinstance(train, Model) else Looped(train, unit=claim.unit, name=getattr(train, "__name__", "train"))
+    if isinstance(train, Model):
+        model = train
+    else:
+        check_claim(claim)
+        assert claim is not None
+        model = Looped(train, unit=claim.unit, name=getattr(train, "__name__", "train"))
     found = audit(model, load(graph) if isinstance(graph, str) else graph, claim, **{**USUAL, **options})
     claims = lines(found)
     sentences = [f"{line.key.model}, {claimed(line)} for {UNITS[line.key.unit]}: {line.verdict.sentence}" for line in claims]

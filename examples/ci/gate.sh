@@ -3,6 +3,18 @@
 # ARGUMENTS, BASELINE (folder of an earlier run), WEAK (pass or fail). Exit codes: 0 passes, 1 refuted or worse, 2 wrong use,
 # 3 unfinished, untested, a condition of a test failed, too weak (with WEAK=fail), or a claim of the baseline vanished.
 set -uo pipefail
+if [ -z "${MODEL:-}${TARGET:-}" ]; then
+  echo "::error::Give MODEL or TARGET: which of your models is audited?"
+  exit 2
+fi
+if [ -z "${EPSILON:-}" ]; then
+  echo "::error::Give EPSILON: the claim that is audited."
+  exit 2
+fi
+if [ -n "${BASELINE:-}" ] && [ ! -d "$BASELINE" ]; then
+  echo "::error::BASELINE=$BASELINE is no folder. Give the folder of an earlier run, or leave it out."
+  exit 2
+fi
 folder=${FOLDER:-runs/ci}
 output=${GITHUB_OUTPUT:-/dev/null}
 words=(run --preset ci --out "$folder" --fresh --epsilon "$EPSILON")
@@ -11,10 +23,6 @@ words=(run --preset ci --out "$folder" --fresh --epsilon "$EPSILON")
 [ -z "${DELTA:-}" ] || words+=(--delta "$DELTA")
 [ -z "${UNIT:-}" ] || words+=(--unit "$UNIT")
 [ -z "${DATA:-}" ] || words+=(--data "$DATA")
-if [ -z "${MODEL:-}${TARGET:-}" ]; then
-  echo "::error::Give model or target: which of your models is audited?"
-  exit 2
-fi
 read -r -a more <<< "${ARGUMENTS:-}"
 rm -f "$folder/junit.xml" "$folder/card.md"  # of an earlier run: a run that breaks off must not leave a report that passes
 audit "${words[@]}" ${more[@]+"${more[@]}"}
@@ -47,6 +55,11 @@ fi
 if [ -n "${BASELINE:-}" ]; then
   audit compare "$BASELINE" "$folder"
   worse=$?
-  [ "$worse" -eq 0 ] || echo "::error::Compared with $BASELINE, a verdict is worse or a claim vanished."
+  case "$worse" in
+    0) ;;
+    1) echo "::error::Compared with $BASELINE, a verdict is worse." ;;
+    3) echo "::error::Compared with $BASELINE, a claim vanished, or the runs have no claim in common." ;;
+    *) echo "::error::The comparison with $BASELINE failed (exit code $worse). Its log says why." ;;
+  esac
   exit "$worse"
 fi

@@ -26,6 +26,7 @@ def gate(folder, code=0, errors="0", compare=0, **environment):
     path.write_text(FAKE.format(code=code, errors=errors, compare=compare))
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     (folder / "runs" / "ci").mkdir(parents=True)
+    (folder / "accepted").mkdir()
     (folder / "runs" / "ci" / "junit.xml").write_text('<testsuite errors="0"/>')  # of an earlier run
     given = {"EPSILON": "1", "MODEL": "mine.py:Mine", "GITHUB_OUTPUT": str(folder / "output")} | environment
     given |= {"PATH": f"{path.parent}:{os.environ['PATH']}", "GITHUB_STEP_SUMMARY": str(folder / "summary")}
@@ -46,10 +47,13 @@ def gate(folder, code=0, errors="0", compare=0, **environment):
         ({"code": 3, "errors": "2"}, 3, "tested by no audit"),
         ({"code": 3, "errors": "none"}, 3, "did not finish"),
         ({"code": 0, "errors": "none"}, 3, "did not finish"),
-        ({"code": 0, "compare": 1, "BASELINE": "accepted"}, 1, "worse or a claim vanished"),
-        ({"code": 3, "compare": 3, "BASELINE": "accepted"}, 3, "worse or a claim vanished"),
+        ({"code": 0, "compare": 1, "BASELINE": "accepted"}, 1, "a verdict is worse"),
+        ({"code": 3, "compare": 3, "BASELINE": "accepted"}, 3, "a claim vanished"),
+        ({"code": 0, "compare": 2, "BASELINE": "accepted"}, 2, "The comparison with accepted failed (exit code 2)"),
+        ({"BASELINE": "nowhere"}, 2, "BASELINE=nowhere is no folder"),
+        ({"EPSILON": ""}, 2, "Give EPSILON"),
         ({"code": 0, "compare": 0, "BASELINE": "accepted"}, 0, ""),
-        ({"MODEL": ""}, 2, "Give model or target"),
+        ({"MODEL": ""}, 2, "Give MODEL or TARGET"),
     ],
 )
 def test_what_passes_and_what_fails(tmp_path, run, code, said):

@@ -10,7 +10,7 @@ ALONE = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # an installed cop
 SUITE = """
 import numpy as np
 import pytest
-from gnnaudit import Claim, Unit
+from gnnaudit import Claim, Looped, Unit
 from gnnaudit.audit.recorded import seeds, study
 
 seeds.PROBES, study.SEEDS = ((5_000, 8),), 8  # each seed that is tried is a training
@@ -43,6 +43,10 @@ def test_weak(assert_private):
 def test_weak_but_let_pass(assert_private):
     assert assert_private(blind, CLAIM, audits="one-run", weak="pass", rounds=2, graph="campus:n=120:degree=6").rows
 
+def test_weak_with_a_claim_of_the_model(assert_private):
+    model = Looped(blind, claim=CLAIM)
+    assert assert_private(model, audits="one-run", weak="pass", rounds=2, graph="campus:n=120:degree=6").rows
+
 def test_half(assert_private):
     assert_private(half, CLAIM, audits="differential", weak="pass", graph="campus:n=120:degree=6")
 
@@ -51,6 +55,7 @@ def test_half(assert_private):
     [
         {"train": 5},
         {"claim": (1.0, 1e-5)},
+        {"claim": None},
         {"graph": 5},
         {"graph": "nowhere"},
         {"weak": "maybe"},
@@ -96,6 +101,7 @@ def test_an_audit_that_is_too_weak_fails_with_the_way_out_and_passes_only_when_t
     assert "FAILED test_mine.py::test_weak - " in outcome[2]
     assert 'weak="pass" lets a claim pass' in outcome[2]
     assert "PASSED test_mine.py::test_weak_but_let_pass" in outcome[2]
+    assert "PASSED test_mine.py::test_weak_with_a_claim_of_the_model" in outcome[2]
 
 
 def test_a_path_past_the_noise_is_no_weak_test(outcome):
@@ -107,9 +113,9 @@ def test_a_path_past_the_noise_is_no_weak_test(outcome):
 
 def test_a_wrong_argument_fails_with_one_line_that_names_it_and_no_source(outcome):
     told = [line for line in outcome[2].splitlines() if line.startswith("assert_private: ")]
-    assert len(told) == 7, outcome[2]
+    assert len(told) == 8, outcome[2]
     for line, what in zip(
-        told, ("train=5", "claim=", "5", "nowhere", "weak='maybe'", "nosuch: no such", "rounds='many'"), strict=True
+        told, ("train=5", "claim=", "claim=None", "5", "nowhere", "weak='maybe'", "nosuch: no such", "rounds='many'"), strict=True
     ):
         assert what in line
     assert "Traceback" not in outcome[2]
