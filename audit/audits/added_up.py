@@ -32,7 +32,7 @@ HISTORIES = 3  # number of recorded runs, with different seeds
 def refuses(case: Case) -> str | None:
     """The audit needs a claim about nodes, a training that reports its noise, and a ledger of Gaussian mechanisms."""
     if case.claim.unit is not Unit.NODE:
-        return f"it adds up the moves by one node; the unit of this claim is {case.claim.unit}"
+        return f"added-up is about nodes; the unit of this claim is {case.claim.unit}"
     if isinstance(case.model, RunsElsewhere):
         return "for a program, the audit 'differential' adds up the moves that it records"
     if a_strangers(case.model):
