@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ..accounting.checks.conditions import OWN_COIN
 from ..accounting.claim import Unit
 from ..accounting.upper.accountants import NO_LEDGER
+from .evidence import WORDS
 from .results import AccountRow, Results
 from .summary import UNITS, Line, name
 
@@ -61,7 +62,7 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
 def _decided(decided: Sequence[Line], claims: Sequence[Line]) -> str:
     """How many verdicts are not inconclusive, as a sentence."""
     if len(claims) == 1:
-        return f"The verdict is {'not inconclusive' if decided else 'inconclusive'}."
+        return f"The verdict is “{WORDS[claims[0].verdict.kind]}”."
     if not decided:
         return "Every verdict is inconclusive."
     if len(decided) == len(claims):

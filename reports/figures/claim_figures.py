@@ -175,7 +175,7 @@ def bounds_plot(same: Sequence[Evidence]) -> Plot | None:
             mark["clip_on"] = False  # the axis of zero would hide half of a mark
             axes.plot(min(b.epsilon, widest), i, label="lower bound that refutes" if b.refuted else "lower bound", **mark)
             if math.isfinite(b.reach) and not b.refuted:
-                mark = {"marker": "|", "color": INK, "markersize": 9, "linestyle": "none"}
+                mark = {"marker": "|", "color": INK, "markersize": 11, "linestyle": "none", "zorder": 4}
                 axes.plot(b.reach if b.reach in near else math.nan, i, label="would have been noticed", **mark)
                 if b.reach not in near:
                     axes.annotate(f"| {up(b.reach, 3)} →", (widest, i), ha="right", va="center", fontsize=7)
@@ -223,7 +223,7 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
             axes.plot(*zip(*points, strict=True), label=f"{label}, by rounds", color=colours[label], linestyle=dashes)
         for i, (label, rounds, kappa) in enumerate(marks):
             if rounds <= 1:  # the test reads all noise of one run
-                axes.axhline(kappa, color=colours[label], linestyle="-.", label=f"this run: {label}, on one training")
+                axes.axhline(kappa, color=colours[label], linestyle="-.", label=f"this run: {label}, on one run")
                 continue
             style: dict[str, Any] = {"color": colours[label], "marker": MARKERS[i % len(MARKERS)], "markersize": 8}
             axes.plot(rounds, kappa, linestyle="none", label=f"this run: {label}", **style)

@@ -136,7 +136,7 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: 
                 label = _seen(r[4]) if length > 0 else f"≥ 0 from {r[3]}"
                 ink["bbox"] = None if plain else PAGE
                 if r[7]:
-                    mark: dict[str, Any] = {"marker": "|", "color": INK, "markersize": 9, "linestyle": "none"}
+                    mark: dict[str, Any] = {"marker": "|", "color": INK, "markersize": 11, "linestyle": "none", "zorder": 4}
                     near = r[7] <= 1.2 * widest
                     axes.plot(r[7] if near else math.nan, first[who] + i, label="would have been noticed", **mark)
                     if not near:
