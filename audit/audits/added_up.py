@@ -127,7 +127,7 @@ def add_up(setting: Setting) -> Outcome:
     moves = ", ".join(f"'{purpose}' by {by:.3g}" for purpose, by in each.items())
     sampled = f", {histories[0].steps.size} of them on samples of rate {rate:.3g}" if histories[0].steps.size else ""
     count = sum(p.size for p in gathered)
-    reach = f"one node moves {moves} noise sds in all mechanisms together{sampled}; {count} residuals of {HISTORIES} runs"
+    reach = f"one node moves {moves} standard deviations of the noise in all{sampled}; {count} residuals of {HISTORIES} runs"
     return Outcome(NAME, (bound,), {}, reach, offered(model), attack="canary")
 
 

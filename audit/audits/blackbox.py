@@ -66,7 +66,7 @@ def seldom_decides(case: Case) -> str | None:
     """Why a plan that names neither the audit nor a time limit leaves it out, or None."""
     if case.claim.unit is not Unit.NODE:
         return None
-    return "on canary nodes it seldom decides in a few trainings; ask for it with --audits blackbox, or with --minutes"
+    return "blackbox seldom decides a claim about nodes in a few trainings; ask for it with --audits blackbox, or with --minutes"
 
 
 def aligned_canaries(setting: Setting) -> Outcome:
