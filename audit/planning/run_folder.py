@@ -126,7 +126,7 @@ def randomness(plan: Plan) -> str:
     """Sentences for the report: how the noise was seeded, which generator drew it, and in which precision."""
     root = "the word of --seed: whoever knows it can subtract the noise"
     if plan.seed is None:
-        root = "a key of 256 bits from the operating system, which stands in the file `key` of the run's folder"
+        root = "a key of 256 bits from the operating system, which stands in the file 'key' of the run's folder"
     return f"seeded by {root}. {STREAMS}"
 
 

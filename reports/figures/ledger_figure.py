@@ -28,7 +28,7 @@ def observed_plot(found: Evidence) -> Plot:
     rows = [_row(m) for m in seen["mechanisms"][:MOST]]
     rows += [_open(r) for r in seen["released"] if r["how"] in OPEN]
     rows = rows or [("data", "no noise was found\nin what is released", "released", COLOURS[4])]
-    rows = [(*(_lines(text) for text in row[:3]), row[3]) for row in rows]
+    rows = [(_lines(data), _lines(noise), _lines(release), colour) for data, noise, release, colour in rows]
     more = len(seen["mechanisms"]) - MOST
     places, tall = [], 0.3  # the middle of each row and the height of the figure without its last line, inch
     for row in rows:
