@@ -58,7 +58,7 @@ def _obstacle(case: Case) -> str | None:
         return None
     kinds = [event.event if isinstance(event, dp.PoissonSampledDpEvent) else event for event, _ in parts(model.ledger)]
     if not all(isinstance(event, dp.GaussianDpEvent) for event in kinds):
-        return "its ledger is no composition of Gaussian mechanisms, on all records or on Poisson samples of them"
+        return "added-up needs a ledger of Gaussian mechanisms, each on all records or on a Poisson sample of them"
     if has(model, NoisyRows):
         return "the model trains on samples, and its rows need other training nodes; their gradients hide the canary's gradient"
     if reason := lacks(model, ClippedGradients):
