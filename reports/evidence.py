@@ -186,7 +186,8 @@ def _refuted(claim: Claim, worst: Bound, from_ledger: bool) -> Verdict:
     measured = f"{_worded(worst)} against a claim of {claim.epsilon:g}{sure}"
     if worst.against == "claim":
         told = math.isinf(worst.epsilon) or worst.shape == "exact" or worst.granted
-        why = f"; {worst.method}" if told else ""
+        how = worst.method if " " in worst.method else f"computed by {worst.method}"  # one word is the name of a method
+        why = f"; {how}" if told else ""
         why += "".join(f"; {what}" for what in worst.granted)
         return Verdict("refuted", f"refuted: {measured}{why}")
     if from_ledger:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from ..accounting.checks.conditions import OWN_COIN
 from ..accounting.claim import Unit
+from ..accounting.upper.accountants import NO_LEDGER
+from .evidence import WORDS
 from .results import AccountRow, Results
 from .summary import UNITS, Line, name
 
@@ -33,7 +35,7 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
         Layer(
             "ε, δ and the unit",
             _status(decided, claims, "argued"),
-            f"{_count(decided, claims)} a verdict other than inconclusive. Each claim states ε, δ and the unit that it protects.",
+            f"{_decided(decided, claims)} Each claim states ε, δ and the unit that it protects.",
             "verdicts",
         ),
         _neighbours(claims),
@@ -51,54 +53,75 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
         Layer(
             "Data collection and access",
             "not looked at",
-            "Who collects, stores and reads the graph, whose digest is under Reproduce.",
+            "Who collects, stores and reads the graph.",
             "reproduce",
         ),
     ]
 
 
+def _decided(decided: Sequence[Line], claims: Sequence[Line]) -> str:
+    """How many verdicts are not inconclusive, as a sentence."""
+    if len(claims) == 1:
+        return f"The verdict is “{WORDS[claims[0].verdict.kind]}”."
+    if not decided:
+        return "Every verdict is inconclusive."
+    if len(decided) == len(claims):
+        return "No verdict is inconclusive."
+    return f"{len(claims) - len(decided)} of {len(claims)} verdicts are inconclusive."
+
+
 def _neighbours(claims: Sequence[Line]) -> Layer:
-    whom = ", or ".join(UNITS[unit] for unit in dict.fromkeys(line.key.unit for line in claims)) or "nothing"
-    local = [line.key.unit is Unit.FEATURES for line in claims]
-    changes = ["Edges and nodes are added or removed."] * (not all(local))
-    changes += ["A user's features and label are replaced."] * any(local)
+    present = dict.fromkeys(line.key.unit for line in claims)
+    removed = " or ".join(UNITS[unit] for unit in present if unit is not Unit.FEATURES)
+    words = [f"Two neighbouring graphs differ in {removed}, which is added or removed."] * bool(removed)
+    if Unit.FEATURES in present:
+        start = "For a claim on features, they" if removed else "Two neighbouring graphs"
+        words.append(f"{start} differ in {UNITS[Unit.FEATURES]}, which are replaced.")
     proved = [line for line in claims if any(b.value > 0 for b in line.bounds)]
-    words = f"Two neighbouring graphs differ in {whom}. {' '.join(changes)} {_count(proved, claims)} a lower bound above 0."
-    return Layer("Neighbouring relation", _status(proved, claims, "assumed"), words, "verdicts")
+    words.append(f"Audits proved a lower bound above 0 for {_of(proved, claims)}.")
+    return Layer("Neighbouring relation", _status(proved, claims, "assumed"), " ".join(words), "verdicts")
 
 
 def _mechanisms(claims: Sequence[Line]) -> Layer:
-    tested = _by(claims, (*OF_MECHANISMS, RECORDED))
-    bounds = (b for line in tested for b in line.bounds if b.audit in (*OF_MECHANISMS, RECORDED) and b.withdrawn is None)
-    audits = ", ".join(dict.fromkeys(b.audit for b in bounds)) or "an audit of mechanisms"
-    words = f"{_count(tested, claims)} a bound from {audits}."
-    return Layer("Mechanisms and sensitivity", _status(tested, claims, "argued"), words, "evidence")
+    audits = (*OF_MECHANISMS, RECORDED)
+    tested = _by(claims, audits)
+    words = "No audit of mechanisms gave a bound."
+    if tested:
+        words = f"Audits of mechanisms gave a bound for {_of(tested, claims)}: {_named(tested, audits)}."
+    return Layer("Mechanisms and sensitivity", _status(tested, claims, _otherwise(claims)), words, "evidence")
 
 
 def _composition(found: Results, claims: Sequence[Line]) -> Layer:
     rows = [r for r in found.of(AccountRow) if r.value is not None and r.is_upper_bound and math.isfinite(r.value)]
     accountants = ", ".join(dict.fromkeys(r.accountant for r in rows if r.accountant != "published"))
-    whole = _by(claims, (*OF_MECHANISMS, WHOLE))
+    audits = (*OF_MECHANISMS, WHOLE)
+    whole = _by(claims, audits)
     status = _status(whole, claims, "argued" if accountants else "assumed")
     if status == "tested" and not accountants:  # the bounds are of the whole release, but no sum of its parts is known
         status = "partly tested"
-    composed = f"Ledgers are composed by {accountants}" if accountants else "No accountant gives an upper bound"
-    words = f"{composed}. {_count(whole, claims)} a bound from whole releases, which contain all mechanisms."
-    return Layer("Composition", status, words, "accountants")
+    composed = f"Accountants that composed a ledger: {accountants}" if accountants else "No accountant gives an upper bound"
+    tested = "No audit that tests the composition gave a bound."
+    if whole:
+        named = f"{_of(whole, claims)}: {_named(whole, audits)}"
+        tested = f"Audits of whole releases, which contain all mechanisms, gave a bound for {named}."
+    return Layer("Composition", status, f"{composed}. {tested}", "accountants")
 
 
 def _sampling(claims: Sequence[Line]) -> Layer:
-    sampled = dict.fromkeys(name(line.key.model, line.key.mode) for line in _by(claims, (SAMPLED,)) + _of_coins(claims))
-    words = "No audit tested a secret sample. If a ledger relies on secret samples, no test supports it."
+    sampled = dict.fromkeys(name(line.key.model, line.key.mode) for line in (*_by(claims, (SAMPLED,)), *_of_coins(claims)))
+    words = "No audit tested a secret sample."
     if sampled:
         words = f"An audit tested the secret samples of {', '.join(sampled)}. No test supports the sampling of other models."
-    return Layer("Sampling", "partly tested" if sampled else "argued", words, "evidence")
+    elif _otherwise(claims) == "argued":
+        words += " If a ledger relies on secret samples, no test supports it."
+    return Layer("Sampling", "partly tested" if sampled else _otherwise(claims), words, "evidence")
 
 
 def _randomness(found: Results, claims: Sequence[Line]) -> Layer:
     recorded = _by(claims, (RECORDED,))
-    noise = f"Noise was {found.run.seed}" if found.run.seed else "No record says how the noise was seeded."
-    recordings = f"For {len(recorded)} of {len(claims)} claims, an audit recorded" if recorded else "No audit recorded"
+    root = found.run.seed.partition(". ")[0]
+    noise = f"Noise was {root}." if root else "No record says how the noise was seeded."
+    recordings = f"For {_of(recorded, claims)}, an audit recorded" if recorded else "No audit recorded"
     words = f"{noise} {recordings} the source, size and freshness of the noise. "
     words += "Attacks on the last bits of floating-point noise (Mironov 2012) are not tried."
     return Layer("Randomness and floating point", "partly tested" if recorded else "assumed", words, "reproduce")
@@ -129,6 +152,22 @@ def _status(some: Sequence[Line], claims: Sequence[Line], otherwise: str) -> str
     return otherwise if not some else "tested" if len(some) == len(claims) else "partly tested"
 
 
-def _count(some: Sequence[Line], claims: Sequence[Line]) -> str:
-    """For example "2 of 12 claims have"."""
-    return f"{len(some)} of {len(claims)} claims {'has' if len(some) == 1 else 'have'}"
+def _otherwise(claims: Sequence[Line]) -> str:
+    """The status of a layer of the ledger that no audit tested: nothing supports it if no claim has a ledger."""
+    computed = [a for line in claims for a in line.accounts if a.accountant != "published"]
+    return "argued" if any(a.unsupported != NO_LEDGER for a in computed) else "assumed"
+
+
+def _named(claims: Sequence[Line], audits: Sequence[str]) -> str:
+    """Those of the audits that gave one of these claims a bound that was not withdrawn."""
+    bounds = [b for line in claims for b in line.bounds if b.audit in audits and b.withdrawn is None]
+    return ", ".join(dict.fromkeys(b.audit for b in bounds))
+
+
+def _of(some: Sequence[Line], claims: Sequence[Line]) -> str:
+    """For example "2 of 12 claims", "all 12 claims", "no claim" or, if there is only one, "the claim"."""
+    if not some:
+        return "no claim"
+    if len(some) < len(claims):
+        return f"{len(some)} of {len(claims)} claims"
+    return "the claim" if len(claims) == 1 else f"all {len(claims)} claims"

@@ -75,7 +75,7 @@ def upper(
         if name not in ACCOUNTANTS:
             raise ValueError(f"accountant {name!r}: must be one of {', '.join(ACCOUNTANTS)}.")
     if type(ledger).__name__ == "UnsupportedDpEvent":
-        return tuple(Upper(name, None, ACCOUNTANTS[name].is_upper_bound, "the model states no ledger", 0.0) for name in names)
+        return tuple(Upper(name, None, ACCOUNTANTS[name].is_upper_bound, NO_LEDGER, 0.0) for name in names)
     rows = tuple(_row(name, ledger, delta, relation) for name in names)
     target = claim_or_delta.epsilon if isinstance(claim_or_delta, Claim) else math.inf
     if not stored and not _agreed(rows, ledger, delta, relation, target):
@@ -210,6 +210,7 @@ def _of_library(name: str) -> Callable[[DpEvent, float, Relation], float]:
     return epsilon
 
 
+NO_LEDGER = "the model states no ledger"  # `Upper.unsupported` of a model that declares no mechanisms
 COMPUTED: dict[str, Upper] = {}  # rows that this process has computed, by the repr of their arguments
 ACCOUNTANTS: dict[str, Accountant] = {
     "dp_accounting-pld": Accountant(

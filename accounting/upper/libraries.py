@@ -152,7 +152,7 @@ def _opacus_history(ledger: DpEvent, relation: Relation) -> list[tuple[float, fl
                     raise Unsupported("Opacus supports Poisson samples under add-remove neighbours only.")
                 history.append((event.event.noise_multiplier, event.sampling_probability, count))
             case _:
-                raise Unsupported(f"Opacus supports Gaussian noise with or without Poisson sampling; this is {_words(event)}.")
+                raise Unsupported(f"Opacus supports Gaussian noise with or without Poisson sampling, not {_words(event)}.")
     return history
 
 
@@ -196,4 +196,4 @@ def _opacus_accountants() -> types.ModuleType:
 def _words(event: DpEvent) -> str:
     inner = getattr(event, "event", None)
     name = type(event).__name__.removesuffix("DpEvent")
-    return f"{name} of {_words(inner)}" if inner is not None else name
+    return f"{name}({_words(inner)})" if inner is not None else name

@@ -32,7 +32,7 @@ HISTORIES = 3  # number of recorded runs, with different seeds
 def refuses(case: Case) -> str | None:
     """The audit needs a claim about nodes, a training that reports its noise, and a ledger of Gaussian mechanisms."""
     if case.claim.unit is not Unit.NODE:
-        return f"it adds up the moves by one node; the unit of this claim is {case.claim.unit}"
+        return f"added-up is about nodes; the unit of this claim is {case.claim.unit}"
     if isinstance(case.model, RunsElsewhere):
         return "for a program, the audit 'differential' adds up the moves that it records"
     if a_strangers(case.model):
@@ -58,7 +58,7 @@ def _obstacle(case: Case) -> str | None:
         return None
     kinds = [event.event if isinstance(event, dp.PoissonSampledDpEvent) else event for event, _ in parts(model.ledger)]
     if not all(isinstance(event, dp.GaussianDpEvent) for event in kinds):
-        return "its ledger is no composition of Gaussian mechanisms, on all records or on Poisson samples of them"
+        return "added-up needs a ledger of Gaussian mechanisms, each on all records or on a Poisson sample of them"
     if has(model, NoisyRows):
         return "the model trains on samples, and its rows need other training nodes; their gradients hide the canary's gradient"
     if reason := lacks(model, ClippedGradients):
@@ -127,7 +127,7 @@ def add_up(setting: Setting) -> Outcome:
     moves = ", ".join(f"'{purpose}' by {by:.3g}" for purpose, by in each.items())
     sampled = f", {histories[0].steps.size} of them on samples of rate {rate:.3g}" if histories[0].steps.size else ""
     count = sum(p.size for p in gathered)
-    reach = f"one node moves {moves} noise sds in all mechanisms together{sampled}; {count} residuals of {HISTORIES} runs"
+    reach = f"one node moves {moves} standard deviations of the noise in all{sampled}; {count} residuals of {HISTORIES} runs"
     return Outcome(NAME, (bound,), {}, reach, offered(model), attack="canary")
 
 

@@ -66,7 +66,7 @@ def seldom_decides(case: Case) -> str | None:
     """Why a plan that names neither the audit nor a time limit leaves it out, or None."""
     if case.claim.unit is not Unit.NODE:
         return None
-    return "on canary nodes it seldom decides in a few trainings; ask for it with --audits blackbox, or with --minutes"
+    return "blackbox seldom decides a claim about nodes in a few trainings; ask for it with --audits blackbox, or with --minutes"
 
 
 def aligned_canaries(setting: Setting) -> Outcome:
@@ -303,9 +303,7 @@ def odds(seen: Seen, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
 def refuses_coins(case: Case) -> str | None:
     """The audit needs posteriors, and a claim about edges or nodes."""
     if case.claim.unit is Unit.FEATURES:
-        return (
-            "for a game on features each unit needs a second set of features; use the audit exact, which enumerates the reports"
-        )
+        return "one-run adds and removes units, and a claim on features replaces them; the audit exact enumerates the reports"
     return None if "posteriors" in offered(case.model) else f"{case.model.name} does not release 'posteriors'"
 
 

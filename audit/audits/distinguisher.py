@@ -90,7 +90,7 @@ def refuses(case: Case) -> str | None:
     """The audit needs a user's own model. The audits of each mechanism are sharper on the systems of this package."""
     if isinstance(case.model, RunsElsewhere) or a_strangers(case.model):
         return None
-    return f"{case.model.name} has audits of each of its mechanisms, which are sharper"
+    return f"other audits test each mechanism of {case.model.name}, and detect smaller violations"
 
 
 def seldom_decides(case: Case) -> str | None:

@@ -54,7 +54,7 @@ def play_stars(setting: Setting) -> Outcome:
     found = (weaker(shaped, case.claim, strength), free)
     reach = (
         f"{several(setting.rounds, 'run')} of {STARS} canary nodes, each of which moves {played[0].moves.shape[0]} rows "
-        f"by {strength:.3g} noise sds in all; "
+        f"by {strength:.3g} standard deviations of the noise in all; "
         f"independence: {apart.reason}{limit_in_words(free, case.claim)}"
     )
     return Outcome("game", found, {}, reach, SUMS, attack="star-ratio")
@@ -135,7 +135,8 @@ def weigh_rows(setting: Setting) -> Outcome:
     moves, residuals = drawn_rows(setting.case.model, wider, canary, setting.key.fold("run"), setting.store.device)
     bound = factorised(residuals[None, None], moves[:, None], setting.case.claim, setting.alpha)
     strength, conditions = np.linalg.norm(moves), assumed(residuals[None, None])
-    reach = f"{len(moves)} rows, which a hub moves by {strength:.3g} noise sds in all; {residuals.size} residuals, {conditions}"
+    moved = f"{len(moves)} rows, which a hub moves by {strength:.3g} standard deviations of the noise in all"
+    reach = f"{moved}; {residuals.size} residuals, {conditions}"
     return Outcome("rows", (bound,), {}, reach, ("rows",), attack="replay")
 
 

@@ -110,7 +110,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
     mu, most = max(together.values(), default=0.0), max(alone.values(), default=0.0)
     epsilon = math.inf if diverged else float(epsilon_of(mu, case.claim.delta))
     bound = replay_sums.replayed(case, epsilon, len(absent) + 1)
-    summary += f"; all moves by one secret add up to {mu:.4g} noise sds" if mu > 0 and not diverged else ""
+    summary += f"; all moves by one secret add up to {mu:.4g} standard deviations of the noise" if mu > 0 and not diverged else ""
     allowed = mu_of_claim(case.claim) if epsilon > case.claim.epsilon else covered(case.model.ledger)
     if not bound.refuted and (most > 1 + ROUNDING or mu > allowed):
         bound = dataclasses.replace(bound, refuted=True, against="ledger", method=f"replay: {summary}")

@@ -42,8 +42,8 @@ def limit_in_words(bound: Bound, claim: Claim) -> str:
     coins = sum(bound.trials)
     most = most_provable(claim.epsilon, claim.delta, coins, bound.alpha)
     return (
-        f"; with {coins} coins, no rule that is valid for every mechanism proves more than {most:.2f} in over half of all audits "
-        f"of a Gaussian mechanism of epsilon {claim.epsilon:g}"
+        f"; on a Gaussian mechanism of epsilon {claim.epsilon:g}, a bound of any shape from {coins} coins exceeds {most:.2f} "
+        "in at most half of all audits"
     )
 
 
@@ -74,7 +74,7 @@ def worth(ledger: DpEvent, claim: Claim, factor: float) -> float:
 
 def assumed(residuals: NDArray[np.float64]) -> str:
     """The p-values of `assumptions` for these residuals, as text."""
-    return ", ".join(f"{name} p={p:.2g}" for name, p in assumptions(residuals).items())
+    return f"p-values of its checks: {', '.join(f'{name} {p:.2g}' for name, p in assumptions(residuals).items())}"
 
 
 def promised(claim: Claim, ledger: Curve | None) -> Curve:

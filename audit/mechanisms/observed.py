@@ -214,7 +214,7 @@ def _compared(
         if pays is not None and known and laws <= EVENTS.keys():
             worst = max(float(total(each)) for _, each in moves)
             agrees = worst <= pays * (1 + SLACK)
-            sentences.append(f"The ledger covers a total move of {pays:.4g} noise scales; {_moving(worst)}.")
+            sentences.append(f"The noise of the ledger covers a move of {pays:.4g} times its scale; {_moving(worst)}.")
         elif costs is not None and (total_cost := _epsilon(ledger, claim.delta)) is not None:
             agrees = costs <= total_cost * (1 + SLACK)
             sentences.append(f"The ledger costs ε = {total_cost:.4g} at δ = {claim.delta:g}.")
@@ -225,7 +225,9 @@ def _compared(
 
 
 def _moving(worst: float) -> str:
-    return f"the worst secret moves the values by {worst:.4g}" if worst > 0 else "no secret that was tried moves a mechanism"
+    if worst > 0:
+        return f"the worst secret that was tried moves the values by {worst:.4g} times"
+    return "no secret that was tried moves a mechanism"
 
 
 def _epsilon(ledger: dp.DpEvent, delta: float) -> float | None:

@@ -27,7 +27,7 @@ def changed(first: History, absent: Absence, after: Play, known: dict[str, str])
             continue
         text = f"{absent.secret} changes '{cell.array}' although every noisy value is the same"
         where = "" if past or isinstance(first.study.model, RunsElsewhere) else parted(first, absent)
-        past[cell.array] = f"{text}; after the last noise, the first result that differs is that of {where}" if where else text
+        past[cell.array] = f"{text}; after the last noise, the first result that differs comes from {where}" if where else text
     return past
 
 

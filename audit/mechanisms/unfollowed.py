@@ -34,7 +34,7 @@ def not_followed(draws: Iterable[Draw]) -> str:
         return f"{drawn} {OF_MADE}"
     alone = all(d.values.size == 1 for d in noise if (d.line, d.law) == (line, law))
     way = OF_WHOLE if law in WHOLE else OF_NUMBERS if alone else ""
-    return f"{drawn} noise, whose numbers the recorder did not follow to the value that they are added to{way}"
+    return f"{drawn} noise that the recorder did not follow to the value to which it is added{way}"
 
 
 def strayed(first: History, of_any_law: bool = False) -> list[int]:

@@ -206,7 +206,7 @@ def in_words(found: Examination, worst: Move) -> str:
     if size := worst.euclidean or sum(worst.entries):
         return f"{worst.secret} moves the means by {size:.4g} times the recorded noise"
     if not found.study.sources:
-        return "no released value is a mean plus recorded noise"
+        return "no recorded noise was found in a released value"
     return "no secret that was tried moves the means" if found.moves else "it is not known how far a secret moves the means"
 
 

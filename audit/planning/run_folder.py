@@ -23,9 +23,9 @@ MUCH = 500 * 10**6  # bytes; trainings that take more of a disk are worth a word
 log = logging.getLogger(__name__)
 VERSIONED = ("gnnaudit", "torch", "numpy", "scipy", "dp-accounting", "autodp", "opacus", "scikit-learn", "mlflow", "numba")
 STREAMS = (
-    "From it BLAKE2b derives a seed of 64 bits for each training; its streams are Philox 4x64, a generator "
-    "for statistics and not for cryptography. The systems of this package draw and add noise on sums over neighbours in float64, "
-    "noise of DP-SGD steps and of LPGNN's reports in float32. A program or model of your own draws its own noise from its seed."
+    "From it, BLAKE2b derives a seed of 64 bits for each training. The systems of this package draw noise with Philox 4x64, "
+    "a generator for statistics and not for cryptography. They add noise to sums over neighbours in float64, and noise to "
+    "DP-SGD steps and to LPGNN's reports in float32. A program or model of your own draws its noise itself, from the seed."
 )
 
 
@@ -126,7 +126,7 @@ def randomness(plan: Plan) -> str:
     """Sentences for the report: how the noise was seeded, which generator drew it, and in which precision."""
     root = "the word of --seed: whoever knows it can subtract the noise"
     if plan.seed is None:
-        root = "a key of 256 bits from the operating system, which the file key in the run's folder holds"
+        root = "a key of 256 bits from the operating system, which stands in the file 'key' of the run's folder"
     return f"seeded by {root}. {STREAMS}"
 
 

@@ -1,8 +1,9 @@
-"""The epsilon of each ledger by every accountant and by the paper, and the reasons why they differ."""
+"""The epsilon of each ledger by every accountant and by the paper, and the reasons why they differ or are missing."""
 
 import math
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..results import AccountRow
 from ..summary import Key, Line, name
@@ -51,11 +52,18 @@ def costs(lines: list[Line]) -> list[Cost]:
     return [_cost(line) for line in lines if line.accounts]
 
 
-def reasons(costs: list[Cost]) -> list[tuple[str, str]]:
-    """(source, reason), once each, for every epsilon of a paper or an accountant that is missing or not the true one, and for
-    every ledger that a lower bound contradicts.
+class Reasons(NamedTuple):
+    """(source, reason), once each. differs: for epsilons that are not the true one. missing: for those that are not known."""
+
+    differs: list[tuple[str, str]]
+    missing: list[tuple[str, str]]
+
+
+def reasons(costs: list[Cost]) -> Reasons:
+    """The reasons for every epsilon of a paper or an accountant that is missing or not the true one, and for every ledger that a
+    lower bound contradicts.
     """
-    found = []
+    found, missing = [], []
     for cost in costs:
         if cost.contradicted:
             found.append(
@@ -64,9 +72,11 @@ def reasons(costs: list[Cost]) -> list[tuple[str, str]]:
         if cost.note:
             found.append((f"{name(cost.key.model, cost.key.mode)}, published", cost.note))
         for row in cost.rows:
-            if not cost.why and (row.unsupported or (row.note and not cost.agrees(row.value))):
-                found.append((row.accountant, row.unsupported or SHARE.sub("", row.note)))
-    return list(dict.fromkeys(found))
+            if row.unsupported and not cost.why:
+                missing.append((f"{row.accountant}, {name(cost.key.model, cost.key.mode)}", row.unsupported))
+            elif row.note and not cost.why and not cost.agrees(row.value):
+                found.append((row.accountant, SHARE.sub("", row.note)))
+    return Reasons(list(dict.fromkeys(found)), list(dict.fromkeys(missing)))
 
 
 def _cost(line: Line) -> Cost:

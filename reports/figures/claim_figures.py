@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 # method of a bound -> its name in accounting.lower.power, for methods whose power is computed there
 METHODS = {"Gaussian likelihood ratio": "likelihood-ratio", "Clopper-Pearson": "any"}
+# the audits of `power_plot`, each with one colour in all figures; the colour of a claim is left out
+TESTS = ("differential", "residual", "game", "transcript", "votes", "reports", "entries", "rows", "gradients", "added-up")
+OF_TESTS = tuple(colour for colour in COLOURS if colour != COLOURS[1])
 ROUNDS = tuple(10.0 ** (e / 2) for e in range(3, 13))  # rounds in each world: the horizontal axis of `power_plot`
 SECRETS = 8  # largest number of secrets in `moves_plot`; the CSV file has all
 SUPERSCRIPTS = dict(zip("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻", strict=True))
@@ -169,9 +172,10 @@ def bounds_plot(same: Sequence[Evidence]) -> Plot | None:
             colour = COLOURS[1] if b.refuted else COLOURS[0]
             axes.plot([0, min(b.epsilon, widest)], [i, i], color=colour, linewidth=2.5)
             mark: dict[str, Any] = {"marker": ">" if math.isinf(b.epsilon) else "o", "color": colour, "linestyle": "none"}
+            mark["clip_on"] = False  # the axis of zero would hide half of a mark
             axes.plot(min(b.epsilon, widest), i, label="lower bound that refutes" if b.refuted else "lower bound", **mark)
             if math.isfinite(b.reach) and not b.refuted:
-                mark = {"marker": "|", "color": INK, "markersize": 9, "linestyle": "none"}
+                mark = {"marker": "|", "color": INK, "markersize": 11, "linestyle": "none", "zorder": 4}
                 axes.plot(b.reach if b.reach in near else math.nan, i, label="would have been noticed", **mark)
                 if b.reach not in near:
                     axes.annotate(f"| {up(b.reach, 3)} →", (widest, i), ha="right", va="center", fontsize=7)
@@ -211,26 +215,26 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
     for b in (b for b in tests if min(b.trials) > 1):  # other bounds read one run
         kappas = [notices(claim, round(n), round(n), b.alpha, METHODS.get(b.method, "gate"))[0] for n in ROUNDS]
         curves[f"{b.audit}, {b.shape}"] = [(n, k) for n, k in zip(ROUNDS, kappas, strict=True) if math.isfinite(k)]
-    place = {label: i for i, (label, _, _) in enumerate(marks)}
+    colours = {f"{b.audit}, {b.shape}": _colour(b.audit) for b in tests}
 
     def draw(axes: Axes) -> None:
         for label, points in curves.items():
-            i = place[label]
-            line: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "linestyle": ("-", "--", ":")[i % 3]}
-            axes.plot(*zip(*points, strict=True), label=f"{label}, by rounds", **line)
+            dashes = ":" if label.endswith(", any") else "-"
+            axes.plot(*zip(*points, strict=True), label=f"{label}, by rounds", color=colours[label], linestyle=dashes)
         for i, (label, rounds, kappa) in enumerate(marks):
             if rounds <= 1:  # the test reads all noise of one run
-                axes.axhline(kappa, color=COLOURS[i % len(COLOURS)], linestyle="-.", label=f"this run: {label}, on one run")
+                axes.axhline(kappa, color=colours[label], linestyle="-.", label=f"this run: {label}, on one run")
                 continue
-            style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "markersize": 8}
+            style: dict[str, Any] = {"color": colours[label], "marker": MARKERS[i % len(MARKERS)], "markersize": 8}
             axes.plot(rounds, kappa, linestyle="none", label=f"this run: {label}", **style)
-        axes.set(xscale="log", yscale="log", xlabel="rounds in each world, or residuals", ylabel="noise too small by this factor")
+        axes.set(xscale="log", yscale="log", xlabel="rounds in each world, or residuals")
+        axes.set_ylabel("noise too small\nby this factor")
         axes.minorticks_off()
         axes.xaxis.set_major_formatter(lambda value, place: power_of_ten(value))
         least, most = min(k for _, _, k in marks), max(k for _, _, k in marks)
         ticks = [t for t in (1, 1.2, 1.5, 2, 3, 5, 10, 20) if t <= 1.2 * most] or [most]
         axes.set_yticks(ticks, [f"{t:g}" for t in ticks])
-        axes.set_ylim(min(1.0, least / 1.3), 1.3 * max(most, ticks[-1]))
+        axes.set_ylim(0.95 * min(1.0, least), 1.3 * max(most, ticks[-1]))
         legend(axes)
 
     who = _who(same[0])
@@ -241,6 +245,12 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
     size = (4.6, 2.6 + 0.2 * (len(curves) + len(marks)))  # each has a line in the legend
     header = ("test", "rounds", "factor", "run")
     return Plot(file, f"Detectable violations, {who}", f"{alt}.", header, tuple(rows), draw, size)
+
+
+def _colour(audit: str) -> str:
+    """The colour of an audit, which is the same for its repetition with fresh randomness ("game again")."""
+    known = audit.removesuffix(" again")
+    return OF_TESTS[(TESTS.index(known) if known in TESTS else len(TESTS)) % len(OF_TESTS)]
 
 
 def power_of_ten(value: float) -> str:

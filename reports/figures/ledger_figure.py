@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from ..evidence import Evidence
@@ -11,10 +12,12 @@ from .style import COLOURS, INK, Plot, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.text import Text
 
 MOST = 12  # largest number of mechanisms that are drawn; the table beside the figure lists all
-WIDE = 30  # largest number of letters in a line of a box
-COLUMNS = (0.15, 0.5, 0.85)  # data, noise, release
+WIDE = 28  # largest number of letters in a line of a box
+COLUMNS = (0.17, 0.53, 0.87)  # data, noise, release
+ACROSS, LINE, GAP = 5.6, 0.145, 0.4  # width of the figure, height of a line of text, and room around the text of a box; inch
 OPEN = {"past the noise": COLOURS[1], "not known": COLOURS[4]}  # colours of arrays that no recorded noise protects
 ELSEWHERE = " on a small graph of unusual nodes"  # audit/recorded/examination.py adds these words to the name of a secret
 
@@ -25,29 +28,51 @@ def observed_plot(found: Evidence) -> Plot:
     rows = [_row(m) for m in seen["mechanisms"][:MOST]]
     rows += [_open(r) for r in seen["released"] if r["how"] in OPEN]
     rows = rows or [("data", "no noise was found\nin what is released", "released", COLOURS[4])]
+    rows = [(_lines(data), _lines(noise), _lines(release), colour) for data, noise, release, colour in rows]
+    more = len(seen["mechanisms"]) - MOST
+    places, tall = [], 0.3  # the middle of each row and the height of the figure without its last line, inch
+    for row in rows:
+        height = GAP + LINE * max(1 + text.count("\n") for text in row[:3])
+        places.append(tall + height / 2)
+        tall += height
 
     def draw(axes: Axes) -> None:
         axes.set_axis_off()
-        axes.set(xlim=(0, 1), ylim=(len(rows) - 0.4, -0.75))
+        axes.set(xlim=(0, 1), ylim=(tall + 0.3 * (more > 0), 0))
         for x, head in zip(COLUMNS, ("clean value", "noise, and its line", "released as"), strict=True):
-            axes.text(x, -0.6, head, ha="center", va="center", fontsize=8, alpha=0.8)
-        if (more := len(seen["mechanisms"]) - MOST) > 0:
-            axes.text(COLUMNS[1], len(rows) - 0.45, f"and {more} more mechanisms, in the table", ha="center", fontsize=8)
-        for y, (data, noise, release, colour) in enumerate(rows):
-            for x, text, edge in zip(COLUMNS, (data, noise, release), (INK, colour, INK), strict=True):
+            axes.text(x, 0.12, head, ha="center", va="center", fontsize=8, alpha=0.8)
+        if more > 0:
+            axes.text(COLUMNS[1], tall + 0.15, f"and {more} more mechanisms, in the table", ha="center", fontsize=8)
+        above = None
+        for i, (y, (*texts, colour)) in enumerate(zip(places, rows, strict=True)):
+            boxes = []
+            for x, text, edge in zip(COLUMNS, texts, (INK, colour, INK), strict=True):
                 box = {"boxstyle": "round,pad=0.45", "facecolor": "none", "edgecolor": edge, "linewidth": 1.2}
-                axes.text(x, y, text, ha="center", va="center", fontsize=8, bbox=box)
-            for start, end in ((0.27, 0.335), (0.665, 0.73)):
-                axes.annotate("", (end, y), (start, y), arrowprops={"arrowstyle": "->", "color": INK})
-            if y + 1 < len(seen["mechanisms"][:MOST]):
-                axes.annotate("", (COLUMNS[0], y + 0.62), (COLUMNS[0], y + 0.38), arrowprops={"arrowstyle": "->", "color": INK})
+                boxes.append(axes.text(x, y, text, ha="center", va="center", fontsize=8, bbox=box))
+            _arrow(axes, boxes[0], boxes[1])
+            _arrow(axes, boxes[1], boxes[2])
+            if above is not None and i < len(seen["mechanisms"][:MOST]):
+                _arrow(axes, above, boxes[0])
+            above = boxes[0]
 
     columns = ("number", "line", "meets", "law", "scale", "released", "move", "secret")
     table = tuple(tuple(m[c] for c in columns) for m in seen["mechanisms"])
     notes = [f"{len(table)} mechanisms in order: each with data, noise and release.", *seen["compared"], *seen["faults"]]
     name = f"ledger-{slug(found.model, found.mode, f'{found.claim.epsilon:g}', found.claim.unit)}"
-    size = 7.4, 0.9 + 0.78 * len(rows)
+    size = ACROSS, tall + 0.3 * (more > 0)
     return Plot(name, "Mechanisms in the order of the run", " ".join(notes), columns, table, draw, size)
+
+
+def _lines(text: str) -> str:
+    """The text with its own line breaks, and more where a line is longer than WIDE letters."""
+    whole = re.sub(r"\((\d+), (\d+)\)", "(\\1,\N{NO-BREAK SPACE}\\2)", text)  # the ends of an edge stay on one line
+    return "\n".join(wrapped(line, WIDE) for line in whole.split("\n"))
+
+
+def _arrow(axes: Axes, start: Text, end: Text) -> None:
+    """An arrow from the edge of one box to the edge of the next."""
+    ends = {"patchA": start.get_bbox_patch(), "patchB": end.get_bbox_patch(), "shrinkA": 1, "shrinkB": 1}
+    axes.annotate("", end.get_position(), start.get_position(), arrowprops={"arrowstyle": "->", "color": INK, **ends})
 
 
 def _row(m: dict[str, Any]) -> tuple[str, str, str, str]:
@@ -62,7 +87,7 @@ def _row(m: dict[str, Any]) -> tuple[str, str, str, str]:
     size = f"{low:.3g}" if high - low <= 1e-3 * high else f"{low:.3g} to {high:.3g}"
     part = "" if m["covered"] > 0.999 else f" on {100 * m['covered']:.0f} %"
     law = f"{m['law']}\np = {size}" if m["law"] in REPORTS else f"{m['law']} noise, scale {size}"
-    noise = f"{law}{part}\n{wrapped(m['meets'] or m['line'], WIDE)}"
+    noise = f"{law}{part}\n{m['meets'] or m['line']}"
     release = f"{m['released']}\n{' × '.join(map(str, m['shape']))}"
     if m["note"]:
         return data, f"{noise}\n{m['note']}", release, OPEN["past the noise"]

@@ -105,7 +105,8 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: 
         upper = line.upper[0] if line.upper else None
         for view in dict.fromkeys(", ".join(b.exposes) for b in line.bounds):
             best = max((b for b in line.bounds if ", ".join(b.exposes) == view), key=lambda b: b.value)
-            known = [b.detectable_epsilon for b in line.bounds if ", ".join(b.exposes) == view and b.detectable_epsilon]
+            unrefuted = [b for b in line.bounds if ", ".join(b.exposes) == view and b.verdict != "refuted"]
+            known = [b.detectable_epsilon for b in unrefuted if b.detectable_epsilon]
             rows.append(
                 (name(*line.key[1:3]), epsilon, upper, view, best.value, best.shape, best.confidence, min(known, default=""))
             )
@@ -132,11 +133,14 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: 
                 plain = inside and not colour["hatch"]
                 ink: dict[str, Any] = {"color": "#000000" if plain else INK, "fontsize": 8, "va": "center"}
                 shift: dict[str, Any] = {"xytext": (4 if inside else 8, 0), "textcoords": "offset points"}
-                label = _seen(r[4]) if length > 0 else f"{'tests noise in' if r[7] else 'proves 0 from'} {r[3]}"
+                label = _seen(r[4]) if length > 0 else f"≥ 0 from {r[3]}"
                 ink["bbox"] = None if plain else PAGE
-                if r[7] and r[7] <= 1.2 * widest:
-                    mark: dict[str, Any] = {"marker": "|", "color": INK, "markersize": 9, "linestyle": "none"}
-                    axes.plot(r[7], first[who] + i, label="detectable: noise too small for this ε", **mark)
+                if r[7]:
+                    mark: dict[str, Any] = {"marker": "|", "color": INK, "markersize": 11, "linestyle": "none", "zorder": 4}
+                    near = r[7] <= 1.2 * widest
+                    axes.plot(r[7] if near else math.nan, first[who] + i, label="would have been noticed", **mark)
+                    if not near:
+                        axes.annotate(f"| {up(r[7], 3)} →", (1.2 * widest, first[who] + i), ha="right", va="center", fontsize=7)
                 axes.annotate(label, (0 if inside else length, first[who] + i), **shift, **ink)
             if line.upper and math.isfinite(line.upper[0]):
                 diamond: dict[str, Any] = {"marker": "D", "color": INK, "markerfacecolor": "none", "linestyle": "none"}
@@ -189,7 +193,7 @@ def _leakage_plot(unit: Unit | None, game: str, negatives: str, attacks: list[At
             bright = 0.3 * colour[0] + 0.59 * colour[1] + 0.11 * colour[2] > 0.5
             axes.text(x, y, f"{auc:.2f}", ha="center", va="center", fontsize=8, color="#000000" if bright else "#ffffff")
         for auc, words in ((0.5, "0.5 or less: guessing"), (0.75, "0.75"), (1.0, "1")):
-            axes.fill([], [], color=shade(2 * auc - 1), label=f"AUC {words}")
+            axes.fill([], [], facecolor=shade(2 * auc - 1), edgecolor=INK, linewidth=0.5, label=f"AUC {words}")
         legend(axes, 3)
         axes.set_xticks(range(len(across)), [wrapped(text) for text in across], rotation=30, ha="right")
         axes.set_yticks(range(len(down_)), [wrapped(text) for text in down_])

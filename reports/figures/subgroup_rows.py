@@ -27,7 +27,7 @@ def sliced(attacks: Iterable[AttackRow]) -> list[Sliced]:
 
 
 def _words(groups: Mapping[str, Slice]) -> str:
-    """The AUCs of groups, the largest first, such as "high 0.61 ± 0.02, low 0.52 ± 0.02"."""
+    """The AUCs of groups, the largest first, such as "high: 0.61 ± 0.02, low: 0.52 ± 0.02"."""
     order = sorted(groups.items(), key=lambda item: -item[1].auc)
-    words = [f"{group} {part.auc:.2f} ± {(part.auc_ci95[1] - part.auc_ci95[0]) / 2:.2f}" for group, part in order]
+    words = [f"{group}: {part.auc:.2f} ± {(part.auc_ci95[1] - part.auc_ci95[0]) / 2:.2f}" for group, part in order]
     return ", ".join(words) if len(words) <= SHOWN else f"{words[0]}, {words[1]}, …, {words[-1]}"

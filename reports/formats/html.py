@@ -12,7 +12,7 @@ from typing import Any
 from ...accounting.claim import Unit
 from .. import evidence, results
 from ..evidence import WORDS, Evidence, refutes
-from ..figures.accountant_rows import costs, reasons
+from ..figures.accountant_rows import Cost, costs, reasons
 from ..figures.claim_figures import bounds_plot, of_claim, power_plot
 from ..figures.ledger_figure import observed_plot
 from ..figures.run_figures import of_run, slug
@@ -47,7 +47,7 @@ HERE = Path(__file__).parent
 MANY = 20  # evidence files; the figures of fewer are drawn before workers would have started
 SIGNS = {"refuted": "✖", "exceeds": "▲", "inconclusive": "?", "not-refuted": "○"}
 EXITS = {
-    0: "no claim was refuted, and each test could detect the violation that the plan asks for",
+    0: "no claim was refuted, and the tests of each claim could detect the violation that the plan asks for",
     1: "a claim was refuted, or its ledger exceeds it",
     3: "unfinished, or a test is inconclusive",
 }
@@ -117,6 +117,9 @@ def render(run_dir: Path, workers: Executor | None = None, parts: int = 1) -> Pa
         fatal=[{"evidence": decisive(same), "figures": draw(proof(same), "fatal-")} for same in chosen if decisive(same)],
         closest=draw([p for same in chosen for p in foremost(same)], "closest-"),
         claims=[{"evidence": same, "figures": draw(plots)} for same, plots in every],
+        kinds={p.name.partition("-")[0] for same in chosen for p in foremost(same)},
+        grouped=grouped,
+        source=lambda row: (row.audit, row.exposes, row.granted),
         recorded=[{"evidence": e, "figures": draw([plot])} for e, plot in recorded],
         plan=plan.read_text(encoding="utf-8") if plan.is_file() else "",
         **tables(found),
@@ -137,7 +140,7 @@ def template() -> Any:
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"down": down, "up": up, "percent": percent, "budget": budget, "clock": clock, "interval": interval}
-    environment.filters |= {"six": six_digits, "breakable": breakable}
+    environment.filters |= {"six": six_digits, "breakable": breakable, "unbroken": unbroken}
     return environment.get_template("report.html")
 
 
@@ -163,9 +166,13 @@ def tables(found: Results) -> dict[str, Any]:
         "rivals": rivals(attacks),
         "slices": {u: sliced(r for r in attacks if r.unit == u) for u in units(attacks)},
         "costs": {u: [c for c in priced if c.key.unit == u] for u in units(c.key for c in priced)},
-        "accountants": list(dict.fromkeys(row.accountant for c in priced for row in c.rows)),
+        "accountants": {u: giving(c for c in priced if c.key.unit == u) for u in units(c.key for c in priced)},
+        "published": any(c.printed is not None or c.as_coded is not None for c in priced),
         "reasons": reasons(priced),
         "findings": found.of(FindingRow),
+        "noticing": any("would have been noticed" in line.verdict.sentence for line in claims),
+        "ours": any(row.mode != "own" for row in found.of(UtilityRow)),
+        "unclaimed": any(row.unit and math.isinf(row.epsilon) for row in found.of(UtilityRow)),
         "untested": skips(row for row in skipped if of_case(row)),
         "skipped": {
             who: (listed(dict.fromkeys(r.what for r in rows)), skips(rows)) for who, rows in inapplicable(skipped).items()
@@ -174,18 +181,31 @@ def tables(found: Results) -> dict[str, Any]:
 
 
 def stated(claims: Sequence[Line]) -> list[str]:
-    """The claimed budgets, one text for each unit and delta: "ε = 1, 8, δ = 1e-06 for an undirected edge"."""
+    """The claimed budgets, one text for each unit and delta: "ε = 1 and 8, δ = 1e-06 for an undirected edge"."""
     found: dict[Any, set[float]] = {}
     for line in claims:
         found.setdefault((line.key.unit, line.delta), set()).add(line.key.epsilon)
     delta = {place: "" if place[1] is None else f", δ = {place[1]:g}" for place in found}
-    return [f"ε = {', '.join(map(budget, sorted(e)))}{delta[place]} for {UNITS[place[0]]}" for place, e in found.items()]
+    return [f"ε = {' and '.join(map(budget, sorted(e)))}{delta[place]} for {UNITS[place[0]]}" for place, e in found.items()]
 
 
 def uncertain(table: dict[tuple[Any, str, str], dict[float, UtilityRow]], level: dict[str, float]) -> list[str]:
     """The models whose test score may be chance, each with its budgets: "gap (sound) at ε = 1, 4"."""
     low = {who[1:]: [budget(e) for e, row in sorted(cells.items()) if may_be_chance(row, level)] for who, cells in table.items()}
     return [f"{name(*who)} at ε = {', '.join(budgets)}" for who, budgets in low.items() if budgets]
+
+
+def giving(costs: Iterable[Cost]) -> list[str]:
+    """The accountants that give a value for one of the ledgers, in the order of the rows."""
+    return list(dict.fromkeys(row.accountant for c in costs for row in c.rows if row.value is not None))
+
+
+def grouped(released: Sequence[dict[str, str]]) -> list[tuple[tuple[str, str], list[str]]]:
+    """((how, detail), arrays): the released arrays of an observed ledger, grouped by what is known (see `observed.Released`)."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for r in released:
+        groups.setdefault((r["how"], r["detail"]), []).append(r["array"])
+    return list(groups.items())
 
 
 def by_claim(seen: Sequence[Evidence]) -> list[list[Evidence]]:
@@ -250,6 +270,11 @@ def six_digits(ledger: str) -> str:
 def breakable(word: str) -> str:
     """The name of an accountant with places where a line may break."""
     return re.sub(r"([_-])", "\\1\N{ZERO WIDTH SPACE}", word)
+
+
+def unbroken(text: str) -> str:
+    """The text, in which no line breaks between "ε", "=" and the number, nor before "protects"."""
+    return re.sub(r"([εδ]) (=|protects) ", "\\1\N{NO-BREAK SPACE}\\2\N{NO-BREAK SPACE}", text)
 
 
 def clock(seconds: float) -> str:

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from ...accounting.claim import Unit
 from .. import results
 from ..files import writable
 from ..results import Results
+from ..summary import UNITS
 from .mlflow_rows import Child, children, dataset, parent
 from .mlflow_view import address, known_units, saved_views
 
@@ -165,7 +167,7 @@ def _write(found: Results, run_dir: Path, uri: str) -> None:
     for child in children(found):
         tags = {RUN: identity, CHILD: child.identity, "plan.run": top, **child.tags}
         run_id = _put(client, experiment, child._replace(tags=tags), known.pop(child.identity, None), found)
-        together.setdefault(child.params["unit"], []).append(run_id)
+        together.setdefault(child.params["unit"], []).extend([run_id] * (child.params["epsilon"] != "inf"))
         for path in sorted(run_dir.glob(f"evidence/{child.files}")):
             save(run_id, path, "evidence")
         for path in sorted(run_dir.glob(f"figures/*-{child.files.removesuffix('.json')}.png")):
@@ -200,16 +202,16 @@ def _note(found: Results, experiment: str, together: dict[str, list[str]]) -> st
     for unit, runs in together.items():
         if unit and len(runs) > 1:
             query = urlencode({"runs": json.dumps(runs[:LINKED]), "experiments": json.dumps([experiment])}, quote_via=quote)
-            links.append(f"- [Compare the claims that protect one {unit}](#/compare-runs?{query})")
+            links.append(f"- [Compare the claims that protect {UNITS[Unit(unit)]}](#/compare-runs?{query})")
     command = " ".join(found.run.command.split())  # a line break would end the code block
     return "\n".join([f"    {command}", "", *links])
 
 
 def _views(experiment: str, units: Iterable[str]) -> str:
     """Links to the table of claims and to the charts of each unit, as one line of Markdown."""
-    charts = [f"[per {unit}]({address('', experiment, unit).lstrip('/')})" for unit in units]
+    charts = [f"[{unit.replace('-', ' ')}]({address('', experiment, unit).lstrip('/')})" for unit in units]
     table = f"[All claims as a table]({address('', experiment).lstrip('/')})"
-    return f"**{table}** · charts of leakage against epsilon: {', '.join(charts)}" if charts else f"**{table}**"
+    return f"**{table}** · charts of leakage against epsilon per unit: {', '.join(charts)}" if charts else f"**{table}**"
 
 
 def _experiment(client: MlflowClient, uri: str) -> tuple[str, bool]:
@@ -218,7 +220,7 @@ def _experiment(client: MlflowClient, uri: str) -> tuple[str, bool]:
     if experiment is not None:
         return str(experiment.experiment_id), str(experiment.artifact_location) == BESIDE and uri.startswith("sqlite")
     place = BESIDE if uri.startswith("sqlite") else None
-    kind = {"mlflow.experimentKind": "custom_model_development"}  # with this tag the UI opens on runs, not on traces
+    kind = {"mlflow.experimentKind": "custom_model_development"}  # the kind of an experiment whose runs have no traces
     return str(client.create_experiment(EXPERIMENT, artifact_location=place, tags=kind)), place is not None
 
 

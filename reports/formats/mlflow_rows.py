@@ -110,7 +110,10 @@ def _child(found: Results, k: Key, line: Line | None, at: float, step: int, unit
     tags = {LINE: f"{name(k.model, k.mode)}{noise}, {found.run.name}", "plan": found.run.name}
     tags |= {shown_with(unit): "yes" for unit in ([str(k.unit)] if k.unit else units)}
     if line:
-        tags |= {"verdict": line.verdict.kind, "mlflow.note.content": as_text(line.verdict.sentence)}
+        tags |= {
+            "verdict": line.verdict.kind if math.isfinite(k.epsilon) else "no claim",
+            "mlflow.note.content": as_text(line.verdict.sentence),
+        }
     spent = sum({b.audit: b.seconds for b in line.bounds}.values()) if line else 0.0
     # MLflow's list cuts names after about 20 letters, so what tells claims apart comes first
     title = " ".join(w for w in (k.model, f"ε={budget(k.epsilon)}", k.mode, f"per {k.unit}" if k.unit else "") if w)

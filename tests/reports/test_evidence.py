@@ -220,7 +220,7 @@ def test_the_verdict_shows_the_most_telling_reason_even_beside_a_failed_repetiti
     details = (
         "the recorder did not follow 2 draws",
         "it is the same for two seeds",
-        "after the last noise, the first result that differs is that of a.py, line 3",
+        "after the last noise, the first result that differs comes from a.py, line 3",
         "x",
     )
     broken = [resting(look(0.0), "a theorem", Condition("c", "failed", text)) for text in details]

@@ -10,8 +10,10 @@ from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.lower.bounds import Bound
 from gnnaudit.reports.evidence import Evidence
 from gnnaudit.reports.figures.claim_figures import bounds_plot, of_claim, power_of_ten, power_plot
-from gnnaudit.reports.figures.style import LABEL, TICK, Plot, legend, save, wrapped
+from gnnaudit.reports.figures.run_figures import of_run
+from gnnaudit.reports.figures.style import COLOURS, LABEL, TICK, Plot, legend, save, wrapped
 from gnnaudit.reports.formats.html import decisive, foremost, proof
+from gnnaudit.reports.results import BoundRow, Results, Run
 
 NAME = "undirected-edge-charged-as-one-directed-edge-and-some-more-words-after-it (paper) " * 2
 
@@ -83,6 +85,54 @@ def test_a_blunt_test_does_not_stretch_the_axis_of_the_bounds(tmp_path):
     (_, right), told = axes_of(bounds_plot([Evidence(claim, "gap", "sound", "game", bounds=(sharp, blunt))]), tmp_path)
     assert right < 6
     assert told == ["| 37.4 →"]
+
+
+def test_an_audit_has_one_colour_in_all_figures_of_detectable_violations(tmp_path):
+    """The colour of a claim is not among them, because a test is no claim."""
+    claim = Claim(4.0, 1e-5, Unit.UNDIRECTED_EDGE)
+
+    def colour_of_game(*before):
+        tested = Bound(1.0, 0.01, "ledger", "gate", (500, 500), False, 0.5, 1.2, 4.4, "ratio", "game")
+        plot = power_plot([Evidence(claim, "gap", "sound", "game", bounds=(*before, tested))])
+        seen = []
+
+        def draw(axes):
+            plot.draw(axes)
+            seen.extend(line.get_color() for line in axes.get_lines() if line.get_label() == "this run: game, ledger")
+
+        save(dataclasses.replace(plot, draw=draw), tmp_path)
+        (colour,) = seen
+        return colour
+
+    other = Bound(1.0, 0.01, "ledger", "gate", (900, 900), False, 0.5, 1.1, 4.2, "ratio", "residual")
+    assert colour_of_game() == colour_of_game(other)
+    assert colour_of_game() != COLOURS[1]
+
+
+def test_a_bound_of_zero_is_a_whole_mark(tmp_path):
+    nothing = Bound(0.0, 0.01, "any", "Steinke et al. 2023", (500, 500), False, 0.5, math.inf, math.inf, "x", "one-run")
+    plot = bounds_plot([Evidence(Claim(4.0, 1e-5, Unit.NODE), "gap", "sound", "one-run", bounds=(nothing,))])
+    seen = []
+
+    def draw(axes):
+        plot.draw(axes)
+        seen.extend(line.get_clip_on() for line in axes.get_lines() if line.get_label() == "lower bound")
+
+    save(dataclasses.replace(plot, draw=draw), tmp_path)
+    assert seen == [False]
+
+
+def test_what_a_blunt_audit_would_notice_is_written_at_the_edge_of_the_bars(tmp_path):
+    claim = {"model": "privgnn", "mode": "sound", "unit": Unit.NODE, "epsilon": 8.0, "delta": 1e-3}
+    where = {**claim, "confidence": 0.99, "rounds": 9, "attack": "x", "shape": "ledger", "verdict": "not-refuted"}
+    sharp = BoundRow(**where, audit="votes", value=7.6, exposes=["votes"], detectable_epsilon=8.2)
+    blunt = BoundRow(**where, audit="differential", value=0.0, detectable_epsilon=41.0)
+    fatal = BoundRow(**where, audit="game", value=9.0, exposes=["aggregates"], detectable_epsilon=40.0)
+    refuting = fatal.model_copy(update={"verdict": "refuted"})
+    (plot,) = of_run(Results(run=Run(name="x"), rows=(sharp, blunt, refuting)), [])["epsilon"]
+    _, texts = axes_of(plot, tmp_path)
+    assert "| 41 →" in texts
+    assert "| 40 →" not in texts  # a bound that refutes says nothing of what it would have noticed
 
 
 def moved(largest, refuted=True):

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from gnnaudit.accounting.claim import Unit
+from gnnaudit.accounting.upper.accountants import NO_LEDGER
 from gnnaudit.reports.layers import layers
 from gnnaudit.reports.results import AccountRow, BoundRow, Results, Run
 from gnnaudit.reports.summary import lines
@@ -36,7 +37,7 @@ def test_a_ledger_alone_is_an_argument_and_no_test():
     assert {status for status, _ in found.values()} == {"argued", "assumed", "not looked at"}
     assert found["Composition"][0] == "argued"
     assert "dp_accounting-pld" in found["Composition"][1]
-    assert found["Mechanisms and sensitivity"][1].startswith("0 of 1 claims")
+    assert found["Mechanisms and sensitivity"][1] == "No audit of mechanisms gave a bound."
 
 
 def test_without_a_ledger_composition_is_assumed():
@@ -61,6 +62,21 @@ def test_each_audit_tests_its_layers_and_no_other(audit, tested):
     assert found["Randomness and floating point"][0] == ("partly tested" if audit == "differential" else "assumed")
 
 
+def test_without_a_ledger_nothing_argues_for_mechanisms_and_samples():
+    """The status "argued" means that the model's own statements support a layer, and this model states nothing."""
+    silent = [account(value=None, unsupported=NO_LEDGER), bound("distinguisher", verdict="inconclusive")]
+    other = [account(value=None, unsupported="the ledger counts another unit"), silent[1]]
+    for layer in ("Mechanisms and sensitivity", "Sampling"):
+        assert told(*silent)[layer][0] == "assumed"
+        assert told(*other)[layer][0] == "argued"
+
+
+def test_the_audits_of_the_composition_are_named_and_others_are_not():
+    strong = told(account(), bound("distinguisher"), bound("one-run"))["Composition"][1]
+    assert strong.endswith("gave a bound for the claim: distinguisher.")
+    assert "No audit that tests the composition gave a bound." in told(account(), bound("one-run"))["Composition"][1]
+
+
 def test_a_bound_that_was_withdrawn_tests_nothing():
     assert told(account(), bound("replay", withdrawn=3.0, verdict="inconclusive"))["Mechanisms and sensitivity"][0] == "argued"
 
@@ -74,7 +90,8 @@ def test_a_bound_of_zero_does_not_test_the_relation():
 def test_composition_is_tested_in_full_only_beside_an_accountant():
     alone = told(account(value=None), bound("replay", verdict="refuted"))["Composition"]
     assert alone[0] == "partly tested"
-    assert alone[1].startswith("No accountant gives an upper bound. 1 of 1 claims has a bound from whole releases")
+    assert alone[1].startswith("No accountant gives an upper bound. Audits of whole releases")
+    assert alone[1].endswith("gave a bound for the claim: replay.")
     assert told(account(), bound("replay"))["Composition"][0] == "tested"
 
 
@@ -86,7 +103,7 @@ def test_every_layer_links_to_a_section():
 def test_one_claim_of_two_is_partly_tested():
     found = told(account(), account(epsilon=8.0), bound("replay"))
     assert found["Mechanisms and sensitivity"][0] == "partly tested"
-    assert found["Mechanisms and sensitivity"][1].startswith("1 of 2 claims has a bound from replay")
+    assert found["Mechanisms and sensitivity"][1] == "Audits of mechanisms gave a bound for 1 of 2 claims: replay."
 
 
 def test_side_channels_and_access_are_never_looked_at():

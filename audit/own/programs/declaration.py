@@ -152,7 +152,7 @@ def _declared(table: dict[str, Any], path: Path, digest: str) -> Declared:
     about |= {"source": table["source"]} if "source" in table else {}
     about |= {"checkout": f"{checkout.name}, {hashed(python_files(checkout))}"} if checkout is not None else {}
     about |= {"packages": _packages(table.get("requires", []), table["command"], python)} if table.get("requires") else {}
-    says = f"everything that the declaration {path.name} says, and that the program assumes to be public"
+    says = f"what the declaration {path.name} says, and whatever the program assumes to be public"
     return Declared(
         command,
         unit=Unit(table["unit"]),

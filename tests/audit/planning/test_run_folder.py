@@ -128,7 +128,7 @@ def test_the_report_says_what_the_noise_came_from_and_what_it_is_not():
     assert Key("a").seeds(0, 1).dtype.itemsize * 8 == 64
     assert type(stream(1, "x").bit_generator).__name__ == "Philox"
     assert "not for cryptography" in secret
-    assert "DP-SGD steps and of LPGNN's reports in float32" in secret
+    assert "DP-SGD steps and to LPGNN's reports in float32" in secret
     drawn = stream(1, "x").standard_normal(4, dtype=np.float32)
     weights = Weights([((torch.zeros(1, 4),), ())])
     add_noise(weights, [stream(1, "x")], 1.0)

@@ -26,7 +26,7 @@ def test_a_card_rounds_a_lower_bound_down_and_what_would_be_noticed_up():
     account = AccountRow(**WHERE, accountant="exact", value=4.0, own=True)
     text = card.to_markdown(Results(run=Run(name="r", alpha=0.05), rows=(bound, account)))
     assert rows_of(text)[2][:7] == ["mine (own)", "a node with its edges", "4", "1e-05", "0.123", "4.33", "4"]
-    assert "by the model's own ledger, which its author declares" in text
+    assert "that of the model's own ledger, which its author declares" in text
     assert "never proves one" in text
 
 

@@ -171,14 +171,14 @@ def test_groups_that_leak_differently_stand_with_the_leakiest_first(rendered):
     text = page_of(rendered).text
     row = max((r for r in results.read(rendered).of(AttackRow) if (r.model, r.epsilon) == ("dpar", 8.0)), key=lambda r: r.auc)
     low, high = row.slices["degree"]["low"].auc, row.slices["degree"]["high"].auc
-    assert f"low {low:.2f} ± 0.02, middle {row.slices['degree']['middle'].auc:.2f} ± 0.02, high {high:.2f} ± 0.02" in text
+    assert f"low: {low:.2f} ± 0.02, middle: {row.slices['degree']['middle'].auc:.2f} ± 0.02, high: {high:.2f} ± 0.02" in text
 
 
 def test_of_many_groups_those_at_either_end_are_shown():
     groups = {str(c): Slice(auc=0.5 + c / 100, auc_ci95=(0.4, 0.6), members=9, non_members=9) for c in range(6)}
     row = AttackRow(model="gap", attack="lira", game="node", auc=0.6, slices={"class": groups})
     (told,) = sliced([row])
-    assert told.groups == (("class", "5 0.55 ± 0.10, 4 0.54 ± 0.10, …, 0 0.50 ± 0.10"),)
+    assert told.groups == (("class", "5: 0.55 ± 0.10, 4: 0.54 ± 0.10, …, 0: 0.50 ± 0.10"),)
 
 
 def test_residuals_of_noise_that_is_too_small_leave_the_band_of_honest_noise(rendered):
@@ -211,7 +211,7 @@ def test_the_clauses_of_the_contract_that_do_not_hold_are_named_with_their_reaso
         {"clause": "calibration fits the claim", "how": "not asked", "detail": "its noise is fixed"},
     ]
     text = written(tmp_path, UtilityRow(**WHERE, metric="accuracy", split="test", value=0.3, runs=3), contract={"mine": clauses})
-    assert "Contract of mine: 1 of 3 clauses hold" in text
+    assert "Contract of mine: 1 of 3 clauses hold, 1 fails, 1 does not apply" in text
     page = (tmp_path / "report.html").read_text()
     assert "<dt>a masked node is an absent node</dt><dd>fails on a graph of 6 nodes, 6 edges: it differs</dd>" in page
     assert "<dt>calibration fits the claim</dt><dd>does not apply: its noise is fixed</dd>" in page
@@ -288,7 +288,7 @@ def test_every_verdict_stands_with_its_delta_and_the_header_says_what_was_claime
     finite = [row for row in results.read(rendered).of(BoundRow) if row.epsilon < float("inf")]
     for unit, delta in {(row.unit, row.delta) for row in finite}:
         claimed = sorted({row.epsilon for row in finite if (row.unit, row.delta) == (unit, delta)})
-        assert f"ε = {', '.join(f'{e:g}' for e in claimed)}, δ = {delta:g} for {UNITS[unit]}" in text
+        assert f"ε = {' and '.join(f'{e:g}' for e in claimed)}, δ = {delta:g} for {UNITS[unit]}" in text
     page = (rendered / "report.html").read_text()
     assert page.count('data-label="δ "') == page.count('data-label="upper "') == 10
 
@@ -303,7 +303,7 @@ def written(tmp_path, *rows, **run):
 
 def test_the_upper_bound_of_a_model_of_ones_own_is_called_its_authors_word(tmp_path):
     text = written(tmp_path, AccountRow(**WHERE, accountant="exact", value=4.0, own=True))
-    assert "Upper bound: by the model's own ledger, which its author declares." in text
+    assert "Upper bound: that of the model's own ledger, which its author declares." in text
     assert "(sound)" not in text
     ours = {**WHERE, "model": "gap", "mode": "sound"}
     assert "nobody checked" not in written(tmp_path / "ours", AccountRow(**ours, accountant="exact", value=4.0))
@@ -312,7 +312,7 @@ def test_the_upper_bound_of_a_model_of_ones_own_is_called_its_authors_word(tmp_p
 def test_a_lower_bound_above_the_upper_bound_is_explained(tmp_path):
     shown = {"audit": "game", "attack": "x", "shape": "any", "confidence": 0.95, "rounds": 9, "verdict": "refuted"}
     rows = AccountRow(**WHERE, accountant="exact", value=4.0), BoundRow(**WHERE, **shown, value=28.4, notices=1.1, reach=4.1)
-    assert "Upper bound: of the ledger, which does not describe what was run." in written(tmp_path, *rows)
+    assert "Upper bound: that of the ledger, which does not describe what was run." in written(tmp_path, *rows)
 
 
 @pytest.mark.parametrize(("low", "flagged"), [(0.17, True), (0.26, False)])
@@ -356,7 +356,7 @@ def test_on_a_refutation_the_evidence_that_refutes_is_drawn_first_and_no_other_c
     curves_section = page[page.index('<section id="curves">') : page.index('<section id="reproduce">')]
     assert "<figcaption>" not in curves_section.partition("<details>")[0]
     verdicts = page[page.index('<section id="verdicts">') : page.index('<section id="layers">')]
-    titles = re.findall(r"<figcaption>(.*?)</figcaption>", verdicts)
+    titles = [" ".join(title.split()) for title in re.findall(r"<figcaption>(.*?)</figcaption>", verdicts)]
     assert titles == ["What refutes mine (own), ε = 4: replay"]
     drawn = list(csv.DictReader((tmp_path / "figures" / "bounds-mine-own-4-node.csv").open()))
     assert [(r["audit"], float(r["lower"]), r["refutes"]) for r in drawn] == [("replay", 28.4, "True"), ("game", 2.0, "False")]
@@ -367,3 +367,57 @@ def test_no_two_figures_of_a_claim_have_one_title_and_a_view_has_one_colour(rend
     for item in re.findall(r"<details>.*?</details>", page[page.index('<section id="evidence">') :], re.S):
         titles = re.findall(r"<figcaption>(.*?)</figcaption>", item)
         assert len(set(titles)) == len(titles)
+
+
+def test_the_table_of_accountants_has_no_column_without_a_value(tmp_path):
+    where = {**WHERE, "unit": Unit.FEATURES}
+    rows = (
+        AccountRow(**WHERE, accountant="exact", value=4.0),
+        AccountRow(**WHERE, accountant="opacus-prv", unsupported="Opacus has no such step."),
+        AccountRow(**WHERE, accountant="dp_accounting-rdp", value=4.4, note="the conversion is loose"),
+        AccountRow(**where, accountant="exact", value=4.0),
+        AccountRow(**where, accountant="dp_accounting-rdp", unsupported="delta=0"),
+    )
+    written(tmp_path, *rows)
+    page = (tmp_path / "report.html").read_text()
+    section = page[page.index('<section id="accountants">') : page.index('<section id="reproduce">')]
+    heads = [re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', table) for table in section.split("<table")[1:]]
+    shown = [[head.replace("\N{ZERO WIDTH SPACE}", "") for head in table] for table in heads]
+    assert shown == [
+        ["Model", "Claimed ε", "Tightest", "exact", "dp_accounting-rdp"],
+        ["Model", "Claimed ε", "Tightest", "exact"],
+    ]
+    differs, missing = re.findall(r"<details( open)?>\s*<summary>(.*?)</summary>(.*?)</details>", section, re.S)
+    assert differs[:2] == (" open", "Why the values differ")
+    assert "the conversion is loose" in differs[2]
+    assert missing[1] == "Why some accountants give no value"
+    assert "opacus-prv, mine (own)</b>: Opacus has no such step." in missing[2]
+    assert "delta=0" in missing[2]
+
+
+def test_only_a_run_of_our_systems_says_how_they_were_trained(tmp_path):
+    mine = UtilityRow(**WHERE, metric="accuracy", split="test", value=0.3, runs=3)
+    ours = mine.model_copy(update={"model": "gap", "mode": "sound"})
+    assert "Models trained by" not in written(tmp_path / "mine", mine, path="compiled")
+    assert "Models trained by" in written(tmp_path / "ours", mine, ours, path="compiled")
+
+
+def test_sentences_that_explain_a_figure_stand_only_beside_it(rendered, few, tmp_path):
+    text = " ".join((page_of(rendered).text + page_of(few).text).split())
+    bound = {"audit": "one-run", "attack": "x", "shape": "any", "confidence": 0.9, "rounds": 9, "verdict": "inconclusive"}
+    alone = written(tmp_path, BoundRow(**WHERE, **bound, value=1.0))
+    for words in ("Residuals are the released values", "plots the adversary's two error rates", "At ε = ∞ there is no claim"):
+        assert words in text
+        assert words not in alone
+    assert "is about one kind of violation" in text
+    assert "is about one kind of violation" not in alone  # no verdict of this run says what it would have noticed
+
+
+def test_a_line_does_not_break_within_a_budget():
+    assert html.unbroken("AUC; ε protects an edge, ε = 8, δ = 0") == "AUC; ε\xa0protects\xa0an edge, ε\xa0=\xa08, δ\xa0=\xa00"
+
+
+def test_released_arrays_of_which_the_same_is_known_are_one_line():
+    known = [("posteriors", "computed", "x"), ("inputs", "noisy", "y"), ("votes", "computed", "x")]
+    arrays = [{"array": array, "how": how, "detail": detail} for array, how, detail in known]
+    assert html.grouped(arrays) == [(("computed", "x"), ["posteriors", "votes"]), (("noisy", "y"), ["inputs"])]

@@ -88,6 +88,7 @@ def test_a_claim_tells_what_its_rows_tell(store):
     assert {"test_accuracy", "auc_best", "delta", "accounting/epsilon_estimate_opacus_gdp"} <= told.keys()
     assert claim.data.params["unit"] == "undirected-edge"
     assert claim.data.tags["verdict"] == "refuted"
+    assert runs["gap ε=∞ paper per undirected-edge"].data.tags["verdict"] == "no claim"
     assert claim.inputs.dataset_inputs[0].dataset.name == "campus"
 
 
@@ -96,6 +97,16 @@ def test_the_compare_page_begins_with_the_lower_bound(example_run):
     claims = [child for child in children(results.read(example_run)) if "epsilon_lower" in child.metrics]
     assert claims
     assert {next(iter(child.metrics)) for child in claims} == {"epsilon_lower"}
+
+
+def test_the_description_links_the_claims_of_a_unit_and_no_model_without_noise(store):
+    """A model without noise has no lower bound, so the compare page would begin with another metric."""
+    folder, _, runs = store
+    note = runs[folder.name].data.tags["mlflow.note.content"]
+    (linked,) = re.findall(r"\[Compare the claims that protect a node with its edges\]\(#/compare-runs\?([^)]*)\)", note)
+    names = {name for name, r in runs.items() if r.info.run_id in linked}
+    assert names == {name for name in runs if name.endswith("per node") and "ε=∞" not in name}
+    assert len(names) > 1
 
 
 def test_metrics_stand_at_the_budget_so_that_charts_draw_them_against_it(store):
