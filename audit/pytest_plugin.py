@@ -41,10 +41,11 @@ def assert_private(request: pytest.FixtureRequest) -> Callable[..., Results]:
     """assert_private(train, claim): audits a training function or a model, and fails the test if the audit refutes the claim.
 
     train: a function (graph, seed) -> {"posteriors": (nodes, classes) natural logarithms}, or a model. claim: a `Claim`; None
-    stands for the claim that the model states in its attribute `claim`. graph: a `Graph`, or the name of a data set. weak: "fail" or "pass", the outcome of a test whose audit was too weak to detect a
-    violation. If a condition of the audit failed, for example because it found a path past the noise, the test fails in any
-    case. Other options are those of `gnnaudit.audit`; here the defaults are alpha=1e-4, repeats=1, rounds=20 and jobs=1. Returns
-    the results. A wrong argument fails the test with one line.
+    stands for the claim that the model states in its attribute `claim`. graph: a `Graph`, or the name of a data set. weak: "fail"
+    or "pass", the outcome of a test whose audit was too weak to detect a violation. If a condition of the audit failed, for
+    example because it found a path past the noise, the test fails in any case. Other options are those of `gnnaudit.audit`; here
+    the defaults are alpha=1e-4, repeats=1, rounds=20 and jobs=1. Returns the results. A wrong argument fails the test with one
+    line.
     """
 
     def check(

@@ -41,7 +41,8 @@ class Inside:
     others: the other secrets, those that cost most first. together: whether the run could be repeated without many secrets at
     once. idle: the mechanisms that the run does not read; empty if there are more than EACH mechanisms. steady: the mechanisms
     that no secret moves, neither alone nor together with many others; empty if the run could not be repeated without many. small:
-    the same on a small graph of unusual nodes; None if this is not known.
+    the same on a small graph of unusual nodes; None if this is not known. searched: whether the search for secrets that move a
+    value farther than most was finished, see `louder`.
     """
 
     run: History
@@ -59,6 +60,7 @@ class Inside:
     idle: frozenset[int] = frozenset()
     steady: frozenset[int] = frozenset()
     small: Inside | None = None
+    searched: bool = True
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
@@ -155,7 +157,8 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
     worst: Trial | None = None
     trials: list[Trial] = []
     normal, seen = all(m.law == "normal" for m in first.mechanisms), set(found.idle)
-    for absent in tried(first, claim.unit, key, many, seen, doubts):
+    loud, searched = louder(first, many, claim.unit)
+    for absent in tried(first, claim.unit, key, many, loud, seen, doubts):
         try:
             after, shifts = without(first, absent)
         except Incomparable as departed:
@@ -188,6 +191,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         others=tuple(trial.absent for trial in costly if worst is None or trial.absent is not worst.absent),
         together=bool(many),
         steady=frozenset(steady if many else ()),
+        searched=searched,
     )
 
 
@@ -220,14 +224,14 @@ def tried(
     unit: Unit,
     key: Key,
     many: Sequence[tuple[Absence, History]],
+    loud: Sequence[int],
     seen: set[int],
     doubts: list[str],
 ) -> Iterator[Absence]:
-    """The worlds without one secret: a list, then those that a thorough search finds, see `Effort`.
+    """The worlds without one secret: a list, those of `loud`, and then those that a thorough search finds, see `Effort`.
     many, seen, doubts: see `only_together`.
     """
     effort = first.study.effort
-    loud = louder(first, many, unit) if effort.thorough else []
     near = np.array([*([] if unit in EDGES else loud), *quietest(first)], dtype=np.int64)
     yield from without_one(first.study.whole, unit, key, near, effort.secrets, loud)
     if effort.thorough:

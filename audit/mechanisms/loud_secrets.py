@@ -1,6 +1,8 @@
 """Finds the secrets that move the clean values of a run farther than most do, and the nodes with the least noise."""
 
 import dataclasses
+import math
+import time
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
@@ -23,13 +25,15 @@ APART_TOGETHER = 1.2  # the same for rows that do not belong to nodes
 NEGLIGIBLE = 0.01  # `standing_out` leaves out rows that move less than this part of the largest move
 FARTHEST = 1e6  # larger moves, in units of the scale, count as this
 TRIANGLES = {-1: np.triu, -2: np.tril}  # in place of an axis, for a value with two axes of nodes
+SECONDS = 120.0  # of wall-clock time for the search, if a training is slow (see `Effort.thorough`)
 QUIET = 3  # number of nodes with the least noise that are among the secrets, for each mechanism
 
 
-def louder(first: History, many: Sequence[tuple[Absence, History]], unit: Unit) -> list[int]:
-    """Edges or nodes that move rows of clean values much farther than most do. On a graph of unusual nodes, only rows that stand
-    out are searched.
+def louder(first: History, many: Sequence[tuple[Absence, History]], unit: Unit) -> tuple[list[int], bool]:
+    """Edges or nodes that move rows of clean values much farther than most do, and whether the search was finished. On a graph of
+    unusual nodes, only rows that stand out are searched.
     """
+    until = math.inf if first.study.effort.thorough else time.monotonic() + SECONDS
     graph, parts = first.worlds.graph, unread_triangles(first) if unit in EDGES else set[Row]()
     some: list[tuple[Absence, dict[Row, NDArray[np.float64]]]] = []
     for absent, run in many:
@@ -40,9 +44,11 @@ def louder(first: History, many: Sequence[tuple[Absence, History]], unit: Unit) 
         if absent.fewer is not None:
             some.append((absent, rows))
     if unit not in EDGES:
-        return standing_out(first, some, parts)
+        return standing_out(first, some, parts, until), time.monotonic() < until
 
     def moved(edges: NDArray[np.int64]) -> list[NDArray[np.float64]] | None:
+        if time.monotonic() > until:
+            return None
         absent = without_edges(first.worlds, edges)
         try:
             rows = rows_moved(first, kept(first, absent), parts)
@@ -52,18 +58,19 @@ def louder(first: History, many: Sequence[tuple[Absence, History]], unit: Unit) 
         return list(_by_node(rows, graph.nodes).values())
 
     known = [] if graph.name == UNUSUAL else loudest(graph, np.random.default_rng(0), moved)
-    return list(dict.fromkeys([*known, *standing_out(first, some, parts)]))
+    return list(dict.fromkeys([*known, *standing_out(first, some, parts, until)])), time.monotonic() < until
 
 
 def standing_out(
-    first: History, many: Sequence[tuple[Absence, Mapping[Row, NDArray[np.float64]]]], parts: Collection[Row]
+    first: History, many: Sequence[tuple[Absence, Mapping[Row, NDArray[np.float64]]]], parts: Collection[Row], until: float
 ) -> list[int]:
     """Edges or nodes that move a row of a clean value much farther than most do: at most LOUD for rows of nodes, and at most LOUD
     for others, each of another row.
 
     many: worlds without many secrets, and how far their absence moves the rows; for rows of nodes, for each absent edge. Rows of
     nodes are searched if they move farthest. Others are searched if they move farthest in comparison with the median row along
-    their axis, because each row may sum many secrets. The secret is found by halving, for rows of nodes among their edges.
+    their axis, because each row may sum many secrets. The secret is found by halving, for rows of nodes among their edges. until:
+    when the search ends, by time.monotonic().
     """
     graph = first.worlds.graph
     lengths = {at: len(by) for _, rows in many for at, by in rows.items()}
@@ -78,6 +85,8 @@ def standing_out(
             continue
         if (of_node, row) in found or sum(kind == of_node for kind, _ in found) >= LOUD:
             continue
+        if time.monotonic() > until:
+            break
         own = without_edges(first.worlds, np.flatnonzero((graph.edges == row).any(0))) if of_node else absent
 
         def moved(part: Absence, at: Row = at, row: int = row) -> float:

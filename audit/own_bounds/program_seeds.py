@@ -31,23 +31,27 @@ def of_program(setting: Setting) -> Outcome:
     """Computes a bound from the draws that were recorded in the program's own Python.
 
     If this bound does not refute a claim about edges, the audit tests the seeds too. If the program is not recorded, the audit
-    only tests the seeds.
+    only tests the seeds. If the search for the secrets that move a value farthest was not finished, the verdict says how many
+    secrets were tried.
     """
     case = setting.case
     assert isinstance(case.model, RunsElsewhere)
     if not case.model.record:
         return repeat_seeds(setting)
-    within = recorded(setting).inside
+    within, covers = recorded(setting).inside, None
     if isinstance(within, str):
         why = within or "no recorded noise was found that is added to data"
         bound = exact(0.0, why, MOVES, uncovered((why,)))
     else:
         bound = within_run.from_mechanisms(case, within)
+        if not within.searched:
+            sort = f"noise too small for one of the {len(within.moves)} secrets that were removed alone, in"
+            covers = dict.fromkeys(offered(case.model), sort)
     if bound.refuted or case.claim.unit not in EDGES:
-        return Outcome(NAME, (bound,), {}, bound.method, offered(case.model))
+        return Outcome(NAME, (bound,), {}, bound.method, offered(case.model), covers=covers)
     seeds = repeat_seeds(setting)
     reach = f"{bound.method}; {seeds.reach}"
-    return dataclasses.replace(seeds, bounds=(bound, *seeds.bounds), reach=reach, read=offered(case.model))
+    return dataclasses.replace(seeds, bounds=(bound, *seeds.bounds), reach=reach, read=offered(case.model), covers=covers)
 
 
 def repeat_seeds(setting: Setting) -> Outcome:

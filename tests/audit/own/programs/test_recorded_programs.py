@@ -12,6 +12,7 @@ from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
 from gnnaudit import Claim, Unit, load, models
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.mechanisms import loud_secrets
 from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.mechanisms.inside import Inside
 from gnnaudit.audit.mechanisms.observed import observe
@@ -195,3 +196,17 @@ def test_a_package_with_generators_that_are_not_recorded_counts_if_the_program_i
     model = External(f"{sys.executable} {tmp_path}/gap.py {{worlds}} {{out}}")
     notes = play(model, Worlds.of(GRAPH, np.array([1], dtype=np.uint64))).notes
     assert any("the program imports jax" in note for note in notes) == told
+
+
+@pytest.mark.parametrize(("seconds", "searched"), [(120.0, True), (0.0, False)])
+def test_the_edges_of_one_row_that_counts_threefold_are_found_unless_time_is_over(seconds, searched, tmp_path, monkeypatch):
+    """One row of 160 multiplies its sum by 3. Two directed edges in both hops then cost about 6.9 in place of 4."""
+    monkeypatch.setattr(loud_secrets, "SECONDS", seconds)
+    row = int(np.argsort(GRAPH.degree)[len(GRAPH.degree) // 2])
+    add = "np.add.at(clean, receive, h[-1][send])"
+    (tmp_path / "gap.py").write_text(GAP.replace("SIGMA", repr(CHARGED)).replace(add, f"{add}; clean[{row}] *= 3"))
+    case = Case(External(f"{sys.executable} {tmp_path}/gap.py {{worlds}} {{out}}"), Claim(4.0, DELTA))
+    within = Recorded(case, GRAPH, Key("t")).inside
+    assert within.searched == searched
+    found = max(float(np.linalg.norm(each)) for _, each in within.moves)
+    assert (found > 1.5 * 2 / CHARGED) == searched
