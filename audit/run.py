@@ -40,7 +40,7 @@ from .own.audited import audited
 from .own.contained import contained
 from .own.contract import Check
 from .own.model_file import is_built_in, portable
-from .own.premises import broken, checked_first, clauses, resting_on
+from .own.premises import broken, checked_first, clauses, in_words, resting_on
 from .planning.ledgers import account_rows, uppers, warnings
 from .planning.plan import Plan
 from .planning.planned_cases import cases, recipes, without_effect
@@ -278,16 +278,6 @@ def study(
         text = f"recorded: {mechanisms}, {draws}; {tried} removed one by one"
         outcomes.append(Outcome("recorder", (), {}, text, offered(case.model), observed=found))
     return [*used, *leaks.rows, *skips], outcomes
-
-
-def in_words(case: Case, checks: Sequence[Check]) -> str:
-    """A line that says how many clauses of the model contract hold, and names those that fail; "" if none was checked."""
-    fails = [c.name for c in checks if c.failure]
-    held = sum(c.how == "holds" for c in checks)
-    rest = len(checks) - held - len(fails)
-    silent = f", {rest} {'does' if rest == 1 else 'do'} not apply (listed in the report)" if rest else ""
-    broken = f"; FAILS: {', '.join(fails)} (see `audit contract`)" if fails else ""
-    return f"Contract of {case.model.name}: {held} of {len(checks)} clauses hold{silent}{broken}\n" if checks else ""
 
 
 def ledger_rows(case: Case, ceiling: tuple[Upper, ...], facts: Facts) -> list[AccountRow]:

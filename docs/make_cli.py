@@ -47,7 +47,7 @@ def section(name: str, command: Any) -> str:
         if parameter.name == "help":
             continue
         words = ", ".join(f"`{word}`" for word in parameter.opts)
-        label = words if parameter.opts[0].startswith("-") else f"`{parameter.name.upper()}`"
+        label = words if parameter.opts[0].startswith("-") else f"`{parameter.metavar or parameter.name.upper()}`"
         default = parameter.default
         shown = f" Default: {default}." if parameter.show_default and isinstance(default, str | int | float | Path) else ""
         shown = "" if isinstance(default, bool) else shown

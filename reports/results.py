@@ -215,7 +215,8 @@ def read(run_dir: Path) -> Results:
     """The contents of RUN/results.json. Raises ValueError with the missing or damaged file, or the first wrong row and field."""
     path = Path(run_dir) / "results.json"
     if not path.is_file():
-        raise ValueError(f"{path}: no such file; `audit run --out {run_dir}` writes it.")
+        what = "the folder has no such file, so no run has ended there" if path.parent.is_dir() else "no such folder"
+        raise ValueError(f"{path}: {what}. Give the folder of a run, as in `audit run --out FOLDER`.")
     way = f"Restore the file, or write it again with `audit run` and the plan in {run_dir}."
     try:
         document = json.loads(path.read_text(encoding="utf-8"))

@@ -30,6 +30,9 @@ KEYS = 32  # other seeds: the index of a largest noisy count, for example, is of
 TOLERANCE = 1e-4  # relative difference that is ignored: float32 trainings may add numbers in another order
 
 
+RAISED = "raised at "  # begins the failure of a clause that the model answered with an error, before the line of the error
+
+
 @dataclass(frozen=True)
 class Check:
     """The result of one clause. failure: how it failed, or None. unasked: why it does not apply, or None."""
@@ -68,7 +71,7 @@ def _first_failure(clause: Callable[[Model, Graph], str | None], model: Model) -
         except Unasked:
             raise
         except (Exception, SystemExit) as fault:  # any other exception of a user's model fails the clause
-            failure = f"raised at {raised(fault)}"
+            failure = f"{RAISED}{raised(fault)}"
             if is_refusal(fault):
                 refusals.append(f"{nodes} nodes, {graph.edges.shape[1]} edges: {failure}")
                 continue
@@ -246,6 +249,6 @@ HINTS = {
 
 def hint(check: Check) -> str | None:
     """How to fix a failed clause, if that is known."""
-    if "raised at" in (check.failure or ""):
+    if RAISED in (check.failure or ""):
         return NO_MASK if "'NoneType'" in (check.failure or "") else None
     return HINTS.get(check.name)

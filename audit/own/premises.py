@@ -9,10 +9,12 @@ from ...accounting.lower.bounds import resting
 from ...models.base import Model
 from ...models.capabilities import effort
 from ...reports.results import SkippedRow
+from ...reports.rounding import several
 from ..case import Case, Outcome
-from .contract import EARLIER, SIZES, Check, contract
+from .contract import EARLIER, RAISED, SIZES, Check, contract
 from .model_file import is_built_in
 
+NAMED = 3  # so many failed clauses are named, and the others are counted
 WITHOUT = {
     Unit.UNDIRECTED_EDGE: "a masked edge is an absent edge",
     Unit.DIRECTED_EDGE: "a masked edge is an absent edge",
@@ -35,12 +37,32 @@ def clauses(checks: Sequence[Check]) -> list[dict[str, str]]:
 
 
 def broken(case: Case, checks: Sequence[Check]) -> list[SkippedRow]:
-    """One row for each cause of failed clauses, with the names of the clauses and the smallest graph on which they fail."""
-    causes: dict[str, list[str]] = {}
+    """One row for each cause of failed clauses, with the clauses and a graph on which they fail. An error of the model is one
+    cause, on whatever graph it occurs.
+    """
+    causes: dict[str, list[Check]] = {}
     for check in checks:
         if check.failure:
-            causes.setdefault(check.failure, []).append(check.name)
-    return [case.skipped(f"contract: {', '.join(names)}", f"fails on a graph of {cause}") for cause, names in causes.items()]
+            causes.setdefault(check.failure.partition(RAISED)[2] or check.failure, []).append(check)
+    return [case.skipped(f"contract: {named(some)}", f"fails on a graph of {some[-1].failure}") for some in causes.values()]
+
+
+def named(checks: Sequence[Check]) -> str:
+    """The names of clauses, or of the first ones and the number of the others."""
+    more = len(checks) - NAMED
+    return ", ".join(c.name for c in checks[:NAMED]) + (f" and {several(more, 'more clause')}" if more > 0 else "")
+
+
+def in_words(case: Case, checks: Sequence[Check]) -> str:
+    """A line that says how many clauses of the model contract hold, and names those that fail; "" if none was checked."""
+    fails = [c for c in checks if c.failure]
+    held = sum(c.how == "holds" for c in checks)
+    rest = len(checks) - held - len(fails)
+    silent = f", {rest} {'does' if rest == 1 else 'do'} not apply (listed in the report)" if rest else ""
+    errors = {(c.failure or "").partition(RAISED)[2] for c in fails}
+    why = f" fails, because the model raises an error at {errors.copy().pop()}" if len(errors) == 1 and "" not in errors else ""
+    broken = f"; every other clause{why}" if why else f"; FAILS: {named(fails)} (see `audit contract`)" if fails else ""
+    return f"Contract of {case.model.name}: {held} of {len(checks)} clauses hold{silent}{broken}\n" if checks else ""
 
 
 def resting_on(case: Case, outcome: Outcome, checks: Sequence[Check], masks: bool) -> Outcome:

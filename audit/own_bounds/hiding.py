@@ -188,9 +188,9 @@ def shown_always(first: History, moves: Shifts, sampled: Collection[int] = ()) -
         if line := lost_noise(first, moves, i):
             shows = f"change all released numbers that show the noisy value at {first.mechanisms[i].line}, as more noise does"
             return (), f"the draws at {line} {shows}; they may hide a secret"
-    weights, free = [], []
-    for at in free_draws(first):
-        (weights if first.play.draws[at].weights else [] if at in sampled else free).append(at)
+    draws = free_draws(first)
+    weights = [at for at in draws if first.play.draws[at].weights]
+    free = [at for at in draws if at not in weights and at not in sampled]
     cells = steady_cells(first, free, moves, tested)
     if len(cells) < len(first.play.cells) and not any(shown_in(first, moves, i, cells) for i in tested):
         shuffles = f"the draws at {lines(first, free)} reorder or choose the released values, as shuffles do"

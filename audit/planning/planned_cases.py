@@ -20,6 +20,7 @@ from ...reports.results import SkippedRow
 from ..case import Case, fields_of, noise_of_its_own, offered, shown_mode
 from ..own.model_file import is_built_in, own_models
 from ..own.programs.declaration import declared
+from ..own.programs.files import claim_of
 from ..own.programs.program import External
 from ..own.stated_claim import stated
 from .plan import Plan, claiming
@@ -51,6 +52,11 @@ def recipes(plan: Plan) -> tuple[Plan, dict[str, Factory]]:
     if plan.model is not None:
         *_, make = own.values()
         plan = claiming(plan, stated(make("sound", None, True), f"model={plan.model}"))
+    if "epsilon" not in plan.model_fields_set and not (plan.declaration and "epsilon" in claim_of(plan.declaration)):
+        for name, factory in own.items():
+            if noise_of_its_own(factory("sound", None, True)):
+                way = "Give it with --epsilon (and --delta, --unit)" + ", or as its attribute `claim`" * (plan.model is not None)
+                raise ValueError(f"epsilon: {name} adds its own noise, and states no claim that could be tested. {way}.")
     return plan, {name: known[name] for name in dict.fromkeys((*own, *names))}
 
 

@@ -12,8 +12,8 @@ HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.re
 
 
 def read_array(path: Path, shape: tuple[Any, ...], most: int) -> np.ndarray:
-    """The finite real numbers of a .npy file. shape: the expected one; a final Ellipsis allows any further axes. most:
-    largest size of the numbers in bytes.
+    """The finite real numbers of a .npy file. shape: the expected one; a final Ellipsis allows any further axes. If the first axis
+    has one entry, the file may lack this axis. most: largest size of the numbers in bytes.
 
     Raises ValueError with the name of the file, what it holds and what is expected.
     """
@@ -29,6 +29,8 @@ def read_array(path: Path, shape: tuple[Any, ...], most: int) -> np.ndarray:
         raise ValueError(f"{path.name}: missing; {expected}.")
     with open(handle, "rb") as file:
         found, order, kind = _header(file, path.name, expected)
+        if shape[0] == 1 and found == shape[1:]:
+            found = shape
         fits = found[: len(shape) - 1] == shape[:-1] if shape[-1] is Ellipsis else found == shape
         if not fits or kind.kind not in "fiu":
             wanted = expected.replace("expected", "expected real numbers of")

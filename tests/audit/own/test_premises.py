@@ -11,10 +11,11 @@ from gnnaudit.accounting.lower.bounds import Bound
 from gnnaudit.audit.case import Case, Outcome
 from gnnaudit.audit.faults.strangers import Sums
 from gnnaudit.audit.own.contract import EARLIER
-from gnnaudit.audit.own.premises import broken, checked_first, clauses, resting_on
+from gnnaudit.audit.own.premises import broken, checked_first, clauses, in_words, resting_on
 from gnnaudit.audit.planning.plan import Plan
 from gnnaudit.audit.run import run
 from gnnaudit.models.gap.gap import Gap
+from gnnaudit.models.looped import Looped
 from gnnaudit.reports.formats import html
 
 CLAIM = Claim(1.0, 1e-6)
@@ -84,3 +85,23 @@ def test_a_run_names_the_clauses_that_it_checked_and_the_one_that_fails(tmp_path
         if row["kind"] == "bound" and row["audit"] != "differential":
             assert row["value"] == 0
     assert code == 0  # the bound of `differential` stays, because it removes edges without masks
+
+
+def raises(graph, seed):
+    raise RuntimeError("no such layer")
+
+
+def test_an_error_of_the_model_is_one_cause_on_every_graph():
+    case = Case(Looped(raises, claim=CLAIM), CLAIM)
+    checks = checked_first(case.model)
+    (row,) = broken(case, checks)
+    assert row.what.startswith("contract: a training does not depend on earlier ones, ")
+    assert row.what.endswith(" more clauses")
+    assert "RuntimeError: no such layer" in row.reason
+    assert "every other clause fails, because the model raises an error at " in in_words(case, checks)
+    assert "FAILS" not in in_words(case, checks)
+
+
+def test_a_failed_clause_is_named_beside_those_that_hold():
+    case = Case(IgnoresMasks(), CLAIM)
+    assert "; FAILS: a masked edge is an absent edge (see `audit contract`)" in in_words(case, checked_first(case.model))

@@ -17,6 +17,7 @@ def train(graph, seed):
 def looped(claim):
     return Looped(train, releases=("histogram",), events=LaplaceDpEvent(1.0), claim=claim)
 honest = looped(Claim(1.0, 0.0, Unit.NODE))
+silent = looped(None)
 false = looped(Claim(0.5, 0.0, Unit.NODE))
 tuned = looped(Claim(1.0, 0.0, Unit.NODE, tuned_over=3))
 large = looped(Claim(1000.0, 0.0, Unit.NODE))
@@ -57,6 +58,7 @@ def test_options_replace_parts_of_the_stated_claim_and_a_preset_does_not(options
         ("tuned", "claim: tuned_over=3: must be 1"),
         ("strange", r"claim=1\.0: must be a gnnaudit\.Claim"),
         ("large", "epsilon=.*: must be at most 100 nats"),
+        ("silent", "epsilon: train adds its own noise, and states no claim that could be tested. Give it with --epsilon"),
     ],
 )
 def test_a_claim_that_the_audits_do_not_test_is_refused(name, said, file):

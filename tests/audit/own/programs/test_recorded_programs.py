@@ -210,3 +210,16 @@ def test_the_edges_of_one_row_that_counts_threefold_are_found_unless_time_is_ove
     assert within.searched == searched
     found = max(float(np.linalg.norm(each)) for _, each in within.moves)
     assert (found > 1.5 * 2 / CHARGED) == searched
+
+
+def test_the_posteriors_of_one_run_need_no_axis_of_runs(tmp_path):
+    without = GAP.replace("SIGMA", "2.0").replace(
+        "(scores / scores.sum(1, keepdims=True))[None]", "scores / scores.sum(1, keepdims=True)"
+    )
+    releases = []
+    for name, text in (("with", GAP.replace("SIGMA", "2.0")), ("without", without)):
+        (tmp_path / f"{name}.py").write_text(text)
+        model = External(f"{sys.executable} {tmp_path}/{name}.py {{worlds}} {{out}}")
+        releases.append(model.fit(Worlds.of(GRAPH, np.array([1], dtype=np.uint64)))["posteriors"])
+    assert without != GAP.replace("SIGMA", "2.0")
+    np.testing.assert_array_equal(*releases)
