@@ -97,7 +97,7 @@ def bound(
     claim for every mechanism. The command refuses scores with few values or a hard limit, which no Gaussian mechanism gives.
 
     Exit codes: 0 the claim is not refuted, or none was given; 1 the claim or its Gaussian curve is refuted; 2 wrong use; 3 the
-    test is too weak, or depends on an unchecked assumption.
+    test depends on an unchecked assumption, or is weaker than --notices asks for (without --notices no test is too weak).
 
     Example: audit bound scores.csv --epsilon 1 --delta 1e-5
     """

@@ -12,8 +12,8 @@ HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.re
 
 
 def read_array(path: Path, shape: tuple[Any, ...], most: int) -> np.ndarray:
-    """The finite real numbers of a .npy file. shape: the expected one; a final Ellipsis allows any further axes. An array may lack
-    a first axis of one entry. most: largest size of the numbers in bytes.
+    """The finite real numbers of a .npy file. shape: the expected one; a final Ellipsis allows any further axes. An array may
+    lack a first axis of one entry. most: largest size of the numbers in bytes.
 
     Raises ValueError with the name of the file, what it holds and what is expected.
     """
