@@ -214,13 +214,14 @@ class Effort:
     for a training of seconds.
 
     thorough: whether these audits also check the model contract, train on a small graph of unusual nodes, search for further
-    secrets, and try rare values of draws. All other fields are largest numbers of trainings or of what is tried in one training
-    each, for one question. secrets: that are removed one by one. entries: of sums that are changed to find those that the run
-    reads. halvings: in a search for the entries of a report that the run reads. shown, redrawn: entries of a report that a
-    released number may show, and runs that confirm it. moved, still: entries that a secret moves, or does not move, and that must
-    show in the release whatever other draws are. lines: of draws that may switch noise off. patterns: of rare noise. starts:
-    noisy values at which a release is differentiated. probes: runs that estimate the noise of a release, for one noisy value and
-    for several. one_by_one: mechanisms whose telling values are chosen one after the other.
+    secrets without a limit of time, and try rare values of draws. All other fields are largest numbers of trainings or of
+    what is tried in one training each, for one question. secrets: that are removed one by one. entries: of sums that are
+    changed to find those that the run reads. halvings: in a search for the entries of a report that the run reads. shown,
+    redrawn: entries of a report that a released number may show, and runs that confirm it. moved, still: entries that a
+    secret moves, or does not move, and that must show in the release whatever other draws are. lines: of draws that may
+    switch noise off. patterns: of rare noise. starts: noisy values at which a release is differentiated. probes: runs that
+    estimate the noise of a release, for one noisy value and for several. one_by_one: mechanisms whose telling values are
+    chosen one after the other.
     """
 
     thorough: bool = True

@@ -239,7 +239,8 @@ def arc_keys(edges: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
 def isolated(raw: Raw) -> Raw:
     """Returns `raw`, with a note if some nodes have no edge."""
     lone = int((degrees(raw.edges, raw.nodes, directed=False) == 0).sum())
-    return raw.noting(f"{lone} nodes have no edge and are kept; prep=paper drops them, as published work does.") if lone else raw
+    kept = "1 node has no edge and is kept" if lone == 1 else f"{lone} nodes have no edge and are kept"
+    return raw.noting(f"{kept}; prep=paper drops such nodes, as published work does.") if lone else raw
 
 
 def connected(raw: Raw) -> Raw:

@@ -45,7 +45,7 @@ def test_classes_under_three_per_cent_of_the_labelled_are_dropped_unless_told_ot
     assert facts.notes == (
         "20 nodes without a label were dropped with their edges.",
         "1 classes with fewer than 6 nodes were dropped, with their 5 nodes.",
-        "1 nodes have no edge and are kept; prep=paper drops them, as published work does.",
+        "1 node has no edge and is kept; prep=paper drops such nodes, as published work does.",
         "Labels 2005, 2006 are numbered 0 … 1.",
     )
     assert load("facebook100:Tiny1:prep=paper", university).nodes == 174
