@@ -376,12 +376,13 @@ def limits(found: Bound, claim: Claim) -> dict[float, float]:
 
 def limit_in_words(found: Bound, claim: Claim) -> list[str]:
     """A line that states the result of `limits`; an empty list if that is empty."""
-    each = [f"{most:.2f} (true epsilon {epsilon:g})" for epsilon, most in limits(found, claim).items()]
+    each = [f"{most:.2f} if the true epsilon were {epsilon:g}" for epsilon, most in limits(found, claim).items()]
     if not each:
         return []
     return [
-        f"Limit with {sum(found.trials)} coins: for a Gaussian mechanism, no rule that is valid for every mechanism proves more "
-        f"than {', '.join(each)} in over half of all audits. More rounds, or --shape gaussian for Gaussian releases, prove more."
+        f"Limit with {sum(found.trials)} coins: for a Gaussian mechanism, no rule that is valid for every mechanism would prove "
+        f"more than {', '.join(each)} in over half of all audits. More rounds, or --shape gaussian for Gaussian releases, prove "
+        "more."
     ]
 
 

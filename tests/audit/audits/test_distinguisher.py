@@ -223,4 +223,4 @@ def test_the_systems_of_the_package_are_left_to_their_own_audits():
     from gnnaudit.models.gap.gap import Gap
 
     case = Case(Gap(sigma=2.0), dataclasses.replace(PURE, delta=1e-6))
-    assert "sharper" in (distinguisher.refuses(case) or "")
+    assert "other audits test each mechanism" in (distinguisher.refuses(case) or "")

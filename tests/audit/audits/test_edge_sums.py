@@ -87,7 +87,7 @@ def test_the_game_states_the_limit_of_any_shape_that_audit_bound_prints_for_as_m
     outcome = look("game", honest, EDGE, tmp_path)
     free = outcome.bounds[1]
     limits = of_audit_bound(dataclasses.replace(free, method=COUNTED_COINS), EDGE)
-    assert f"proves more than {limits[EDGE.epsilon]:.2f} in over half" in outcome.reach
+    assert f"exceeds {limits[EDGE.epsilon]:.2f} in at most half of all audits" in outcome.reach
     assert free.epsilon <= EDGE.epsilon
     assert limit_in_words(free, dataclasses.replace(EDGE, delta=0.0)) == ""
 
