@@ -43,8 +43,13 @@ def broken(case: Case, checks: Sequence[Check]) -> list[SkippedRow]:
     causes: dict[str, list[Check]] = {}
     for check in checks:
         if check.failure:
-            causes.setdefault(check.failure.partition(RAISED)[2] or check.failure, []).append(check)
+            causes.setdefault(error(check) or check.failure, []).append(check)
     return [case.skipped(f"contract: {named(some)}", f"fails on a graph of {some[-1].failure}") for some in causes.values()]
+
+
+def error(check: Check) -> str:
+    """The line and the text of the error with which the model answered a failed clause; "" if it failed otherwise."""
+    return (check.failure or "").partition(RAISED)[2]
 
 
 def named(checks: Sequence[Check]) -> str:
@@ -59,9 +64,9 @@ def in_words(case: Case, checks: Sequence[Check]) -> str:
     held = sum(c.how == "holds" for c in checks)
     rest = len(checks) - held - len(fails)
     silent = f", {rest} {'does' if rest == 1 else 'do'} not apply (listed in the report)" if rest else ""
-    errors = {(c.failure or "").partition(RAISED)[2] for c in fails}
-    why = f" fails, because the model raises an error at {errors.copy().pop()}" if len(errors) == 1 and "" not in errors else ""
-    broken = f"; every other clause{why}" if why else f"; FAILS: {named(fails)} (see `audit contract`)" if fails else ""
+    broken = f"; FAILS: {named(fails)} (see `audit contract`)" if fails else ""
+    if len(fails) > NAMED and len(errors := {error(c) for c in fails}) == 1 and (text := errors.pop()):
+        broken = f"; every other clause fails, because the model raises an error at {text}"
     return f"Contract of {case.model.name}: {held} of {len(checks)} clauses hold{silent}{broken}\n" if checks else ""
 
 
