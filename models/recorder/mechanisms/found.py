@@ -303,7 +303,7 @@ class Mechanisms:
             noisy[...] = self.number_added(own, float(np.ravel(noise)[0]), float(np.ravel(clean)[0]), np.ravel(noisy)[0])
             return noisy
         half, self.half = self.half, None
-        if noise is not None and noise.shape == noisy.shape:
+        if noise is not None and noise.shape == noisy.shape == noisy.shape[::-1] and noisy.ndim == 2:
             signed = noise * np.sign(np.vdot(noise, noisy - clean))
             self.half = replace(origin, seen=signed)
         if half is not None and self.half is not None and (both := self.completed(half, self.half, clean, noisy)) is not None:

@@ -163,7 +163,8 @@ def followed(numbers: Any, origin: Origin) -> Any:
 
 def now(origin: Origin, numbers: NDArray[Any]) -> Origin:
     """The origin of noise that has these numbers now."""
-    return dataclasses.replace(origin, seen=numbers.copy(), bits=min(origin.bits, bits_of(numbers - origin.shift)), read=False)
+    unshifted = numbers - origin.shift if np.any(origin.shift) else numbers
+    return dataclasses.replace(origin, seen=numbers.copy(), bits=min(origin.bits, bits_of(unshifted)), read=False)
 
 
 def origin_of(value: Any, begun: bool = False) -> Origin | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,17 +18,24 @@ if TYPE_CHECKING:
 COARSE = 20  # noise with more significant bits counts as fine; float32 has 24
 SURE = 30  # what independent numbers show by chance with a probability up to 2^-SURE counts as no chance
 LOST = 4  # bits that the rounding errors of scaling may change
+FEW = 4096  # numbers that are looked at before all others
+PAIRS = 2**14  # pairs of close numbers that chance may make; where it would make more, a sample of the numbers is compared
+GENERATOR = np.random.Generator  # NumPy's own: a recording replaces the name in NumPy
 
 
 def bits_of(numbers: NDArray[Any]) -> int:
     """The significant bits of the longest of these numbers; those of their type if so few numbers may be short by chance."""
-    most = min(DOUBLE, np.finfo(numbers.dtype).nmant + 1)
+    most, flat = min(DOUBLE, np.finfo(numbers.dtype).nmant + 1), np.ravel(numbers)
+    if _longest(flat[:FEW], most) == most or (found := _longest(flat, most)) == most:
+        return most
+    return found if np.count_nonzero(flat) * (most - found) >= SURE else most
+
+
+def _longest(numbers: NDArray[Any], most: int) -> int:
+    """The significant bits of the longest of these numbers; `most` if all are 0."""
     mantissas = (np.frexp(np.asarray(numbers, dtype=np.float64))[0] * 2.0**DOUBLE).astype(np.int64)
     mantissas = mantissas[mantissas != 0]
-    if not mantissas.size:
-        return most
-    found = DOUBLE - int(np.log2((mantissas & -mantissas).min()))
-    return found if mantissas.size * (most - found) >= SURE else most
+    return DOUBLE - int(np.log2((mantissas & -mantissas).min())) if mantissas.size else most
 
 
 def coarse(origin: Origin, noisy: NDArray[Any]) -> bool:
@@ -46,27 +54,56 @@ def repeated(origin: Origin, noise: NDArray[Any], shape: tuple[int, ...]) -> tup
 
     Entries count as sharing if they have more equal numbers than independent draws have by chance.
     """
-    numbers = np.broadcast_to(noise, shape).astype(np.float64)
-    scale = np.broadcast_to(origin.scale, shape)
-    units = np.divide(numbers, scale, out=np.zeros(shape), where=scale > 0)
+    units = np.broadcast_to(noise, shape)
+    if np.ndim(origin.scale) and np.ptp(origin.scale):
+        scale = np.broadcast_to(origin.scale, shape)
+        units = np.divide(units, scale, out=np.zeros(shape), where=scale > 0)
     near, more = 2.0 ** (LOST - origin.bits), units.size > origin.count
     axes = tuple(axis for axis in range(units.ndim) if _constant(units, axis, near, more))
     mirrored = not axes and units.ndim == 2 and _symmetric(units, near)
     first = (
         np.triu(units) if mirrored else units[tuple(slice(0, 1) if axis in axes else slice(None) for axis in range(units.ndim))]
     )
-    sizes = np.sort(np.abs(first[first != 0]))
-    pairs = int((np.searchsorted(sizes, sizes * (1 + near), "right") - np.arange(1, sizes.size + 1)).sum())
+    numbers = first[first != 0]
+    many, most = numbers.size > origin.count, int(math.sqrt(2 * PAIRS / near))
+    some = numbers if numbers.size <= most else numbers[_sample(numbers.size, most)]
+    return axes, mirrored, many or _many_close(np.sort(np.abs(some.astype(np.float64))), near)
+
+
+def _many_close(sizes: NDArray[np.float64], near: float) -> bool:
+    """Whether more pairs of these sorted sizes are close, up to a relative difference `near`, than independent numbers show by
+    chance with a probability of 2^-SURE.
+    """
     by_chance = 0.5 * sizes.size**2 * near  # at least the expected number of pairs, for each law that is followed
-    chance = by_chance - pairs * (1 + math.log(by_chance / pairs)) if pairs > by_chance > 0 else 0.0
-    return axes, mirrored, sizes.size > origin.count or chance > SURE * math.log(2)
+    most, pairs = sizes * (1 + near), 0
+    for apart in range(1, sizes.size):
+        close = np.count_nonzero(sizes[apart:] <= most[:-apart])
+        pairs += close
+        if pairs > by_chance and by_chance - pairs * (1 + math.log(by_chance / pairs)) > SURE * math.log(2):
+            return True
+        if not close:
+            break
+    return False
 
 
-def _symmetric(units: NDArray[np.float64], near: float) -> bool:
+@lru_cache(4)
+def _sample(size: int, count: int) -> NDArray[np.int64]:
+    """So many different places of `size`, always the same ones."""
+    return GENERATOR(np.random.PCG64(0)).choice(size, count, replace=False, shuffle=False)
+
+
+def _symmetric(units: NDArray[Any], near: float) -> bool:
     """Whether a square table has the same numbers above and below its diagonal, perhaps except for a relative error `near`."""
-    if units.shape[0] != units.shape[1] or -math.log2(near) * np.count_nonzero(np.triu(units, 1)) < SURE:
+    if units.shape[0] != units.shape[1] or _apart(units[0], units[:, 0], near):
         return False
-    return bool(np.all(np.abs(units - units.T) <= near * np.abs(units)))
+    enough = -math.log2(near) * np.count_nonzero(np.triu(units, 1)) >= SURE
+    return enough and not _apart(units, units.T, near)
+
+
+def _apart(some: NDArray[Any], others: NDArray[Any], near: float) -> bool:
+    """Whether a number differs from its counterpart by more than a relative difference `near`."""
+    first, second = some.astype(np.float64), others.astype(np.float64)
+    return bool(np.any(np.abs(first - second) > near * np.abs(first)))
 
 
 def of_mirrored(one: Origin, other: Origin) -> NDArray[np.float64] | None:
@@ -95,11 +132,12 @@ def any_repeated(origin: Origin) -> bool:
     return origin.seen is None or any(repeated(origin, origin.seen, origin.seen.shape))
 
 
-def _constant(units: NDArray[np.float64], axis: int, near: float, more: bool) -> bool:
+def _constant(units: NDArray[Any], axis: int, near: float, more: bool) -> bool:
     """Whether all entries along an axis have the same number. near: the largest relative difference of equal numbers. more:
     whether there are more entries than drawn numbers, so that equal numbers need no further evidence.
     """
-    rows = np.count_nonzero(np.take(units, 0, axis)) if units.shape[axis] > 1 else 0
-    evidence = rows * (units.shape[axis] - 1) * -math.log2(near)
-    apart = np.ptp(units, axis=axis) > near * np.abs(units).max(axis=axis) if evidence else np.array(True)
-    return (evidence >= SURE or (more and evidence > 0)) and not apart.any()
+    if units.shape[axis] < 2 or _apart(first := np.take(units, 0, axis), np.take(units, 1, axis), near):
+        return False
+    evidence = np.count_nonzero(first) * (units.shape[axis] - 1) * -math.log2(near)
+    enough = evidence >= SURE or (more and evidence > 0)
+    return enough and not _apart(np.broadcast_to(np.expand_dims(first, axis), units.shape), units, near)

@@ -153,3 +153,12 @@ def test_a_sum_of_two_draws_is_not_followed_if_entries_share_one_of_them():
     assert found == []
     found, _ = recorded(lambda rng: NUMPY + (9 * rng.normal(size=DATA.shape) + rng.normal(size=DATA.shape)))
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_numbers_that_serve_eight_entries_are_told_among_many(kind):
+    """So many numbers of float32 have tens of thousands of close pairs by chance, and the recorder compares a sample of them."""
+    data = torch.zeros(400_000, dtype=kind)
+    _, told = recorded(lambda rng: data + 5.4 * normal(50_000, 1, dtype=kind).expand(-1, 8).reshape(-1))
+    assert any("same noise number" in note for note in told)
+    assert not recorded(lambda rng: data + 5.4 * normal(400_000, dtype=kind))[1]
