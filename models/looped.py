@@ -17,6 +17,7 @@ from ..accounting.arguments import check_type, member, shown, words
 from ..accounting.claim import Claim, Unit, check_claim
 from .base import Release
 from .graph.graph import Graph, Worlds
+from .recorder.libraries.of_system import entropy_of
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -156,8 +157,9 @@ class Looped:
         return Release({name: np.stack([run[name] for run in runs]) for name in self.releases}, worlds.watch)
 
     def _one(self, alone: Worlds) -> dict[str, NDArray[np.float32]]:
-        graph = alone.graph
-        arrays = self.train(graph, int(alone.seeds[0]))
+        graph, seed = alone.graph, int(alone.seeds[0])
+        with entropy_of(seed):
+            arrays = self.train(graph, seed)
         if not isinstance(arrays, Mapping):
             raise ValueError(f'{self.name}: train returned {type(arrays).__name__}; expected {{"posteriors": array}}.')
         watched, more = {}, [str(name) for name in arrays if name not in self.releases]

@@ -3,8 +3,9 @@ changed.
 
 GNNAUDIT_RECORD names a folder. If the folder has a file `request.npz`, this run repeats another run: the file holds the draws of
 the other run, and the noisy values that the mechanisms of this run return instead of their own. When the program ends, this
-module writes `recording.npz` into the folder. If GNNAUDIT_RECORD_CLOSELY is set, the
-recording is a close one, and this is its `unread`, see `Mechanisms`.
+module writes `recording.npz` into the folder. If GNNAUDIT_RECORD_CLOSELY is set, the recording is a close one, and this is its
+`unread`, see `Mechanisms`. GNNAUDIT_ENTROPY is the seed from which the operating system's random bytes follow. If
+GNNAUDIT_RECORD_SILENTLY is set, nothing else is done, and the recording is empty.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from .draws.draw import Active, Draw, Recorder, of_others
 from .files import Recording, load, save
 from .libraries import of_numpy, of_python, of_scipy, of_torch
+from .libraries.of_system import entropy_of, seed_global_generators, seeded_torch
 from .mechanisms.found import Mechanisms
 from .script import Diverged, Script
 
@@ -30,9 +32,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FOLDER, ANOTHER, CLOSELY = "GNNAUDIT_RECORD", "GNNAUDIT_RECORDED", "GNNAUDIT_RECORD_CLOSELY"
+ENTROPY, SILENTLY = "GNNAUDIT_ENTROPY", "GNNAUDIT_RECORD_SILENTLY"
 MANY = 20_000  # largest number of draws in a recording
 MOST = 1 << 31  # largest size in bytes of the drawn numbers, and of a request
-LATER: dict[str, Callable[[], Any]] = {"torch": of_torch.replaced, "scipy.stats._distn_infrastructure": of_scipy.replaced}
+SEEDED: dict[str, tuple[Callable[[], Any], ...]] = {"torch": (seeded_torch,)}
+LATER = {"torch": (seeded_torch, of_torch.replaced), "scipy.stats._distn_infrastructure": (of_scipy.replaced,)}
 # packages whose own generators are not recorded
 UNHEARD = ("jax", "tensorflow", "cupy", "mxnet", "numba", "randomgen", "tenseal")
 
@@ -69,22 +73,23 @@ class ProgramMechanisms(Mechanisms):
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
-    """Replaces the random functions of a module in LATER as soon as the program has imported it."""
+    """Enters the contexts of a module as soon as the program has imported it."""
 
-    def __init__(self, stack: ExitStack) -> None:
-        self.stack, self.waiting = stack, dict(LATER)
+    def __init__(self, stack: ExitStack, contexts: dict[str, tuple[Callable[[], Any], ...]]) -> None:
+        self.stack, self.waiting = stack, dict(contexts)
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
-        enter = self.waiting.pop(name, None)
-        spec = importlib.machinery.PathFinder.find_spec(name, path) if enter is not None else None
-        if spec is None or spec.loader is None or enter is None:
+        contexts = self.waiting.pop(name, ())
+        spec = importlib.machinery.PathFinder.find_spec(name, path) if contexts else None
+        if spec is None or spec.loader is None:
             return None
-        loader, stack, context = spec.loader, self.stack, enter
+        loader, stack = spec.loader, self.stack
         execute = loader.exec_module
 
         def exec_module(module: Any) -> None:
             execute(module)
-            stack.enter_context(context())
+            for context in contexts:
+                stack.enter_context(context())
 
         loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
@@ -119,6 +124,7 @@ def start() -> None:
     each leaves a file `another-PID` in the folder.
     """
     asked, closely = os.environ.pop(FOLDER, ""), os.environ.pop(CLOSELY, None)
+    entropy, silently = os.environ.pop(ENTROPY, ""), os.environ.pop(SILENTLY, "")
     if not asked:
         if ANOTHER in os.environ:
             Path(os.environ[ANOTHER], f"another-{os.getpid()}").touch()
@@ -150,8 +156,10 @@ def start() -> None:
     mechanisms = ProgramMechanisms(script, closely=closely is not None, unread=float(closely or 0))
     mechanisms.end = end
     recorded = ProgramRecorder(Script(request.draws, {}, True) if request is not None else None, mechanisms, end)
-    for library in (of_numpy, of_python):
-        stack.enter_context(library.replaced())
-    sys.meta_path.insert(0, AfterImport(stack))
-    Active.recorder = recorded
+    stack.enter_context(entropy_of(int(entropy)))
+    seed_global_generators()
     atexit.register(end)  # called last, because Python calls exit functions in the reverse order of registration
+    Active.recorder = recorded
+    sys.meta_path.insert(0, AfterImport(stack, SEEDED if silently else LATER))
+    for library in () if silently else (of_numpy, of_python):
+        stack.enter_context(library.replaced())

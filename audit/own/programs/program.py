@@ -122,7 +122,8 @@ class External:
             out.mkdir()
             write_worlds(world, inputs)
             words = [w.replace("{worlds}", str(inputs)).replace("{out}", str(out)) for w in shlex.split(self.command)]
-            environment, made = brought(folder, request) if request is not None else None, os.lstat(folder)
+            environment = brought(folder, request, int(world.seeds[0])) if request is not None else None
+            made = os.lstat(folder)
             kept = self._call(words, folder, environment)
             if folder.is_symlink() or not folder.is_dir() or not os.path.samestat(made, os.lstat(folder)):
                 both = "the folder that holds {worlds} and {out}; it may write in {out} only."

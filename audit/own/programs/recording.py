@@ -9,7 +9,7 @@ from pathlib import Path
 from ....models import recorder
 from ....models.recorder.draws.draw import Draw
 from ....models.recorder.files import Recording, load, no_link, save
-from ....models.recorder.in_a_program import ANOTHER, CLOSELY, FOLDER
+from ....models.recorder.in_a_program import ANOTHER, CLOSELY, ENTROPY, FOLDER, SILENTLY
 from ....models.recorder.mechanisms.found import Mechanism
 
 CARRIED = "gnnaudit_recorder"
@@ -39,17 +39,19 @@ class Unrecorded(ValueError):
 @dataclass(frozen=True, eq=False)
 class Request:
     """What a recorded run must repeat: the draws of another run, and the noisy values of its mechanisms. None: nothing. closely,
-    unread: see `Mechanisms`.
+    unread: see `Mechanisms`. silently: whether nothing is recorded; the run then shares with a recorded one only that its random
+    bytes of the operating system follow from its seed.
     """
 
     draws: Sequence[Draw] | None = None
     mechanisms: Sequence[Mechanism] | None = None
     closely: bool = False
     unread: float = 0.0
+    silently: bool = False
 
 
-def brought(folder: Path, request: Request) -> dict[str, str]:
-    """Copies the recorder to `folder`, and returns the environment variables for a recorded program."""
+def brought(folder: Path, request: Request, seed: int) -> dict[str, str]:
+    """Copies the recorder to `folder`, and returns the environment variables for a recorded program. seed: of the run."""
     path, own = folder / f"{CARRIED}-path", folder / "record"
     unfinished = shutil.ignore_patterns("*.pyc.*")  # compiled files save each run 0.1 s; other processes may be writing some
     shutil.copytree(Path(recorder.__file__).parent, path / CARRIED, ignore=unfinished)
@@ -58,8 +60,12 @@ def brought(folder: Path, request: Request) -> dict[str, str]:
     if request.draws is not None:
         save(own / "request.npz", Recording(list(request.draws), list(request.mechanisms or ())))
     first = os.environ.get("PYTHONPATH", "")
-    closely = {CLOSELY: str(request.unread)} if request.closely else {}
-    return {**os.environ, **closely, FOLDER: str(own), "PYTHONPATH": os.pathsep.join(p for p in (str(path), first) if p)}
+    asked = {FOLDER: str(own), ENTROPY: str(seed)}
+    if request.closely:
+        asked[CLOSELY] = str(request.unread)
+    if request.silently:
+        asked[SILENTLY] = "1"
+    return {**os.environ, **asked, "PYTHONPATH": os.pathsep.join(p for p in (str(path), first) if p)}
 
 
 def received(folder: Path, most: int) -> Recording:

@@ -86,9 +86,11 @@ def weighted(args: Sequence[Any], options: dict[str, Any]) -> tuple[Sequence[flo
 
 
 def numbers(result: Any) -> np.ndarray:
-    """The result as an array of numbers; empty if the result is something else, such as an element chosen from a list."""
+    """The result as an array of numbers; empty if the result is something else, such as an element chosen from a list. Of a whole
+    number with more bits than an array holds, the last 63 bits are kept.
+    """
     if isinstance(result, int) and abs(result) >= 2**63:
-        return np.array(float(result % 2**53))
+        return np.array(result % 2**63)
     try:
         array = np.array(result)
     except ValueError:
@@ -152,12 +154,9 @@ def _function(plain: Callable[..., Any], ufunc: Any) -> Callable[..., Any]:
     return function
 
 
-@cache
-def _entropy(plain: Callable[[int], bytes]) -> Callable[[int], bytes]:
-    def urandom(size: int) -> bytes:
-        return recorded_call("urandom", plain, (size,), {}, asked)
-
-    return urandom
+def urandom(size: int) -> bytes:
+    """Replaces `os.urandom`. It asks the same function as `random.SystemRandom`."""
+    return recorded_call("urandom", getattr(random, "_urandom"), (size,), {}, asked)  # noqa: B009
 
 
 @contextmanager
@@ -182,10 +181,8 @@ def replaced() -> Iterator[dict[int, Any]]:
         recorded = _function(plain, ufunc)
         put(math, name, recorded)
         new[id(plain)] = recorded
-    plain = os.urandom
-    recorded = _entropy(plain)
-    put(os, "urandom", recorded)
-    new[id(plain)] = recorded
+    new[id(os.urandom)] = urandom
+    put(os, "urandom", urandom)
     bits = secrets.randbits  # NumPy keeps a reference to it, only to seed generators
     put(secrets, "randbits", getattr(getattr(secrets, "_sysrand"), "getrandbits"))  # noqa: B009
     new[id(bits)] = secrets.randbits

@@ -96,7 +96,7 @@ def _symmetric(units: NDArray[Any], near: float) -> bool:
     """Whether a square table has the same numbers above and below its diagonal, perhaps except for a relative error `near`."""
     if units.shape[0] != units.shape[1] or _apart(units[0], units[:, 0], near):
         return False
-    enough = -math.log2(near) * np.count_nonzero(np.triu(units, 1)) >= SURE
+    enough = -math.log2(near) * int(np.count_nonzero(np.triu(units, 1))) >= SURE
     return enough and not _apart(units, units.T, near)
 
 
