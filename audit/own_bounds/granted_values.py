@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import dp_accounting as dp
 import numpy as np
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
 from ...accounting.events.tree import parts
 from ...models.recorder.mechanisms.found import REPORT, Mechanism
@@ -25,12 +26,15 @@ NUDGED = 1e-3  # in units of the scale: a change of noisy values that seldom cha
 FEW = 0.1  # a run only compares values if a tiny change of them affects at most this share of what a large change affects
 SAMPLED = (dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent)
 CHARGED = {"normal": (dp.GaussianDpEvent, *SAMPLED), "laplace": (dp.LaplaceDpEvent, *SAMPLED)}  # law -> events that charge for it
+COINLESS = (dp.GaussianDpEvent, dp.LaplaceDpEvent, DiscreteLaplaceDpEvent)  # events of mechanisms without samples and coins
 ADDITIVE = (dp.GaussianDpEvent, dp.LaplaceDpEvent, *SAMPLED, dp.UnsupportedDpEvent)  # the last one is an undeclared ledger
 
 
 def charges_for_reports(case: Case) -> bool:
-    """Whether the ledger consists of randomised response only. Its proof then assumes that the adversary sees the reports."""
-    events = [event for event, _ in parts(case.model.ledger)]
+    """Whether the ledger consists of randomised response, perhaps beside additive noise. Its proof then assumes that the adversary
+    sees the reports. Beside other events, such as samples, drawn coins may belong to them.
+    """
+    events = [event for event, _ in parts(case.model.ledger) if not isinstance(event, COINLESS)]
     return bool(events) and all(isinstance(event, dp.RandomizedResponseDpEvent) for event in events)
 
 
@@ -62,7 +66,7 @@ def granted(case: Case, first: History, moves: Shifts) -> Shifts:
     return tuple(kept)
 
 
-def unseen(first: History, moves: Shifts, seen: Shifts) -> str | None:
+def unseen(case: Case, first: History, moves: Shifts, seen: Shifts) -> str | None:
     """Why randomised reports may hide the secret from an adversary, or None if they do not.
 
     moves: all moves. seen: the moves that an adversary may learn, from `granted`.
@@ -70,9 +74,13 @@ def unseen(first: History, moves: Shifts, seen: Shifts) -> str | None:
     triples = list(zip(first.mechanisms, moves, seen, strict=True))
     lost = next((m for m, by, left in triples if m.law == REPORT and m.size(by) > NOTHING and not np.any(left)), None)
     if lost is not None:
-        text = "and the ledger does not charge for them; if only a sum or a sample of them is released, epsilon may be smaller"
+        smaller = "if only a sum or a sample of them is released, epsilon may be smaller"
         way = "; a ledger of RandomizedResponseDpEvent says that the adversary sees them"
-        return f"no released number shows the randomised reports at {lost.line}, {text}{way}"
+        if any(isinstance(event, dp.RandomizedResponseDpEvent) for event, _ in parts(case.model.ledger)):
+            charged, way = "and beside randomised response the ledger has events that may also flip coins, such as samples", ""
+        else:
+            charged = "and the ledger does not charge for them"
+        return f"no released number shows the randomised reports at {lost.line}, {charged}; {smaller}{way}"
     still = [i for i, (m, by, _) in enumerate(triples) if m.law == REPORT and not np.any(by)]
     noisy = [i for i, (m, by, _) in enumerate(triples) if m.law != REPORT and m.size(by) > NOTHING]
     if still and noisy and not independent(first, still, noisy):

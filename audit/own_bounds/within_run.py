@@ -135,7 +135,7 @@ def least_cost(attempt: Attempt) -> Cost:
         if differs and any(draw.weights for draw in first.play.draws):
             again = min(again, *(in_another_run(attempt, number)[1] for number in OF_WEIGHTS))
         reason = hidden(first, attempt.within, differs)
-        reason = reason or unseen(first, attempt.moves, attempt.each) or ""
+        reason = reason or unseen(attempt.case, first, attempt.moves, attempt.each) or ""
         found = Cost(min(whole, again), again, attempt.shifts, reason)
         return found if reason or found.epsilon <= attempt.case.claim.epsilon else shown_part_of(attempt, found)
     except (Incomparable, Diverged, OtherMechanisms) as departed:

@@ -77,7 +77,7 @@ def _many_close(sizes: NDArray[np.float64], near: float) -> bool:
     by_chance = 0.5 * sizes.size**2 * near  # at least the expected number of pairs, for each law that is followed
     most, pairs = sizes * (1 + near), 0
     for apart in range(1, sizes.size):
-        close = np.count_nonzero(sizes[apart:] <= most[:-apart])
+        close = int(np.count_nonzero(sizes[apart:] <= most[:-apart]))
         pairs += close
         if pairs > by_chance and by_chance - pairs * (1 + math.log(by_chance / pairs)) > SURE * math.log(2):
             return True
