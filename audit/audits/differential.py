@@ -9,7 +9,7 @@ from dp_accounting import NonPrivateDpEvent, NoOpDpEvent
 from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincinv
 
-from ...accounting.checks.conditions import OWN_COIN, Condition, most_telling, proved
+from ...accounting.checks.conditions import most_telling, proved
 from ...accounting.claim import Unit
 from ...accounting.events.counts import Charged, charged, coin_p_values, recounted, unsampled
 from ...accounting.lower.bounds import Bound, resting
@@ -111,7 +111,7 @@ def of_own_model(setting: Setting) -> Outcome:
         return dataclasses.replace(found, bounds=(*found.bounds, path), reach=path.method)
     bound = within_run.from_mechanisms(case, within)
     if math.isinf(bound.reach) and not bound.refuted:
-        bound = of_samples(case, within, bound)
+        bound = sampled_steps.instead_of(bound, case, within)
     if bound.refuted:
         return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=bound.method)
     covers = found.covers or {}
@@ -124,17 +124,6 @@ def of_own_model(setting: Setting) -> Outcome:
     bounds = (*(b for b in found.bounds if not b.failed), bound)
     covers = {**covers, **dict.fromkeys(silent, "noise too small at a mechanism, or a path past the noise to")}
     return dataclasses.replace(found, bounds=bounds, reach=bound.method, covers=covers)
-
-
-def of_samples(case: Case, within: Inside, bound: Bound) -> Bound:
-    """The bound from the samples of the run's steps, instead of `bound`, which has no reach. If their cost is not known, `bound`
-    with the reason.
-    """
-    sampled = sampled_steps.from_samples(case, within)
-    if isinstance(sampled, Bound):
-        return sampled
-    failed = Condition(OWN_COIN, "failed", sampled)
-    return dataclasses.replace(bound, conditions=(failed, *bound.conditions)) if sampled else bound
 
 
 def mechanisms(plain: int, steps: int) -> str:

@@ -9,7 +9,7 @@ import dp_accounting as dp
 import numpy as np
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
-from ...accounting.events.tree import parts
+from ...accounting.events.tree import leaves, parts
 from ...models.recorder.mechanisms.found import REPORT, Mechanism
 from ..case import Case
 from ..mechanisms.extremes import shown_at_an_end
@@ -26,13 +26,13 @@ NUDGED = 1e-3  # in units of the scale: a change of noisy values that seldom cha
 FEW = 0.1  # a run only compares values if a tiny change of them affects at most this share of what a large change affects
 SAMPLED = (dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent)
 CHARGED = {"normal": (dp.GaussianDpEvent, *SAMPLED), "laplace": (dp.LaplaceDpEvent, *SAMPLED)}  # law -> events that charge for it
-COINLESS = (dp.GaussianDpEvent, dp.LaplaceDpEvent, DiscreteLaplaceDpEvent)  # events of mechanisms without samples and coins
+COINLESS = (dp.GaussianDpEvent, dp.LaplaceDpEvent, DiscreteLaplaceDpEvent)  # events without samples and coins
 ADDITIVE = (dp.GaussianDpEvent, dp.LaplaceDpEvent, *SAMPLED, dp.UnsupportedDpEvent)  # the last one is an undeclared ledger
 
 
 def charges_for_reports(case: Case) -> bool:
-    """Whether the ledger consists of randomised response, perhaps beside additive noise. Its proof then assumes that the adversary
-    sees the reports. Beside other events, such as samples, drawn coins may belong to them.
+    """Whether the ledger consists of randomised response, perhaps beside additive noise. Its proof then assumes that the
+    adversary sees the reports. Beside other events, such as samples, drawn coins may belong to them.
     """
     events = [event for event, _ in parts(case.model.ledger) if not isinstance(event, COINLESS)]
     return bool(events) and all(isinstance(event, dp.RandomizedResponseDpEvent) for event in events)
@@ -76,7 +76,7 @@ def unseen(case: Case, first: History, moves: Shifts, seen: Shifts) -> str | Non
     if lost is not None:
         smaller = "if only a sum or a sample of them is released, epsilon may be smaller"
         way = "; a ledger of RandomizedResponseDpEvent says that the adversary sees them"
-        if any(isinstance(event, dp.RandomizedResponseDpEvent) for event, _ in parts(case.model.ledger)):
+        if any(isinstance(leaf, dp.RandomizedResponseDpEvent) for event, _ in parts(case.model.ledger) for leaf in leaves(event)):
             charged, way = "and beside randomised response the ledger has events that may also flip coins, such as samples", ""
         else:
             charged = "and the ledger does not charge for them"

@@ -17,7 +17,7 @@ from ..case import EDGES, Outcome, Setting, offered
 from ..instruments.repetition import NO_NODE
 from ..mechanisms.gate import recorded
 from ..recorded.worlds import without_one
-from . import within_run
+from . import sampled_steps, within_run
 from .released_noise import MOVES, exact, uncovered
 
 NAME = "differential"
@@ -44,6 +44,8 @@ def of_program(setting: Setting) -> Outcome:
         bound = exact(0.0, why, MOVES, uncovered((why,)))
     else:
         bound = within_run.from_mechanisms(case, within)
+        if math.isinf(bound.reach) and not bound.refuted:
+            bound = sampled_steps.instead_of(bound, case, within)
         if not within.searched:
             sort = f"noise too small for one of the {len(within.moves)} secrets that were removed alone, in"
             covers = dict.fromkeys(offered(case.model), sort)

@@ -148,6 +148,17 @@ def from_samples(case: Case, within: Inside) -> Bound | str:
         return f"the draws at {first.play.draws[draws[0][0]].line} are no samples of which the cost is known: {reason}"
 
 
+def instead_of(bound: Bound, case: Case, within: Inside) -> Bound:
+    """The bound from the samples of the run's steps, instead of `bound`, which has no reach. If their cost is not known, `bound`
+    with the reason.
+    """
+    sampled = from_samples(case, within)
+    if isinstance(sampled, Bound):
+        return sampled
+    failed = Condition(OWN_COIN, "failed", sampled)
+    return replace(bound, conditions=(failed, *bound.conditions)) if sampled else bound
+
+
 def of_nodes(first: History) -> tuple[tuple[int, ...], ...]:
     """The positions of the draws that have a uniform number, or a coin of one known probability, for each node or training node,
     see `Coins`.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import os
 import pickle
+import random
 import re
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +193,32 @@ def test_the_unit_is_that_of_the_claim_and_another_one_is_refused() -> None:
         Looped(degrees, unit=Unit.NODE, claim=Claim(1.0, 0.0, Unit.FEATURES))
     with pytest.raises(ValueError, match=r"claim=1\.0: must be a Claim"):
         Looped(degrees, claim=1.0)  # type: ignore[arg-type]
+
+
+def of_the_system(graph: Graph, seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng(secrets.randbits(128))
+    numbers = [rng.random(), np.random.default_rng().random(), random.SystemRandom().random(), random.Random().random()]
+    return {"numbers": np.array([*numbers, *secrets.token_bytes(4), *os.urandom(4), np.random.RandomState().rand()])}
+
+
+def test_random_bytes_of_the_operating_system_follow_from_the_seed_within_a_training_alone(graph: Graph) -> None:
+    model = Looped(of_the_system, releases=("numbers",))
+    one, same, other = (model.fit(Worlds.of(graph, np.array([s], dtype=np.uint64)))["numbers"] for s in (3, 3, 4))
+    assert np.array_equal(one, same)
+    assert not np.any(one[:, :4] == other[:, :4])
+    before = of_the_system(graph, 3)["numbers"]
+    assert not np.any(before[:4] == of_the_system(graph, 3)["numbers"][:4])
+
+
+def test_a_global_generator_keeps_its_state_so_that_a_constant_seed_is_still_found(graph: Graph) -> None:
+    """A file that seeds NumPy's generator once gives every process the same noise; the seed of a training must not hide this."""
+    model, worlds = Looped(of_the_global_generator, releases=("numbers",)), Worlds.of(graph, np.array([3], dtype=np.uint64))
+    np.random.seed(0)
+    first = model.fit(worlds)["numbers"]
+    np.random.seed(0)
+    assert np.array_equal(model.fit(worlds)["numbers"], first)
+    assert not np.array_equal(model.fit(worlds)["numbers"], first)
+
+
+def of_the_global_generator(graph: Graph, seed: int) -> dict[str, Any]:
+    return {"numbers": np.random.normal(size=4)}

@@ -4,6 +4,7 @@ share only part of their noise, the audit computes no cost.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 
 ALIKE = 1e-4  # in units of the noise scale: two copies of the same noise, each rounded to float32, differ by less
 NEAR = 1e-7  # in units of the noise scale: few independent numbers are this close by chance
-# noise counts as shared if the pairs at a distance up to NEAR are more than FEW plus three times the pairs near distance 10 NEAR
-FEW = 5
+# noise counts as shared if the pairs at a distance up to NEAR are more than FEW plus three times the pairs near distance 10 NEAR,
+# and more than independent numbers show with a probability of exp(-SURE)
+FEW, SURE = 5, 25.0
 CHANCE = 1e-12  # equal coins of two draws count as shared if independent draws have them with a smaller probability
 MOST = 50_000  # numbers of a draw that `in_common` compares
 RUN = 64  # largest number of close numbers that are counted for one number
@@ -103,7 +105,8 @@ def _shared(mechanisms: Sequence[Mechanism]) -> bool:
     owners = np.repeat(np.arange(len(numbers)), [n.size for n in numbers])
     order = np.argsort(values, kind="stable")
     values, owners = values[order], owners[order]
-    return _near(values, owners, 0.0) > FEW + 3 * _near(values, owners, 10 * NEAR)
+    close, far = (_near(values, owners, apart) for apart in (0.0, 10 * NEAR))
+    return _many(close, far, (values.size**2 - sum(n.size**2 for n in numbers)) // 2)
 
 
 def in_common(draws: Sequence[Draw]) -> list[int]:
@@ -120,12 +123,13 @@ def in_common(draws: Sequence[Draw]) -> list[int]:
         owners = np.repeat([at for at, draw in noise if draw.law == law], [n.size for n in numbers]).astype(np.int64)
         if len(numbers) < 2:
             continue
-        values = np.concatenate(numbers)
+        values, sizes = np.concatenate(numbers), np.bincount(owners).tolist()
         order = np.argsort(values, kind="stable")
         close, far = (_pairs(values[order], owners[order], apart, len(draws)) for apart in (0.0, 10 * NEAR))
         for pair, count in close.items():
-            if count > FEW + 3 * far.get(pair, 0):
-                one, other = sorted(firsts[at] for at in divmod(pair, len(draws)))
+            two = divmod(pair, len(draws))
+            if _many(count, far.get(pair, 0), sizes[two[0]] * sizes[two[1]]):
+                one, other = sorted(firsts[at] for at in two)
                 firsts = [one if first == other else first for first in firsts]
     return firsts
 
@@ -206,6 +210,19 @@ def _pairs(values: NDArray[np.float64], owners: NDArray[np.int64], apart: float,
         for key, several in zip(keys.tolist(), counts.tolist()):  # noqa: B905  (Python 3.9)
             found[key] = found.get(key, 0) + several
     return found
+
+
+def _many(close: int, far: int, pairs: int) -> bool:
+    """Whether more numbers are close than independent ones would be. pairs: all pairs. close, far: how many of them have a
+    distance up to NEAR, and near 10 NEAR.
+
+    No law that is followed has a density above 1 at scale 1, so at most 2 NEAR of the pairs are close by chance. The probability
+    of more is that of Chernoff's bound for independent pairs.
+    """
+    by_chance = 2 * NEAR * pairs
+    if close <= max(FEW + 3 * far, by_chance):
+        return False
+    return close * (math.log(close / by_chance) - 1) + by_chance > SURE
 
 
 def _near(values: NDArray[np.float64], owners: NDArray[np.int64], apart: float) -> int:

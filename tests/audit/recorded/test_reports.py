@@ -322,3 +322,31 @@ def test_the_sum_modulo_two_of_two_reports_changes_with_half_of_their_entries_bu
     parity = [np.logical_xor(*elsewhere(report, 0, half).noisy.T) for half in (False, True)]
     assert np.array_equal(parity[0], np.logical_xor(*noisy.T))
     assert not np.array_equal(parity[1], np.logical_xor(*noisy.T))
+
+
+def lists_and_degrees(graph, seed):
+    """Both ends of an edge report it, and each counts its neighbours. Only sums of two reports are used."""
+    rng = np.random.default_rng(seed)
+    lists = (graph.adjacency().toarray() > 0) ^ (rng.random((graph.nodes, graph.nodes)) > KEEP)
+    degrees = graph.degree + rng.laplace(0, 1.0, graph.nodes)
+    links = np.triu(np.log(np.maximum(degrees, 0.5))[:, None] + 2 * lists + 2 * lists.T > 3, 1)
+    return read_out(links | links.T, graph)
+
+
+@pytest.mark.parametrize(
+    ("ledger", "epsilon"),
+    [
+        (dp.ComposedDpEvent([RESPONSE, dp.LaplaceDpEvent(1.0)]), 2 * TRUTH + 2),
+        (dp.ComposedDpEvent([dp.PoissonSampledDpEvent(0.5, RESPONSE), dp.LaplaceDpEvent(1.0)]), None),
+    ],
+)
+def test_a_ledger_of_reports_and_additive_noise_charges_for_reports_of_which_only_sums_are_released(ledger, epsilon, tmp_path):
+    """A sample may use coins that are no reports, so a ledger with samples does not say that the adversary sees the coins."""
+    claim = Claim(TRUTH + 1, DELTA, Unit.UNDIRECTED_EDGE)
+    case = Case(Looped(lists_and_degrees, events=ledger, claim=claim), claim)
+    found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("lists"), alpha=0.05)).bounds
+    if epsilon is None:
+        assert not any(bound.refuted for bound in found)
+        assert not any("does not charge for them" in text for bound in found for text in bound.failed)
+    else:
+        assert 0.98 * epsilon < max(bound.epsilon for bound in found if bound.refuted) <= epsilon

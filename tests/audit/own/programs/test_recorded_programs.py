@@ -5,20 +5,24 @@ import math
 import sys
 from pathlib import Path
 
+import dp_accounting as dp
 import numpy as np
 import pytest
 from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
 
 from gnnaudit import Claim, Unit, load, models
-from gnnaudit.audit.case import Case
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms import loud_secrets
 from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.mechanisms.inside import Inside
 from gnnaudit.audit.mechanisms.observed import observe
+from gnnaudit.audit.own.programs.declaration import Declared
 from gnnaudit.audit.own.programs.program import External
 from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 from gnnaudit.audit.recorded.playing import play
+from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.graph.graph import Worlds
 from gnnaudit.models.recorder.files import load as load_recording
 
@@ -129,6 +133,29 @@ def test_a_path_past_the_mechanisms_is_named(tmp_path):
     assert "although every noisy value is the same" in observed.doubts[0]
 
 
+ENTROPY = ('int(w["seeds"][0])', "")
+GLOBAL = ('np.random.default_rng(int(w["seeds"][0]))', "np.random")
+CHILD = ("import numpy as np", "import subprocess, numpy as np")
+ELSEWHERE = (
+    'int(w["seeds"][0])',
+    'int(subprocess.check_output([sys.executable, "-c", "print(__import__(\\"secrets\\").randbits(60))"]))',
+)
+
+
+@pytest.mark.parametrize("change", [ENTROPY, GLOBAL])
+def test_noise_of_the_operating_system_is_judged_as_that_of_a_seed(change, tmp_path):
+    """The program ignores its seed; its recorded runs get other random bytes for each seed."""
+    _, observed = studied(tmp_path, CHARGED, change)
+    assert observed.doubts == ()
+    assert observed.costs == pytest.approx(get_epsilon_gaussian(CHARGED / 2, DELTA), rel=1e-3)
+
+
+def test_randomness_of_another_process_cannot_be_repeated(tmp_path):
+    bound, observed = studied(tmp_path, CHARGED, CHILD, ELSEWHERE)
+    assert bound is None
+    assert observed.doubts
+
+
 def test_recording_changes_nothing_that_is_released(tmp_path):
     (tmp_path / "gap.py").write_text(GAP.replace("SIGMA", "1.0"))
     model = External(f"{sys.executable} {tmp_path}/gap.py {{worlds}} {{out}}")
@@ -223,3 +250,35 @@ def test_the_posteriors_of_one_run_need_no_axis_of_runs(tmp_path):
         releases.append(model.fit(Worlds.of(GRAPH, np.array([1], dtype=np.uint64)))["posteriors"])
     assert without != GAP.replace("SIGMA", "2.0")
     np.testing.assert_array_equal(*releases)
+
+
+SAMPLED = """
+import sys
+import numpy as np
+g, w = (dict(np.load(sys.argv[1] + "/" + name)) for name in ("graph.npz", "worlds.npz"))
+rng = np.random.default_rng(int(w["seeds"][0]))
+x, t = g["x"].astype(float), np.eye(int(g["classes"]))[g["y"]]
+weights = np.zeros((x.shape[1], t.shape[1]))
+for _ in range(3):
+    batch = (rng.random(len(x)) < 0.1) & g["train_mask"]
+    scores = np.exp(x @ weights)
+    r = scores / scores.sum(1, keepdims=True) - t
+    r /= np.maximum(np.linalg.norm(r, axis=1) * np.linalg.norm(x, axis=1), 1.0)[:, None]
+    weights -= x[batch].T @ r[batch] + rng.normal(0.0, 1.0, weights.shape)
+scores = np.exp(x @ weights - (x @ weights).max(1, keepdims=True))
+np.save(sys.argv[2] + "/posteriors.npy", (scores / scores.sum(1, keepdims=True))[None])
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("sigma", "refuted"), [(1.0, False), (0.5, True)])
+def test_secret_samples_of_a_program_are_followed_as_those_of_a_function(sigma, refuted, tmp_path):
+    ledger = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0)), 3)
+    claim = Claim(1.05 * dp.pld.PLDAccountant().compose(ledger).get_epsilon(1e-4), 1e-4, Unit.NODE)
+    (tmp_path / "sampled.py").write_text(SAMPLED.replace("rng.normal(0.0, 1.0", f"rng.normal(0.0, {sigma}"))
+    command = f"{sys.executable} {tmp_path}/sampled.py {{worlds}} {{out}}"
+    model = Declared(command, Unit.NODE, charged="3 * poisson(0.1, gaussian(1.0))")
+    (bound,) = AUDITS["differential"].run(Setting(Case(model, claim), GRAPH, Store(tmp_path), Key("t"), alpha=0.05)).bounds
+    assert bound.refuted == refuted
+    assert bound.reach < 1.2 * claim.epsilon
+    assert refuted or bound.epsilon > 0.8 * claim.epsilon
