@@ -33,7 +33,7 @@ NAME = "differential"
 PATHS = "one release distinguishes two neighbouring graphs that have no release in common"
 LAW = "tests that the recorded numbers follow the law that was requested (Kolmogorov, chi-squared), Bonferroni over draws"
 MOVES = "noise of a known law, whose trade-off curve is known, on means that are a known distance apart"
-REPEATED = proved("a run repeats", "the same draws gave the same release with another seed, so all randomness of the run was recorded")
+REPEATED = proved("a run repeats", "the same draws gave the same release with another seed, so all that it drew was recorded")
 UNCOVERED = (
     REPEATED,
     Condition(
@@ -211,8 +211,8 @@ def in_words(found: Examination, worst: Move) -> str:
 
 
 def uncovered(made: Study, doubts: Iterable[str]) -> tuple[Condition, ...]:
-    """The conditions of a bound on arrays with these doubts, of which one fails. If the study itself has a doubt, it does not show
-    that a run repeats.
+    """The conditions of a bound on arrays with these doubts, of which one fails. If the study itself has a doubt, it does not
+    show that a run repeats.
     """
     failed = Condition(COVERED, "failed", most_telling(doubts))
     return (failed,) if made.doubts else (REPEATED, failed)
