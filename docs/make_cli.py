@@ -46,7 +46,7 @@ def section(name: str, command: Any) -> str:
     for parameter in command.params:
         if parameter.name == "help":
             continue
-        words = ", ".join(f"`{word}`" for word in parameter.opts)
+        words = ", ".join(f"`{word}`" for word in (*parameter.opts, *parameter.secondary_opts))
         label = words if parameter.opts[0].startswith("-") else f"`{parameter.metavar or parameter.name.upper()}`"
         default = parameter.default
         shown = f" Default: {default}." if parameter.show_default and isinstance(default, str | int | float | Path) else ""

@@ -1,6 +1,7 @@
 """What a run tested and what it did not, by the layers of NIST SP 800-226, "Evaluating Differential Privacy Guarantees"."""
 
 import math
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,13 +9,16 @@ from ..accounting.checks.conditions import OWN_COIN
 from ..accounting.claim import Unit
 from ..accounting.upper.accountants import NO_LEDGER
 from .evidence import WORDS
-from .results import AccountRow, Results
+from .files import number
+from .results import AccountRow, BoundRow, Results
 from .summary import UNITS, Line, name
 
 # Names of audits. OF_MECHANISMS read whole releases of a mechanism, SAMPLED tests secret batches, RECORDED records a training
-# and repeats it. WHOLE reads all that a model releases, without knowing its mechanisms.
+# and repeats it. WHOLE reads all that a model releases, without knowing its mechanisms. SEEDS is the attack of RECORDED that
+# compares releases of several seeds and records nothing.
 OF_MECHANISMS = ("replay", "residual", "game", "transcript", "votes", "reports", "entries", "rows", "gradients", "exact")
 SAMPLED, RECORDED, WHOLE = "gradients", "differential", "distinguisher"
+SEEDS = "seeds"
 
 
 class Layer(NamedTuple):
@@ -118,13 +122,27 @@ def _sampling(claims: Sequence[Line]) -> Layer:
 
 
 def _randomness(found: Results, claims: Sequence[Line]) -> Layer:
-    recorded = _by(claims, (RECORDED,))
-    root = found.run.seed.partition(". ")[0]
-    noise = f"Noise was {root}." if root else "No record says how the noise was seeded."
+    noisy = {(o["unit"], o["model"], o["mode"], number(o["epsilon"])) for o in found.run.observed if o["mechanisms"]}
+    recorded = [line for line in _by(claims, (RECORDED,)) if not line.own or line.key in noisy]
     recordings = f"For {_of(recorded, claims)}, an audit recorded" if recorded else "No audit recorded"
-    words = f"{noise} {recordings} the source, size and freshness of the noise. "
+    words = f"{_seeded(found, claims)} {recordings} the source, size and freshness of the noise. "
     words += "Attacks on the last bits of floating-point noise (Mironov 2012) are not tried."
     return Layer("Randomness and floating point", "partly tested" if recorded else "assumed", words, "reproduce")
+
+
+def _seeded(found: Results, claims: Sequence[Line]) -> str:
+    """What the seeds of trainings were made from. The tool draws the noise of built-in systems only."""
+    root = found.run.seed.partition(". ")[0]
+    if not root:
+        return "No record says how the noise was seeded."
+    words = [f"Noise of this package's systems was {root}."] * any(not line.own for line in claims)
+    if own := [line for line in claims if line.own]:
+        source = re.split("[:,]", root.removeprefix("seeded by "))[0]
+        words.append(f"Each training of a user's own model or program got a seed that was made from {source}.")
+        judged = [line for line in own if any(_telling(b) for b in line.bounds if b.audit == RECORDED)]
+        asks = f"Whether seeds give it fresh noise is a question for {RECORDED}"
+        words.append(f"{asks}, which gave a bound for {_of(judged, own)}.")
+    return " ".join(words)
 
 
 def _trust(claims: Sequence[Line]) -> Layer:
@@ -138,8 +156,17 @@ def _trust(claims: Sequence[Line]) -> Layer:
 
 
 def _by(claims: Sequence[Line], audits: Sequence[str]) -> list[Line]:
-    """The claims with a bound from one of these audits that was not withdrawn."""
-    return [line for line in claims if any(b.audit in audits and b.withdrawn is None for b in line.bounds)]
+    """The claims that a bound from one of these audits could have contradicted."""
+    return [line for line in claims if any(b.audit in audits and b.attack != SEEDS and _telling(b) for b in line.bounds)]
+
+
+def _telling(bound: BoundRow) -> bool:
+    """Whether a bound could have contradicted its claim: no condition failed, and it is above 0, refutes, or would have noticed a
+    violation.
+    """
+    if bound.withdrawn is not None or any(c["how"] == "failed" for c in bound.conditions):
+        return False
+    return bound.value > 0 or bound.verdict == "refuted" or math.isfinite(bound.reach if bound.reach is not None else math.inf)
 
 
 def _of_coins(claims: Sequence[Line]) -> list[Line]:
@@ -159,8 +186,8 @@ def _otherwise(claims: Sequence[Line]) -> str:
 
 
 def _named(claims: Sequence[Line], audits: Sequence[str]) -> str:
-    """Those of the audits that gave one of these claims a bound that was not withdrawn."""
-    bounds = [b for line in claims for b in line.bounds if b.audit in audits and b.withdrawn is None]
+    """Those of the audits with a bound that could have contradicted one of these claims."""
+    bounds = [b for line in claims for b in line.bounds if b.audit in audits and b.attack != SEEDS and _telling(b)]
     return ", ".join(dict.fromkeys(b.audit for b in bounds))
 
 

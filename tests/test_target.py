@@ -12,6 +12,7 @@ import pytest
 from gnnaudit import load, target
 from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.own.programs import program
 from gnnaudit.audit.own.programs.program import read_release
 
 FILE = Path(target.__file__)
@@ -156,3 +157,24 @@ def test_pytorch_geometric_gets_the_same_graph(tmp_path, worlds):
     data = run.data()
     assert data.num_nodes == run.nodes
     assert np.array_equal(data.edge_index.numpy(), run.edge_index)
+
+
+@pytest.mark.parametrize(("kind", "masks"), [("edge", []), ("node", ["node_mask"]), ("label", ["label_mask"])])
+def test_the_program_gets_a_graph_without_what_is_absent_and_a_mask_of_nodes_or_labels_alone(kind, masks, tmp_path):
+    """As the table in docs/own-model.md says. The rows of an absent node stay."""
+    graph = load("campus:n=160:degree=8")
+    items = np.arange(30) if kind == "edge" else np.flatnonzero(graph.train)[:30]
+    world = Game(graph, kind, items, Key("target")).rounds(1).worlds
+    program.write_worlds(world, tmp_path)
+    given, parts = (dict(np.load(tmp_path / name)) for name in ("graph.npz", "worlds.npz"))
+    assert sorted(parts) == sorted(["seeds", "watch", *masks])
+    gone = items[~getattr(world, f"{kind}s").present[0]]
+    assert gone.size
+    if kind == "edge":
+        assert given["edge_index"].shape[1] == 2 * (graph.edges.shape[1] - gone.size)
+        return
+    assert not given["train_mask"][gone].any()
+    assert np.isin(given["edge_index"], gone).any() == (kind == "label")
+    assert np.array_equal(given["x"], graph.x)
+    (mask,) = masks
+    assert np.array_equal(np.flatnonzero(np.unpackbits(parts[mask], axis=1, count=graph.nodes)[0] == 0), gone)

@@ -20,7 +20,7 @@ from ...attacks.two_worlds import learned
 from ...models.capabilities import RunsElsewhere, effort
 from ...models.fitted import fitted
 from ...models.graph.graph import Graph, Worlds
-from ...reports.rounding import several
+from ...reports.rounding import down, several, up
 from ..case import Case, Outcome, Setting, offered
 from ..key import Key
 from ..mechanisms.gate import a_strangers
@@ -123,11 +123,12 @@ def distinguish(setting: Setting) -> Outcome:
     if not pairs:
         raise ValueError(f"no secret that was tried changes the release if the noise stays the same{refused}")
     each = _seconds(case, pairs[0])
-    left = (budget - (time.monotonic() - began)) / each
+    seconds_left = budget - (time.monotonic() - began)
+    left = seconds_left / each
     tried = pairs[: max(1, int(left / (4 * FEWEST)))]
     pilot, test = _rounded(left / 2 / len(tried), PILOT), _rounded(left / 2, TEST * (1 + setting.repeats))
     if min(pilot, test) < FEWEST:
-        raise ValueError(_too_slow(each, budget))
+        raise ValueError(_too_slow(2 * FEWEST, each, max(0.0, seconds_left), budget))
     seed = key.fold("classifier").seed
     guessers = []
     for number, pair in enumerate(tried):
@@ -141,8 +142,12 @@ def distinguish(setting: Setting) -> Outcome:
     return Outcome("distinguisher", (unknown(bound),), {}, text, offered(case.model), attack="classifier")
 
 
-def _too_slow(each: float, budget: float) -> str:
-    return f"one training takes {each:.2g} s, and {NEEDED} of them do not fit into {budget:.3g} s; give more time with --minutes"
+def _too_slow(count: int, each: float, left: float, budget: float) -> str:
+    """Why the audit needs more time. each: seconds of one training, of which `count` are needed. left: seconds of the `budget`.
+    Rounding keeps the time that is needed above the time that is left.
+    """
+    needed = f"{count} more trainings of {each:.3g} s each take {up(count * each, 3)} s"
+    return f"{needed}, and {down(left, 3)} s of {budget:.3g} s are left; give more time with --minutes"
 
 
 def _pairs(case: Case, graph: Graph, key: Key, budget: float) -> Iterator[Pair]:
@@ -156,7 +161,7 @@ def _pairs(case: Case, graph: Graph, key: Key, budget: float) -> Iterator[Pair]:
     base = [_released(case, whole, seeds[0])]
     each = time.monotonic() - began
     if each * NEEDED > budget:
-        raise ValueError(_too_slow(each, budget))
+        raise ValueError(_too_slow(NEEDED, each, budget, budget))
     base += [_released(case, whole, seed) for seed in seeds[1:]]
 
     def pair(absent: Absence) -> Pair:

@@ -24,6 +24,7 @@ NAME = "differential"
 SEEDS = 32  # trainings in each world that count how often a release occurs
 THEOREM = "Clopper-Pearson bounds on how often each of the two graphs gives one answer (Kairouz, Oh and Viswanath 2015)"
 FIXED = proved("the counted answer was fixed beforehand", "four earlier trainings gave this answer")
+UNCOUNTED = proved("no epsilon is below 0", "no answer was counted, so nothing more is stated")
 SHARE = "every seed gives the same release"
 
 
@@ -41,7 +42,7 @@ def of_program(setting: Setting) -> Outcome:
     within, covers = recorded(setting).inside, None
     if isinstance(within, str):
         why = within or "no recorded noise was found that is added to data"
-        bound = exact(0.0, why, MOVES, uncovered((why,)))
+        bound = exact(0.0, why, MOVES, uncovered(recorded(setting).study, (why,)))
     else:
         bound = within_run.from_mechanisms(case, within)
         if math.isinf(bound.reach) and not bound.refuted:
@@ -67,7 +68,7 @@ def repeat_seeds(setting: Setting) -> Outcome:
     own, other, third = (setting.key.fold("seed", i).seed for i in range(3))
     first = answers(case.model.fit(Worlds.of(union, np.array([own, own, other, third], dtype=np.uint64))))
     if first[0] != first[1]:
-        return said(setting, "a second run with the same seed gives another release, so no run can be repeated")
+        return said(setting, "a second run with the same seed gives another release, so the seeds are not compared")
     if not first[0] == first[2] == first[3]:
         return said(
             setting,
@@ -102,4 +103,5 @@ def said(setting: Setting, text: str, errors: tuple[int, int] | None = None) -> 
     refuted = epsilon > claim.epsilon
     trials = (SEEDS, SEEDS) if errors is not None else (1, 1)
     bound = Bound(epsilon, setting.alpha, "any", text, trials, refuted, None, math.inf, math.inf, "seeds", NAME)
-    return Outcome(NAME, (dataclasses.replace(bound, theorem=THEOREM, conditions=(FIXED,)),), {}, text, ("posteriors",))
+    conditions = (UNCOUNTED if errors is None else FIXED,)
+    return Outcome(NAME, (dataclasses.replace(bound, theorem=THEOREM, conditions=conditions),), {}, text, ("posteriors",))

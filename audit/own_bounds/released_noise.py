@@ -33,7 +33,7 @@ NAME = "differential"
 PATHS = "one release distinguishes two neighbouring graphs that have no release in common"
 LAW = "tests that the recorded numbers follow the law that was requested (Kolmogorov, chi-squared), Bonferroni over draws"
 MOVES = "noise of a known law, whose trade-off curve is known, on means that are a known distance apart"
-REPEATED = proved("a run repeats", "the same draws gave the same release with another seed, so all randomness was recorded")
+REPEATED = proved("a run repeats", "the same draws gave the same release with another seed, so all that it drew was recorded")
 UNCOVERED = (
     REPEATED,
     Condition(
@@ -102,7 +102,7 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, unused
     if "" in doubts:
         bounds = [unknown(b) for b in bounds]
     elif rest and covers:  # the verdict names this reason where no other audit tests these arrays
-        bounds.append(exact(0.0, "arrays of which nothing is known", MOVES, uncovered(rest)))
+        bounds.append(exact(0.0, "arrays of which nothing is known", MOVES, uncovered(found.study, rest)))
     silent = [
         (f"this audit cannot judge '{array}': " if array else "nothing is stated: ") + text for array, text in doubts.items()
     ]
@@ -210,9 +210,12 @@ def in_words(found: Examination, worst: Move) -> str:
     return "no secret that was tried moves the means" if found.moves else "it is not known how far a secret moves the means"
 
 
-def uncovered(doubts: Iterable[str]) -> tuple[Condition, ...]:
-    """The conditions of a bound on arrays with these doubts, of which one fails."""
-    return REPEATED, Condition(COVERED, "failed", most_telling(doubts))
+def uncovered(made: Study, doubts: Iterable[str]) -> tuple[Condition, ...]:
+    """The conditions of a bound on arrays with these doubts, of which one fails. If the study itself has a doubt, it does not
+    show that a run repeats.
+    """
+    failed = Condition(COVERED, "failed", most_telling(doubts))
+    return (failed,) if made.doubts else (REPEATED, failed)
 
 
 def conditions(found: Examination, doubts: Mapping[str, str], alone: bool) -> tuple[Condition, ...]:
@@ -224,7 +227,7 @@ def conditions(found: Examination, doubts: Mapping[str, str], alone: bool) -> tu
         return (Condition(RECORDED, "failed", doubts[""]),)
     known = [array for array in dict.fromkeys(c.array for c in found.study.base.cells) if array not in doubts]
     if not known:
-        return uncovered(doubts.values())
+        return uncovered(found.study, doubts.values())
     noisy = [array for array in known if array in found.noisy]
     stand = [
         REPEATED,

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.checks.conditions import Condition
 from ...accounting.gaussian import mu_of_claim
 from ...accounting.lower.bounds import Bound
-from ...models.recorder.mechanisms.found import REPORT, OtherMechanisms
+from ...models.recorder.mechanisms.found import REPORT, Mechanism, OtherMechanisms
 from ...reports.rounding import several
 from ..case import Case
 from ..mechanisms.absence import Incomparable, history, without
@@ -233,11 +234,11 @@ def paths_to(within: Inside, arrays: Sequence[str]) -> dict[str, str]:
 
 def described(secret: str, run: History, shifts: Shifts) -> str:
     """Says which mechanisms the secret moves and how far, with their lines of code."""
-    moved = [(m, m.size(by)) for m, by in zip(run.mechanisms, shifts, strict=True) if m.size(by) > NOTHING]
+    moved = [(m, by, m.size(by)) for m, by in zip(run.mechanisms, shifts, strict=True) if m.size(by) > NOTHING]
     each_line: dict[tuple[str, str, str], list[float]] = {}
-    for m, by in moved:
+    for m, moves, by in moved:
         report = m.law == REPORT
-        size = m.shown if report else f"scale {float(np.max(m.scale)):.4g}"
+        size = m.shown if report else f"scale {scale_of(m, moves)}"
         unit = "nats" if report else "times the scale of the noise"
         each_line.setdefault((m.line, size, unit), []).append(by)
     parts = []
@@ -248,3 +249,10 @@ def described(secret: str, run: History, shifts: Shifts) -> str:
         return f"{secret} moves no mechanism that the release depends on"
     shown = [*parts[:3], f"and {len(parts) - 3} more"] if len(parts) > 4 else parts
     return f"{secret} moves {', '.join(shown)}"
+
+
+def scale_of(mechanism: Mechanism, moves: NDArray[np.float64]) -> str:
+    """The scale of the noise on the entries that move, from the smallest to the largest."""
+    scales = np.broadcast_to(np.asarray(mechanism.scale, dtype=np.float64), moves.shape)[moves != 0]
+    least, most = float(scales.min()), float(scales.max())
+    return f"{least:.4g} to {most:.4g}" if most > least * (1 + EQUAL) else f"{most:.4g}"

@@ -25,7 +25,7 @@ VERSIONED = ("gnnaudit", "torch", "numpy", "scipy", "dp-accounting", "autodp", "
 STREAMS = (
     "From it, BLAKE2b derives a seed of 64 bits for each training. The systems of this package draw noise with Philox 4x64, "
     "a generator for statistics and not for cryptography. They add noise to sums over neighbours in float64, and noise to "
-    "DP-SGD steps and to LPGNN's reports in float32. A program or model of your own draws its noise itself, from the seed."
+    "DP-SGD steps and to LPGNN's reports in float32. A program or model of your own gets the seed and draws its noise itself."
 )
 
 

@@ -81,6 +81,42 @@ def test_a_bound_that_was_withdrawn_tests_nothing():
     assert told(account(), bound("replay", withdrawn=3.0, verdict="inconclusive"))["Mechanisms and sensitivity"][0] == "argued"
 
 
+SILENT = {"value": 0.0, "verdict": "inconclusive", "reach": math.inf, "notices": math.inf, "detectable_epsilon": None}
+FAILED = {"conditions": [{"what": "the release is covered", "how": "failed", "detail": "random numbers that were not recorded"}]}
+OBSERVED = {"model": "mine", "mode": "own", "unit": "node", "epsilon": 1.0}
+
+
+@pytest.mark.parametrize("nothing", [SILENT, FAILED, SILENT | FAILED, {"attack": "seeds"}])
+def test_a_bound_that_could_contradict_nothing_tests_no_mechanism_and_no_noise(nothing):
+    said = told(account(own=True), bound("differential").model_copy(update=nothing), observed=[OBSERVED | {"mechanisms": [{}]}])
+    assert said["Mechanisms and sensitivity"] == ("argued", "No audit of mechanisms gave a bound.")
+    status, words = said["Randomness and floating point"]
+    assert status == "assumed"
+    assert "No audit recorded the source, size and freshness of the noise." in words
+
+
+@pytest.mark.parametrize(("mechanisms", "status"), [([], "assumed"), ([{}], "partly tested")])
+def test_the_noise_of_ones_own_model_is_tested_only_where_some_was_recorded(mechanisms, status):
+    said = told(account(own=True), bound("differential"), observed=[OBSERVED | {"mechanisms": mechanisms}])
+    assert said["Randomness and floating point"][0] == status
+
+
+def test_the_tool_claims_to_seed_the_noise_of_its_own_systems_only():
+    seed = "seeded by a key of 256 bits from the operating system, which stands in a file. More"
+    key = "a key of 256 bits from the operating system"
+    own = told(account(own=True), seed=seed)["Randomness and floating point"][1]
+    assert own.startswith(f"Each training of a user's own model or program got a seed that was made from {key}. Whether ")
+    assert "which gave a bound for no claim." in own
+    assert "Noise of this package's systems" not in own
+    assert (
+        "which gave a bound for the claim."
+        in told(account(own=True), bound("differential"), seed=seed)["Randomness and floating point"][1]
+    )
+    built_in = told(account(), seed=seed)["Randomness and floating point"][1]
+    assert built_in.startswith(f"Noise of this package's systems was seeded by {key}, which stands in a file. ")
+    assert "own model" not in built_in
+
+
 def test_a_bound_of_zero_does_not_test_the_relation():
     nothing = bound("replay").model_copy(update={"value": 0.0})
     assert told(account(), nothing)["Neighbouring relation"][0] == "assumed"

@@ -4,6 +4,7 @@ are refuted and the honest ones are not. The truth is the exact privacy of each 
 
 import dataclasses
 import functools
+import re
 import time
 
 import dp_accounting
@@ -140,8 +141,16 @@ def test_a_training_that_takes_too_long_is_refused_in_a_line_that_says_the_way_o
         time.sleep(0.02)
         return answers(graph, rng)
 
-    with pytest.raises(ValueError, match=r"one training takes 0\.\d+ s, and \d+ of them do not fit into 1 s; .* --minutes"):
+    with pytest.raises(ValueError, match=r"\d+ more trainings of 0\.\d+ s each take .* of 1 s are left; .* --minutes"):
         distinguish(setting(slow, PURE))
+
+
+@pytest.mark.parametrize(("count", "each", "left"), [(256, 0.234376, 60.0), (128, 0.2, 25.599), (256, 3.0, 0.0)])
+def test_the_time_that_is_needed_is_never_shown_as_one_that_fits(count, each, left):
+    assert count * each > left
+    text = distinguisher._too_slow(count, each, left, 60.0)
+    needed, rest = (float(number) for number in re.search(r"take ([\d.]+) s, and ([\d.]+) s of 60 s are left", text).groups())
+    assert needed > rest
 
 
 def test_a_release_that_no_secret_changes_is_refused():

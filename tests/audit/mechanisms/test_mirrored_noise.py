@@ -2,6 +2,8 @@
 Gaussian mechanism: an edge moves one number by 1.
 """
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,9 @@ from gnnaudit.accounting.gaussian import epsilon_of, mu_of_claim
 from gnnaudit.audit.audits.differential import differential
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.mechanisms.gate import Recorded
+from gnnaudit.audit.mechanisms.inside import Inside
+from gnnaudit.audit.own_bounds.within_run import described
 
 from ...conftest import small_graph
 from ...nightly import nightly
@@ -166,3 +171,13 @@ def test_a_second_use_of_the_numbers_costs_nothing_that_is_computed():
 
     model = table(again)
     assert not supported(model, 3.01)
+
+
+def test_the_verdict_names_the_scale_of_the_noise_on_the_pair_that_moves():
+    """The diagonal of the table has noise of a scale that is larger by the square root of two, and no edge moves it."""
+    within = Recorded(Case(table(of_both), Claim(1.0, DELTA)), GRAPH, Key("mirrored")).inside
+    assert isinstance(within, Inside)
+    told = described("an edge", within.run, within.shifts)
+    assert re.fullmatch(
+        rf"an edge moves 1 mechanism at .* \(scale {STD:.4g}\) by {1 / STD:.4g} times the scale of the noise", told
+    )

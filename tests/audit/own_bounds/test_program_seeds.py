@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from gnnaudit.accounting.claim import Claim
+from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
@@ -62,3 +62,22 @@ def test_a_program_that_draws_is_not_refuted_and_nothing_is_claimed_of_its_noise
     assert bound.epsilon == 0
     assert math.isinf(bound.notices)
     assert told in bound.method
+    assert [c.detail for c in bound.conditions] == ["no answer was counted, so nothing more is stated"]
+
+
+NOISE = "np.random.default_rng(SEED).normal(size=n)"
+UNREPLAYED = [
+    (f"{sys.executable} -I", NOISE.replace("SEED", "int(seed)"), "nothing was recorded"),
+    (sys.executable, NOISE.replace("SEED", "__import__('time').time_ns()"), "the release changes when the run is recorded"),
+    (sys.executable, "np.sin(int(seed) % 1000003 * np.arange(n))", "random numbers that were not recorded"),
+]
+
+
+@pytest.mark.parametrize(("python", "noise", "told"), UNREPLAYED)
+def test_no_condition_says_that_a_run_repeats_if_its_recording_cannot_be_replayed(python, noise, told, tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM.replace(NOISE, noise))
+    program = External(f"{python} {tmp_path}/program.py {{worlds}} {{out}}", Unit.NODE)
+    case = Case(program, Claim(1.0, 1e-6, Unit.NODE))
+    (bound,) = AUDITS["differential"].run(Setting(case, tiny(48), Store(tmp_path), Key("seeds"), alpha=0.01)).bounds
+    assert told in bound.method
+    assert [(c.how, told in c.detail) for c in bound.conditions] == [("failed", True)]
