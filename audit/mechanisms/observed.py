@@ -16,6 +16,7 @@ from ...accounting.events.tree import Unsupported, gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of
 from ...accounting.upper import exact
 from ...accounting.upper.tradeoff import epsilon_at_least
+from ...models.recorder.draws.draw import SHIFTED
 from ...models.recorder.mechanisms.found import PICK, REPORT, Mechanism
 from ...reports.observed import UNREAD, WITHIN, Observed, ObservedMechanism, Released, UnplacedDraw
 from ..case import Case
@@ -55,7 +56,8 @@ def observe(recorded: Recorded) -> Observed:
     known = not found.faults and not doubts and bool(moves) and fresh
     read = [i for i, m in enumerate(mechanisms) if m.released != UNREAD]
     costs = _costs(found, within, [mechanisms[i].law for i in read], _of(read, moves), case.claim.delta) if known else None
-    agrees, compared = _compared(case, [mechanisms[i] for i in read], _of(read, moves), known, costs)
+    sampled = _may_sample(found, within)
+    agrees, compared = _compared(case, [mechanisms[i] for i in read], _of(read, moves), known, costs, sampled)
     return Observed(
         mechanisms,
         _released(found, doubts),
@@ -158,16 +160,28 @@ def _released(found: Examination, doubts: Mapping[str, str]) -> tuple[Released, 
 def _unplaced(found: Examination, within: Inside | None) -> tuple[UnplacedDraw, ...]:
     """Recorded draws that are not the noise of a mechanism: weights, samples, or noise that the recorder could not follow."""
     made = found.study
-    followed = {d.values.tobytes() for m in within.mechanisms for d in (m.draw, *m.beside)} if within is not None else set()
     groups: Counter[tuple[str, str, str]] = Counter()
     numbers: Counter[tuple[str, str, str]] = Counter()
-    for at, draw in enumerate(made.base.draws):
-        if at in made.placed or draw.values.tobytes() in followed:
-            continue
+    for at in _no_noise(found, within):
+        draw = made.base.draws[at]
         note = "the same for two seeds" if at in made.constant else "repeats an earlier draw" if at in made.copies else ""
         groups[draw.line, draw.law, note] += 1
         numbers[draw.line, draw.law, note] += draw.values.size
     return tuple(UnplacedDraw(line, law, count, numbers[line, law, note], note) for (line, law, note), count in groups.items())
+
+
+def _no_noise(found: Examination, within: Inside | None) -> list[int]:
+    """The positions of the draws that are not the noise of a mechanism."""
+    made = found.study
+    followed = {d.values.tobytes() for m in within.mechanisms for d in (m.draw, *m.beside)} if within is not None else set()
+    return [at for at, d in enumerate(made.base.draws) if at not in made.placed and d.values.tobytes() not in followed]
+
+
+def _may_sample(found: Examination, within: Inside | None) -> bool:
+    """Whether the run draws numbers that may choose samples: fresh ones that are neither noise nor weights of PyTorch layers."""
+    made = found.study
+    fresh = (made.base.draws[at] for at in _no_noise(found, within) if at not in made.constant and at not in made.copies)
+    return any(draw.law not in SHIFTED and not draw.weights for draw in fresh)
 
 
 def _of(places: Sequence[int], moves: Moves) -> Moves:
@@ -193,10 +207,10 @@ def _costs(found: Examination, within: Inside | None, laws: list[str], moves: Mo
 
 
 def _compared(
-    case: Case, mechanisms: Sequence[ObservedMechanism], moves: Moves, known: bool, costs: float | None
+    case: Case, mechanisms: Sequence[ObservedMechanism], moves: Moves, known: bool, costs: float | None, sampled: bool
 ) -> tuple[bool | None, tuple[str, ...]]:
     """Two results: whether the declared ledger covers the recorded mechanisms (None if not known), and the comparison in
-    sentences.
+    sentences. sampled: whether the run may draw samples. The costs are those of samples that the adversary sees.
     """
     ledger, claim = case.model.ledger, case.claim
     moved = sum(1 for m in mechanisms if m.secret or m.move is None)
@@ -216,11 +230,12 @@ def _compared(
             agrees = worst <= pays * (1 + SLACK)
             sentences.append(f"The noise of the ledger covers a move of {pays:.4g} times its scale; {_moving(worst)}.")
         elif costs is not None and (total_cost := _epsilon(ledger, claim.delta)) is not None:
-            agrees = costs <= total_cost * (1 + SLACK)
+            agrees = costs <= total_cost * (1 + SLACK) or (None if sampled and declared.steps else False)
             sentences.append(f"The ledger costs ε = {total_cost:.4g} at δ = {claim.delta:g}.")
     if costs is not None:
         cost = f"The recorded mechanisms cost ε = {costs:.4g} at δ = {claim.delta:g} for the worst of {len(moves)} secrets"
-        sentences.append(f"{cost} that were tried; the claim is ε = {claim.epsilon:g}.")
+        seen = ", for an adversary who sees every sample and all else that is random and no noise; secret samples cost less"
+        sentences.append(f"{cost} that were tried{seen * sampled}; the claim is ε = {claim.epsilon:g}.")
     return agrees, tuple(sentences)
 
 

@@ -16,6 +16,7 @@ import importlib.abc
 import importlib.machinery
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -37,20 +38,25 @@ MANY = 20_000  # largest number of draws in a recording
 MOST = 1 << 31  # largest size in bytes of the drawn numbers, and of a request
 SEEDED: dict[str, tuple[Callable[[], Any], ...]] = {"torch": (seeded_torch,)}
 LATER = {"torch": (seeded_torch, of_torch.replaced), "scipy.stats._distn_infrastructure": (of_scipy.replaced,)}
+THREADS = (
+    "; numbers are drawn outside of the main thread, and threads may take turns in another order in each run: draw all "
+    "numbers in the main thread, or in a fixed order"
+)
 # packages whose own generators are not recorded
 UNHEARD = ("jax", "tensorflow", "cupy", "mxnet", "numba", "randomgen", "tenseal")
 
 
 class ProgramRecorder(Recorder):
     """A recording that ends the program if its draws depart from the run that it repeats, and that stops when it grows too
-    large.
+    large. threads: whether a thread draws that is not the main one.
     """
 
     def __init__(self, script: Script | None, mechanisms: Mechanisms, end: Callable[[str], None]) -> None:
         super().__init__(script, mechanisms, script.weights if script is not None else ())
-        self.end, self.bytes = end, 0
+        self.end, self.bytes, self.threads = end, 0, False
 
     def record(self, draw: Draw) -> NDArray[Any] | None:
+        self.threads = self.threads or threading.current_thread() is not threading.main_thread()
         try:
             instead = super().record(draw)
         except Diverged as line:
@@ -146,7 +152,8 @@ def start() -> None:
         notes += dict.fromkeys(recorded.notes)
         if not mechanisms.space:
             notes.append("the values of the mechanisms take more than 1 GiB, so later mechanisms were not recorded")
-        save(folder / "recording.npz", Recording(recorded.draws, mechanisms.found, diverged, notes))
+        why = THREADS if diverged and recorded.threads else ""
+        save(folder / "recording.npz", Recording(recorded.draws, mechanisms.found, diverged + why, notes))
         if diverged:
             sys.stdout.flush()
             sys.stderr.flush()

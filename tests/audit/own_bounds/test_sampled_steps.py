@@ -11,6 +11,8 @@ from gnnaudit import Claim, Looped, Unit, load
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.mechanisms.gate import Recorded
+from gnnaudit.audit.mechanisms.observed import observe
 from gnnaudit.audit.storage.store import Store
 
 from ...nightly import nightly
@@ -143,6 +145,20 @@ def test_honest_samples_cost_what_the_accountant_says(train, tmp_path):
     assert 0.98 * epsilon() < bound.epsilon <= epsilon()
     assert epsilon() <= bound.reach < 1.05 * epsilon()
     assert "weights" in found.covers
+
+
+def every_node(rng, nodes):
+    yield from np.ones((STEPS, nodes), dtype=bool)
+
+
+@pytest.mark.parametrize(("coins", "secret"), [(fresh, True), (every_node, False)])
+def test_the_cost_of_recorded_mechanisms_says_where_it_takes_secret_samples_as_seen(coins, secret):
+    """Samples that nobody sees cost `epsilon()`. The recorded run counts each step that read the node as a whole mechanism."""
+    model = Looped(sampled(coins), unit=Unit.NODE, releases=("weights",), events=LEDGER)
+    found = observe(Recorded(Case(model, honest_claim()), GRAPH, Key("samples")))
+    assert found.costs > 1.5 * epsilon()
+    assert ("for an adversary who sees every sample" in found.compared[-1]) == secret
+    assert found.agrees is (None if secret else False)
 
 
 @pytest.mark.parametrize(

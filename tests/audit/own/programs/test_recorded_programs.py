@@ -282,3 +282,36 @@ def test_secret_samples_of_a_program_are_followed_as_those_of_a_function(sigma, 
     assert bound.refuted == refuted
     assert bound.reach < 1.2 * claim.epsilon
     assert refuted or bound.epsilon > 0.8 * claim.epsilon
+
+
+THREADS = """
+import sys, threading, time
+from pathlib import Path
+import numpy as np
+g, w = (dict(np.load(sys.argv[1] + "/" + name)) for name in ("graph.npz", "worlds.npz"))
+count = Path(__file__).with_suffix(".runs")
+count.write_text(count.read_text() + "." if count.exists() else ".")
+late = len(count.read_text()) % 2
+noise = {}
+
+def draw(number):
+    time.sleep(0.2 * (number == late))
+    noise[number] = np.random.default_rng([int(w["seeds"][0]), number]).standard_normal(len(g["y"]) + number)
+
+workers = [START]
+for worker in workers:
+    worker.start()
+for worker in workers:
+    worker.join()
+scores = np.exp(np.outer(noise[0], np.arange(int(g["classes"]))))
+np.save(sys.argv[2] + "/posteriors.npy", (scores / scores.sum(1, keepdims=True))[None])
+"""
+
+
+def test_a_program_whose_threads_draw_in_another_order_in_each_run_is_told_so(tmp_path):
+    file = tmp_path / "threads.py"
+    file.write_text(THREADS.replace("START", "threading.Thread(target=draw, args=(i,)) for i in range(2)"))
+    case = Case(External(f"{sys.executable} {file} {{worlds}} {{out}}"), Claim(4.0, DELTA))
+    told = Recorded(case, GRAPH, Key("t")).inside
+    assert "numbers are drawn outside of the main thread" in told
+    assert "so recorded draws cannot be replayed" in told
