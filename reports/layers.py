@@ -157,7 +157,12 @@ def _trust(claims: Sequence[Line]) -> Layer:
 
 def _by(claims: Sequence[Line], audits: Sequence[str]) -> list[Line]:
     """The claims that a bound from one of these audits could have contradicted."""
-    return [line for line in claims if any(b.audit in audits and b.attack != SEEDS and _telling(b) for b in line.bounds)]
+    return [line for line in claims if _bounds(line, audits)]
+
+
+def _bounds(line: Line, audits: Sequence[str]) -> list[BoundRow]:
+    """The bounds from these audits that could have contradicted the claim, without those that compare seeds alone."""
+    return [b for b in line.bounds if b.audit in audits and b.attack != SEEDS and _telling(b)]
 
 
 def _telling(bound: BoundRow) -> bool:
@@ -166,7 +171,8 @@ def _telling(bound: BoundRow) -> bool:
     """
     if bound.withdrawn is not None or any(c["how"] == "failed" for c in bound.conditions):
         return False
-    return bound.value > 0 or bound.verdict == "refuted" or math.isfinite(bound.reach if bound.reach is not None else math.inf)
+    noticing = bound.reach is not None and math.isfinite(bound.reach)
+    return bound.value > 0 or bound.verdict == "refuted" or noticing
 
 
 def _of_coins(claims: Sequence[Line]) -> list[Line]:
@@ -187,8 +193,7 @@ def _otherwise(claims: Sequence[Line]) -> str:
 
 def _named(claims: Sequence[Line], audits: Sequence[str]) -> str:
     """Those of the audits with a bound that could have contradicted one of these claims."""
-    bounds = [b for line in claims for b in line.bounds if b.audit in audits and b.attack != SEEDS and _telling(b)]
-    return ", ".join(dict.fromkeys(b.audit for b in bounds))
+    return ", ".join(dict.fromkeys(b.audit for line in claims for b in _bounds(line, audits)))
 
 
 def _of(some: Sequence[Line], claims: Sequence[Line]) -> str:

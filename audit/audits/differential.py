@@ -109,9 +109,7 @@ def of_own_model(setting: Setting) -> Outcome:
         return found
     if (path := certain_paths.from_path(case, within)) is not None:
         return dataclasses.replace(found, bounds=(*found.bounds, path), reach=path.method)
-    bound = within_run.from_mechanisms(case, within)
-    if math.isinf(bound.reach) and not bound.refuted:
-        bound = sampled_steps.instead_of(bound, case, within)
+    bound = sampled_steps.from_mechanisms(case, within)
     if bound.refuted:
         return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=bound.method)
     covers = found.covers or {}

@@ -56,12 +56,13 @@ def observe(recorded: Recorded) -> Observed:
     known = not found.faults and not doubts and bool(moves) and fresh
     read = [i for i, m in enumerate(mechanisms) if m.released != UNREAD]
     costs = _costs(found, within, [mechanisms[i].law for i in read], _of(read, moves), case.claim.delta) if known else None
-    sampled = _may_sample(found, within)
+    no_noise = _no_noise(found, within)
+    sampled = any(_may_sample(found, at) for at in no_noise)
     agrees, compared = _compared(case, [mechanisms[i] for i in read], _of(read, moves), known, costs, sampled)
     return Observed(
         mechanisms,
         _released(found, doubts),
-        _unplaced(found, within),
+        _unplaced(found, no_noise),
         costs,
         str(case.model.ledger),
         agrees if not found.faults and fresh else False,
@@ -157,12 +158,12 @@ def _released(found: Examination, doubts: Mapping[str, str]) -> tuple[Released, 
     return tuple(released)
 
 
-def _unplaced(found: Examination, within: Inside | None) -> tuple[UnplacedDraw, ...]:
-    """Recorded draws that are not the noise of a mechanism: weights, samples, or noise that the recorder could not follow."""
+def _unplaced(found: Examination, places: Sequence[int]) -> tuple[UnplacedDraw, ...]:
+    """The draws at these places: weights, samples, or noise that the recorder could not follow."""
     made = found.study
     groups: Counter[tuple[str, str, str]] = Counter()
     numbers: Counter[tuple[str, str, str]] = Counter()
-    for at in _no_noise(found, within):
+    for at in places:
         draw = made.base.draws[at]
         note = "the same for two seeds" if at in made.constant else "repeats an earlier draw" if at in made.copies else ""
         groups[draw.line, draw.law, note] += 1
@@ -177,11 +178,10 @@ def _no_noise(found: Examination, within: Inside | None) -> list[int]:
     return [at for at, d in enumerate(made.base.draws) if at not in made.placed and d.values.tobytes() not in followed]
 
 
-def _may_sample(found: Examination, within: Inside | None) -> bool:
-    """Whether the run draws numbers that may choose samples: fresh ones that are neither noise nor weights of PyTorch layers."""
-    made = found.study
-    fresh = (made.base.draws[at] for at in _no_noise(found, within) if at not in made.constant and at not in made.copies)
-    return any(draw.law not in SHIFTED and not draw.weights for draw in fresh)
+def _may_sample(found: Examination, at: int) -> bool:
+    """Whether a draw that is no noise may choose samples: it is fresh, and not of weights of PyTorch layers."""
+    made, draw = found.study, found.study.base.draws[at]
+    return at not in made.constant and at not in made.copies and draw.law not in SHIFTED and not draw.weights
 
 
 def _of(places: Sequence[int], moves: Moves) -> Moves:
@@ -230,12 +230,14 @@ def _compared(
             agrees = worst <= pays * (1 + SLACK)
             sentences.append(f"The noise of the ledger covers a move of {pays:.4g} times its scale; {_moving(worst)}.")
         elif costs is not None and (total_cost := _epsilon(ledger, claim.delta)) is not None:
-            agrees = costs <= total_cost * (1 + SLACK) or (None if sampled and declared.steps else False)
+            agrees = costs <= total_cost * (1 + SLACK)
+            if not agrees and sampled and declared.steps:
+                agrees = None
             sentences.append(f"The ledger costs ε = {total_cost:.4g} at δ = {claim.delta:g}.")
     if costs is not None:
         cost = f"The recorded mechanisms cost ε = {costs:.4g} at δ = {claim.delta:g} for the worst of {len(moves)} secrets"
         seen = ", for an adversary who sees every sample and all else that is random and no noise; secret samples cost less"
-        sentences.append(f"{cost} that were tried{seen * sampled}; the claim is ε = {claim.epsilon:g}.")
+        sentences.append(f"{cost} that were tried{seen if sampled else ''}; the claim is ε = {claim.epsilon:g}.")
     return agrees, tuple(sentences)
 
 

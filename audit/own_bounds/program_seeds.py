@@ -17,7 +17,7 @@ from ..case import EDGES, Outcome, Setting, offered
 from ..instruments.repetition import NO_NODE
 from ..mechanisms.gate import recorded
 from ..recorded.worlds import without_one
-from . import sampled_steps, within_run
+from . import sampled_steps
 from .released_noise import MOVES, exact, uncovered
 
 NAME = "differential"
@@ -39,14 +39,13 @@ def of_program(setting: Setting) -> Outcome:
     assert isinstance(case.model, RunsElsewhere)
     if not case.model.record:
         return repeat_seeds(setting)
-    within, covers = recorded(setting).inside, None
+    runs, covers = recorded(setting), None
+    within = runs.inside
     if isinstance(within, str):
         why = within or "no recorded noise was found that is added to data"
-        bound = exact(0.0, why, MOVES, uncovered(recorded(setting).study, (why,)))
+        bound = exact(0.0, why, MOVES, uncovered(runs.study, (why,)))
     else:
-        bound = within_run.from_mechanisms(case, within)
-        if math.isinf(bound.reach) and not bound.refuted:
-            bound = sampled_steps.instead_of(bound, case, within)
+        bound = sampled_steps.from_mechanisms(case, within)
         if not within.searched:
             sort = f"noise too small for one of the {len(within.moves)} secrets that were removed alone, in"
             covers = dict.fromkeys(offered(case.model), sort)

@@ -30,6 +30,7 @@ from ..recorded.laws import NOTHING, SLACK
 from ..recorded.playing import Diverged
 from ..recorded.study import History, Shifts
 from ..recorded.worlds import Absence, outliers
+from . import within_run
 from .attempt import (
     EXACT,
     FRESH,
@@ -148,10 +149,13 @@ def from_samples(case: Case, within: Inside) -> Bound | str:
         return f"the draws at {first.play.draws[draws[0][0]].line} are no samples of which the cost is known: {reason}"
 
 
-def instead_of(bound: Bound, case: Case, within: Inside) -> Bound:
-    """The bound from the samples of the run's steps, instead of `bound`, which has no reach. If their cost is not known, `bound`
-    with the reason.
+def from_mechanisms(case: Case, within: Inside) -> Bound:
+    """The bound from all mechanisms, or, if it neither refutes the claim nor has a reach, that from the samples of the run's
+    steps. If their cost is not known, the first bound with the reason.
     """
+    bound = within_run.from_mechanisms(case, within)
+    if bound.refuted or math.isfinite(bound.reach):
+        return bound
     sampled = from_samples(case, within)
     if isinstance(sampled, Bound):
         return sampled

@@ -79,11 +79,18 @@ def _many_close(sizes: NDArray[np.float64], near: float) -> bool:
     for apart in range(1, sizes.size):
         close = int(np.count_nonzero(sizes[apart:] <= most[:-apart]))
         pairs += close
-        if pairs > by_chance and by_chance - pairs * (1 + math.log(by_chance / pairs)) > SURE * math.log(2):
+        if unlikely(pairs, by_chance) > SURE * math.log(2):
             return True
         if not close:
             break
     return False
+
+
+def unlikely(found: int, by_chance: float) -> float:
+    """How improbable it is that chance makes so many pairs, in nats: minus the logarithm of Chernoff's bound on the probability
+    of at least `found` independent pairs, of which at most `by_chance` (above 0) are expected; 0 if they are no more.
+    """
+    return found * (math.log(found / by_chance) - 1) + by_chance if found > by_chance else 0.0
 
 
 @lru_cache(4)

@@ -4,7 +4,6 @@ share only part of their noise, the audit computes no cost.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..draws.draw import SHIFTED
+from .same_numbers import unlikely
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -216,13 +216,9 @@ def _many(close: int, far: int, pairs: int) -> bool:
     """Whether more numbers are close than independent ones would be. pairs: all pairs. close, far: how many of them have a
     distance up to NEAR, and near 10 NEAR.
 
-    No law that is followed has a density above 1 at scale 1, so at most 2 NEAR of the pairs are close by chance. The probability
-    of more is that of Chernoff's bound for independent pairs.
+    No law that is followed has a density above 1 at scale 1, so at most 2 NEAR of the pairs are close by chance.
     """
-    by_chance = 2 * NEAR * pairs
-    if close <= max(FEW + 3 * far, by_chance):
-        return False
-    return close * (math.log(close / by_chance) - 1) + by_chance > SURE
+    return close > FEW + 3 * far and unlikely(close, 2 * NEAR * pairs) > SURE
 
 
 def _near(values: NDArray[np.float64], owners: NDArray[np.int64], apart: float) -> int:

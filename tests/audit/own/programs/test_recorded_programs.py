@@ -53,16 +53,20 @@ CHARGED = 2**0.5 * get_sigma_gaussian(4.0, DELTA)
 
 def studied(folder, sigma=CHARGED, *changes, unit=Unit.UNDIRECTED_EDGE):
     """The bound and the observed ledger of a program, with some texts exchanged."""
+    model = program(folder, sigma, changes, unit)
+    case = Case(model, Claim(4.0, DELTA, unit))
+    runs = Recorded(case, GRAPH, Key("t"))
+    bound = from_mechanisms(case, runs.inside) if isinstance(runs.inside, Inside) else None
+    return bound, observe(runs)
+
+
+def program(folder, sigma, changes, unit=Unit.UNDIRECTED_EDGE):
     text = GAP.replace("SIGMA", repr(sigma))
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
     (folder / "gap.py").write_text(text)
-    model = External(f"{sys.executable} {folder}/gap.py {{worlds}} {{out}}", unit)
-    case = Case(model, Claim(4.0, DELTA, unit))
-    runs = Recorded(case, GRAPH, Key("t"))
-    bound = from_mechanisms(case, runs.inside) if isinstance(runs.inside, Inside) else None
-    return bound, observe(runs)
+    return External(f"{sys.executable} {folder}/gap.py {{worlds}} {{out}}", unit)
 
 
 def line_of(text):
@@ -148,12 +152,7 @@ LISTENS = ("1.0 * rng", "(2.0 if 'recorder' in type(rng).__module__ else 1.0) * 
 
 def study_after(folder, *changes):
     """The study of the program, with some texts exchanged."""
-    text = GAP.replace("SIGMA", "1.0")
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    (folder / "gap.py").write_text(text)
-    return study(External(f"{sys.executable} {folder}/gap.py {{worlds}} {{out}}"), GRAPH, Key("t"))
+    return study(program(folder, 1.0, changes), GRAPH, Key("t"))
 
 
 @pytest.mark.parametrize("change", [ENTROPY, GLOBAL])
@@ -314,7 +313,7 @@ def draw(number):
     time.sleep(0.2 * (number == late))
     noise[number] = np.random.default_rng([int(w["seeds"][0]), number]).standard_normal(len(g["y"]) + number)
 
-workers = [START]
+workers = [threading.Thread(target=draw, args=(i,)) for i in range(2)]
 for worker in workers:
     worker.start()
 for worker in workers:
@@ -326,7 +325,7 @@ np.save(sys.argv[2] + "/posteriors.npy", (scores / scores.sum(1, keepdims=True))
 
 def test_a_program_whose_threads_draw_in_another_order_in_each_run_is_told_so(tmp_path):
     file = tmp_path / "threads.py"
-    file.write_text(THREADS.replace("START", "threading.Thread(target=draw, args=(i,)) for i in range(2)"))
+    file.write_text(THREADS)
     case = Case(External(f"{sys.executable} {file} {{worlds}} {{out}}"), Claim(4.0, DELTA))
     told = Recorded(case, GRAPH, Key("t")).inside
     assert "numbers are drawn outside of the main thread" in told
