@@ -45,8 +45,8 @@ def power(
         )
     if rounds is not None and not 1 <= rounds <= lib.MOST_ROUNDS:
         raise ValueError(f"rounds={rounds}: must be at least 1, at most {lib.MOST_ROUNDS:.0e}.")
-    if math.isinf(claim.epsilon) or claim.epsilon == 0 == claim.delta:
-        raise ValueError(f"epsilon={epsilon}, delta={delta}: a violation by a factor needs a finite claim other than (0, 0).")
+    if not 0 < claim.epsilon < math.inf:
+        raise ValueError(f"epsilon={epsilon:g}: a violation by a factor needs a finite claim above 0, such as --epsilon 1.")
     true = kappa * claim.epsilon if claim.delta == 0 else float(epsilon_of(kappa * mu_of_claim(claim), delta))
     methods = ("any",) if claim.delta == 0 else lib.METHODS
     rows: list[dict[str, Any]] = []

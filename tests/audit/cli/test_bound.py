@@ -313,7 +313,8 @@ def test_power_prints_the_rounds_that_a_factor_needs(app):
     assert rows["likelihood-ratio"]["rounds_per_world"] < rows["coins"]["rounds_per_world"] < 2000
     assert 1 < rows["likelihood-ratio"]["notices"] < rows["gate"]["notices"]
     assert "true epsilon 5.99" in ask(app, "power", "--epsilon", 4, "--kappa", math.sqrt(2)).stdout
-    assert "needs a finite claim" in str(ask(app, "power", "--epsilon", math.inf).exception)
+    for claim in (math.inf, 0, -0.0):
+        assert "needs a finite claim above 0" in str(ask(app, "power", "--epsilon", claim).exception)
 
 
 def test_looking_after_every_round_refutes_a_true_claim_no_more_often_than_alpha(app, tmp_path):
