@@ -35,7 +35,7 @@ def list_data(data_dir: DataDir = None, json: Json = False) -> None:
             "name": name,
             "about": data.about,
             "options": list(data.options),
-            "split": data.split,
+            "split": data.splits,
             "at_hand": at_hand(data, folder),
             "source": data.source,
             "licence": data.licence,

@@ -33,6 +33,16 @@ class DataSet:
     torch_seed: int | None = None
     min_class: float = 0.0
 
+    @property
+    def splits(self) -> str:
+        """The default split in words."""
+        return self.split if self.split == self.shares else f"{self.split}, else {self.shares}"
+
+    @property
+    def shares(self) -> str:
+        """Per cent of the labelled nodes to train / validate / test on if the files contain no split."""
+        return DataSet.split if self.split == "public" else self.split
+
 
 def planetoid(name: str, about: str) -> DataSet:
     parts = ("x", "tx", "allx", "ty", "ally", "graph", "test.index")
@@ -169,7 +179,7 @@ def own(text: str) -> Name:
     path = ":".join(parts)
     kind = kind_of(path)
     if not kind:
-        near = get_close_matches(parts[0], DATASETS, n=1)
+        near = [name for part in parts for name in get_close_matches(part.lower(), DATASETS, n=1)]
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"data {text!r}: no such data set, file or folder.{hint} `audit data list` shows what there is.")
     if kind == SPECIAL:

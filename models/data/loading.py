@@ -104,7 +104,7 @@ def prepare(raw: Raw, parsed: Name, split: int = 0, memory: int = MEMORY) -> tup
     # an array may have more entries than its file holds, so its size is checked again
     stored = raw.x.nnz if sp.issparse(raw.x) else raw.x.size
     room(8 * (stored + raw.y.size + raw.edges.size), memory, f"data {parsed.text!r}")
-    shares = options.get("split") or (DataSet.split if data.split == "public" and raw.masks is None else data.split)
+    shares = options.get("split") or (data.shares if raw.masks is None else data.split)
     if shares != "public":
         raw = dataclasses.replace(raw, masks=None)
     raw = labelled(check(raw))

@@ -30,6 +30,15 @@ def test_the_list_as_json_says_what_is_at_hand(tmp_path):
     assert told["data_dir"] == str(tmp_path)
 
 
+def test_the_list_says_how_a_file_without_a_split_is_divided(tmp_path):
+    (tmp_path / "nodes.csv").write_text("label,p\n" + "0,1\n1,2\n" * 50)
+    (tmp_path / "edges.csv").write_text("u,v\n" + "".join(f"{i},{i + 1}\n" for i in range(99)))
+    facts = json.loads(run(app, ["info", str(tmp_path), "--json"]).stdout)
+    listed = {row["name"]: row["split"] for row in json.loads(run(app, ["list", "--json"]).stdout)["data"]}
+    assert listed["FOLDER"] == "public, else {train}/{val}/{test}".format(**facts) == "public, else 75/10/15"
+    assert listed["cora"] == DATASETS["cora"].split
+
+
 def test_info_as_json_is_one_document_with_the_facts():
     told = json.loads(run(app, ["info", "campus:n=300", "--split", "2", "--json"]).stdout)
     assert told == json.loads(json.dumps(describe(*load_described("campus:n=300", split=2))))

@@ -153,6 +153,8 @@ def test_any_set_of_pytorch_geometric_by_class(tmp_path, monkeypatch, graph):
     [
         ("", "no such data set"),
         ("campuss", "Did you mean 'campus'"),
+        ("CORA_ML", "Did you mean 'cora_ml'"),
+        ("planetoid:Cora", "Did you mean 'cora'"),
         ("campus:n=many", "n=many: must be a whole number"),
         ("campus:m=3", "no option 'm'; there are n, seed, degree, split"),
         ("campus:200", "must be written campus, then options"),
