@@ -84,7 +84,7 @@ def _read(text: str, values: Mapping[str, float]) -> Value:
     except (SyntaxError, RecursionError, MemoryError):
         raise ValueError(f"{text!r} cannot be read; expected mechanisms, such as 2 * gaussian(sigma).") from None
     except (ArithmeticError, TypeError) as fault:
-        raise ValueError(f"{text!r}: {fault}.") from None
+        raise ValueError(f"{text!r}: {fault.args[-1]}.") from None
 
 
 def _value(node: ast.AST, values: Mapping[str, float]) -> Value:

@@ -22,6 +22,7 @@ from pydantic import (
     field_validator,
 )
 
+from ...accounting.arguments import shown
 from ...models.systems import SYSTEMS
 from ..own.programs.files import claim_of, read_toml, recipe
 from .cores import usable_cores
@@ -143,12 +144,14 @@ class Plan(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def filled(cls, value: Any, info: ValidationInfo) -> Any:
-        """The value itself. Raises ValueError for an empty text, and for true or false in place of a number (1 or 0)."""
+        """The value itself. Raises ValueError for an empty text, a text with a null character, and true or false for a number."""
         several = value if isinstance(value, list | tuple) else (value,)
         if any(isinstance(v, bool) for v in several) and cls.model_fields[info.field_name or ""].annotation is not bool:
             raise ValueError("must be a number or a text, not true or false")
         if value == "":
             raise ValueError("is empty. Give a value, or leave the option out")
+        if any(isinstance(v, str) and "\0" in v for v in several):
+            raise ValueError("contains a null character. Leave it out")
         return value
 
     @property
@@ -260,10 +263,10 @@ def _sentence(error: Any) -> str:
         meant = f" Did you mean {near[0]}?" if near else ""
         return f"{name}: no such option.{meant} Options are {', '.join(Plan.model_fields)}."
     if error["type"] == "too_short":
-        return f"{name}={error['input']!r}: names nothing. Give at least one name."
+        return f"{name}={shown(error['input'])}: names nothing. Give at least one name."
     message = error["msg"].removeprefix("Value error, ").rstrip(".")
     if str(error["input"]) == "nan":
         return f"{name}=nan: must be a number{' of' * (name in MEASURED)}{MEASURED.get(name, '')}."
     if error["type"].startswith(("greater_than", "less_than")):
         message += MEASURED.get(name, "")
-    return f"{name}={error['input']!r}: {message[0].lower()}{message[1:]}."
+    return f"{name}={shown(error['input'])}: {message[0].lower()}{message[1:]}."

@@ -39,12 +39,12 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str]:
     """(the tables of a TOML file, the SHA-256 of its bytes). Raises ValueError in one line, which names the file."""
     try:
         content = path.read_bytes()
-        return tomllib.loads(content.decode("utf-8")), hashlib.sha256(content).hexdigest()
+        return tomllib.loads(content.decode("utf-8-sig")), hashlib.sha256(content).hexdigest()
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file.") from None
     except OSError as fault:
         raise ValueError(f"{path}: cannot be read ({fault.strerror}).") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
+    except (ValueError, RecursionError) as fault:  # no TOML, no UTF-8, or a number of thousands of digits
         raise ValueError(f"{path}: not a TOML file: {one_line(fault)}") from None
 
 

@@ -52,6 +52,7 @@ def test_a_text_is_the_event_that_it_names(text, event):
         ("gaussian(sigma=1)", "not allowed"),
         ("gaussian('1')", "not allowed"),
         ("[gaussian(1)]", "not allowed"),
+        ("gaussian(9**9**9)", "': Numerical result out of range"),
         ("(" * 500 + "1" + ")" * 500, "cannot be read"),
         ("1+" * 1500 + "1", "characters"),
     ],

@@ -19,6 +19,30 @@ def test_a_plan_file_says_what_the_options_say(tmp_path):
     assert read(path, {}) == read(None, options)
 
 
+def test_a_plan_file_may_begin_with_a_byte_order_mark(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text("[run]\nshadows = 4\n", encoding="utf-8-sig")
+    assert read(path, {}).shadows == 4
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('out = "a\\u0000b"', r"out='a\x00b': contains a null character"),
+        (f"alpha = 1{'0' * 400}", f"alpha=1{'0' * 58}…: "),
+        (f"alpha = 1{'0' * 5000}", "plan.toml: not a TOML file"),
+    ],
+    ids=["null", "long", "longer"],
+)
+def test_a_value_that_cannot_be_shown_whole_is_named(tmp_path, line, words):
+    path = tmp_path / "plan.toml"
+    path.write_text(f"[run]\n{line}\n")
+    with pytest.raises(ValueError, match="plan|out|alpha") as fault:
+        read(path, {})
+    assert words in str(fault.value)
+    assert len(str(fault.value)) < 300 + len(str(path))
+
+
 def test_options_win_over_the_file(tmp_path):
     path = tmp_path / "plan.toml"
     path.write_text("[run]\nshadows = 4\n")
