@@ -25,6 +25,7 @@ from .stated_claim import stated
 
 PROTOCOL = ("name", "mode", "unit", "releases", "public", "ledger", "with_noise", "printed", "footprint", "fit")
 BY_LOOPED = "A function train(graph, seed) becomes a model by Looped(train)."
+LONGEST_NAME = 100  # characters; names of evidence files and figures contain the name of the model
 OPTIONAL = ("claim", "offers", "keep", "max_degree", "effort")
 
 
@@ -89,6 +90,7 @@ def own_models(program: External | None, model: str | None) -> dict[str, Any]:
     """name -> a function (mode, facts, private) -> the user's own model. Raises ValueError if the model cannot be made."""
     found: dict[str, Any] = {}
     if program is not None:
+        check_folder_name(program.name, "target")
         found[program.name] = lambda mode, facts, private: program
     if model is not None:
         made = load_model(model)
@@ -105,6 +107,13 @@ def own_models(program: External | None, model: str | None) -> dict[str, Any]:
             raise ValueError(f"model={model}: is called '{made.name}', like the program of --target. Give it another name.")
         found[made.name] = lambda mode, facts, private: made
     return found
+
+
+def check_folder_name(name: str, where: str) -> None:
+    """Raises ValueError, which begins with `where`, for a name that cannot be a folder or that a terminal does not show."""
+    if "/" in name or not name.strip(". ") or not name.isprintable() or len(name) > LONGEST_NAME:
+        way = f"Use letters, at most {LONGEST_NAME}."
+        raise ValueError(f"{where}: is called {shown(name)}, which is not a valid folder name for its runs. {way}")
 
 
 def checked(made: Any, where: str) -> None:
@@ -129,9 +138,9 @@ def checked(made: Any, where: str) -> None:
     if made.unit not in tuple(Unit):
         raise ValueError(f"{where}: unit={made.unit!r}: must be one of {', '.join(Unit)}.")
     if made.name in SYSTEMS and not is_built_in(made):
-        raise ValueError(f"{where}: is called '{made.name}', like a system of this package. Give it a name of its own.")
-    if "/" in made.name or not made.name.strip("."):
-        raise ValueError(f"{where}: is called '{made.name}', which is not a valid folder name for its runs. Use letters.")
+        way = f"write {'Looped(…, ' * isinstance(made, Looped)}name='own-{made.name}'{')' * isinstance(made, Looped)}"
+        raise ValueError(f"{where}: is called '{made.name}', like a system of this package. Give it another name: {way}.")
+    check_folder_name(made.name, where)
     stated(made, where)
     for name in ("offers", "keep"):
         if hasattr(made, name):

@@ -48,7 +48,8 @@ def recipes(plan: Plan) -> tuple[Plan, dict[str, Factory]]:
     if not own and not names:
         raise ValueError("models=none: leaves nothing to run. Name systems, or give --model or --target.")
     for name in own.keys() & SYSTEMS.keys() & set(names):
-        raise ValueError(f"model={plan.model}: is called '{name}', like a system of this plan. Give it another name.")
+        way = "Leave it out, or give yours another name."
+        raise ValueError(f"models={name}: your own model or program is called '{name}', like a system of this plan. {way}")
     if plan.model is not None:
         *_, make = own.values()
         plan = claiming(plan, stated(make("sound", None, True), f"model={plan.model}"))

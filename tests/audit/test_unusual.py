@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import sys
 import textwrap
 import xml.etree.ElementTree as ET
@@ -212,6 +213,37 @@ def test_arrays_of_ones_own_under_names_of_the_harness_are_looked_at_or_refused_
 def test_a_model_cannot_keep_its_runs_outside_of_the_folder(own):
     with pytest.raises(ValueError, match=r"'\.\./elsewhere', which is not a valid folder name"):
         recipes(read(None, {"model": own("elsewhere")}))
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", " ", "a\nb", "a\u202eb", "a" * 200])
+@pytest.mark.parametrize("door", ["model", "target"])
+def test_a_name_that_is_no_folder_is_refused_in_one_line(name, door, tmp_path):
+    path = tmp_path / "named.py"
+    path.write_text(f"{OWN}\nnamed = Looped(train, name={name!r})\n")
+    declaration = tmp_path / "target.toml"
+    command = f"{sys.executable} x {{worlds}} {{out}}"
+    declaration.write_text(f"command = '{command}'\nunit = 'node'\nname = {json.dumps(name)}\n")
+    given = {"model": f"{path}:named", "target": str(declaration)}
+    with pytest.raises(ValueError, match="which is not a valid folder name") as fault:
+        recipes(read(None, {door: given[door], "epsilon": "1"}))
+    assert len(str(fault.value).splitlines()) == 1
+
+
+def test_a_function_with_the_name_of_a_system_runs_under_the_name_that_the_refusal_gives(tmp_path):
+    path = tmp_path / "same_name.py"
+    path.write_text(f"{OWN}\ndef dpgnn(graph, seed):\n    return train(graph, seed)\n\nmodel = Looped(dpgnn)\n")
+    with pytest.raises(ValueError, match="is called 'dpgnn', like a system of this package") as fault:
+        recipes(read(None, {"model": f"{path}:model", "epsilon": "1"}))
+    way = re.search(r"write Looped\(…, (name='.*')\)\.$", str(fault.value))
+    path.write_text(path.read_text().replace("Looped(dpgnn)", f"Looped(dpgnn, {way[1]})"))
+    assert list(recipes(read(None, {"model": f"{path}:model", "epsilon": "1"}))[1]) == ["own-dpgnn"]
+
+
+def test_a_program_with_the_name_of_a_system_of_the_plan_is_named(tmp_path):
+    declaration = tmp_path / "target.toml"
+    declaration.write_text(f"command = '{sys.executable} x {{worlds}} {{out}}'\nunit = 'node'\nname = 'gap'\n")
+    with pytest.raises(ValueError, match=r"^models=gap: your own model or program is called 'gap'"):
+        recipes(read(None, {"target": str(declaration), "models": "gap", "epsilon": "1"}))
 
 
 def test_two_models_of_one_name_are_refused(own):

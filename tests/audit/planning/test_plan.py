@@ -37,7 +37,7 @@ def test_a_plan_file_may_begin_with_a_byte_order_mark(tmp_path):
 def test_a_value_that_cannot_be_shown_whole_is_named(tmp_path, line, words):
     path = tmp_path / "plan.toml"
     path.write_text(f"[run]\n{line}\n")
-    with pytest.raises(ValueError, match="plan|out|alpha") as fault:
+    with pytest.raises(ValueError, match=r"plan|out|alpha") as fault:
         read(path, {})
     assert words in str(fault.value)
     assert len(str(fault.value)) < 300 + len(str(path))
