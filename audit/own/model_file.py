@@ -44,6 +44,8 @@ def load_model(address: str) -> Any:
         raise ValueError(f"model={address}: must be FILE.py:Name. For the systems of this package see `audit models`.")
     if not path.is_file():
         raise ValueError(f"model={address}: the {'path is a folder' if path.is_dir() else 'file does not exist'}.")
+    if hides(path):
+        raise ValueError(f"model={address}: the file has the name of the module {path.stem}, which it would hide. Rename it.")
     loader = AsItStands(path.stem, str(path))
     module = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(path.stem, loader, origin=str(path)))
     module.__file__ = str(path)
@@ -59,6 +61,13 @@ def load_model(address: str) -> Any:
     if not hasattr(module, name):
         raise ValueError(f"model={address}: the file has no such object. {_models(module)}")
     return getattr(module, name)
+
+
+def hides(path: Path) -> bool:
+    """Whether a file, as a module of its name, would take the place of one of Python's modules or of another loaded module."""
+    spec: Any = getattr(sys.modules.get(path.stem), "__spec__", None)
+    other = spec is not None and not isinstance(spec.loader, AsItStands)
+    return path.stem in sys.stdlib_module_names or (other and Path(spec.origin or "").resolve() != path.resolve())
 
 
 def _models(module: ModuleType) -> str:

@@ -112,6 +112,23 @@ def test_a_file_that_fails_is_named_with_its_line(tmp_path, body, said):
     assert "\n" not in str(fault.value)
 
 
+@pytest.mark.parametrize("name", ["random", "wave", "numpy", "gnnaudit"])
+def test_a_file_that_hides_a_module_is_refused_and_hides_nothing(tmp_path, name):
+    path = tmp_path / f"{name}.py"
+    path.write_text("class Mine: pass")
+    before = sys.modules.get(name)
+    with pytest.raises(ValueError, match=f"the file has the name of the module {name}, which it would hide. Rename it."):
+        own_models(None, f"{path}:Mine")
+    assert sys.modules.get(name) is before
+
+
+def test_files_of_one_name_in_two_folders_are_both_loaded(tmp_path):
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "my_model.py").write_text(f"Mine = '{folder}'")
+        assert load_model(f"{tmp_path / folder / 'my_model.py'}:Mine") == folder
+
+
 def test_an_interrupted_import_names_the_file(tmp_path):
     path = tmp_path / "interrupted.py"
     path.write_text("raise KeyboardInterrupt")
