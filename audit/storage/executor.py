@@ -27,6 +27,7 @@ from ...models.graph.graph import Graph, Worlds
 from .ray_cluster import Cluster, ClusterLost, end_with_parent
 from .store import Task, fit, fit_part, in_process
 from .temporary import temporary
+from .warned import PRINTED, Place, not_again
 
 Execute = Callable[[Iterable[Task]], Iterator[Path]]
 BATCH_SECONDS = 0.5  # target duration of a batch of chunks, so that the overhead of small chunks is low
@@ -88,10 +89,11 @@ def compute_here(batch: list[Task]) -> float:
     return math.inf
 
 
-def start_worker() -> None:
-    """Initialises a worker: torch uses one thread, and the worker ends with its parent."""
+def start_worker(printed: Iterable[Place] = ()) -> None:
+    """Initialises a worker: torch uses one thread, the worker ends with its parent, and it repeats no warning of its parent."""
     end_with_parent()
     one_thread()
+    not_again(printed)
 
 
 @functools.lru_cache(maxsize=1)
@@ -148,7 +150,7 @@ def processes(jobs: int) -> Iterator[Execute]:
     pool: ProcessPoolExecutor | None = None
 
     def start() -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(jobs, mp_context=workers_context(), initializer=start_worker)
+        return ProcessPoolExecutor(jobs, mp_context=workers_context(), initializer=start_worker, initargs=(frozenset(PRINTED),))
 
     def execute(tasks: Iterable[Task]) -> Iterator[Path]:
         first = list(itertools.islice(tasks := iter(tasks), 2))
