@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 QUIET = 30.0  # shortest time in seconds between two lines of a log within one case
 LONG = 5.0  # shortest time in seconds of a stage whose end is worth a word
+BEAT = 1.0  # seconds between two looks at a stage that may be long
 
 Say = Callable[..., object]  # takes the name of a stage that begins, or, with begins=False, the progress of the current stage
 
@@ -23,7 +26,8 @@ def announced(
     """Yields each item with a function of type `Say`. The caller calls this function when one of the item's stages begins.
 
     stages: gives the number of stages of an item. name: gives the text that stands for an item. A line of a log that says which
-    stage begins also names the stage that took longest since the line before, unless all were short.
+    stage begins also names the stage that took longest since the line before, unless all were short. A stage during which
+    nothing else is said gets a line after QUIET seconds, then after twice as long, and so on.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -31,33 +35,62 @@ def announced(
     start, ends = time.monotonic(), [0, *accumulate(map(stages, todo))]
     total = ends[-1]
     took: list[tuple[float, str]] = []  # seconds and name of each stage of an item that has ended since the last line
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar, last = progress.add_task("", total=total), start
+    number, begun, done, text, current, since, last, patience = 0, 0, 0, "", "", start, start, QUIET
+
+    def print_line(now_on: str, now: float, left: str = "") -> None:
+        nonlocal last
+        line = f"[{number}/{len(todo)}] {now_on} ({clock(now - start)}{left})"
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        last = now
+
+    def go_on() -> None:
+        nonlocal patience
+        now = time.monotonic()
+        if text and now - max(last, since) >= patience:
+            print_line(f"{text} has run for {clock(now - since)}", now)
+            patience *= 2
+
+    beats = contextlib.nullcontext() if console.is_terminal else beating(go_on)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress, beats:
+        bar = progress.add_task("", total=total)
         for number, item in enumerate(todo, 1):
-            begun, current, since = 0, "", start
+            begun, current, since, patience = 0, "", time.monotonic(), QUIET
             took.clear()
 
             def say(what: str = "", begins: bool = True, number: int = number, item: Item = item) -> None:
-                nonlocal begun, last, current, since
+                nonlocal begun, done, text, current, since, patience
                 done, now = ends[number - 1] + max(0, begun - 1 - (not begins)), time.monotonic()
                 text, begun = f"{name(item)}: {what}" if what else name(item), begun + begins
                 progress.update(bar, description=text, completed=done)
                 if begins:
                     took.extend([(now - since, current)] if current else [])
-                    current, since = what, now
+                    current, since, patience = what, now, QUIET
                 if console.is_terminal or (what and now - last < QUIET):
                     return
                 longest, ended = max(took, default=(0.0, ""))
                 before = f"{ended} took {clock(longest)}; " if longest >= LONG else ""
-                now_on = f": {before}{what}{' begins' * begins}" if what else ""
                 left = f", about {clock((now - start) * (total - done) / done)} left" if done else ""
-                line = f"[{number}/{len(todo)}] {name(item)}{now_on} ({clock(now - start)}{left})"
-                console.print(line, highlight=False, markup=False, soft_wrap=True)
-                last = now
+                print_line(f"{name(item)}: {before}{what}{' begins' * begins}" if what else text, now, left)
                 took.clear()
 
             say()
             yield item, say
+
+
+@contextlib.contextmanager
+def beating(look: Callable[[], object]) -> Iterator[None]:
+    """A context in which a thread calls `look` every BEAT seconds."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(BEAT):
+            look()
+
+    threading.Thread(target=beat, name="progress", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 def clock(seconds: float) -> str:

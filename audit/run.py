@@ -119,6 +119,7 @@ def carry_out(
         tested = False
         for case, say in announced(todo, partial(stages_of, plan), console):
             if case.model.name not in checked:
+                say("contract", begins=False)
                 with contained():
                     checked[case.model.name] = checked_first(case.model)
                 console.print(in_words(case, checked[case.model.name]), end="", highlight=False, markup=False, soft_wrap=True)

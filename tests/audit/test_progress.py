@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import threading
 
 import pytest
 from rich.console import Console
@@ -63,6 +65,44 @@ def test_the_time_of_a_long_stage_is_not_put_down_to_the_stage_after_it(monkeypa
     within = "[1/1] gap3: audit differential took 0:08; audit blackbox: 80 trainings (1:20, about 2:40 left)"
     after = "[1/1] gap3: audit blackbox took 1:12; audit one-run begins (1:20, about 0:40 left)"
     assert out.getvalue().splitlines() == ["[1/1] gap3 (0:00)", within if tells else after]
+
+
+def test_a_long_stage_is_named_again_and_again_at_growing_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, out, looks = [0.0], io.StringIO(), []
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress, "beating", lambda look: looks.append(look) or contextlib.nullcontext())
+
+    def seconds(count: int) -> None:
+        for _ in range(count):
+            now[0] += 1.0
+            looks[0]()
+
+    for _, say in progress.announced(["own epsilon=1"], lambda _: 2, Console(file=out, width=200)):
+        say("contract", begins=False)
+        seconds(40)
+        say("audit differential")
+        seconds(220)
+        say("audit blackbox")
+        seconds(31)
+    assert out.getvalue().splitlines() == [
+        "[1/1] own epsilon=1 (0:00)",
+        "[1/1] own epsilon=1: contract has run for 0:30 (0:30)",
+        "[1/1] own epsilon=1: audit differential has run for 0:30 (1:10)",
+        "[1/1] own epsilon=1: audit differential has run for 1:30 (2:10)",
+        "[1/1] own epsilon=1: audit differential has run for 3:30 (4:10)",
+        "[1/1] own epsilon=1: audit blackbox has run for 0:30 (4:50)",
+    ]
+
+
+def test_the_thread_that_looks_ends_with_its_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "BEAT", 0.001)
+    before, looked = threading.active_count(), threading.Event()
+    with progress.beating(looked.set):
+        assert looked.wait(60)
+        (thread,) = [t for t in threading.enumerate() if t.name == "progress"]
+    thread.join(60)
+    assert not thread.is_alive()
+    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0.4, "0:00"), (59.6, "1:00"), (3599.0, "59:59"), (3661.0, "1:01:01")])
