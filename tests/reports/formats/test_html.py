@@ -293,6 +293,15 @@ def test_every_verdict_stands_with_its_delta_and_the_header_says_what_was_claime
     assert page.count('data-label="δ "') == page.count('data-label="upper "') == 10
 
 
+def test_on_a_narrow_screen_each_number_stands_with_its_name(rendered):
+    page = (rendered / "report.html").read_text()
+    bodies = re.findall(r"<table(.*?)>.*?<tbody>(.*?)</tbody>", page, re.DOTALL)
+    assert len(bodies) > 5
+    for kind, body in bodies:
+        assert "cards" in kind
+        assert not re.findall(r'<td class="n"(?! data-label="[^"]+ ")(?!>\d+</td><th)', body)
+
+
 WHERE = {"model": "mine", "mode": "own", "unit": Unit.NODE, "epsilon": 4.0, "delta": 1e-5}
 
 
