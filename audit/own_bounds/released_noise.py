@@ -106,7 +106,7 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, unused
     silent = [
         (f"this audit cannot judge '{array}': " if array else "nothing is stated: ") + text for array, text in doubts.items()
     ]
-    summary = "; ".join([*silent, found.summary])
+    summary = "; ".join(filter(None, [*silent, found.summary]))
     return Outcome(NAME, tuple(bounds), {}, summary, offered(case.model), covers=covers)
 
 

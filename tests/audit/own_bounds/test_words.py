@@ -139,3 +139,14 @@ def test_no_sentence_says_that_something_moves_by_0(train, says):
     assert says in texts
     texts += observe(Recorded(case, GRAPH, Key("words"))).compared
     assert not any(re.search(r"\b0 times|by 0 |moves 0\b", text) for text in texts)
+
+
+def test_what_an_audit_of_a_training_without_recorded_noise_did_is_a_whole_sentence():
+    def train(graph, seed):
+        state = (np.arange(graph.nodes * graph.classes, dtype=np.uint64) + np.uint64(seed)) * np.uint64(0x9E3779B97F4A7C15)
+        noise = (state ^ (state >> np.uint64(31))).astype(np.float64).reshape(graph.nodes, -1) / 2**64
+        votes = graph.adjacency() @ np.eye(graph.classes)[graph.y] + noise
+        return {"posteriors": votes - np.logaddexp.reduce(votes, axis=1, keepdims=True)}
+
+    reach = differential(Setting(Case(Looped(train), Claim(1.0, 1e-5)), GRAPH, None, Key("words"))).reach
+    assert reach == "nothing is stated: the release depends on random numbers that were not recorded"
