@@ -32,12 +32,13 @@ def dp_accounting_pld(ledger: DpEvent, delta: float, relation: Relation = Relati
     if relation is Relation.REPLACE:
         raise Unsupported("dp_accounting doubles every sensitivity under replacement, which sigma already contains.")
     asked = dp.pld.PLDAccountant(value_discretization_interval=grid(ledger, relation))
-    try:
-        for event, count in parts(ledger):
-            asked.compose(event, count)
-    except (dp.UnsupportedEventError, NotImplementedError) as reason:
-        raise Unsupported(f"dp_accounting's PLD accountant: {str(reason).splitlines()[0]}") from None
-    return float(asked.get_epsilon(delta))
+    with np.errstate(over="ignore"):  # where the overflow matters, the library raises OverflowError
+        try:
+            for event, count in parts(ledger):
+                asked.compose(event, count)
+        except (dp.UnsupportedEventError, NotImplementedError) as reason:
+            raise Unsupported(f"dp_accounting's PLD accountant: {str(reason).splitlines()[0]}") from None
+        return float(asked.get_epsilon(delta))
 
 
 def autodp_rdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:

@@ -133,6 +133,8 @@ def _declared(table: dict[str, Any], path: Path, digest: str) -> Declared:
         raise ValueError(f"unit={table['unit']!r}: must be one of {', '.join(Unit)}.")
     values = {name: float(v) for name, v in table.get("values", {}).items()}
     releases = tuple(dict.fromkeys(table.get("releases", ["posteriors"])))
+    if not releases:
+        raise ValueError('releases=[]: must name what the program releases, such as ["posteriors"].')
     if strange := [r for r in releases if r not in ("posteriors", *OPTIONAL)]:
         raise ValueError(f"releases={strange[0]!r}: must be among posteriors, {', '.join(OPTIONAL)}.")
     if len(set(SUMS) & set(releases)) == 1:

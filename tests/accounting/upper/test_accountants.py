@@ -36,6 +36,13 @@ def test_the_names_are_those_that_outside_scripts_know():
     assert tuple(row.accountant for row in upper(events.gaussian(1.0), 1e-5)) == PROMISED
 
 
+def test_a_huge_ledger_prints_no_warning_of_a_library(recwarn):
+    rows = by_name(dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), 10**30), 1e-5)
+    assert not [str(warning.message) for warning in recwarn]
+    assert "too large or too small" in rows["dp_accounting-pld"].unsupported
+    assert rows["dp_accounting-rdp"].epsilon > 5e29
+
+
 # epsilon at delta = 1e-5 as measured once with each library by hand
 KNOWN = [
     (events.gaussian_hops(10.0, 100), (4.37718, 4.72851, 4.72839, 4.72851, 4.38741, None, 4.37718)),

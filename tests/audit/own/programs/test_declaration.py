@@ -168,6 +168,7 @@ def test_another_program_has_another_digest(tmp_path):
         ({"releases": ["posterior"]}, "releases='posterior': must be among"),
         ({"releases": ["posteriors", "inputs"]}, "name both or neither"),
         ({"releases": "posteriors"}, "must be a list"),
+        ({"releases": []}, r"releases=\[\]: must name what the program releases"),
         ({"relases": ["posteriors"]}, "no such key. Did you mean releases"),
         ({"checkout": "nowhere"}, "checkout=nowhere: no such folder"),
         ({"requires": ["no-such-package-here"]}, "has not got it. Install it there"),
