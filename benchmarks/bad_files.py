@@ -92,6 +92,10 @@ LOADED = {  # the rest of a file that cannot be loaded as a model -> words of th
     "class model(Own): name = 3": "name=3",
     "class model(Own): name = 'gap'": "'gap'",
     "class model(Own): name = '../x'": "'../x'",
+    "class model(Own): name = 'a\\nb'": "not a valid folder name",
+    "class model(Own): name = ' '": "' '",
+    "class model(Own): name = 'x' * 300": "not a valid folder name",
+    "def dpgnn(graph, seed): return {}\nmodel = Looped(dpgnn)": "name='own-dpgnn'",
     "class model(Own): mode = 'fast'": "mode='fast'",
     "class model(Own): claim = 3": "claim=3",
     "class model(Own):\n    @property\n    def claim(self): raise KeyError('x')": "`claim` raises",
@@ -192,6 +196,9 @@ MORE_DECLARED = {  # what follows the command and the unit -> words of the answe
     "releases = ['posterior']": "releases='posterior'",
     "releases = ['posteriors', 'aggregates']": "aggregates and inputs",
     "releases = 'posteriors'": "releases='posteriors'",
+    "releases = []": "releases=[]",
+    "name = 'a/b'": "a/b",
+    "ledger = 'gaussian(9**9**9)'": "out of range",
     "requires = ['numpy']": "{python}",
     "values = 3": "values=3",
     "values = {sigma = 'x'}": "values=",
@@ -296,6 +303,9 @@ def inputs(room: Path) -> Iterator[Wrong]:
     for name, content in (("latin", "x = 'é'".encode("latin-1")), ("null", b"x = 1\0"), ("utf-16", "x = 1".encode("utf-16"))):
         file = write(room / "models" / f"{name}.py", content)
         yield ["run", *quick, "--model", f"{file}:model"], f"{name}.py"
+    for name in ("random", "numpy"):
+        file = write(room / "models" / f"{name}.py", HEAD + "model = Looped(train)")
+        yield ["run", *quick, "--model", f"{file}:model"], f"the module {name}"
     for at, (lines, named) in enumerate(PLANS.items()):
         yield ["run", "-q", write(room / f"plan{at}.toml", f"[run]\n{lines}\n")], named
     for content in ("[run]\nrounds = 3".encode("utf-16"), b"[run]\nseed = '\xff'", b"[run]\nseed = '\0'", b"[[run]]\nrounds = 3"):

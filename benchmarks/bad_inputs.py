@@ -47,6 +47,9 @@ def files(room: Path) -> dict[str, str]:
         "empty.toml": b"",
         "text.csv.gz": b"score,bit\n0.1,1\n0.2,0\n",
         "quote.csv": b'score,bit\n0.1,1\n"0.2,0\n' + b"0.1,1\n" * 1_500_000,
+        "marked.toml": "\ufeff[run]\nmodells = 'gap'\n".encode(),
+        "null.toml": b'[run]\nout = "a\\u0000b"\n',
+        "digits.toml": b"[run]\nalpha = 1" + b"0" * 5000,
         "utf16.csv": "score,bit\n0.1,1\n0.2,0\n".encode("utf-16"),
         "notes.txt": b"x = 1\n",
         "ünïcode.csv": b"score,bit\n\xff\xfe,1\n",
@@ -110,6 +113,10 @@ def inputs(room: Path) -> Iterator[list[str]]:
         "campus:",
         "facebook100:Nowhere",
         "pyg:Nope",
+        "planetoid:Cora",
+        "CORA_ML",
+        "campus:n=120",
+        "campus:n = 300",
     )
     graphs += (gone, at["binary"], at["folder"], at["graph.npz"], at["graph.mat"], at["graph.pt"], "/dev/null", "")
     for graph in graphs:
@@ -133,7 +140,18 @@ def inputs(room: Path) -> Iterator[list[str]]:
     targets = (at["declaration.toml"], f"{gone}.toml", at["broken.toml"], "", "no-such-program-here {worlds} {out}", "true")
     yield from ([*run, "--target", value] for value in targets)
     yield [*run, "--target", "true {worlds} {out}", "--model", f"{at['model.py']}:Empty"]
-    plans = ("binary", "folder", "broken.toml", "strange.toml", "list.toml", "outside.toml", "type.toml")
+    plans = (
+        "marked.toml",
+        "null.toml",
+        "digits.toml",
+        "binary",
+        "folder",
+        "broken.toml",
+        "strange.toml",
+        "list.toml",
+        "outside.toml",
+        "type.toml",
+    )
     yield from (["run", at[name]] for name in plans)
     yield ["run", f"{gone}.toml"]
     account = ["account", "--models", "gap", "--data", "campus:n=300"]
@@ -157,6 +175,7 @@ def inputs(room: Path) -> Iterator[list[str]]:
     yield from ([*bound, "--notices", "0.5"], [*bound, "--seed", "x"], [*bound, "--likelihood-ratio", "--anytime"])
     for option in ("--epsilon", "--delta", "--kappa", "--rounds", "--power", "--alpha"):
         yield from (["power", option, value] for value in ("x", "-1", "nan"))
+    yield from (["power", "--epsilon", value] for value in ("0", "-0", "1e-400", "-inf"))
     yield from (["power", "--kappa", "1"], ["power", "--power", "1"], ["power", "--delta", "1"], ["power", "--alpha", "0"])
     yield from (["findings", "nonsense"], ["findings", "nonsense", "--checkout", gone], ["findings", "--checkout", gone])
     yield from (["scan", gone], ["scan", at["binary"]])
@@ -173,7 +192,7 @@ def inputs(room: Path) -> Iterator[list[str]]:
     many = "9" * 20  # beyond 64 bits
     yield from ([*run, option, many] for option in ("--rounds", "--shadows", "--targets", "--repeats", "--jobs", "--split"))
     yield from ([*run, option, "inf"] for option in ("--minutes", "--target-timeout", "--notices", "--alpha"))
-    yield from ([*run, "--epsilon", value] for value in ("1e10", "1,,2", "0,0"))
+    yield from ([*run, "--epsilon", value] for value in ("1e10", "1,,2", "0,0", "-0", "1e-400", "0x10", "∞", "1;8"))
     yield from ([*account, "--tuned-over", many], [*account, "--json", "--format", "latex"], [*account, "--epsilon", "1e10"])
     yield from (["power", "--rounds", many], ["power", "--kappa", "inf"], ["power", "--epsilon", "1e10"])
     yield from ([*bound, "--seed", value] for value in ("-1", many + "9"))
