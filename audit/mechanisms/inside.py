@@ -32,17 +32,18 @@ from .relations import REPEATED, SAME, entangled, sums
 class Inside:
     """The mechanisms within a run, and how far secrets move them.
 
-    run: the run without removals; its mechanisms are in order, each a place where noise is added to data. moves: for each secret,
-    the move of each mechanism in units of its scale. past: for each array with a path past the noise, a sentence that names the
-    secret which changes the array. doubts: why some secrets could not be tried. worst: the secret whose moves cost most. shifts:
-    the moves of `worst`, one array for each mechanism. again: mechanism -> the earlier mechanism whose noise it uses at all
-    entries, both as positions. sums: groups of mechanisms. The run uses only the sum of the noisy values of a group. shared: why
-    mechanisms share noise in another way, so that their moves cannot be composed; "" if none do. entangled: see `entangled`.
-    others: the other secrets, those that cost most first. together: whether the run could be repeated without many secrets at
-    once. idle: the mechanisms that the run does not read; empty if there are more than EACH mechanisms. steady: the mechanisms
-    that no secret moves, neither alone nor together with many others; empty if the run could not be repeated without many. small:
-    the same on a small graph of unusual nodes; None if this is not known. searched: whether the search for secrets that move a
-    value farther than most was finished, see `louder`.
+    run: the run without removals; its mechanisms are in order, each a place where noise is added to data. moves: for each
+    secret, the move of each mechanism in units of its scale. past: for each array with a path past the noise, a sentence that
+    names the secret which changes the array. across: for each of these, the world without this secret or secrets. doubts: why
+    some secrets could not be tried. worst: the secret whose moves cost most. shifts: the moves of `worst`, one array for each
+    mechanism. again: mechanism -> the earlier mechanism whose noise it uses at all entries, both as positions. sums: groups of
+    mechanisms. The run uses only the sum of the noisy values of a group. shared: why mechanisms share noise in another way, so
+    that their moves cannot be composed; "" if none do. entangled: see `entangled`. others: the other secrets, those that cost
+    most first. together: whether the run could be repeated without many secrets at once. idle: the mechanisms that the run
+    does not read; empty if there are more than EACH mechanisms. steady: the mechanisms that no secret moves, neither alone nor
+    together with many others; empty if the run could not be repeated without many. small: the same on a small graph of unusual
+    nodes; None if this is not known. searched: whether the search for secrets that move a value farther than most was
+    finished, see `louder`.
     """
 
     run: History
@@ -61,6 +62,7 @@ class Inside:
     steady: frozenset[int] = frozenset()
     small: Inside | None = None
     searched: bool = True
+    across: tuple[Absence, ...] = ()
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
@@ -154,6 +156,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
     many, strange = repetitions(first, claim.unit, key.fold("many"))
     doubts = [why for why in (found.entangled, found.shared, *strange) if why]
     past: dict[str, str] = {}
+    across: list[Absence] = []
     worst: Trial | None = None
     trials: list[Trial] = []
     normal, seen = all(m.law == "normal" for m in first.mechanisms), set(found.idle)
@@ -172,10 +175,14 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         trial = Trial(absent, shifts, each, 0.0 if normal else cost(first.mechanisms, counted, claim.delta))
         worst = trial if trial.exceeds(worst) else worst
         trials.append(dataclasses.replace(trial, shifts=()))  # the moves of all trials may not fit into memory
-        past = changed(first, absent, after, past)
+        if new := changed(first, absent, after, past):
+            past |= new
+            across.append(absent)
     steady = {i for i in range(len(first.mechanisms)) if not any(trial.each[i] for trial in trials)}
     for absent, repetition in many:
-        past = changed(first, absent, repetition.play, past)
+        if new := changed(first, absent, repetition.play, past):
+            past |= new
+            across.append(absent)
         clean = zip(first.mechanisms, repetition.mechanisms, strict=True)
         steady -= {i for i, (m, o) in enumerate(clean) if not np.array_equal(m.clean, o.clean)}
     for array, other in or_else(first, past).items() if past else ():
@@ -192,6 +199,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         together=bool(many),
         steady=frozenset(steady if many else ()),
         searched=searched,
+        across=tuple(across),
     )
 
 

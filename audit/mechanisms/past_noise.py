@@ -1,6 +1,6 @@
 """Finds arrays that a secret changes although every noisy value is the same, and the first line whose result differs."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -15,18 +15,20 @@ from .reading import EACH, redrawn, repeated, with_other_values
 from .unfollowed import not_followed, strayed
 
 
-def changed(first: History, absent: Absence, after: Play, known: dict[str, str]) -> dict[str, str]:
-    """`known` and the arrays that differ without the secret although every noisy value is the same, each with a sentence."""
-    past = dict(known)
+def changed(first: History, absent: Absence, after: Play, known: Collection[str]) -> dict[str, str]:
+    """The arrays that differ without the secret although every noisy value is the same, each with a sentence. The arrays `known`
+    are left out.
+    """
+    past: dict[str, str] = {}
     for cell, before in first.study.base.cells.items():
         other = after.cells.get(cell)
         gap = np.abs(other - before) if other is not None and other.shape == before.shape else np.full(before.shape, np.inf)
         if absent.hidden is not None and gap.ndim and len(gap) == first.study.whole.graph.nodes:
             gap[absent.hidden] = 0.0
-        if (gap <= first.study.base.last_places(cell)).all() or cell.array in past:
+        if (gap <= first.study.base.last_places(cell)).all() or cell.array in {*known, *past}:
             continue
         text = f"{absent.secret} changes '{cell.array}' although every noisy value is the same"
-        where = "" if past or isinstance(first.study.model, RunsElsewhere) else parted(first, absent)
+        where = "" if known or past or isinstance(first.study.model, RunsElsewhere) else parted(first, absent)
         past[cell.array] = f"{text}; after the last noise, the first result that differs comes from {where}" if where else text
     return past
 

@@ -7,14 +7,13 @@ which this function differs cannot give the same release.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
-from ...models.capabilities import RunsElsewhere
 from ...models.recorder import Draw
 from ...models.recorder.mechanisms.found import OtherMechanisms
 from ..case import Case, offered
@@ -34,6 +33,9 @@ TRIED = 4  # largest number of secrets
 READ = 8  # largest number of mechanisms of which it is tested one by one whether an array reads them
 REDRAWN = 48  # random replacements of all draws: half by usual numbers, half by far ones
 CLEAR = 1e-4  # of the largest entry of an array: a smaller difference between two worlds may be rounding
+REPLACED = f"all draws were replaced {REDRAWN} times, in both worlds, by usual numbers and by numbers far outside their range"
+ALIKE = "another seed gives the same entries"
+SHOWN = "the arrays equal the noisy values in two runs with different seeds"
 SAME_VALUES = proved("all noisy values are the same", "every mechanism within the run returned the value of the first run")
 
 
@@ -57,42 +59,68 @@ class Path:
 
 
 def from_path(case: Case, within: Inside) -> Bound | None:
-    """An infinite bound, if a single secret changes a released array for certain; None if this is shown of none."""
-    first = within.run
-    if isinstance(first.study.model, RunsElsewhere) or not set(within.past) & set(offered(case.model)):
-        return None
+    """An infinite bound, if a single secret changes a released array for certain, in the graph or in a small graph of unusual
+    nodes; None if this is shown of none.
+    """
+    for part, where in ((within, ""), (within.small, ", on a small graph of unusual nodes")):
+        found = None if part is None else first_path(case, part)
+        if found is not None:
+            drawn = Condition("no draw changes these entries", "checked", REPLACED if found.beside else f"{REPLACED}; {ALIKE}")
+            beside = (proved("the noisy values that these entries depend on are released", SHOWN),) if found.beside else ()
+            return exact(np.inf, f"{found}{where}", PATHS, (REPEATED, drawn, SAME_VALUES, *beside))
+    return None
+
+
+def first_path(case: Case, within: Inside) -> Path | None:
+    """The first entries that a secret changes for certain; None if none are known."""
     try:
-        found = next(certain(case, within), None)
+        return next(certain(case, within), None)
     except (Incomparable, Diverged, OtherMechanisms):
         return None
-    if found is None:
-        return None
-    text = f"all draws were replaced {REDRAWN} times, in both worlds, by usual numbers and by numbers far outside their range"
-    drawn = Condition("no draw changes these entries", "checked", text)
-    shown = "the arrays equal the noisy values in two runs with different seeds"
-    beside = (proved("the noisy values that these entries depend on are released", shown),) if found.beside else ()
-    return exact(np.inf, str(found), PATHS, (REPEATED, drawn, SAME_VALUES, *beside))
 
 
 def certain(case: Case, within: Inside) -> Iterator[Path]:
     """Yields the entries that a secret changes for certain. Raises Incomparable, Diverged or OtherMechanisms if the run or its
     repetition cannot be made.
     """
+    past = set(within.past) & set(offered(case.model))
+    if not past:
+        return
     first, second = within.run, history(within.run.study, 1)
-    singles = [a for a in (within.worst, *within.others) if a is not None and a.among.size == 1 and not a.half]
-    cells = [cell for cell in first.play.cells if cell.array in within.past and cell.array in offered(case.model)]
-    for absent in singles[:TRIED]:
-        start = first if absent.base is None else kept(first, absent.base)
-        after = kept(first, absent)
+    cells = [cell for cell in first.play.cells if cell.array in past]
+    for absent in islice(alone(within, cells), TRIED):
+        start, after = both(first, absent)
+        others = both(second, absent)
         for cell in cells:
-            entries = differing(start.play, after.play, cell, absent)
-            if not entries.any() or not differing(*both(second, absent), cell, absent).any():
+            entries = differing(start, after, cell, absent)
+            if not entries.any() or not differing(*others, cell, absent).any():
                 continue
-            beside = shown_by(first, second, read_by(first, cell))
-            if beside is None:
+            beside = shown_by(first, second, read_by(first, cell, entries))
+            one, other = (run.play.cells[cell][entries] for run in (first, second))
+            if beside is None or not (beside or np.array_equal(one, other)):
                 continue
             if all(steady(first, script, cell, ((absent.base, start), (absent, after))) for script in scripts(first)):
                 yield Path(absent, cell, entries, beside)
+
+
+def alone(within: Inside, cells: Sequence[Cell]) -> Iterator[Absence]:
+    """Yields worlds without one secret: first those in which one of these cells changes although every noisy value is the same.
+    If many secrets together change a cell, one of them is found by halving.
+    """
+
+    def changes(absent: Absence) -> bool:
+        try:
+            runs = both(within.run, absent)
+        except Incomparable:
+            return False
+        return any(differing(*runs, cell, absent).any() for cell in cells)
+
+    tried: set[str] = set()
+    for absent in (*within.across, *([] if within.worst is None else [within.worst]), *within.others):
+        one = absent if absent.among.size == 1 else absent.single(changes)
+        if one is not None and one.among.size == 1 and not one.half and one.secret not in tried:
+            tried.add(one.secret)
+            yield one
 
 
 def steady(first: History, script: list[Draw], cell: Cell, worlds: Sequence[tuple[Absence | None, History]]) -> bool:
@@ -103,16 +131,16 @@ def steady(first: History, script: list[Draw], cell: Cell, worlds: Sequence[tupl
     return all(unchanged(run.play, again.play, cell) for run, again in runs)
 
 
-def both(first: History, absent: Absence) -> tuple[Play, Play]:
+def both(first: History, absent: Absence) -> tuple[History, History]:
     """The runs with and without a secret, with the noisy values of `first`."""
-    return (first if absent.base is None else kept(first, absent.base)).play, kept(first, absent).play
+    return first if absent.base is None else kept(first, absent.base), kept(first, absent)
 
 
-def differing(one: Play, other: Play, cell: Cell, absent: Absence) -> Mask:
+def differing(one: History, other: History, cell: Cell, absent: Absence) -> Mask:
     """The entries of a cell that differ by more than rounding; none if the cells have different shapes. Own rows of absent nodes
     do not count.
     """
-    before, after = one.cells[cell], other.cells.get(cell)
+    before, after = one.play.cells[cell], other.play.cells.get(cell)
     if after is None or after.shape != before.shape:
         return np.zeros(before.shape, dtype=bool)
     differ: Mask = np.abs(after - before) > CLEAR * max(np.abs(before).max(initial=0), np.abs(after).max(initial=0))
@@ -121,18 +149,23 @@ def differing(one: Play, other: Play, cell: Cell, absent: Absence) -> Mask:
     return differ
 
 
-def unchanged(one: Play, other: Play, cell: Cell) -> bool:
-    """Whether no entry of a cell changes. If one does, noise that was not followed may change the others too, but seldom."""
+def unchanged(one: Play, other: Play, cell: Cell, entries: Mask | None = None) -> bool:
+    """Whether some entries of a cell stay the same. By default these are all: if one changes, noise that was not followed may
+    change the others too, but seldom.
+    """
     before, after = one.cells[cell], other.cells[cell]
-    return after.shape == before.shape and bool((np.abs(after - before) <= one.last_places(cell)).all())
+    if after.shape != before.shape:
+        return False
+    same = np.abs(after - before) <= one.last_places(cell)
+    return bool(same.all() if entries is None else same[entries].all())
 
 
-def read_by(first: History, cell: Cell) -> list[int] | None:
-    """The mechanisms whose noisy values a cell depends on; None if there are too many mechanisms to test each."""
+def read_by(first: History, cell: Cell, entries: Mask) -> list[int] | None:
+    """The mechanisms whose noisy values some entries of a cell depend on; None if there are too many mechanisms to test each."""
 
     def reads(some: Sequence[int]) -> bool:
         runs = chain(with_other_values(first, some), far_across(first, some))
-        return any(run is None or not unchanged(first.play, run.play, cell) for run in runs)
+        return any(run is None or not unchanged(first.play, run.play, cell, entries) for run in runs)
 
     places = range(len(first.mechanisms))
     if not reads(places):

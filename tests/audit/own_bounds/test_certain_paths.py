@@ -75,12 +75,46 @@ def hidden_noise(graph, rng):
     return {"bits": flipped(graph, rng).astype(np.int8), "means": last.astype(float)}
 
 
-def outcome(release, tmp_path):
+def noisy_counts(graph, rng):
+    """How many neighbours of each class each node has, with noise of scale 2."""
+    send, receive = graph.arcs
+    counts = np.zeros((graph.nodes, graph.classes))
+    np.add.at(counts, (receive, graph.y[send]), 1.0)
+    return counts, rng.normal(0.0, 2.0, counts.shape)
+
+
+def rows_without_noise(rows):
+    def release(graph, rng):
+        counts, noise = noisy_counts(graph, rng)
+        noise[rows] = 0.0
+        return {"table": np.tanh((counts + noise) / 50)}
+
+    return release
+
+
+def hubs_without_noise(graph, rng):
+    """The rows of nodes with more neighbours than any node of GRAPH has have no noise."""
+    counts, noise = noisy_counts(graph, rng)
+    noise[np.bincount(graph.arcs[0], minlength=graph.nodes) > np.bincount(GRAPH.arcs[0]).max()] = 0.0
+    return {"table": np.tanh((counts + noise) / 50)}
+
+
+def rows_with_rare_noise(graph, rng):
+    """A fifth of the rows has no noise but a coin of probability .02, in an `if`, that adds 1 to all of them."""
+    counts, noise = noisy_counts(graph, rng)
+    noise[::5] = 0.0
+    found = np.tanh((counts + noise) / 50)
+    if rng.random() < 0.02:
+        found[::5] += 1
+    return {"table": found}
+
+
+def outcome(release, tmp_path, unit=Unit.FEATURES):
     def train(graph, seed):
         return release(graph, np.random.default_rng(seed))
 
     arrays = tuple(train(GRAPH, 0))
-    claim = Claim(EPSILON, 0.0, Unit.FEATURES)
+    claim = Claim(EPSILON, 0.0 if unit is Unit.FEATURES else 1e-5, unit)
     case = Case(Looped(train, unit=claim.unit, releases=arrays), claim)
     return AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("paths"), 2, 1e-4))
 
@@ -97,3 +131,18 @@ def test_a_function_of_secrets_and_of_released_reports_is_refuted_without_limit(
 )
 def test_arrays_that_other_noise_may_cover_are_not_refuted(release, tmp_path):
     assert not any(b.refuted for b in outcome(release, tmp_path).bounds)
+
+
+FIFTH, ONE = rows_without_noise(slice(None, None, 5)), rows_without_noise([GRAPH.edges[0, 200]])
+
+
+@pytest.mark.parametrize("release", [FIFTH, *nightly(ONE, hubs_without_noise)])
+def test_rows_without_noise_beside_rows_with_noise_are_refuted_without_limit(release, tmp_path):
+    (bound,) = [b for b in outcome(release, tmp_path, Unit.UNDIRECTED_EDGE).bounds if b.refuted]
+    assert bound.epsilon == math.inf
+    assert "no draw changes them" in bound.method
+
+
+@pytest.mark.parametrize("release", [rows_without_noise([]), *nightly(rows_with_rare_noise)])
+def test_rows_that_noise_covers_in_some_runs_are_not_refuted_without_limit(release, tmp_path):
+    assert not any(math.isinf(b.epsilon) for b in outcome(release, tmp_path, Unit.UNDIRECTED_EDGE).bounds)

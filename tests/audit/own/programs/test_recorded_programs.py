@@ -299,6 +299,30 @@ def test_secret_samples_of_a_program_are_followed_as_those_of_a_function(sigma, 
     assert refuted or bound.epsilon > 0.8 * claim.epsilon
 
 
+COUNTS = """
+import sys
+import numpy as np
+g, w = (dict(np.load(sys.argv[1] + "/" + name)) for name in ("graph.npz", "worlds.npz"))
+send, receive = g["edge_index"]
+counts = np.zeros((len(g["y"]), int(g["classes"])))
+np.add.at(counts, (receive, g["y"][send]), 1.0)
+noise = np.random.default_rng(int(w["seeds"][0])).normal(0.0, 2.0, counts.shape)
+noise[ROWS] = 0.0
+scores = np.exp((counts + noise) / 10)
+np.save(sys.argv[2] + "/posteriors.npy", (scores / scores.sum(1, keepdims=True))[None])
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("rows", "epsilon"), [("::5", math.inf), ("len(noise):", get_epsilon_gaussian(2.0**0.5, DELTA))])
+def test_a_program_that_adds_no_noise_to_some_rows_is_refuted_without_limit(rows, epsilon, tmp_path):
+    (tmp_path / "counts.py").write_text(COUNTS.replace("ROWS", rows))
+    case = Case(External(f"{sys.executable} {tmp_path}/counts.py {{worlds}} {{out}}"), Claim(4.0, DELTA))
+    bound, *_ = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("t"), alpha=0.05)).bounds
+    assert bound.refuted == math.isinf(epsilon)
+    assert bound.epsilon == pytest.approx(epsilon, rel=1e-3)
+
+
 THREADS = """
 import sys, threading, time
 from pathlib import Path
