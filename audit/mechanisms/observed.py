@@ -215,7 +215,7 @@ def _compared(
     ledger, claim = case.model.ledger, case.claim
     moved = sum(1 for m in mechanisms if m.secret or m.move is None)
     still = len(mechanisms) - moved
-    recorded = _counted(moved) + (f", and {still} that no tried secret moved (such as random initial weights)" if still else "")
+    recorded = _counted(moved) + (f", and {still} that no tried secret moved" if still else "")
     sentences = []
     agrees: bool | None = None
     if isinstance(ledger, dp.UnsupportedDpEvent):
@@ -236,7 +236,9 @@ def _compared(
             sentences.append(f"The ledger costs ε = {total_cost:.4g} at δ = {claim.delta:g}.")
     if costs is not None:
         cost = f"The recorded mechanisms cost ε = {costs:.4g} at δ = {claim.delta:g} for the worst of {len(moves)} secrets"
-        seen = ", for an adversary who sees every sample and all else that is random and no noise; secret samples cost less"
+        seen = (
+            ", for an adversary who sees all that is random and no noise, such as samples; if that is secret, they may cost less"
+        )
         sentences.append(f"{cost} that were tried{seen if sampled else ''}; the claim is ε = {claim.epsilon:g}.")
     return agrees, tuple(sentences)
 

@@ -59,11 +59,21 @@ COUNTED = "all moves together are little more than those that count"
 
 
 def from_mechanisms(case: Case, within: Inside) -> Bound:
-    """The bound from the secret that costs most.
+    """The bound from the secret that costs most. If it does not refute the claim, one from a small graph of unusual nodes may."""
+    bound, unusual = from_worst(case, within), within.small
+    if bound.refuted or unusual is None or unusual.worst is None:
+        return bound
+    if cost(unusual.mechanisms, unusual.counted(unusual.shifts), case.claim.delta) <= case.claim.epsilon:
+        return bound
+    other = from_worst(case, unusual)
+    return replace(other, method=f"{other.method}, on a small graph of unusual nodes") if other.refuted else bound
 
-    The release may show only a part of what this secret moves. If another secret then costs more, the bound is that of the other
-    one. Tests at most AGAIN others; if more may cost as much, the bound has no reach. If the claim stands on the graph, the bound
-    may come from a small graph of unusual nodes.
+
+def from_worst(case: Case, within: Inside) -> Bound:
+    """As `from_mechanisms`, on the graph of the run.
+
+    The release may show only a part of what the secret that costs most moves. If another secret then costs more, the bound is
+    that of the other one. Tests at most AGAIN others; if more may cost as much, the bound has no reach.
     """
     bound, whole = from_secret(case, within)
     if math.isfinite(bound.reach) and not bound.refuted and bound.epsilon < whole * (1 - EQUAL):
@@ -82,13 +92,7 @@ def from_mechanisms(case: Case, within: Inside) -> Bound:
             if other.refuted or math.isinf(other.reach):
                 return other
             bound = max(bound, other, key=lambda b: b.epsilon)
-    if math.isinf(bound.reach) or bound.refuted or within.small is None:
-        return bound
-    unusual = within.small
-    if unusual.worst is None or cost(unusual.mechanisms, unusual.counted(unusual.shifts), case.claim.delta) <= case.claim.epsilon:
-        return bound
-    other = from_mechanisms(case, unusual)
-    return replace(other, method=f"{other.method}, on a small graph of unusual nodes") if other.refuted else bound
+    return bound
 
 
 def without_reach(bound: Bound, failed: Condition) -> Bound:

@@ -158,12 +158,16 @@ def test_a_ledger_that_is_not_of_what_was_run_is_told_without_a_bound():
 
 
 def test_a_named_system_that_was_skipped_is_in_the_verdict_line():
-    seen = UtilityRow(model="gap", metric="accuracy", split="test", value=0.5, runs=1)
-    one_budget = SkippedRow(model="gap", what="gap sound epsilon=1", reason="no")
+    seen = UtilityRow(model="gap", epsilon=1.0, metric="accuracy", split="test", value=0.5, runs=1)
+    one_budget = SkippedRow(model="gap", epsilon=1.0, what="gap sound epsilon=1", reason="no")
     gone = SkippedRow(model="dpar", what="dpar sound epsilon=1", reason="no")
     assert verdict_line(0, [seen, one_budget]) == "not refuted"
     assert verdict_line(0, [seen, one_budget, gone, gone]) == "not refuted; not tested: dpar"
     assert verdict_line(3, [gone]) == "inconclusive; not tested: dpar"
+
+
+def test_a_run_without_a_finite_claim_does_not_say_that_a_claim_was_not_refuted():
+    assert verdict_line(0, [UtilityRow(model="gap", metric="accuracy", split="test", value=0.5, runs=1)]) == "no claim was tested"
 
 
 @pytest.mark.parametrize("preset", PRESETS)

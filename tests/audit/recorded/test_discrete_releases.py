@@ -107,18 +107,36 @@ def test_a_function_of_the_graph_alone_is_refuted(way):
     assert any(np.isinf(bound.epsilon) for bound in bounds(way, LEAKS[way], 0, releases) if bound.refuted)
 
 
-def test_the_verdict_says_why_nothing_is_known_of_one_array_beside_noisy_ones():
-    """No single edge changes the bit, but the absence of all edges does."""
+def whether_dense(coin):
+    """Noisy degrees, and whether the graph has more edges than nodes, perhaps turned round by a coin in an `if`."""
 
     def train(graph, seed):
-        degrees = np.asarray(graph.adjacency().sum(1)).ravel()
-        noisy = degrees + np.random.default_rng(seed).laplace(0, 2.0, degrees.shape)
-        return {"degrees": noisy, "dense": np.array([float(graph.edges.shape[1] > graph.nodes)])}
+        random, degrees = np.random.default_rng(seed), np.asarray(graph.adjacency().sum(1)).ravel()
+        dense = graph.edges.shape[1] > graph.nodes
+        if coin and random.random() < 0.3:
+            dense = not dense
+        return {"degrees": degrees + random.laplace(0, 2.0, degrees.shape), "dense": np.array([float(dense)])}
 
+    return train
+
+
+def verdict_on(train):
     claim = Claim(1.0, 0.0, EDGE, exposes=("degrees", "dense"))
     model = Looped(train, releases=("degrees", "dense"), events=PureDpEvent(1.0))
     outcome = differential(Setting(Case(model, claim), GRAPH, None, Key("two")))
-    verdict = judge(claim, [], [dataclasses.replace(bound, covers=outcome.covers) for bound in outcome.bounds])
+    return judge(claim, [], [dataclasses.replace(bound, covers=outcome.covers) for bound in outcome.bounds])
+
+
+def test_the_verdict_says_why_nothing_is_known_of_one_array_beside_noisy_ones():
+    verdict = verdict_on(whether_dense(coin=True))
     assert verdict.kind == "inconclusive"
     assert "changes 'dense'" in verdict.sentence
     assert "the smallest detectable violation in dense is unknown" in verdict.sentence
+
+
+def test_a_bit_that_one_edge_changes_where_others_are_absent_is_refuted_without_limit():
+    """No single edge of the whole graph changes the bit."""
+    verdict = verdict_on(whether_dense(coin=False))
+    assert verdict.kind == "refuted"
+    assert "with the same change of" in verdict.sentence
+    assert "changes 1 entry of 'dense'" in verdict.sentence

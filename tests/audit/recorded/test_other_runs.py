@@ -14,6 +14,8 @@ from gnnaudit import Claim, Looped, Unit, load
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.mechanisms.gate import recorded
+from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 from gnnaudit.audit.recorded.worlds import small
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.reports.evidence import judge
@@ -28,12 +30,16 @@ MU = brentq(lambda mu: norm.cdf(mu / 2 - 1 / mu) - np.e * norm.cdf(-mu / 2 - 1 /
 KEYS = ["one", *nightly("two")]
 
 
-def code(train, unit, folder, key, *ledger):
-    claim = Claim(1.0, DELTA, unit)
+def setting(train, unit, folder, key, *ledger):
     model = Looped(train, unit=unit, events=dp.ComposedDpEvent([dp.GaussianDpEvent(1 / MU), *ledger]))
-    found = AUDITS["differential"].run(Setting(Case(model, claim), GRAPH, Store(folder), Key(key), 3, 1e-9))
+    return Setting(Case(model, Claim(1.0, DELTA, unit)), GRAPH, Store(folder), Key(key), 3, 1e-9)
+
+
+def code(train, unit, folder, key, *ledger):
+    asked = setting(train, unit, folder, key, *ledger)
+    found = AUDITS["differential"].run(asked)
     bounds = [dataclasses.replace(b, covers=found.covers) for b in found.bounds]
-    return judge(dataclasses.replace(claim, exposes=("posteriors",)), (), bounds, 1.5).exit_code
+    return judge(dataclasses.replace(asked.case.claim, exposes=("posteriors",)), (), bounds, 1.5).exit_code
 
 
 def table(graph, noisy):
@@ -103,6 +109,15 @@ def of_nodes(bounded):
 def test_noise_for_the_largest_degree_of_one_graph_is_refuted_on_a_graph_with_a_hub(bounded, expected, tmp_path):
     """A hub of 130 leaves moves 130 votes by 1 each."""
     assert code(of_nodes(bounded), Unit.NODE, tmp_path, "hub") == expected
+
+
+@pytest.mark.parametrize("bounded", [False, *nightly(True)])
+def test_the_graph_with_a_hub_counts_although_nothing_is_known_of_the_whole_graph(bounded, tmp_path):
+    asked = setting(of_nodes(bounded), Unit.NODE, tmp_path, "hub")
+    within = dataclasses.replace(recorded(asked).inside, shared="two mechanisms share noise")
+    alone = from_mechanisms(asked.case, dataclasses.replace(within, small=None))
+    assert (alone.epsilon, alone.refuted) == (0.0, False)
+    assert from_mechanisms(asked.case, within).refuted is not bounded
 
 
 def among_some(graph):
