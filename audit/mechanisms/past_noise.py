@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 import numpy as np
 
 from ...models.capabilities import RunsElsewhere
-from ...models.recorder.draws.results import digest, parting, results
+from ...models.recorder.draws.results import parting, results
 from ...models.recorder.mechanisms.found import REPORT, Mechanisms
 from ..recorded.playing import Play, play
 from ..recorded.study import History
@@ -70,4 +70,4 @@ def parted(first: History, absent: Absence) -> str:
         play(first.study.model, first.worlds, script=first.play.draws, follow=ours)
     with results(theirs.all_played) as other:
         kept(first, absent, theirs)
-    return parting(one, other, {number for m in first.mechanisms if (number := digest(m.clean)) is not None})
+    return parting(one, other)

@@ -121,14 +121,12 @@ def results(begun: Callable[[], bool]) -> Iterator[list[Result]]:
         sys.settrace(before)
 
 
-def parting(one: list[Result], other: list[Result], clean: set[int]) -> str:
-    """The line where two runs first differ; "" if they are equal. clean: digests of values that may differ, because noise is
-    added to them.
-    """
+def parting(one: list[Result], other: list[Result]) -> str:
+    """The line where two runs first differ; "" if they are equal."""
     for a, b in zip(one, other):  # noqa: B905  (Python 3.9)
         if (a.where, a.name) != (b.where, b.name):
             return " or ".join(dict.fromkeys((a.where[0], b.where[0])))
-        if a.value != b.value and not (a.old and b.old) and a.value not in clean:
+        if a.value != b.value and not (a.old and b.old):
             calls = f" (called from {', '.join(a.where[1:])})" if a.where[1:] else ""
             return a.where[0] + calls
     return ""

@@ -140,6 +140,22 @@ def test_a_path_past_a_mechanism_within_the_run_is_named():
     assert [r.how for r in found.released] != ["computed"]
 
 
+def test_the_line_that_computes_a_noised_value_again_without_its_noise_is_named():
+    def counted(graph):
+        return graph.adjacency() @ np.eye(graph.classes)[graph.y]
+
+    def leaky(graph, seed):
+        votes = np.tanh((counted(graph) + np.random.default_rng(seed).normal(0, 2.0, (graph.nodes, graph.classes))) / 9)
+        again = counted(graph)  # without noise
+        scores = votes + again / 99
+        return {"posteriors": scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)}
+
+    found = observed(Looped(leaky, events=dp.GaussianDpEvent(2 / 2**0.5)))
+    line = charged_line("return graph.adjacency() @ np.eye(graph.classes)[graph.y]", __file__)
+    called = charged_line("# without noise", __file__)
+    assert any(f"line {line} (called from test_observed.py, line {called}" in doubt for doubt in found.doubts)
+
+
 def bound_of(train, epsilon):
     case = Case(Looped(train), Claim(epsilon, 1e-6))
     runs = Recorded(case, GRAPH, Key("bound"))
