@@ -40,7 +40,8 @@ noticed; "not refuted" does not exclude a true epsilon below it. auc_best and tp
 attack reached on the unit that the claim protects. epsilon_axis is where charts draw the claim: its budget, or twice the largest
 budget for a model without noise."""
 RUN, CHILD = "gnnaudit.run", "gnnaudit.child"  # tags that identify a run, so that a second call finds it
-SCHEMES = ("sqlite", "postgresql", "mysql", "mssql", "http", "https")  # schemes that are accepted without the import of MLflow
+SCHEMES = ("sqlite", "http", "https")  # schemes that are accepted without the import of MLflow
+DATABASES = ("postgresql", "mysql", "mssql")  # schemes of servers whose driver SQLAlchemy loads
 log = logging.getLogger("gnnaudit")
 
 
@@ -50,20 +51,30 @@ def default_uri(runs: Path) -> str:
 
 
 def refuse_unknown(uri: str | None) -> None:
-    """Raises ValueError for a URI that MLflow cannot use, and for an SQLite file in a folder that cannot be written. None and
-    "none" pass. The function reaches no server and leaves nothing behind.
+    """Raises ValueError for a URI that MLflow cannot use, for a database whose driver is not installed, for a folder in place of
+    an SQLite file, and for an SQLite file in a folder that cannot be written. None and "none" pass. The function reaches no
+    server and leaves nothing behind.
     """
     scheme, _, place = (uri or "none").partition("://")
-    if scheme == "sqlite" and place[1:]:
-        writable(Path(place[1:].partition("?")[0]).parent, f"mlflow={uri}")  # MLflow would try again for minutes
-    if uri in (None, "none") or (scheme.partition("+")[0] in SCHEMES and place.strip("/")):
+    kind = scheme.partition("+")[0]
+    if scheme == "sqlite" and place[1:]:  # MLflow would try again for minutes
+        file = Path(place[1:].partition("?")[0])
+        if file.is_dir():
+            raise ValueError(f"mlflow={uri}: is a folder. Give a file, such as sqlite:///{file}/mlflow.db.")
+        writable(file.parent, f"mlflow={uri}")
+    if uri in (None, "none") or (kind in SCHEMES and place.strip("/")):
         return
     try:
+        if kind in DATABASES and place.strip("/"):
+            from sqlalchemy import create_engine
+
+            create_engine(str(uri))
+            return
         with _quiet():
             from mlflow import MlflowClient
 
             MlflowClient(tracking_uri=uri)
-    except Exception as error:  # of MLflow, or of a plugin
+    except Exception as error:  # of MLflow, of a plugin, or of a driver that is not installed
         why = " ".join(str(error).split()).partition(". ")[0].rstrip(".")[:200] or type(error).__name__
         way = "Give sqlite:///FILE.db or the address of a server, or leave it out for SQLite beside the runs."
         raise ValueError(f"mlflow={uri}: is no store that MLflow can use ({why}). {way}") from None

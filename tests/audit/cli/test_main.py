@@ -145,6 +145,11 @@ def test_a_bound_on_a_duration_has_its_unit(said):
         (("scan", __file__, "--sarif", "/proc/x"), "--sarif /proc/x: /proc cannot be written"),
         (("findings", "gap-undirected-edge", "--out", "/proc/x"), "/proc/x: /proc cannot be written"),
         (("data", "map", "campus:n=300", "/proc/x"), "/proc/x: /proc cannot be written"),
+        (("run", "--models", "gap", "--mlflow", "sqlite:////proc"), "mlflow=sqlite:////proc: is a folder. Give a file"),
+        (
+            ("run", "--models", "gap", "--mlflow", "mssql+nosuch://h/x"),
+            "mlflow=mssql+nosuch://h/x: is no store that MLflow can use",
+        ),
         (("run", "--models", "gap", "--mlflow", "sqlite:////proc/x.db"), "mlflow=sqlite:////proc/x.db: /proc cannot be written"),
         (("mirror", "x", "--mlflow", "sqlite:////proc/x.db"), "mlflow=sqlite:////proc/x.db: /proc cannot be written"),
     ],
