@@ -6,6 +6,7 @@ which this function differs cannot give the same release.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
@@ -73,34 +74,43 @@ def from_path(case: Case, within: Inside) -> Bound | None:
 
 def first_path(case: Case, within: Inside) -> Path | None:
     """The first entries that a secret changes for certain; None if none are known."""
-    try:
-        return next(certain(case, within), None)
-    except (Incomparable, Diverged, OtherMechanisms):
-        return None
-
-
-def certain(case: Case, within: Inside) -> Iterator[Path]:
-    """Yields the entries that a secret changes for certain. Raises Incomparable, Diverged or OtherMechanisms if the run or its
-    repetition cannot be made.
-    """
     past = set(within.past) & set(offered(case.model))
     if not past:
-        return
-    first, second = within.run, history(within.run.study, 1)
+        return None
+    first = within.run
+    try:
+        second = history(first.study, 1)
+    except Diverged:
+        return None
     cells = [cell for cell in first.play.cells if cell.array in past]
     for absent in islice(alone(within, cells), TRIED):
-        start, after = both(first, absent)
-        others = both(second, absent)
-        for cell in cells:
-            entries = differing(start, after, cell, absent)
-            if not entries.any() or not differing(*others, cell, absent).any():
-                continue
-            beside = shown_by(first, second, read_by(first, cell, entries))
-            one, other = (run.play.cells[cell][entries] for run in (first, second))
-            if beside is None or not (beside or np.array_equal(one, other)):
-                continue
-            if all(steady(first, script, cell, ((absent.base, start), (absent, after))) for script in scripts(first)):
-                yield Path(absent, cell, entries, beside)
+        with suppress(Incomparable, Diverged, OtherMechanisms):
+            if (found := next(certain(first, second, absent, cells), None)) is not None:
+                return found
+    return None
+
+
+def certain(first: History, second: History, absent: Absence, cells: Sequence[Cell]) -> Iterator[Path]:
+    """Yields the entries of cells that one secret changes for certain. second: a run with another seed. Raises Incomparable,
+    Diverged or OtherMechanisms if a run cannot be repeated.
+    """
+    runs, others = both(first, absent), both(second, absent)
+    for cell in cells:
+        entries = differing(*runs, cell, absent)
+        if not entries.any() or not differing(*others, cell, absent).any():
+            continue
+        beside = shown_by(first, second, read_by(first, cell, entries))
+        if beside is None or not (beside or all(alike(cell, entries, *pair) for pair in zip(runs, others, strict=True))):
+            continue
+        worlds = tuple(zip((absent.base, absent), runs, strict=True))
+        if all(steady(first, script, cell, worlds) for script in scripts(first)):
+            yield Path(absent, cell, entries, beside)
+
+
+def alike(cell: Cell, entries: Mask, one: History, other: History) -> bool:
+    """Whether two runs give the same values to some entries of a cell."""
+    before, after = one.play.cells[cell], other.play.cells[cell]
+    return before.shape == after.shape and np.array_equal(before[entries], after[entries])
 
 
 def alone(within: Inside, cells: Sequence[Cell]) -> Iterator[Absence]:
@@ -109,11 +119,10 @@ def alone(within: Inside, cells: Sequence[Cell]) -> Iterator[Absence]:
     """
 
     def changes(absent: Absence) -> bool:
-        try:
+        with suppress(Incomparable):
             runs = both(within.run, absent)
-        except Incomparable:
-            return False
-        return any(differing(*runs, cell, absent).any() for cell in cells)
+            return any(differing(*runs, cell, absent).any() for cell in cells)
+        return False
 
     tried: set[str] = set()
     for absent in (*within.across, *([] if within.worst is None else [within.worst]), *within.others):

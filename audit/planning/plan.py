@@ -150,7 +150,7 @@ class Plan(BaseModel):
             raise ValueError("must be a number or a text, not true or false")
         if value == "":
             raise ValueError("is empty. Give a value, or leave the option out")
-        if any(isinstance(v, str) and "\0" in v for v in several):
+        if any(isinstance(v, str | Path) and "\0" in str(v) for v in several):
             raise ValueError("contains a null character. Leave it out")
         return value
 
