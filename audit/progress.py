@@ -35,7 +35,7 @@ def announced(
     start, ends = time.monotonic(), [0, *accumulate(map(stages, todo))]
     total = ends[-1]
     took: list[tuple[float, str]] = []  # seconds and name of each stage of an item that has ended since the last line
-    number, begun, done, text, current, since, last, patience = 0, 0, 0, "", "", start, start, QUIET
+    number, begun, text, current, since, last, patience = 0, 0, "", "", start, start, QUIET
 
     def print_line(now_on: str, now: float, left: str = "") -> None:
         nonlocal last
@@ -58,7 +58,7 @@ def announced(
             took.clear()
 
             def say(what: str = "", begins: bool = True, number: int = number, item: Item = item) -> None:
-                nonlocal begun, done, text, current, since, patience
+                nonlocal begun, text, current, since, patience
                 done, now = ends[number - 1] + max(0, begun - 1 - (not begins)), time.monotonic()
                 text, begun = f"{name(item)}: {what}" if what else name(item), begun + begins
                 progress.update(bar, description=text, completed=done)
@@ -79,18 +79,20 @@ def announced(
 
 @contextlib.contextmanager
 def beating(look: Callable[[], object]) -> Iterator[None]:
-    """A context in which a thread calls `look` every BEAT seconds."""
+    """A context in which a thread calls `look` every BEAT seconds. The thread ends with it."""
     ended = threading.Event()
 
     def beat() -> None:
         while not ended.wait(BEAT):
             look()
 
-    threading.Thread(target=beat, name="progress", daemon=True).start()
+    thread = threading.Thread(target=beat, name="progress", daemon=True)
+    thread.start()
     try:
         yield
     finally:
         ended.set()
+        thread.join()
 
 
 def clock(seconds: float) -> str:

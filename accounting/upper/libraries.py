@@ -25,6 +25,7 @@ ROUNDED = 1e-15  # nor if delta divided by the number of steps is below this
 LARGEST_PRV = 200.0  # largest range of losses, in nats; a grid over a wider range takes gigabytes
 
 
+@np.errstate(over="ignore")  # where an overflow matters, the library raises OverflowError
 def dp_accounting_pld(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
     """epsilon (nats) from dp_accounting's own PLDAccountant. Raises Unsupported for events that it declines, and under
     replacement.
@@ -32,13 +33,12 @@ def dp_accounting_pld(ledger: DpEvent, delta: float, relation: Relation = Relati
     if relation is Relation.REPLACE:
         raise Unsupported("dp_accounting doubles every sensitivity under replacement, which sigma already contains.")
     asked = dp.pld.PLDAccountant(value_discretization_interval=grid(ledger, relation))
-    with np.errstate(over="ignore"):  # where the overflow matters, the library raises OverflowError
-        try:
-            for event, count in parts(ledger):
-                asked.compose(event, count)
-        except (dp.UnsupportedEventError, NotImplementedError) as reason:
-            raise Unsupported(f"dp_accounting's PLD accountant: {str(reason).splitlines()[0]}") from None
-        return float(asked.get_epsilon(delta))
+    try:
+        for event, count in parts(ledger):
+            asked.compose(event, count)
+    except (dp.UnsupportedEventError, NotImplementedError) as reason:
+        raise Unsupported(f"dp_accounting's PLD accountant: {str(reason).splitlines()[0]}") from None
+    return float(asked.get_epsilon(delta))
 
 
 def autodp_rdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:

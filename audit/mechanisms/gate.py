@@ -17,7 +17,7 @@ from ..own.model_file import is_built_in
 from ..recorded.examination import Examination, examine
 from ..recorded.playing import play
 from ..recorded.study import Study, study
-from ..recorded.worlds import small
+from ..recorded.worlds import UNUSUAL, small
 from .inside import Inside, inside
 
 # audits that assume sums of the inputs with Gaussian noise; replay assumes this only for claims about edges
@@ -78,7 +78,7 @@ def _with_small(found: Inside, model: Model, graph: Graph, claim: Claim, key: Ke
         other = made.doubts[0] if made.doubts else inside(made, claim, key)
     except Exception:  # a user's model may refuse other graphs, with any exception
         return found
-    where = "on a small graph of unusual nodes"
+    where = f"on a {UNUSUAL}"
     if isinstance(other, str):
         return dataclasses.replace(found, doubts=(*found.doubts, f"{other or 'the run adds no recorded noise'}, {where}"))
     past = {array: f"{text}, {where}" for array, text in other.past.items()}

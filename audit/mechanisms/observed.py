@@ -237,7 +237,7 @@ def _compared(
     if costs is not None:
         cost = f"The recorded mechanisms cost ε = {costs:.4g} at δ = {claim.delta:g} for the worst of {len(moves)} secrets"
         seen = (
-            ", for an adversary who sees all that is random and no noise, such as samples; if that is secret, they may cost less"
+            ", for an adversary who sees all that is random but the noise, such as samples; if this is secret, they may cost less"
         )
         sentences.append(f"{cost} that were tried{seen if sampled else ''}; the claim is ε = {claim.epsilon:g}.")
     return agrees, tuple(sentences)

@@ -147,7 +147,8 @@ def checked(made: Any, where: str) -> None:
     if made.unit not in tuple(Unit):
         raise ValueError(f"{where}: unit={made.unit!r}: must be one of {', '.join(Unit)}.")
     if made.name in SYSTEMS and not is_built_in(made):
-        way = f"write {'Looped(…, ' * isinstance(made, Looped)}name='own-{made.name}'{')' * isinstance(made, Looped)}"
+        name = f"name='own-{made.name}'"
+        way = f"write {f'Looped(…, {name})' if isinstance(made, Looped) else name}"
         raise ValueError(f"{where}: is called '{made.name}', like a system of this package. Give it another name: {way}.")
     check_folder_name(made.name, where)
     stated(made, where)

@@ -25,7 +25,7 @@ from ..mechanisms.reading import drawn_again, far_across, rerun, with_other_valu
 from ..recorded.other_numbers import FAR, far_numbers, has_far_numbers
 from ..recorded.playing import Cell, Diverged, Play
 from ..recorded.study import History
-from ..recorded.worlds import Absence
+from ..recorded.worlds import UNUSUAL, Absence
 from .released_noise import PATHS, REPEATED, exact
 
 Mask = NDArray[np.bool_]
@@ -63,7 +63,7 @@ def from_path(case: Case, within: Inside) -> Bound | None:
     """An infinite bound, if a single secret changes a released array for certain, in the graph or in a small graph of unusual
     nodes; None if this is shown of none.
     """
-    for part, where in ((within, ""), (within.small, ", on a small graph of unusual nodes")):
+    for part, where in ((within, ""), (within.small, f", on a {UNUSUAL}")):
         found = None if part is None else first_path(case, part)
         if found is not None:
             drawn = Condition("no draw changes these entries", "checked", REPLACED if found.beside else f"{REPLACED}; {ALIKE}")
@@ -74,25 +74,24 @@ def from_path(case: Case, within: Inside) -> Bound | None:
 
 def first_path(case: Case, within: Inside) -> Path | None:
     """The first entries that a secret changes for certain; None if none are known."""
-    past = set(within.past) & set(offered(case.model))
-    if not past:
+    first, past = within.run, set(within.past) & set(offered(case.model))
+    cells = [cell for cell in first.play.cells if cell.array in past]
+    if not cells or not within.across:
         return None
-    first = within.run
     try:
         second = history(first.study, 1)
     except Diverged:
         return None
-    cells = [cell for cell in first.play.cells if cell.array in past]
     for absent in islice(alone(within, cells), TRIED):
         with suppress(Incomparable, Diverged, OtherMechanisms):
-            if (found := next(certain(first, second, absent, cells), None)) is not None:
+            if (found := certain(first, second, absent, cells)) is not None:
                 return found
     return None
 
 
-def certain(first: History, second: History, absent: Absence, cells: Sequence[Cell]) -> Iterator[Path]:
-    """Yields the entries of cells that one secret changes for certain. second: a run with another seed. Raises Incomparable,
-    Diverged or OtherMechanisms if a run cannot be repeated.
+def certain(first: History, second: History, absent: Absence, cells: Sequence[Cell]) -> Path | None:
+    """The first entries of these cells that one secret changes for certain; None if there are none. second: a run with another
+    seed. Raises Incomparable, Diverged or OtherMechanisms if a run cannot be repeated.
     """
     runs, others = both(first, absent), both(second, absent)
     for cell in cells:
@@ -104,7 +103,8 @@ def certain(first: History, second: History, absent: Absence, cells: Sequence[Ce
             continue
         worlds = tuple(zip((absent.base, absent), runs, strict=True))
         if all(steady(first, script, cell, worlds) for script in scripts(first)):
-            yield Path(absent, cell, entries, beside)
+            return Path(absent, cell, entries, beside)
+    return None
 
 
 def alike(cell: Cell, entries: Mask, one: History, other: History) -> bool:
@@ -124,11 +124,9 @@ def alone(within: Inside, cells: Sequence[Cell]) -> Iterator[Absence]:
             return any(differing(*runs, cell, absent).any() for cell in cells)
         return False
 
-    tried: set[str] = set()
-    for absent in (*within.across, *([] if within.worst is None else [within.worst]), *within.others):
+    for absent in dict.fromkeys(filter(None, (*within.across, within.worst, *within.others))):
         one = absent if absent.among.size == 1 else absent.single(changes)
-        if one is not None and one.among.size == 1 and not one.half and one.secret not in tried:
-            tried.add(one.secret)
+        if one is not None and one.among.size == 1 and not one.half:
             yield one
 
 

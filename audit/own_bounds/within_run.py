@@ -25,6 +25,7 @@ from ..mechanisms.reading import unread_entries
 from ..recorded.laws import NOTHING, cost, left_out
 from ..recorded.playing import Diverged
 from ..recorded.study import History, Shifts
+from ..recorded.worlds import UNUSUAL
 from .attempt import (
     EXACT,
     FRESH,
@@ -66,7 +67,7 @@ def from_mechanisms(case: Case, within: Inside) -> Bound:
     if cost(unusual.mechanisms, unusual.counted(unusual.shifts), case.claim.delta) <= case.claim.epsilon:
         return bound
     other = from_worst(case, unusual)
-    return replace(other, method=f"{other.method}, on a small graph of unusual nodes") if other.refuted else bound
+    return replace(other, method=f"{other.method}, on a {UNUSUAL}") if other.refuted else bound
 
 
 def from_worst(case: Case, within: Inside) -> Bound:

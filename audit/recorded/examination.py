@@ -101,9 +101,9 @@ def examine(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
     try:
         second = _examined(model, small(graph, model), unit, key.fold("small"), False)
     except Exception as refusal:  # a user's model may refuse other graphs, with any exception
-        summary = f"{first.summary}; the model refused the small graph of unusual nodes ({type(refusal).__name__}: {refusal})"
+        summary = f"{first.summary}; the model refused the {UNUSUAL} ({type(refusal).__name__}: {refusal})"
         return Examination(first.study, first.faults, first.doubts, first.moves, summary)
-    where = " on a small graph of unusual nodes"
+    where = f" on a {UNUSUAL}"
     doubts = {**{array: text + where for array, text in second.doubts.items()}, **first.doubts}
     moves = (*first.moves, *(replace(move, secret=move.secret + where) for move in second.moves))
     return Examination(first.study, tuple(f + where for f in second.faults), doubts, moves, first.summary)
