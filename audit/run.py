@@ -39,7 +39,7 @@ from .mechanisms.observed import observe
 from .own.audited import audited
 from .own.contained import contained
 from .own.contract import Check
-from .own.model_file import is_built_in, portable
+from .own.model_file import is_built_in, kept_here
 from .own.premises import broken, checked_first, clauses, in_words, resting_on
 from .planning.ledgers import account_rows, uppers, warnings
 from .planning.plan import Plan
@@ -102,10 +102,7 @@ def carry_out(
     started, clock = datetime.now(UTC), time.perf_counter()
     audits, _, _ = asked(plan)
     todo, skips = cases(plan, graph, makes)
-    if plan.jobs > 1:
-        for case in todo:
-            portable(case.model)
-    with opened(plan) as folder, executor(plan.jobs, plan.ray) as execute:
+    with opened(plan) as folder, executor(processes(plan, todo, console), plan.ray) as execute:
         key = root_key(plan, folder)
         store = Store(folder.absolute(), memory=plan.memory, device=plan.device, execute=execute, fresh=plan.fresh)
         files = {case.model.name: about for case in todo if (about := audited(case.model))}
@@ -166,6 +163,21 @@ def carry_out(
     if not tested and (refused := [row for row in results.of(SkippedRow) if of_case(row)]):
         raise ValueError(f"nothing was tested. {refused[0].what}: {refused[0].reason}")
     return results
+
+
+def processes(plan: Plan, todo: Sequence[Case], console: Console) -> int:
+    """The number of worker processes: 1, after a line that says so, if a model cannot be sent to one.
+
+    Raises ValueError for such a model if the plan asks for several, or for a cluster.
+    """
+    why = next(filter(None, (kept_here(case.model) for case in todo)), "") if plan.jobs > 1 else ""
+    if why and ("jobs" in plan.model_fields_set or plan.ray is not None):
+        raise ValueError(
+            f"{why}. Define it at the top level of its file, or {'leave --ray out' if plan.ray else 'use --jobs 1'}."
+        )
+    if why:
+        console.print(f"{why}. This run trains in one process.", highlight=False, markup=False)
+    return 1 if why else plan.jobs
 
 
 def judged_case(

@@ -162,10 +162,10 @@ def checked(made: Any, where: str) -> None:
         raise ValueError(f"{where}: effort={shown(found)}: must be a gnnaudit.Effort, such as Effort(thorough=False).")
 
 
-def portable(model: Model) -> None:
-    """Raises ValueError for a model that cannot be sent to a worker process, such as one with a nested function."""
+def kept_here(model: Model) -> str:
+    """Why a model cannot be sent to a worker process, such as one with a nested function; "" if it can."""
     try:
         pickle.dumps(model)
     except Exception as fault:  # pickle raises almost anything, and so may a user's class
-        way = "Define it at the top level of its file, or use --jobs 1."
-        raise ValueError(f"{model.name}: cannot be sent to a worker process ({one_line(fault)}). {way}") from None
+        return f"{model.name}: cannot be sent to a worker process ({one_line(fault)})"
+    return ""

@@ -8,6 +8,7 @@ import pytest
 from gnnaudit.audit.cli import main
 from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.planning.cores import usable_cores
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.fitted import fitted
 from gnnaudit.models.looped import Looped
@@ -130,16 +131,45 @@ def test_a_function_that_fails_is_wrong_use_in_one_line(body, told, tmp_path, mo
     assert told in line
 
 
-def test_a_function_that_no_worker_can_load_is_refused_before_any_training(tmp_path, monkeypatch, capsys):
-    (tmp_path / "mine.py").write_text(
-        "from gnnaudit import Looped\ndef make():\n    def train(graph, seed): pass\n    return Looped(train)\nmodel = make()\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["audit", "run", "--model", "mine.py:model", *PLAN, "--jobs", "2", "--quiet"])
+CLOSURE = """
+import numpy as np
+from gnnaudit import Looped
+
+def make(noise):
+    def train(graph, seed):
+        votes = graph.adjacency() @ np.eye(graph.classes)[graph.y]
+        votes = votes + noise * np.random.default_rng(seed).standard_normal(votes.shape)
+        return {"posteriors": votes - np.logaddexp.reduce(votes, axis=1, keepdims=True)}
+    return Looped(train)
+
+model = make(9.0)
+"""
+
+
+def of_closure(folder, monkeypatch, capsys, *words):
+    """The exit code, and what was printed on stderr."""
+    (folder / "mine.py").write_text(CLOSURE)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("sys.argv", ["audit", "run", "--model", "mine.py:model", *PLAN, *words])
     with pytest.raises(SystemExit) as end:
         main.main()
-    assert end.value.code == 2
-    assert "Define it at the top level of its file, or use --jobs 1." in capsys.readouterr().err
+    return end.value.code, capsys.readouterr().err
+
+
+def test_a_function_that_no_worker_can_load_is_refused_before_any_training_if_workers_are_asked_for(
+    tmp_path, monkeypatch, capsys
+):
+    code, told = of_closure(tmp_path, monkeypatch, capsys, "--jobs", "2", "--quiet")
+    assert code == 2
+    assert "Define it at the top level of its file, or use --jobs 1." in told
+
+
+@pytest.mark.skipif(usable_cores() == 1, reason="a machine with one core starts no worker processes")
+def test_a_function_that_no_worker_can_load_is_trained_in_one_process_which_the_run_says(tmp_path, monkeypatch, capsys):
+    code, told = of_closure(tmp_path, monkeypatch, capsys)
+    assert code == 3
+    assert "This run trains in one process." in told
+    assert "[1/1] train" in told
 
 
 def test_the_line_names_the_model_once(tmp_path, monkeypatch, capsys):
