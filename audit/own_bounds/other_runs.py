@@ -122,11 +122,22 @@ def _telling(first: History, absent: Absence, each: Shifts, side: int, alone: in
 
 
 def _telling_runs(first: History, absent: Absence, each: Shifts) -> Iterator[History]:
-    """The runs of `_telling` for both worlds; those that have other mechanisms are left out."""
+    """The runs of `_telling` for both worlds; those that have other mechanisms are left out. In a run that cannot happen, as when
+    a node is picked twice, the values are chosen again, one after the other.
+    """
     for side in (1, -1):
         with suppress(Incomparable):
-            if (run := _telling(first, absent, each, side)) is not first:
+            run = _telling(first, absent, each, side)
+            if not possible(run):
+                run = _telling(first, absent, each, side, first.study.effort.one_by_one)
+            if run is not first and possible(run):
                 yield run
+
+
+def possible(run: History) -> bool:
+    """Whether all randomised reports of a run have values that they can have there."""
+    reports = [m for m in run.mechanisms if m.law == REPORT]
+    return all(np.all(m.clean[np.asarray(m.values) == m.noisy[..., None]] > 0) for m in reports)
 
 
 def most_telling(mechanism: Mechanism, by: NDArray[np.float64], side: int, scales: float = SCALES) -> Mechanism:

@@ -60,14 +60,22 @@ COUNTED = "all moves together are little more than those that count"
 
 
 def from_mechanisms(case: Case, within: Inside) -> Bound:
-    """The bound from the secret that costs most. If it does not refute the claim, one from a small graph of unusual nodes may."""
+    """The bound from the secret that costs most. A small graph of unusual nodes gives it if its moves cost more, and refute the
+    claim or detect smaller violations. If its moves cost more than the claim and refute nothing, the bound has no reach.
+    """
     bound, unusual = from_worst(case, within), within.small
     if bound.refuted or unusual is None or unusual.worst is None:
         return bound
-    if cost(unusual.mechanisms, unusual.counted(unusual.shifts), case.claim.delta) <= case.claim.epsilon:
+    whole, most = cost(unusual.mechanisms, unusual.counted(unusual.shifts), case.claim.delta), case.claim.epsilon * (1 + EQUAL)
+    if whole <= (bound.epsilon if math.isfinite(bound.reach) else most):
         return bound
-    other = from_worst(case, unusual)
-    return replace(other, method=f"{other.method}, on a {UNUSUAL}") if other.refuted else bound
+    other, where = from_worst(case, unusual), f"on a {UNUSUAL}"
+    if other.refuted or (not other.failed and other.reach < bound.reach < math.inf):
+        return replace(other, method=f"{other.method}, {where}")
+    if whole > most and math.isfinite(bound.reach):
+        why = next((c.detail for c in other.conditions if c.how == "failed"), other.method)
+        return without_reach(bound, Condition(UNHIDDEN.what, "failed", f"{why}, {where}"))
+    return bound
 
 
 def from_worst(case: Case, within: Inside) -> Bound:

@@ -2,10 +2,11 @@
 
 import itertools
 
+import dp_accounting as dp
 import numpy as np
 import pytest
 
-from gnnaudit import Claim, Looped, Unit, load
+from gnnaudit import Claim, Looped, PureDpEvent, Unit, load
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
@@ -92,3 +93,23 @@ def test_a_leak_behind_a_rare_pick_leaves_no_reach(scale, detects, tmp_path):
     assert np.exp(own[RAREST] - np.logaddexp.reduce(own)) < 1e-4
     bounds = audited(rare(scale), Claim(1.2, 0.0, Unit.NODE), tmp_path, Key("rare"))
     assert any(np.isfinite(b.reach) or b.refuted for b in bounds) == detects
+
+
+def hubs(graph, seed):
+    """Three nodes of large degree, each at a cost of at most 0.5, and then their degrees, at a cost of 2 / 4."""
+    rng, scores, chosen = np.random.default_rng(seed), graph.degree.astype(float), []
+    for _ in range(3):
+        chosen.append(int(np.argmax(scores + rng.gumbel(0, 2.0, graph.nodes))))
+        scores[chosen[-1]] = -np.inf
+    return {"hubs": np.array(chosen, dtype=float), "degrees": graph.degree[chosen] + rng.laplace(0, 4.0, 3)}
+
+
+@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 6))])
+def test_no_run_in_which_a_node_is_picked_twice_counts_against_an_honest_selection(seed, tmp_path):
+    events = dp.ComposedDpEvent([dp.SelfComposedDpEvent(PureDpEvent(0.5), 3), dp.LaplaceDpEvent(2.0)])
+    case = Case(Looped(hubs, releases=("hubs", "degrees"), events=events), Claim(2.0, 0.0))
+    outcome = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("h", seed), 3, 1e-4))
+    bound = max(outcome.bounds, key=lambda b: b.epsilon)
+    assert 1.0 < bound.epsilon <= 2.0
+    assert 2.0 <= bound.reach < 3.5
+    assert outcome.covers.keys() == {"hubs", "degrees"}
