@@ -85,6 +85,11 @@ def kept(first: History, absent: Absence, again: Mechanisms | None = None, draws
     return History(first.study, worlds, after, tuple(again.found))
 
 
+def both(first: History, absent: Absence) -> tuple[History, History]:
+    """The runs with and without a secret, with the noisy values of `first`."""
+    return first if absent.base is None else kept(first, absent.base), kept(first, absent)
+
+
 def moved(first: History, absent: Absence, after: History) -> Shifts:
     """How far the clean value of each mechanism moves from a run to its repetition `after` without a secret, in units of the
     scale. If the world has a `base`, the move is that from the repetition in the base.

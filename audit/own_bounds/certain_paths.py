@@ -1,14 +1,16 @@
 """Certificates for paths past the noise of the mechanisms within a run.
 
 An array may depend on a secret although every noisy value is the same. If the release also has the noisy values that the array
-reads, and no draw changes the array, the array is a function of the release's other arrays and of the graph alone. Two worlds in
-which this function differs cannot give the same release.
+reads, or the sums of them through which it reads them, and no draw changes the array, the array is a function of the release's
+other arrays and of the graph alone. Two worlds in which this function differs cannot give the same release.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +20,17 @@ from ...accounting.lower.bounds import Bound
 from ...models.recorder import Draw
 from ...models.recorder.mechanisms.found import OtherMechanisms
 from ..case import Case, offered
-from ..mechanisms.absence import Incomparable, history, kept
+from ..mechanisms.absence import Incomparable, both, history, kept
 from ..mechanisms.draws.steady import other_scripts
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import drawn_again, far_across, rerun, with_other_values
 from ..recorded.other_numbers import FAR, far_numbers, has_far_numbers
 from ..recorded.playing import Cell, Diverged, Play
-from ..recorded.study import History
+from ..recorded.study import History, Study
 from ..recorded.worlds import UNUSUAL, Absence
+from .other_runs import SEEDS
 from .released_noise import PATHS, REPEATED, exact
+from .released_sums import RUNS, only_through_sums
 
 Mask = NDArray[np.bool_]
 
@@ -36,18 +40,35 @@ REDRAWN = 48  # random replacements of all draws: half by usual numbers, half by
 CLEAR = 1e-4  # of the largest entry of an array: a smaller difference between two worlds may be rounding
 REPLACED = f"all draws were replaced {REDRAWN} times, in both worlds, by usual numbers and by numbers far outside their range"
 ALIKE = "another seed gives the same entries"
-SHOWN = "the arrays equal the noisy values in two runs with different seeds"
+RELEASED = proved(
+    "the noisy values that these entries depend on are released",
+    "the arrays equal the noisy values in two runs with different seeds",
+)
+IN_SUMS = Condition(
+    "these entries depend on noisy values only through released sums of them",
+    "checked",
+    f"noisy values were changed {RUNS} times so that the sums stayed the same, in two runs; so did these entries, in both worlds",
+)
+STARTED = Condition(
+    "for an adversary who sees the random weights with which training starts",
+    "granted",
+    "proofs by composition assume this adversary; one who sees less may learn less",
+)
 SAME_VALUES = proved("all noisy values are the same", "every mechanism within the run returned the value of the first run")
 
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """Entries of an array that one secret changes for certain. beside: the released arrays that they are computed from."""
+    """Entries of an array that one secret changes for certain. beside: the released arrays that they are computed from. sums:
+    whether these hold sums of noisy values. started: whether the entries may depend on random initial weights.
+    """
 
     absent: Absence
     cell: Cell
     entries: Mask
     beside: tuple[str, ...]
+    sums: bool = False
+    started: bool = False
 
     def __str__(self) -> str:
         count = int(self.entries.sum())
@@ -58,6 +79,13 @@ class Path:
             return f"{text}; all else that these entries depend on is released too, in {arrays}"
         return f"{text}, and no draw changes them, so no noise covers them"
 
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        detail = REPLACED if self.beside else f"{REPLACED}; {ALIKE}"
+        drawn = Condition(f"no {'other ' * self.started}draw changes these entries", "checked", detail)
+        shown = (IN_SUMS,) if self.sums else (RELEASED,) if self.beside else ()
+        return (REPEATED, drawn, SAME_VALUES, *shown, *((STARTED,) if self.started else ()))
+
 
 def from_path(case: Case, within: Inside) -> Bound | None:
     """An infinite bound, if a single secret changes a released array for certain, in the graph or in a small graph of unusual
@@ -66,9 +94,7 @@ def from_path(case: Case, within: Inside) -> Bound | None:
     for part, where in ((within, ""), (within.small, f", on a {UNUSUAL}")):
         found = None if part is None else first_path(case, part)
         if found is not None:
-            drawn = Condition("no draw changes these entries", "checked", REPLACED if found.beside else f"{REPLACED}; {ALIKE}")
-            beside = (proved("the noisy values that these entries depend on are released", SHOWN),) if found.beside else ()
-            return exact(np.inf, f"{found}{where}", PATHS, (REPEATED, drawn, SAME_VALUES, *beside))
+            return exact(np.inf, f"{found}{where}", PATHS, found.conditions)
     return None
 
 
@@ -78,32 +104,50 @@ def first_path(case: Case, within: Inside) -> Path | None:
     cells = [cell for cell in first.play.cells if cell.array in past]
     if not cells or not within.across:
         return None
-    try:
-        second = history(first.study, 1)
-    except Diverged:
-        return None
     for absent in islice(alone(within, cells), TRIED):
         with suppress(Incomparable, Diverged, OtherMechanisms):
-            if (found := certain(first, second, absent, cells)) is not None:
+            if (found := certain(first, absent, cells)) is not None:
                 return found
     return None
 
 
-def certain(first: History, second: History, absent: Absence, cells: Sequence[Cell]) -> Path | None:
-    """The first entries of these cells that one secret changes for certain; None if there are none. second: a run with another
-    seed. Raises Incomparable, Diverged or OtherMechanisms if a run cannot be repeated.
+def certain(first: History, absent: Absence, cells: Sequence[Cell]) -> Path | None:
+    """The first entries of these cells that one secret changes for certain; None if there are none. Raises Incomparable, Diverged
+    or OtherMechanisms if a run cannot be repeated.
+
+    The secret must change the cell in one more run, of a few with other seeds. If it did so with a probability of at most delta,
+    N secrets were tried first, and n runs later, two such runs would be seen with a probability of at most N n delta^2.
     """
-    runs, others = both(first, absent), both(second, absent)
+    runs = both(first, absent)
     for cell in cells:
         entries = differing(*runs, cell, absent)
-        if not entries.any() or not differing(*others, cell, absent).any():
+        second = another(first.study, absent, cell) if entries.any() else None
+        if second is None:
             continue
+        others = both(second, absent)
         beside = shown_by(first, second, read_by(first, cell, entries))
-        if beside is None or not (beside or all(alike(cell, entries, *pair) for pair in zip(runs, others, strict=True))):
+        sums = beside is None
+        if beside is None:
+            changed = {c.array for c in cells}
+            beside, again = (only_through_sums(run, absent, cell, changed) for run in (first, second))
+            if not beside or beside != again:
+                continue
+        elif not beside and not all(alike(cell, entries, *pair) for pair in zip(runs, others, strict=True)):
             continue
         worlds = tuple(zip((absent.base, absent), runs, strict=True))
-        if all(steady(first, script, cell, worlds) for script in scripts(first)):
-            return Path(absent, cell, entries, beside)
+        started = sums and any(draw.weights for draw in first.play.draws)
+        if all(steady(first, script, cell, worlds) for script in scripts(first, started)):
+            return Path(absent, cell, entries, beside, sums, started)
+    return None
+
+
+def another(made: Study, absent: Absence, cell: Cell) -> History | None:
+    """A run with another seed in which a secret changes a cell; None if there is none among a few."""
+    for number in SEEDS:
+        with suppress(Incomparable, Diverged):
+            run = history(made, number)
+            if differing(*both(run, absent), cell, absent).any():
+                return run
     return None
 
 
@@ -136,11 +180,6 @@ def steady(first: History, script: list[Draw], cell: Cell, worlds: Sequence[tupl
     """
     runs = ((run, rerun(first, {}, script) if world is None else kept(first, world, draws=script)) for world, run in worlds)
     return all(unchanged(run.play, again.play, cell) for run, again in runs)
-
-
-def both(first: History, absent: Absence) -> tuple[History, History]:
-    """The runs with and without a secret, with the noisy values of `first`."""
-    return first if absent.base is None else kept(first, absent.base), kept(first, absent)
 
 
 def differing(one: History, other: History, cell: Cell, absent: Absence) -> Mask:
@@ -204,23 +243,30 @@ def equal(noisy: NDArray[np.float64], play: Play, cell: Cell) -> bool:
     return np.array_equal(released.ravel(), noisy.astype(play.kinds.get(cell, noisy.dtype)).astype(np.float64).ravel())
 
 
-def scripts(first: History) -> Iterator[list[Draw]]:
+def scripts(first: History, started: bool = False) -> Iterator[list[Draw]]:
     """Yields the draws of the run with other numbers for all of them: those of other seeds, the ends of their ranges or numbers
-    far below and above the usual ones, and random ones.
+    far below and above the usual ones, and random ones. started: whether random initial weights stay as they are.
     """
     draws = first.play.draws
-    yield from other_scripts(first, range(len(draws)))
+    others = [at for at, draw in enumerate(draws) if not (started and draw.weights)]
+
+    def with_others(change: Callable[[Draw], Draw]) -> list[Draw]:
+        script = list(draws)
+        for at in others:
+            script[at] = change(draws[at])
+        return script
+
+    yield from other_scripts(first, others)
     for side in (-1, 1):
-        yield [at_an_end(draw, side) for draw in draws]
+        yield with_others(partial(at_an_end, random=np.random.default_rng(0), side=side))
     for number in range(REDRAWN):
-        random = np.random.default_rng(number)
-        yield [far(draw, random) if number % 2 else drawn_again(draw, random) for draw in draws]
+        yield with_others(partial(far if number % 2 else drawn_again, random=np.random.default_rng(number)))
 
 
-def at_an_end(draw: Draw, side: int) -> Draw:
+def at_an_end(draw: Draw, random: np.random.Generator, side: int) -> Draw:
     """The draw with all numbers at the lowest or highest end of its range, or far below or above the usual ones."""
     if draw.spread:
-        return replace(draw, values=(draw.values + side * FAR * np.asarray(draw.scale)).astype(draw.values.dtype))
+        return apart(draw, draw.values + side * FAR * np.asarray(draw.scale), random)
     if not np.isfinite([draw.lowest, draw.highest]).all() or draw.values.dtype.kind not in "iufb":
         return draw
     return replace(draw, values=np.full_like(draw.values, draw.lowest if side < 0 else draw.top))
@@ -230,4 +276,11 @@ def far(draw: Draw, random: np.random.Generator) -> Draw:
     """The draw with numbers far from its middle, or in another order if its law has no such numbers."""
     if not has_far_numbers(draw):
         return drawn_again(draw, random)
-    return replace(draw, values=far_numbers(draw, random.random(draw.values.shape) < 0.5, random))
+    return apart(draw, far_numbers(draw, random.random(draw.values.shape) < 0.5, random), random)
+
+
+def apart(draw: Draw, values: NDArray[Any], random: np.random.Generator) -> Draw:
+    """The draw with these numbers, or with usual ones if rounding makes some of these equal: equal numbers are no noise."""
+    values = values.astype(draw.values.dtype)
+    as_before = np.unique(values).size >= np.unique(draw.values).size
+    return replace(draw, values=values) if as_before else drawn_again(draw, random)
