@@ -24,7 +24,7 @@ from ..instruments.reported_run import recorded as reported
 from ..mechanisms.gate import a_strangers, recorded
 from ..mechanisms.inside import Inside
 from ..mechanisms.unfollowed import not_followed
-from ..own_bounds import certain_paths, program_seeds, released_noise, sampled_steps, within_run
+from ..own_bounds import certain_paths, program_seeds, released_noise, sampled_steps, size_of_noise, within_run
 from ..recorded.worlds import UNUSUAL
 
 NAME = "differential"
@@ -108,8 +108,9 @@ def of_own_model(setting: Setting) -> Outcome:
     found = released_noise.from_release(setting, past, unused)
     if any(b.refuted for b in found.bounds):
         return found
-    if (path := certain_paths.from_path(case, within)) is not None:
-        return dataclasses.replace(found, bounds=(*found.bounds, path), reach=path.method)
+    for proof in (certain_paths.from_path, size_of_noise.from_sizes):
+        if (sure := proof(case, within)) is not None:
+            return dataclasses.replace(found, bounds=(*found.bounds, sure), reach=sure.method)
     bound = sampled_steps.from_mechanisms(case, within)
     if bound.refuted:
         return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=bound.method)

@@ -43,7 +43,7 @@ class Inside:
     does not read; empty if there are more than EACH mechanisms. steady: the mechanisms that no secret moves, neither alone nor
     together with many others; empty if the run could not be repeated without many. small: the same on a small graph of unusual
     nodes; None if this is not known. searched: whether the search for secrets that move a value farther than most was
-    finished, see `louder`.
+    finished, see `louder`. resized: worlds without one or many secrets in which some noise is of another size or kind.
     """
 
     run: History
@@ -63,6 +63,7 @@ class Inside:
     small: Inside | None = None
     searched: bool = True
     across: tuple[Absence, ...] = ()
+    resized: tuple[Absence, ...] = ()
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
@@ -154,7 +155,8 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         return reason
     found, read = without_secrets(first), reports(first)
     many, strange = repetitions(first, claim.unit, key.fold("many"))
-    doubts = [why for why in (found.entangled, found.shared, *strange) if why]
+    doubts = [why for why in (found.entangled, found.shared, *(why for _, why in strange[:1])) if why]
+    resized = [absent for absent, _ in strange]
     past: dict[str, str] = {}
     across: list[Absence] = []
     worst: Trial | None = None
@@ -166,6 +168,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
             after, shifts = without(first, absent)
         except Incomparable as departed:
             doubts.append(str(departed))
+            resized += [absent] if isinstance(departed, OtherNoise) else []
             continue
         seen |= moving(first, shifts)
         shifts, lost = read_only(first, found.idle, shifts, read)
@@ -200,6 +203,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         steady=frozenset(steady if many else ()),
         searched=searched,
         across=tuple(across),
+        resized=tuple(resized),
     )
 
 
@@ -246,19 +250,24 @@ def tried(
         yield from only_together(first, many, seen, doubts)
 
 
-def repetitions(first: History, unit: Unit, key: Key) -> tuple[list[tuple[Absence, History]], list[str]]:
+def repetitions(first: History, unit: Unit, key: Key) -> tuple[list[tuple[Absence, History]], list[tuple[Absence, str]]]:
     """The repetitions without many secrets at once, the largest number with which the run can be repeated; empty if there is
-    none. The second result has a sentence if more secrets change the noise itself.
+    none. The second result has the worlds in which more secrets change the noise itself, each with a sentence that says so.
     """
-    doubts: list[str] = []
+    strange: list[tuple[Absence, str]] = []
     for many in without_many(first.study.whole, unit, key):
-        try:
-            return [(absent, kept(first, absent)) for absent in many], doubts[:1]
-        except OtherNoise as reason:
-            doubts.append(str(reason))
-        except Incomparable:
-            continue
-    return [], doubts[:1]
+        found: list[tuple[Absence, History]] = []
+        for absent in many:
+            try:
+                found.append((absent, kept(first, absent)))
+            except OtherNoise as reason:
+                strange.append((absent, str(reason)))
+                break
+            except Incomparable:
+                break
+        else:
+            return found, strange
+    return [], strange
 
 
 def moving(first: History, shifts: Shifts, secrets: int = 1) -> set[int]:

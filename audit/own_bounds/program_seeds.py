@@ -17,7 +17,7 @@ from ..case import EDGES, Outcome, Setting, offered
 from ..instruments.repetition import NO_NODE
 from ..mechanisms.gate import recorded
 from ..recorded.worlds import without_one
-from . import certain_paths, sampled_steps
+from . import certain_paths, sampled_steps, size_of_noise
 from .released_noise import MOVES, exact, uncovered
 
 NAME = "differential"
@@ -45,7 +45,8 @@ def of_program(setting: Setting) -> Outcome:
         why = within or "no recorded noise was found that is added to data"
         bound = exact(0.0, why, MOVES, uncovered(runs.study, (why,)))
     else:
-        bound = certain_paths.from_path(case, within) or sampled_steps.from_mechanisms(case, within)
+        sure = certain_paths.from_path(case, within) or size_of_noise.from_sizes(case, within)
+        bound = sure or sampled_steps.from_mechanisms(case, within)
         if not within.searched:
             sort = f"noise too small for one of the {len(within.moves)} secrets that were removed alone, in"
             covers = dict.fromkeys(offered(case.model), sort)
