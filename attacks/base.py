@@ -77,17 +77,7 @@ class Attack(Protocol):
 class AttackDefaults:
     """The base class of attacks. An attack that differs says so by a field or a class attribute of the same name."""
 
-    @property
-    def of_each_unit(self) -> bool:
-        return False
-
-    @property
-    def public(self) -> bool:
-        return False
-
-    @property
-    def within(self) -> bool:
-        return False
+    of_each_unit, public, within = False, False, False
 
 
 class Untrained(AttackDefaults):

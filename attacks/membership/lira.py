@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +83,7 @@ class Lira(OneQuery):
     online: bool = True
     shrinkage: float | None = None
     shadows: Moments | None = None
-    of_each_unit: ClassVar[bool] = True
+    of_each_unit = True
 
     def __post_init__(self) -> None:
         if self.signal not in SIGNALS:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +92,7 @@ class MultiLira(AttackDefaults):
     around: tuple[str, ...] = ()
     shrinkage: float = 32.0
     laws: tuple[Student, Student] | None = None
-    of_each_unit: ClassVar[bool] = True
+    of_each_unit = True
 
     def __post_init__(self) -> None:
         if not self.shrinkage > 0:
@@ -140,7 +140,7 @@ class SumOfRatios(AttackDefaults):
 
     attacks: tuple[Attack, ...]
     name: str = "together"
-    of_each_unit: ClassVar[bool] = True
+    of_each_unit = True
 
     @property
     def needs(self) -> tuple[str, ...]:
