@@ -97,10 +97,7 @@ def allowed(fpr: NDArray[np.float64] | float, non_members: NDArray[np.int64] | i
 
 
 def true_positives(
-    scores: NDArray[np.float64],
-    bits: NDArray[np.bool_],
-    fprs: tuple[float, ...] | NDArray[np.float64],
-    rng: np.random.Generator,
+    scores: NDArray[np.float64], bits: NDArray[np.bool_], fprs: tuple[float, ...] | NDArray[np.float64], rng: np.random.Generator
 ) -> list[int]:
     """For each FPR, the number of members whose score is higher than that of the first non-member beyond the allowed false
     positives. Ties are ordered at random. scores, bits: (n,).

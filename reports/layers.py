@@ -54,12 +54,7 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
             "How long a training takes, and what it writes to memory, logs or errors.",
             "reproduce",
         ),
-        Layer(
-            "Data collection and access",
-            "not looked at",
-            "Who collects, stores and reads the graph.",
-            "reproduce",
-        ),
+        Layer("Data collection and access", "not looked at", "Who collects, stores and reads the graph.", "reproduce"),
     ]
 
 

@@ -48,14 +48,7 @@ def log_e_values(differences: ArrayLike, mu: float, scale: float) -> Array:
 
 
 def anytime(
-    scores: ArrayLike,
-    bits: ArrayLike,
-    claim: Claim,
-    curve: Curve,
-    alpha: float = 0.05,
-    *,
-    sd: float,
-    rounds: Condition = PLAYED,
+    scores: ArrayLike, bits: ArrayLike, claim: Claim, curve: Curve, alpha: float = 0.05, *, sd: float, rounds: Condition = PLAYED
 ) -> Bound:
     """The Gaussian likelihood-ratio bound in a form that holds at any stopping time. The rounds must be in the order of play.
 
@@ -117,13 +110,7 @@ def _notices(claim: Claim, claimed: float, pairs: int, alpha: float, scale: floa
 
 
 def any_shape(
-    scores: ArrayLike,
-    bits: ArrayLike,
-    claim: Claim,
-    rule: Rule,
-    alpha: float = 0.05,
-    *,
-    rounds: Condition = PLAYED,
+    scores: ArrayLike, bits: ArrayLike, claim: Claim, rule: Rule, alpha: float = 0.05, *, rounds: Condition = PLAYED
 ) -> Bound:
     """A bound that holds for any mechanism and at any stopping time, by bets on a threshold rule that was fixed beforehand.
 

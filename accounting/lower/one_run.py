@@ -106,13 +106,7 @@ def canaries(
 
 
 def steinke(
-    scores: ArrayLike,
-    bits: ArrayLike,
-    claim: Claim,
-    alpha: float = 0.05,
-    *,
-    coins: Condition = COINS,
-    seed: int = 0,
+    scores: ArrayLike, bits: ArrayLike, claim: Claim, alpha: float = 0.05, *, coins: Condition = COINS, seed: int = 0
 ) -> Bound:
     """A bound for every mechanism, under any dependence between canaries (Steinke et al. 2023, Theorem 5.2 and Appendix D).
 

@@ -124,12 +124,7 @@ class Moves:
 
 
 def added_up(
-    residuals: Sequence[Array],
-    moves: Sequence[Moves],
-    claim: Claim,
-    alpha: float = 0.05,
-    *,
-    worth: Callable[[float], float],
+    residuals: Sequence[Array], moves: Sequence[Moves], claim: Claim, alpha: float = 0.05, *, worth: Callable[[float], float]
 ) -> Bound:
     """A lower bound on the epsilon of the composition of all Gaussian releases that one secret moves, with or without sampling.
 

@@ -110,10 +110,7 @@ def _one(event: DpEvent, relation: Relation, interval: float) -> Any:
             )
         case MixtureOfGaussiansDpEvent():
             return pld.from_mixture_gaussian_mechanism(
-                event.standard_deviation,
-                event.sensitivities,
-                event.sampling_probs,
-                value_discretization_interval=interval,
+                event.standard_deviation, event.sensitivities, event.sampling_probs, value_discretization_interval=interval
             )
         case TruncatedSubsampledGaussianDpEvent():
             return pld.from_truncated_subsampled_gaussian_mechanism(
@@ -244,8 +241,7 @@ def _amplified(remove: Profile, add: Profile, top: float, rate: float, interval:
     left = np.maximum(1 - (1 - rate) * np.exp(down), 0.0)
     outside = left * add(math.log(rate) + down - np.log(np.maximum(left, 1e-300)))
     return pld.PrivacyLossDistribution(
-        _connect(at, np.where(ratio > 0, inside, -np.expm1(up)), interval),
-        _connect(-at[::-1], outside, interval),
+        _connect(at, np.where(ratio > 0, inside, -np.expm1(up)), interval), _connect(-at[::-1], outside, interval)
     )
 
 

@@ -10,12 +10,7 @@ from dp_accounting.rdp import rdp_privacy_accountant as library
 from numpy.typing import NDArray
 
 # selection -> shape parameter of the random number of trainings; None if the number is fixed
-SELECTIONS: dict[str, float | None] = {
-    "fixed": None,
-    "logarithmic": 0.0,
-    "geometric": 1.0,
-    "poisson": math.inf,
-}
+SELECTIONS: dict[str, float | None] = {"fixed": None, "logarithmic": 0.0, "geometric": 1.0, "poisson": math.inf}
 
 
 def tuned(ledger: DpEvent, over: float, selection: str = "fixed") -> DpEvent:

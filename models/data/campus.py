@@ -10,13 +10,7 @@ MOST = 10**9  # largest number of nodes; the numbers of all pairs of more nodes 
 
 
 def campus(
-    n: int = 2000,
-    seed: int = 0,
-    classes: int = 6,
-    degree: float = 24.0,
-    same: float = 0.45,
-    dim: int = 64,
-    signal: float = 0.4,
+    n: int = 2000, seed: int = 0, classes: int = 6, degree: float = 24.0, same: float = 0.45, dim: int = 64, signal: float = 0.4
 ) -> Raw:
     """A degree-corrected block model (Karrer & Newman 2011) with n nodes and n * degree / 2 edges, sampled in O(edges).
 

@@ -10,11 +10,7 @@ CHUNK = 1024  # how many sources are computed at a time
 
 
 def page_rank(
-    adjacency: sp.csr_array,
-    sources: NDArray[np.int64],
-    teleport: float = 0.25,
-    threshold: float = 1e-4,
-    tolerance: float = 1e-4,
+    adjacency: sp.csr_array, sources: NDArray[np.int64], teleport: float = 0.25, threshold: float = 1e-4, tolerance: float = 1e-4
 ) -> sp.csr_array:
     """The PageRank vector of each source, without entries below the threshold: (sources, nodes) float32, sparse.
 

@@ -124,9 +124,4 @@ def gat(values: Values, x: Operator | Tensor, blocks: Blocks | Whole) -> Tensor:
     return (every.mean(2) if averaged else every.reshape(runs, blocks.size, heads * units)) + values["bias"]
 
 
-KINDS = {
-    "gcn": Kind(gcn_start, gcn),
-    "sage": Kind(sage_start, sage),
-    "gin": Kind(gin_start, gin),
-    "gat": Kind(gat_start, gat),
-}
+KINDS = {"gcn": Kind(gcn_start, gcn), "sage": Kind(sage_start, sage), "gin": Kind(gin_start, gin), "gat": Kind(gat_start, gat)}

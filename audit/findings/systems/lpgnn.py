@@ -68,8 +68,5 @@ def fair_coins(key: Key) -> Certificate:
 
 LPGNN = with_experiments(
     "lpgnn.toml",
-    {
-        "lpgnn-scaling": (lambda key: scaling(True), lambda key: scaling(False)),
-        "lpgnn-fair-coins": (fair_coins, None),
-    },
+    {"lpgnn-scaling": (lambda key: scaling(True), lambda key: scaling(False)), "lpgnn-fair-coins": (fair_coins, None)},
 )

@@ -115,10 +115,7 @@ def single_sample(accounted: bool) -> Certificate:
         proved if accounted else printed.privgnn_epsilon(1.0, RATE, QUERIES, DELTA), DELTA, Unit.NODE, exposes=("votes",)
     )
     ledger = on_sampled_nodes(RATE, noisy_argmax(2, 1.0, 1.0, QUERIES))
-    libraries = {
-        exact.CLOSED: one_sample(each, QUERIES),
-        "dp_accounting": curve(ledger, interval=1e-3).epsilon(DELTA),
-    }
+    libraries = {exact.CLOSED: one_sample(each, QUERIES), "dp_accounting": curve(ledger, interval=1e-3).epsilon(DELTA)}
     summary = "1,000 labels from one teacher: if the node was sampled, it influences all of them."
     counts = np.array([10, 30, 100, 300, 1000])
     stated = along(counts, lambda n: printed.privgnn_epsilon(1.0, RATE, n, DELTA))

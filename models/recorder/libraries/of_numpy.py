@@ -48,13 +48,7 @@ OTHERS = (
         "lognormal",
         "multinomial",
     ),
-    *(
-        "multivariate_hypergeometric",
-        "negative_binomial",
-        "noncentral_chisquare",
-        "noncentral_f",
-        "pareto",
-    ),
+    *("multivariate_hypergeometric", "negative_binomial", "noncentral_chisquare", "noncentral_f", "pareto"),
     *("permutation", "permuted", "poisson", "power", "random_integers", "rayleigh", "shuffle", "standard_gamma", "tomaxint"),
     *("triangular", "vonmises", "wald", "weibull", "zipf"),
 )
