@@ -35,34 +35,15 @@ LAW_OF: dict[str, tuple[str, tuple[str, ...]]] = {
     "multivariate_normal": ("multivariate_normal", ("mean", "cov")),
 }
 OTHERS = (
-    *(
-        "beta",
-        "bytes",
-        "chisquare",
-        "dirichlet",
-        "f",
-        "gamma",
-        "geometric",
-        "hypergeometric",
-        "logseries",
-        "lognormal",
-        "multinomial",
-    ),
-    *("multivariate_hypergeometric", "negative_binomial", "noncentral_chisquare", "noncentral_f", "pareto"),
+    *("beta", "bytes", "chisquare", "dirichlet", "f", "gamma", "geometric", "hypergeometric", "logseries", "lognormal"),
+    *("multinomial", "multivariate_hypergeometric", "negative_binomial", "noncentral_chisquare", "noncentral_f", "pareto"),
     *("permutation", "permuted", "poisson", "power", "random_integers", "rayleigh", "shuffle", "standard_gamma", "tomaxint"),
     *("triangular", "vonmises", "wald", "weibull", "zipf"),
 )
 METHODS = (*LAW_OF, *OTHERS)
 ORDERS = ("shuffle", "permutation", "permuted")  # methods whose draw is an order
-LOCATED = (
-    "normal",
-    "laplace",
-    "gumbel",
-    "logistic",
-    "cauchy",
-    "uniform",
-    "exponential",
-)  # loc and scale describe them completely
+# loc and scale describe them completely
+LOCATED = ("normal", "laplace", "gumbel", "logistic", "cauchy", "uniform", "exponential")
 FEW = 1024  # probabilities are kept for draws from at most this many values
 BASES = (np.random.Generator, np.random.RandomState)
 

@@ -19,30 +19,10 @@ from ..mechanisms.single import plain as number
 
 LAW_OF = {"gauss": "normal", "normalvariate": "normal", "random": "uniform", "expovariate": "exponential"}
 METHODS = (
-    *(
-        "random",
-        "gauss",
-        "normalvariate",
-        "uniform",
-        "expovariate",
-        "triangular",
-        "betavariate",
-        "gammavariate",
-        "lognormvariate",
-    ),
-    *(
-        "vonmisesvariate",
-        "paretovariate",
-        "weibullvariate",
-        "binomialvariate",
-        "getrandbits",
-        "randbytes",
-        "randint",
-        "randrange",
-    ),
-    *("choice", "choices", "sample", "shuffle"),
+    *("random", "gauss", "normalvariate", "uniform", "expovariate", "triangular", "betavariate", "gammavariate"),
+    *("lognormvariate", "vonmisesvariate", "paretovariate", "weibullvariate", "binomialvariate", "getrandbits", "randbytes"),
+    *("randint", "randrange", "choice", "choices", "sample", "shuffle"),
 )
-
 OF_KINDS = (
     *((random.Random, name) for name in METHODS if hasattr(random.Random, name)),
     *((random.SystemRandom, name) for name in METHODS if name in vars(random.SystemRandom)),
