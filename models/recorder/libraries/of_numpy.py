@@ -11,6 +11,7 @@ import numpy as np
 
 from ..draws.draw import Active, Draw, calling_line, of_two, parameters, picked_one, recorded_call, rows_of, shuffled
 from ..mechanisms.lists import gathering
+from .changes import changes
 
 # Method -> its law, and the names of its arguments in order. Only loc, scale, low, high, n, a, p, replace, mean and cov are read.
 LAW_OF: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -205,18 +206,11 @@ def replaced() -> Iterator[dict[int, Any]]:
     shared = _shared(plain, plain._bit_generator)
     new = {"default_rng": default_rng, "Generator": Generator, "RandomState": RandomState}
     new |= {name: getattr(shared, name) for name in FUNCTIONS}
-    old = {name: getattr(np.random, name) for name in new}
-    for name, value in new.items():
-        setattr(np.random, name, value)
-    mtrand._rand = shared
-    lists = {name: getattr(np, name) for name in ("array", "asarray")}
-    for name, function in lists.items():
-        setattr(np, name, gathering(function))
-    try:
-        yield {id(old[name]): value for name, value in new.items()} | {id(plain): shared}
-    finally:
-        for name, value in old.items():
-            setattr(np.random, name, value)
-        for name, function in lists.items():
-            setattr(np, name, function)
-        mtrand._rand = plain
+    originals = {id(getattr(np.random, name)): value for name, value in new.items()} | {id(plain): shared}
+    with changes() as put:
+        for name, value in new.items():
+            put(np.random, name, value)
+        put(mtrand, "_rand", shared)
+        for name in ("array", "asarray"):
+            put(np, name, gathering(getattr(np, name)))
+        yield originals

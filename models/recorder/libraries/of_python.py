@@ -16,6 +16,7 @@ import numpy as np
 from ..draws.draw import Active, Draw, calling_line, parameters, picked_one, recorded_call, shuffled
 from ..mechanisms.single import is_single, made
 from ..mechanisms.single import plain as number
+from .changes import changes
 
 LAW_OF = {"gauss": "normal", "normalvariate": "normal", "random": "uniform", "expovariate": "exponential"}
 METHODS = (
@@ -28,7 +29,6 @@ OF_KINDS = (
     *((random.SystemRandom, name) for name in METHODS if name in vars(random.SystemRandom)),
 )
 FUNCTIONS = tuple(name for name in METHODS if hasattr(random, name))
-INHERITED = object()  # what `replaced` notes for a method that a class inherits
 MATH = {name: getattr(np, name) for name in ("log", "log1p", "exp", "expm1", "sqrt", "fabs", "copysign")}
 PICKS = {"choice": "seq", "choices": "population", "sample": "population"}  # method -> the name of its first argument
 
@@ -142,35 +142,23 @@ def urandom(size: int) -> bytes:
 @contextmanager
 def replaced() -> Iterator[dict[int, Any]]:
     """Within this context, Python's names are recorded versions. Yields a dict: id of an original -> its replacement."""
-    undo: list[tuple[Any, str, Any]] = []
     new: dict[int, Any] = {}
     hidden: Any = getattr(random, "_inst")  # noqa: B009  the generator behind the module's functions
-
-    def put(owner: Any, name: str, value: Any) -> None:
-        undo.append((owner, name, owner.__dict__.get(name, INHERITED)))
-        setattr(owner, name, value)
-
-    for kind, name in OF_KINDS:
-        put(kind, name, _method(getattr(kind, name), name))
-    for name in FUNCTIONS:
-        plain, recorded = getattr(random, name), getattr(hidden, name)
-        put(random, name, recorded)
-        new[id(plain)] = recorded
-    for name, ufunc in MATH.items():
-        plain = getattr(math, name)
-        recorded = _function(plain, ufunc)
-        put(math, name, recorded)
-        new[id(plain)] = recorded
-    new[id(os.urandom)] = urandom
-    put(os, "urandom", urandom)
-    bits = secrets.randbits  # NumPy keeps a reference to it, only to seed generators
-    put(secrets, "randbits", getattr(getattr(secrets, "_sysrand"), "getrandbits"))  # noqa: B009
-    new[id(bits)] = secrets.randbits
-    try:
+    with changes() as put:
+        for kind, name in OF_KINDS:
+            put(kind, name, _method(getattr(kind, name), name))
+        for name in FUNCTIONS:
+            plain, recorded = getattr(random, name), getattr(hidden, name)
+            put(random, name, recorded)
+            new[id(plain)] = recorded
+        for name, ufunc in MATH.items():
+            plain = getattr(math, name)
+            recorded = _function(plain, ufunc)
+            put(math, name, recorded)
+            new[id(plain)] = recorded
+        new[id(os.urandom)] = urandom
+        put(os, "urandom", urandom)
+        bits = secrets.randbits  # NumPy keeps a reference to it, only to seed generators
+        put(secrets, "randbits", getattr(getattr(secrets, "_sysrand"), "getrandbits"))  # noqa: B009
+        new[id(bits)] = secrets.randbits
         yield new
-    finally:
-        for owner, name, before in reversed(undo):
-            if before is INHERITED:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, before)

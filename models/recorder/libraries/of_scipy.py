@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..draws.draw import NO_REQUEST, Draw, calling_line, parameters, recorded_call
+from .changes import changes
 
 NAMES = {
     "norm": "normal",
@@ -50,8 +51,6 @@ def replaced() -> Iterator[None]:
             str(self.name), lambda *a, **o: plain(self, *a, **o), args, options, lambda _, *received: asked(self, *received)
         )
 
-    family.rvs = rvs
-    try:
+    with changes() as put:
+        put(family, "rvs", rvs)
         yield
-    finally:
-        family.rvs = plain

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.random.bit_generator
 
+from .changes import changes
+
 PLAIN = os.urandom
 STATE = 512  # random bits with which a generator of Python is seeded
 WORDS = 624  # of 32 bits, in the state of NumPy's global generator
@@ -37,21 +39,13 @@ def entropy_of(seed: int) -> Iterator[None]:
     def seeded(self: random.Random, a: Any = None, version: int = 2) -> None:
         plain_seed(self, randbits(STATE) if a is None else a, version)
 
-    new: list[tuple[Any, str, Any]] = [
-        (random, "_urandom", urandom),  # of SystemRandom and `secrets`, and of the recorded os.urandom
-        (random.Random, "seed", seeded),
-        (numpy.random.bit_generator, "randbits", randbits),
-    ]
-    if os.urandom is PLAIN:
-        new.append((os, "urandom", urandom))
-    undo = [(owner, name, getattr(owner, name)) for owner, name, _ in new]
-    for owner, name, value in new:
-        setattr(owner, name, value)
-    try:
+    with changes() as put:
+        put(random, "_urandom", urandom)  # of SystemRandom and `secrets`, and of the recorded os.urandom
+        put(random.Random, "seed", seeded)
+        put(numpy.random.bit_generator, "randbits", randbits)
+        if os.urandom is PLAIN:
+            put(os, "urandom", urandom)
         yield
-    finally:
-        for owner, name, value in undo:
-            setattr(owner, name, value)
 
 
 def seed_global_generators() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from ..draws.draw import Active, Draw, calling_line, guarded, numbers_of, of_two, parameters, picked_one, put, rows_of
 from ..mechanisms import found_torch
 from ..mechanisms.found import Mechanisms
+from .changes import changes
 from .of_numpy import evenly
 
 NORMAL, UNIFORM = ("randn", "randn_like", "normal", "normal_"), ("rand", "rand_like", "uniform_")
@@ -164,24 +165,15 @@ def replaced() -> Iterator[None]:
     to_numpy, to_number = torch.Tensor.numpy, torch.Tensor.item
     methods: list[tuple[Any, str, str]] = [(Laplace, "rsample", "laplace"), (Normal, "rsample", "normal")]
     methods += [(Gumbel, name, "gumbel") for name in ("rsample", "sample")]  # Gumbel.sample does not call rsample
-    undo: list[tuple[Any, str, Any]] = [(family, name, family.__dict__.get(name)) for family, name, _ in methods]
-    for family, name, law in methods:
-        setattr(family, name, _sample(getattr(family, name), law))
-    for device in _absent():
-        undo.append((device, "manual_seed_all", device.manual_seed_all))
-        device.manual_seed_all = int
-    torch.Tensor.numpy = numpy  # type: ignore[method-assign]
-    torch.Tensor.item = item  # type: ignore[method-assign]
-    try:
+    with changes() as put:
+        for family, name, law in methods:
+            put(family, name, _sample(getattr(family, name), law))
+        for device in _absent():
+            put(device, "manual_seed_all", int)
+        put(torch.Tensor, "numpy", numpy)
+        put(torch.Tensor, "item", item)
         with _mode()():
             yield
-    finally:
-        del torch.Tensor.numpy, torch.Tensor.item
-        for family, name, plain_sample in undo:
-            if plain_sample is None:  # inherited
-                delattr(family, name)
-            else:
-                setattr(family, name, plain_sample)
 
 
 @cache
