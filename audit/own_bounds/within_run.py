@@ -50,6 +50,7 @@ from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reache
 
 OF_WEIGHTS = range(2, 6)  # further runs with other seeds, if initial weights may change how far a secret moves a value
 AGAIN = 4  # largest number of further secrets that are tried if the release shows only part of what the first one moves
+ROUNDING = 1e-6  # relative: a cost that exceeds the claim by less may be equal to it
 DEPENDS = "how far the secret moves a value depends on earlier noisy values, so the moves of one run do not add up"
 ADDS_UP = Condition(
     "the moves of one run add up",
@@ -66,13 +67,14 @@ def from_mechanisms(case: Case, within: Inside) -> Bound:
     bound, unusual = from_worst(case, within), within.small
     if bound.refuted or unusual is None or unusual.worst is None:
         return bound
-    whole, most = cost(unusual.mechanisms, unusual.counted(unusual.shifts), case.claim.delta), case.claim.epsilon * (1 + EQUAL)
-    if whole <= (bound.epsilon if math.isfinite(bound.reach) else most):
+    claim = case.claim.epsilon
+    whole, enough = cost(unusual.mechanisms, unusual.counted(unusual.shifts), case.claim.delta), bound.epsilon * (1 + EQUAL)
+    if whole <= (min(enough, claim) if math.isfinite(bound.reach) else claim):
         return bound
     other, where = from_worst(case, unusual), f"on a {UNUSUAL}"
     if other.refuted or (not other.failed and other.reach < bound.reach < math.inf):
         return replace(other, method=f"{other.method}, {where}")
-    if whole > most and math.isfinite(bound.reach):
+    if whole > claim * (1 + ROUNDING) and math.isfinite(bound.reach):
         why = next((c.detail for c in other.conditions if c.how == "failed"), other.method)
         return without_reach(bound, Condition(UNHIDDEN.what, "failed", f"{why}, {where}"))
     return bound

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -17,6 +18,7 @@ from .of_numpy import evenly
 
 NORMAL, UNIFORM = ("randn", "randn_like", "normal", "normal_"), ("rand", "rand_like", "uniform_")
 LOCATED = (*NORMAL, *UNIFORM, "cauchy_")  # operators whose numbers loc and scale describe completely
+CALLERS = 12  # largest number of calls, from the draw outwards, whose variables are searched for a parameter
 FORM = ("device", "layout", "pin_memory", "memory_format", "dtype")  # options that say nothing about the law of the numbers
 
 
@@ -48,7 +50,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     kept = {option: value for option, value in options.items() if option not in FORM}
     filled = name.startswith("rrelu_with_noise")  # its second tensor is a result
     others = () if own else parameters(*args[:1], *args[1 + filled :], **kept)
-    weights = bool(result.requires_grad)
+    weights = bool(result.requires_grad) or (name.endswith("_") and fills_parameter(result))
     draw = Draw(law, plain(result).copy(), calling_line(), loc, scale, *ends, others, among, chances, weights=weights)
 
     def state() -> Any:
@@ -57,6 +59,24 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
         return plain((options.get("generator") or torch.default_generator).get_state())
 
     return draw.drawn_by(state)
+
+
+def fills_parameter(tensor: Any) -> bool:
+    """Whether a tensor shares its numbers with a parameter that the calling code can reach, as `layer.weight.data` does: by one
+    of its variables, or as a parameter of a module that is one.
+    """
+    import torch
+
+    place, frame = tensor.data_ptr(), sys._getframe(1)
+    for _ in range(CALLERS):
+        if frame.f_back is None or not place:
+            return False
+        frame = frame.f_back
+        for value in list(frame.f_locals.values()):
+            known = value.parameters() if isinstance(value, torch.nn.Module) else [value]
+            if any(isinstance(p, torch.nn.Parameter) and p.data_ptr() == place and p.numel() == tensor.numel() for p in known):
+                return True
+    return False
 
 
 def finite(law: str, args: Sequence[Any], given: Sequence[Any]) -> tuple[tuple[float, ...], Any]:

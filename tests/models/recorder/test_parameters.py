@@ -1,0 +1,81 @@
+"""Random numbers that fill a parameter of PyTorch are initial weights, however they get there."""
+
+import pytest
+import torch
+import torch_geometric
+from torch import nn
+
+from gnnaudit.models.recorder import recording
+
+
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(5, 3, bias=False)
+
+    def start(self):
+        self.layer.weight.data.normal_(0, 0.1)
+
+
+def started(module):
+    if isinstance(module, nn.Linear):
+        module.weight.data.uniform_(-1, 1)
+
+
+def of_pyg():
+    torch_geometric.nn.GCNConv(5, 3)
+
+
+def of_pyg_linear():
+    torch_geometric.nn.Linear(5, 3)
+
+
+def by_method():
+    Own().start()
+
+
+def by_apply():
+    Own().apply(started)
+
+
+def by_parameters():
+    for parameter in Own().parameters():
+        parameter.data.normal_()
+
+
+def by_torch():
+    model = Own()
+    nn.init.trunc_normal_(model.layer.weight.data)
+
+
+@pytest.mark.parametrize("build", [of_pyg, of_pyg_linear, by_method, by_apply, by_parameters, by_torch])
+def test_numbers_that_fill_a_parameter_are_initial_weights(build):
+    with recording() as found:
+        build()
+    assert found.draws
+    assert all(draw.weights for draw in found.draws)
+
+
+def onto_gradients():
+    model = Own()
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+        parameter.grad.normal_()
+
+
+def onto_a_copy():
+    weights = Own().layer.weight.detach().clone()
+    weights.normal_()
+
+
+def beside_a_network():
+    model = Own()
+    noise = torch.empty(3, 5).normal_()
+    return model.layer.weight.data + noise
+
+
+@pytest.mark.parametrize("draw", [onto_gradients, onto_a_copy, beside_a_network])
+def test_numbers_that_fill_gradients_copies_or_arrays_of_the_same_shape_are_none(draw):
+    with recording() as found:
+        draw()
+    assert not found.draws[-1].weights
