@@ -81,8 +81,9 @@ def from_sizes(case: Case, within: Inside) -> Bound | None:
             with suppress(Incomparable, Diverged):
                 for line, found in resized(part.run, history(part.run.study, 1), absent):
                     if (epsilon := found.epsilon(case.claim.delta)) > case.claim.epsilon:
-                        sizes = f"{several(found.count, 'noise number')} at {line}: {found.narrow:.4g} and {found.wide:.4g}"
-                        text = f"{absent.secret} changes the scale of {sizes}{where}"
+                        sizes = f"it is {found.narrow:.4g} in one world and {found.wide:.4g} in the other"
+                        numbers = several(found.count, "noise number")
+                        text = f"{absent.secret} changes the scale of {numbers} at {line}; {sizes}{where}"
                         bound = exact(epsilon, text, EVENTS, (REPEATED, SIZES, SHOWN, SETTLED, law_of(part.run)))
                         return replace(bound, refuted=not bound.failed)
     return None

@@ -153,7 +153,8 @@ def leaves(found: Evidence) -> bool:
 
 
 def bounds_plot(same: Sequence[Evidence]) -> Plot | None:
-    """All lower bounds of a claim on one axis, with the claim and its upper bound. Bounds that refute the claim come first.
+    """The lower bounds of a claim on one axis, with the claim and its upper bound. Those that refute the claim come first. Those
+    of 0 without a reach are left out, unless all are such.
 
     same: all evidence on one claim. None if the claimed epsilon is infinite or there are no lower bounds.
     """
@@ -161,7 +162,8 @@ def bounds_plot(same: Sequence[Evidence]) -> Plot | None:
     if not every or math.isinf(claim.epsilon):
         return None
     ceiling = lowest(same[0].uppers)
-    shown = sorted(every, key=lambda b: (not b.refuted, -b.epsilon))
+    telling = [b for b in every if b.refuted or b.epsilon > 0 or math.isfinite(b.reach)]
+    shown = sorted(telling or every, key=lambda b: (not b.refuted, -b.epsilon))
     finite = [b.epsilon for b in shown if math.isfinite(b.epsilon)]
     most = max([claim.epsilon, ceiling[0] if ceiling and math.isfinite(ceiling[0]) else 0.0, *finite])
     near = [b.reach for b in shown if not b.refuted and b.reach <= FAR * most]
@@ -190,9 +192,8 @@ def bounds_plot(same: Sequence[Evidence]) -> Plot | None:
         legend(axes, 2)
 
     who = _who(same[0])
-    fatal = [b for b in shown if b.refuted]
     said = "; ".join(f"{b.audit} {'infinite' if math.isinf(b.epsilon) else down(b.epsilon)}" for b in shown)
-    title = f"What refutes {who}: {fatal[0].audit}" if fatal else f"All lower bounds of {who}"
+    title = f"Lower bounds of {who}"
     rows = tuple((b.audit, b.attack, b.shape, b.epsilon, b.reach, b.refuted) for b in shown)
     file = _name("bounds", same[0], f"-{same[0].game}.json")
     header = ("audit", "attack", "shape", "lower", "would_notice", "refutes")

@@ -366,7 +366,7 @@ def test_on_a_refutation_the_evidence_that_refutes_is_drawn_first_and_no_other_c
     assert "<figcaption>" not in curves_section.partition("<details>")[0]
     verdicts = page[page.index('<section id="verdicts">') : page.index('<section id="layers">')]
     titles = [" ".join(title.split()) for title in re.findall(r"<figcaption>(.*?)</figcaption>", verdicts)]
-    assert titles == ["What refutes mine (own), ε = 4: replay"]
+    assert titles == ["Lower bounds of mine (own), ε = 4"]
     drawn = list(csv.DictReader((tmp_path / "figures" / "bounds-mine-own-4-node.csv").open()))
     assert [(r["audit"], float(r["lower"]), r["refutes"]) for r in drawn] == [("replay", 28.4, "True"), ("game", 2.0, "False")]
 
