@@ -217,8 +217,8 @@ def other_count(base: Play, others: Sequence[Play]) -> str:
         return ""
     fewer, more = sorted((base.draws, other.draws), key=len)
     text = f"another seed draws more or fewer numbers, at {more[len(fewer)].where}"
-    way = "let every run draw equally many numbers, as one array before the loop or the `if`, and choose between them"
-    return f"{text}, as a loop that ends at a noisy comparison does, and a draw within an `if`; {way}"
+    way = "let every run draw equally many: train all epochs and keep the best, or draw one array before the loop or the `if`"
+    return f"{text}, as early stopping with dropout does, a loop that ends at a noisy comparison, or a draw within an `if`; {way}"
 
 
 def switches_by_seed(model: Model, graph: Graph, key: Key, base: Play) -> bool:
