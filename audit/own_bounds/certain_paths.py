@@ -8,7 +8,7 @@ other arrays and of the graph alone. Two worlds in which this function differs c
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import chain, islice
 from typing import Any
 
@@ -30,7 +30,7 @@ from ..recorded.study import History, Study
 from ..recorded.worlds import UNUSUAL, Absence
 from .other_runs import SEEDS
 from .released_noise import PATHS, REPEATED, exact
-from .released_sums import RUNS, only_through_sums
+from .released_sums import RUNS, Sum, only_through, released_sums
 
 Mask = NDArray[np.bool_]
 
@@ -104,16 +104,17 @@ def first_path(case: Case, within: Inside) -> Path | None:
     cells = [cell for cell in first.play.cells if cell.array in past]
     if not cells or not within.across:
         return None
+    sums_of = cache(partial(released_sums, cells=tuple(c for c in first.play.cells if c.array not in past)))
     for absent in islice(alone(within, cells), TRIED):
         with suppress(Incomparable, Diverged, OtherMechanisms):
-            if (found := certain(first, absent, cells)) is not None:
+            if (found := certain(first, absent, cells, sums_of)) is not None:
                 return found
     return None
 
 
-def certain(first: History, absent: Absence, cells: Sequence[Cell]) -> Path | None:
-    """The first entries of these cells that one secret changes for certain; None if there are none. Raises Incomparable, Diverged
-    or OtherMechanisms if a run cannot be repeated.
+def certain(first: History, absent: Absence, cells: Sequence[Cell], sums_of: Callable[[History], Sequence[Sum]]) -> Path | None:
+    """The first entries of these cells that one secret changes for certain; None if there are none. sums_of: the weighted sums
+    that other arrays of a run show. Raises Incomparable, Diverged or OtherMechanisms if a run cannot be repeated.
 
     The secret must change the cell in one more run, of a few with other seeds. If it did so with a probability of at most delta,
     N secrets were tried first, and n runs later, two such runs would be seen with a probability of at most N n delta^2.
@@ -128,10 +129,9 @@ def certain(first: History, absent: Absence, cells: Sequence[Cell]) -> Path | No
         beside = shown_by(first, second, read_by(first, cell, entries))
         sums = beside is None
         if beside is None:
-            changed = {c.array for c in cells}
-            beside, again = (only_through_sums(run, absent, cell, changed) for run in (first, second))
-            if not beside or beside != again:
+            if not all(only_through(sums_of(run), run, absent, cell) for run in (first, second)):
                 continue
+            beside = tuple(dict.fromkeys(c.array for c in first.play.cells if c not in cells))
         elif not beside and not all(alike(cell, entries, *pair) for pair in zip(runs, others, strict=True)):
             continue
         worlds = tuple(zip((absent.base, absent), runs, strict=True))

@@ -4,7 +4,7 @@ Trained weights are often such sums: of noisy gradients, each times a learning r
 weights and from the graph are then a function of the release's other arrays and of the graph.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,40 +19,36 @@ from ..recorded.worlds import Absence
 Floats = NDArray[np.float64]
 Sum = Mapping[int, float]  # position of a mechanism -> its weight
 
-MOST = 128  # largest number of mechanisms
+MOST, FEW = 128, 16  # largest number of mechanisms: with much `Effort`, and with little
 RUNS = 6  # pairs of runs whose noisy values change while the sums stay the same
 SIZES = (1.0, 8.0)  # of these changes, in units of the scale
 LINEAR = 1e-4  # relative error up to which two responses count as proportional
 SAME = 1e-3  # in units of the largest change by the secret: how far other changes may move a number that counts as the same
 
 
-def only_through_sums(first: History, absent: Absence, cell: Cell, changed: Collection[str]) -> tuple[str, ...]:
-    """The released arrays that hold the weighted sums of noisy values through which alone a cell depends on them; empty if it is
-    not known that there are such arrays. changed: the arrays that a secret changes although every noisy value is the same; they
-    do not count. Raises Incomparable as `kept`.
+def only_through(sums: Sequence[Sum], first: History, absent: Absence, cell: Cell) -> bool:
+    """Whether a cell depends on noisy values only through these sums, with and without a secret; False if there are none. Raises
+    Incomparable as `kept`.
     """
-    cells = [c for c in first.play.cells if c.array not in changed]
-    sums = released_sums(first, cells)
-    if not sums:
-        return ()
     pair = both(first, absent)
     largest = np.abs(pair[0].play.cells[cell] - pair[1].play.cells[cell]).max()
-    for number in range(RUNS):
+    for number in range(RUNS if sums else 0):
         run = repeated(first, with_same_sums(first, sums, SIZES[number % len(SIZES)], np.random.default_rng(number)))
         if run is None:
-            return ()
+            return False
         for one, other in zip(pair, both(run, absent), strict=True):
             before, after = one.play.cells[cell], other.play.cells[cell]
             if before.shape != after.shape or np.any(np.abs(after - before) > SAME * largest):
-                return ()
-    return tuple(dict.fromkeys(c.array for c in cells))
+                return False
+    return bool(sums)
 
 
 def released_sums(first: History, cells: Sequence[Cell]) -> list[Sum]:
     """The weighted sums of noisy values that these cells show, each entry for itself; empty if the run has other mechanisms too,
     or if the cells do not show all entries of the sums.
     """
-    if not cells or len(first.mechanisms) > MOST or not all(map(additive, first.mechanisms)):
+    most = MOST if first.study.effort.thorough else FEW
+    if not cells or len(first.mechanisms) > most or not all(map(additive, first.mechanisms)):
         return []
     found: list[tuple[int, dict[int, float], Floats]] = []
     for i, mechanism in enumerate(first.mechanisms):
