@@ -379,9 +379,12 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
     if quiet:
         name_untested(results)
     if not (json or quiet) and results.run.exit_code != 2:  # if nothing was tested, the error says why
-        known = deltas(claims_of(results))
+        claims = claims_of(results)
+        known, kinds = deltas(claims), {line.verdict.kind for line in claims}
         code = f"exit code {results.run.exit_code}{'; ' * bool(known)}{known}"
-        end = f"{results.run.verdict.capitalize()} ({code}). Report: {folder / 'report.html'}"
+        of_ledgers = "exceeds" in kinds and "refuted" not in kinds
+        verdict = "a ledger contradicts the code or its claim" if of_ledgers else results.run.verdict
+        end = f"{verdict[0].upper()}{verdict[1:]} ({code}). Report: {folder / 'report.html'}"
         Console(stderr=True, soft_wrap=True).print(end, highlight=False, markup=False)
 
 

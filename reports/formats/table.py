@@ -63,7 +63,7 @@ def show(results: Results, console: Console) -> None:
         _print(console, f"Test {metric} in percent with 95 % interval; {whom}", _utility(rows, level))
         if metric in level and any(may_be_chance(row, level) for cells in rows.values() for row in cells.values()):
             learned = f"{100 * level[metric]:.1f}, the {metric} of a model that has learned nothing"
-            console.print(f"[yellow]*[/] the interval includes {learned}\n")
+            console.print(f"[yellow]*[/] the interval does not lie above {learned}\n")
     claims = claims_of(results)
     for unit in units(line.key for line in claims):
         halves = unit is Unit.DIRECTED_EDGE and results.run.data.get("directed") is False

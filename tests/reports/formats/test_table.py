@@ -122,7 +122,7 @@ def test_what_chance_explains_and_what_is_the_best_of_many_are_marked():
     attacks = [AttackRow(**where, attack=f"a{i}", game="node", auc=0.5 + i / 100) for i in range(9)]
     text = shown(Results(run=Run(name="r", data={"classes": [10] * 6}), rows=(low, *attacks)))
     assert "18.0*" in text
-    assert "the interval includes 16.7, the accuracy of a model that has learned nothing" in text
+    assert "the interval does not lie above 16.7, the accuracy of a model that has learned nothing" in text
     assert "best of 9" in text
     assert "the best of many, without a correction for the choice" in text
 
