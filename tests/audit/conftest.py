@@ -1,9 +1,10 @@
-"""The loop over honest recipes, which two suites use, the contract without its new process, fewer probing seeds, and no time for
-the audit of last resort.
+"""The loop over honest recipes, which two suites use, the contract without its new process, fewer probing seeds, a quicker study
+of models, and no time for the audit of last resort.
 """
 
 import importlib.util
 import io
+import os
 import pickle
 import sys
 from pathlib import Path
@@ -11,9 +12,15 @@ from pathlib import Path
 import pytest
 
 from gnnaudit.audit.audits import distinguisher
+from gnnaudit.audit.mechanisms import gate, loud_secrets
 from gnnaudit.audit.own import contract
 from gnnaudit.audit.recorded import seeds, study
+from gnnaudit.models import capabilities
+from gnnaudit.models.capabilities import Effort
 
+THOROUGH = os.environ.get("GNNAUDIT_TESTS") == "thorough"  # set by `make nightly`
+AS_AN_AUDIT = ("/faults/", "test_differential.py", "test_honest.py")  # these tests always study models as an audit does
+QUICK = Effort(secrets=6, entries=16, shown=4, redrawn=24, moved=1, still=2, starts=2, probes=(16, 40))
 PATH = Path(__file__).parents[2] / "benchmarks" / "honest.py"
 
 
@@ -57,3 +64,26 @@ def no_time_for_the_distinguisher(request, monkeypatch):
     """
     if not any(file in request.node.nodeid for file in ("test_distinguisher", "test_new_process")):
         monkeypatch.setattr(distinguisher, "SECONDS", 0.0)
+
+
+@pytest.fixture
+def thorough():
+    """A test that uses this fixture studies a model as thoroughly as an audit does."""
+
+
+@pytest.fixture(autouse=True)
+def quick_study(request, monkeypatch):
+    """Studies a model with a part of the secrets and entries, and on the given graph only. An audit tries more, and studies the
+    model again on a small graph of unusual nodes, which takes several times as long. `make nightly` does so in all tests.
+    """
+    thorough = THOROUGH or "thorough" in request.fixturenames or any(name in request.node.nodeid for name in AS_AN_AUDIT)
+    if not thorough:
+        monkeypatch.setattr(gate, "_with_small", lambda found, *_: found)
+        monkeypatch.setattr(capabilities, "THOROUGH", QUICK)
+
+
+@pytest.fixture(autouse=True)
+def no_time_for_loud_secrets_of_programs(request, monkeypatch):
+    """A program starts anew for each secret that is tried. Only the tests of this search give it time."""
+    if not THOROUGH and "/own/programs/" in request.node.nodeid and "counts_threefold" not in request.node.nodeid:
+        monkeypatch.setattr(loud_secrets, "SECONDS", 0.0)
