@@ -1,6 +1,6 @@
 """Runs a user's program and ends all its processes: when the program ends, when its time is over, or when the run dies.
 
-    python -I supervisor.py '{"words": […], "folder": …, "seconds": …, "hide": …, "bytes": …}'
+    python -I -S supervisor.py '{"words": […], "folder": …, "seconds": …, "hide": …, "bytes": …}'
 
 A run starts this script, and the script starts the program. The script imports nothing of gnnaudit and lives as long as the
 program. Its standard input is a pipe from the run, which closes when the run dies, even by SIGKILL. Unless the run died, the
