@@ -20,7 +20,7 @@ from gnnaudit.models.capabilities import Effort
 
 THOROUGH = os.environ.get("GNNAUDIT_TESTS") == "thorough"  # set by `make nightly`
 AS_AN_AUDIT = ("/faults/", "test_differential.py", "test_honest.py")  # these tests always study models as an audit does
-QUICK = Effort(secrets=6, entries=16, shown=4, redrawn=24, moved=1, still=2, starts=2, probes=(16, 40))
+QUICK = Effort(secrets=6, entries=16, shown=4, moved=1, still=2, starts=2)
 PATH = Path(__file__).parents[2] / "benchmarks" / "honest.py"
 
 
