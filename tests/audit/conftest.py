@@ -19,6 +19,7 @@ from gnnaudit.models import capabilities
 from gnnaudit.models.capabilities import Effort
 
 THOROUGH = os.environ.get("GNNAUDIT_TESTS") == "thorough"  # set by `make nightly`
+OF_SEEDS = ("test_few_seeds.py", "drops_bits_of_its_seed", "numbers_that_seed_nothing")
 AS_AN_AUDIT = ("/faults/", "test_differential.py", "test_honest.py")  # these tests always study models as an audit does
 QUICK = Effort(secrets=6, entries=16, shown=4, moved=1, still=2, starts=2)
 PATH = Path(__file__).parents[2] / "benchmarks" / "honest.py"
@@ -51,8 +52,9 @@ def one_process(request, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def few_probes(request, monkeypatch):
-    """Tries a fiftieth of the seeds, each of which is a training. Planted faults and tests with "seed" in their name try all."""
-    if "seed" not in request.node.name and "/faults/" not in request.node.nodeid:
+    """Tries a fiftieth of the seeds, each of which is a training. Planted faults and tests of many seeds try all."""
+    of_seeds = "seed" in request.node.name and any(name in request.node.nodeid for name in OF_SEEDS)
+    if not of_seeds and "/faults/" not in request.node.nodeid:
         monkeypatch.setattr(seeds, "PROBES", ((5_000, 8),))
         monkeypatch.setattr(study, "SEEDS", 8)
 
