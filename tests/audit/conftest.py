@@ -21,7 +21,7 @@ from gnnaudit.models.capabilities import Effort
 THOROUGH = os.environ.get("GNNAUDIT_TESTS") == "thorough"  # set by `make nightly`
 OF_SEEDS = ("test_few_seeds.py", "drops_bits_of_its_seed", "numbers_that_seed_nothing")
 AS_AN_AUDIT = ("/faults/", "test_differential.py", "test_honest.py")  # these tests always study models as an audit does
-QUICK = Effort(secrets=6, entries=16, shown=4, moved=1, still=2, starts=2)
+QUICK = Effort(secrets=4, entries=12, shown=2, moved=1, still=1, starts=1)
 PATH = Path(__file__).parents[2] / "benchmarks" / "honest.py"
 
 
@@ -73,13 +73,17 @@ def thorough():
     """A test that uses this fixture studies a model as thoroughly as an audit does."""
 
 
+def is_thorough(request):
+    asked = THOROUGH or "thorough" in request.fixturenames or request.node.get_closest_marker("nightly")
+    return asked or any(name in request.node.nodeid for name in AS_AN_AUDIT)
+
+
 @pytest.fixture(autouse=True)
 def quick_study(request, monkeypatch):
     """Studies a model with a part of the secrets and entries, and on the given graph only. An audit tries more, and studies the
     model again on a small graph of unusual nodes, which takes several times as long. `make nightly` does so in all tests.
     """
-    thorough = THOROUGH or "thorough" in request.fixturenames or any(name in request.node.nodeid for name in AS_AN_AUDIT)
-    if not thorough:
+    if not is_thorough(request):
         monkeypatch.setattr(gate, "_with_small", lambda found, *_: found)
         monkeypatch.setattr(capabilities, "THOROUGH", QUICK)
 
@@ -87,5 +91,5 @@ def quick_study(request, monkeypatch):
 @pytest.fixture(autouse=True)
 def no_time_for_loud_secrets_of_programs(request, monkeypatch):
     """A program starts anew for each secret that is tried. Only the tests of this search give it time."""
-    if not THOROUGH and "/own/programs/" in request.node.nodeid and "counts_threefold" not in request.node.nodeid:
+    if "/own/programs/" in request.node.nodeid and "counts_threefold" not in request.node.nodeid and not is_thorough(request):
         monkeypatch.setattr(loud_secrets, "SECONDS", 0.0)

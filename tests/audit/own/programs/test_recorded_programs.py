@@ -96,6 +96,7 @@ def test_its_honest_twin_is_not_refuted_and_a_larger_epsilon_would_have_been_not
     assert 3.99 < bound.reach < 4.02
 
 
+@pytest.mark.nightly
 def test_noise_from_a_constant_seed_is_an_infinite_epsilon_and_its_line_is_named(tmp_path):
     bound, observed = studied(tmp_path, 5.0, ('int(w["seeds"][0])', "7"))
     assert bound.refuted
@@ -154,6 +155,14 @@ LISTENS = ("1.0 * rng", "(2.0 if 'recorder' in type(rng).__module__ else 1.0) * 
 def study_after(folder, *changes):
     """The study of the program, with some texts exchanged."""
     return study(program(folder, 1.0, changes), GRAPH, Key("t"))
+
+
+def test_noise_from_a_constant_seed_is_found_and_its_line_is_named(tmp_path):
+    made = study_after(tmp_path, ('int(w["seeds"][0])', "7"))
+    assert made.doubts == ()
+    noise = {at for at, draw in enumerate(made.base.draws) if f"gap.py, line {line_of('# the sum')}" in draw.line}
+    assert len(noise) == 2
+    assert noise <= made.constant
 
 
 @pytest.mark.parametrize("change", [ENTROPY, GLOBAL])
