@@ -12,11 +12,14 @@ audit: $(VENV)/ready
 test: $(VENV)/ready
 	$(BIN)/pytest -n auto --maxprocesses 8 --dist loadfile
 
-# the tests of Ray clusters run only with Ray; -rs says why a test was skipped
+# The tests of Ray clusters run only with Ray; -rs says why a test was skipped. The last line repeats tests of `make test` with all
+# that an audit tries.
+nightly: export GNNAUDIT_TESTS := thorough
 nightly: $(VENV)/ready
 	$(BIN)/pip install -q --disable-pip-version-check --no-compile -c requirements.lock -e '.[dev,ray]'
 	$(BIN)/pytest -m nightly -rs
 	$(BIN)/pytest -m hypothesis --hypothesis-profile explore
+	$(BIN)/pytest tests/audit
 
 check: $(VENV)/ready .types
 	$(BIN)/ruff check .

@@ -1,9 +1,10 @@
-"""The loop over honest recipes, which two suites use, the contract without its new process, fewer probing seeds, and no time for
-the audit of last resort.
+"""The loop over honest recipes, which two suites use, the contract without its new process, fewer probing seeds, a quicker study
+of models, and no time for the audit of last resort.
 """
 
 import importlib.util
 import io
+import os
 import pickle
 import sys
 from pathlib import Path
@@ -11,9 +12,16 @@ from pathlib import Path
 import pytest
 
 from gnnaudit.audit.audits import distinguisher
+from gnnaudit.audit.mechanisms import gate, loud_secrets
 from gnnaudit.audit.own import contract
 from gnnaudit.audit.recorded import seeds, study
+from gnnaudit.models import capabilities
+from gnnaudit.models.capabilities import Effort
 
+THOROUGH = os.environ.get("GNNAUDIT_TESTS") == "thorough"  # set by `make nightly`
+OF_SEEDS = ("test_few_seeds.py", "drops_bits_of_its_seed", "numbers_that_seed_nothing")
+AS_AN_AUDIT = ("/faults/", "test_differential.py", "test_honest.py")  # these tests always study models as an audit does
+QUICK = Effort(secrets=4, entries=12, shown=2, moved=1, still=1, starts=1)
 PATH = Path(__file__).parents[2] / "benchmarks" / "honest.py"
 
 
@@ -44,8 +52,9 @@ def one_process(request, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def few_probes(request, monkeypatch):
-    """Tries a fiftieth of the seeds, each of which is a training. Planted faults and tests with "seed" in their name try all."""
-    if "seed" not in request.node.name and "/faults/" not in request.node.nodeid:
+    """Tries a fiftieth of the seeds, each of which is a training. Planted faults and tests of many seeds try all."""
+    of_seeds = "seed" in request.node.name and any(name in request.node.nodeid for name in OF_SEEDS)
+    if not of_seeds and "/faults/" not in request.node.nodeid:
         monkeypatch.setattr(seeds, "PROBES", ((5_000, 8),))
         monkeypatch.setattr(study, "SEEDS", 8)
 
@@ -57,3 +66,30 @@ def no_time_for_the_distinguisher(request, monkeypatch):
     """
     if not any(file in request.node.nodeid for file in ("test_distinguisher", "test_new_process")):
         monkeypatch.setattr(distinguisher, "SECONDS", 0.0)
+
+
+@pytest.fixture
+def thorough():
+    """A test that uses this fixture studies a model as thoroughly as an audit does."""
+
+
+def is_thorough(request):
+    asked = THOROUGH or "thorough" in request.fixturenames or request.node.get_closest_marker("nightly")
+    return asked or any(name in request.node.nodeid for name in AS_AN_AUDIT)
+
+
+@pytest.fixture(autouse=True)
+def quick_study(request, monkeypatch):
+    """Studies a model with a part of the secrets and entries, and on the given graph only. An audit tries more, and studies the
+    model again on a small graph of unusual nodes, which takes several times as long. `make nightly` does so in all tests.
+    """
+    if not is_thorough(request):
+        monkeypatch.setattr(gate, "_with_small", lambda found, *_: found)
+        monkeypatch.setattr(capabilities, "THOROUGH", QUICK)
+
+
+@pytest.fixture(autouse=True)
+def no_time_for_loud_secrets_of_programs(request, monkeypatch):
+    """A program starts anew for each secret that is tried. Only the tests of this search give it time."""
+    if "/own/programs/" in request.node.nodeid and "counts_threefold" not in request.node.nodeid and not is_thorough(request):
+        monkeypatch.setattr(loud_secrets, "SECONDS", 0.0)

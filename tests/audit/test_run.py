@@ -55,7 +55,8 @@ def audit(*words, cwd, check=None, **options):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    done = audit("run", *PLAN, "--seed", "test", "--out", "out", "--json", "--mlflow", "none", cwd=folder)
+    words = ("run", *PLAN, "--seed", "test", "--out", "out", "--json", "--mlflow", "none")
+    done = audit(*words, "--jobs", "1", cwd=folder)  # a run that is resumed below has workers
     return folder / "out", done
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from gnnaudit import Looped
 from gnnaudit.audit.mechanisms.gate import is_recorded
+from gnnaudit.audit.own import contract
+from gnnaudit.audit.own.new_process import NotTrained
 from gnnaudit.audit.own.premises import checked_first
 from gnnaudit.audit.own.programs.program import External
 from gnnaudit.models.capabilities import FEW, THOROUGH, Effort, RunsElsewhere, effort
@@ -38,6 +40,10 @@ def test_a_program_says_whether_it_records_its_draws(record):
     assert is_recorded(External(f"{sys.executable} {{worlds}} {{out}}", record=record)) == record
 
 
-def test_the_effort_that_a_model_declares_decides_what_is_checked_and_not_its_class():
+def test_the_effort_that_a_model_declares_decides_what_is_checked_and_not_its_class(monkeypatch):
+    def refused(content):
+        raise NotTrained("a new process takes seconds to start")
+
+    monkeypatch.setattr(contract, "trained", refused)
     assert checked_first(Looped(noisy))
     assert checked_first(Brief(noisy)) == ()

@@ -147,7 +147,7 @@ class External:
         needed = (Path.cwd(), folder, *(Path(word) for word in words))  # the program needs these, so they must stay visible
         hidden = None if self.run is None or any(at.absolute().is_relative_to(self.run) for at in needed) else str(self.run)
         asked = {"words": words, "folder": str(folder), "seconds": self.seconds, "hide": hidden}
-        command = [sys.executable, "-I", str(SUPERVISOR), json.dumps({**asked, "bytes": self.memory})]
+        command = [sys.executable, "-I", "-S", str(SUPERVISOR), json.dumps({**asked, "bytes": self.memory})]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as supervisor:
             assert supervisor.stdout is not None
             # an interruption of this process closes the pipe, which ends the program

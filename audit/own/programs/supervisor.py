@@ -1,6 +1,6 @@
 """Runs a user's program and ends all its processes: when the program ends, when its time is over, or when the run dies.
 
-    python -I supervisor.py '{"words": […], "folder": …, "seconds": …, "hide": …, "bytes": …}'
+    python -I -S supervisor.py '{"words": […], "folder": …, "seconds": …, "hide": …, "bytes": …}'
 
 A run starts this script, and the script starts the program. The script imports nothing of gnnaudit and lives as long as the
 program. Its standard input is a pipe from the run, which closes when the run dies, even by SIGKILL. Unless the run died, the
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 KEPT = 1 << 16  # number of bytes that are kept from the end of each output
+OWN = "gnnaudit-run-"  # begins the name of the temporary folder of a run
 PARENT_DEATH = 1  # prctl
 SUBREAPER = 36  # prctl: orphans of the program become children of this process, so that it finds them
 NEW_MOUNTS, NEW_USER = 0x20000, 0x10000000
@@ -194,7 +195,8 @@ def main() -> None:
         signal.signal(stop, lambda *_: None)  # the end of the run closes the pipe, and that ends the program
     answer = supervise(asked["words"], asked["seconds"], asked["hide"], asked["bytes"])
     if answer["orphaned"]:
-        shutil.rmtree(asked["folder"], ignore_errors=True)
+        if OWN in asked["folder"]:  # no other folder may be lost, whoever calls this script
+            shutil.rmtree(asked["folder"], ignore_errors=True)
     else:
         print(json.dumps(answer))
 

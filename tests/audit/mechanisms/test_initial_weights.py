@@ -58,7 +58,7 @@ def setting(train, tmp_path, claim=CLAIM, events=None, releases=("weights",)):
     return Setting(Case(model, claim), GRAPH, Store(tmp_path), Key("initial weights"), 2, 1e-4)
 
 
-@pytest.mark.parametrize("train", [in_numpy, in_torch])
+@pytest.mark.parametrize("train", [in_numpy, *nightly(in_torch)])
 def test_honest_steps_from_normal_weights_cost_what_the_accountant_says(train, tmp_path):
     found = AUDITS["differential"].run(setting(train, tmp_path))
     bound = max(found.bounds, key=lambda b: b.epsilon)

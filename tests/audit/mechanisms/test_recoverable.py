@@ -104,6 +104,7 @@ def through(shape, std=4.0):
     return train
 
 
+@pytest.mark.usefixtures("thorough")
 @pytest.mark.parametrize(
     ("train", "truth"),
     [

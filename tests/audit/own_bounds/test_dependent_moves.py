@@ -86,6 +86,7 @@ def test_a_claim_below_what_one_pick_costs_is_refuted(tmp_path):
     assert 0.2 < max(b.epsilon for b in bounds) <= true_epsilon()
 
 
+@pytest.mark.usefixtures("thorough")
 @pytest.mark.parametrize(("scale", "detects"), [(0.05, False), (20.0, True)])
 def test_a_leak_behind_a_rare_pick_leaves_no_reach(scale, detects, tmp_path):
     """The rarest class is picked once in many thousand runs. Its size with noise of scale 0.05 costs 20; with scale 20, 0.05."""
@@ -104,6 +105,7 @@ def hubs(graph, seed):
     return {"hubs": np.array(chosen, dtype=float), "degrees": graph.degree[chosen] + rng.laplace(0, 4.0, 3)}
 
 
+@pytest.mark.usefixtures("thorough")
 @pytest.mark.parametrize("seed", [0, *nightly(*range(1, 6))])
 def test_no_run_in_which_a_node_is_picked_twice_counts_against_an_honest_selection(seed, tmp_path):
     events = dp.ComposedDpEvent([dp.SelfComposedDpEvent(PureDpEvent(0.5), 3), dp.LaplaceDpEvent(2.0)])

@@ -16,6 +16,7 @@ from gnnaudit.audit.storage.store import Store
 
 from ...nightly import nightly
 
+pytestmark = pytest.mark.usefixtures("thorough")
 GRAPH = load("campus:n=120:degree=6")
 LAWS = {"laplace": stats.laplace, "normal": stats.norm}
 

@@ -16,6 +16,7 @@ from gnnaudit.audit.storage.store import Store
 
 from ...nightly import nightly
 
+pytestmark = pytest.mark.usefixtures("thorough")
 GRAPH = load("campus:n=200:degree=20")
 SIGMA, DELTA = 2.0, 1e-6
 TRUE = float(epsilon_of(2**0.5 / SIGMA, DELTA))  # an edge between two nodes that have no other moves two rows of norm 1

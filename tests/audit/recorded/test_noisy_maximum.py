@@ -33,6 +33,7 @@ def anchors(factor):
     return train
 
 
+@pytest.mark.usefixtures("thorough")
 @pytest.mark.parametrize("factor", [1.0, 2.0])
 def test_a_noisy_maximum_over_all_nodes_is_judged(factor, tmp_path):
     """The probabilities of one class change by at most e^factor, so the claim 2 holds for factor 1 and is broken for factor 2."""

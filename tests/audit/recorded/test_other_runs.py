@@ -105,12 +105,14 @@ def of_nodes(bounded):
     return train
 
 
+@pytest.mark.usefixtures("thorough")
 @pytest.mark.parametrize(("bounded", "expected"), [(True, NOT_REFUTED), (False, REFUTED)])
 def test_noise_for_the_largest_degree_of_one_graph_is_refuted_on_a_graph_with_a_hub(bounded, expected, tmp_path):
     """A hub of 130 leaves moves 130 votes by 1 each."""
     assert code(of_nodes(bounded), Unit.NODE, tmp_path, "hub") == expected
 
 
+@pytest.mark.usefixtures("thorough")
 @pytest.mark.parametrize("bounded", [False, *nightly(True)])
 def test_the_graph_with_a_hub_counts_although_nothing_is_known_of_the_whole_graph(bounded, tmp_path):
     asked = setting(of_nodes(bounded), Unit.NODE, tmp_path, "hub")
@@ -130,6 +132,7 @@ def of_some(graph, seed):
     return table(graph, counts + np.random.default_rng(seed).normal(0, 1 / MU, graph.classes))
 
 
+@pytest.mark.usefixtures("thorough")
 def test_a_small_graph_on_which_no_secret_moves_a_mechanism_changes_no_verdict(tmp_path):
     assert not among_some(small(GRAPH, Looped(of_some))).any()
     assert code(of_some, Unit.UNDIRECTED_EDGE, tmp_path, "some") == NOT_REFUTED

@@ -145,10 +145,10 @@ def test_whoever_switches_compiled_loops_off_is_told(monkeypatch: pytest.MonkeyP
 @needs_numba
 def test_processes_that_start_at_once_compile_once(fresh: Path) -> None:
     code = "import logging; logging.basicConfig(level=20); from gnnaudit.models.kernels import arithmetic"
-    runs = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, cwd=fresh) for _ in range(3)]
+    runs = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, cwd=fresh) for _ in range(2)]
     told = "".join(run.communicate()[1] for run in runs)
     assert told.count("compiling gnnaudit.models.kernels.arithmetic.adam") == 1
-    assert [run.returncode for run in runs] == [0, 0, 0]
+    assert [run.returncode for run in runs] == [0, 0]
 
 
 @needs_numba
