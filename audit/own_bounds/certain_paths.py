@@ -129,7 +129,9 @@ def certain(first: History, absent: Absence, cells: Sequence[Cell], sums_of: Cal
         beside = shown_by(first, second, read_by(first, cell, entries))
         sums = beside is None
         if beside is None:
-            if not all(only_through(sums_of(run), run, absent, cell) for run in (first, second)):
+            where = (entries, differing(*others, cell, absent))
+            both_runs = zip((first, second), where, strict=True)
+            if not all(only_through(sums_of(run), run, absent, cell, those) for run, those in both_runs):
                 continue
             beside = tuple(dict.fromkeys(c.array for c in first.play.cells if c not in cells))
         elif not beside and not all(alike(cell, entries, *pair) for pair in zip(runs, others, strict=True)):

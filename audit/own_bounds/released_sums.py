@@ -26,19 +26,19 @@ LINEAR = 1e-4  # relative error up to which two responses count as proportional
 SAME = 1e-3  # in units of the largest change by the secret: how far other changes may move a number that counts as the same
 
 
-def only_through(sums: Sequence[Sum], first: History, absent: Absence, cell: Cell) -> bool:
-    """Whether a cell depends on noisy values only through these sums, with and without a secret; False if there are none. Raises
-    Incomparable as `kept`.
+def only_through(sums: Sequence[Sum], first: History, absent: Absence, cell: Cell, entries: NDArray[np.bool_]) -> bool:
+    """Whether some entries of a cell, which the secret `absent` changes, depend on noisy values only through these sums, with and
+    without the secret; False if there are no sums. Raises Incomparable as `kept`.
     """
     pair = both(first, absent)
-    largest = np.abs(pair[0].play.cells[cell] - pair[1].play.cells[cell]).max()
+    largest = np.abs(pair[0].play.cells[cell] - pair[1].play.cells[cell])[entries].max()
     for number in range(RUNS if sums else 0):
         run = repeated(first, with_same_sums(first, sums, SIZES[number % len(SIZES)], np.random.default_rng(number)))
         if run is None:
             return False
         for one, other in zip(pair, both(run, absent), strict=True):
             before, after = one.play.cells[cell], other.play.cells[cell]
-            if before.shape != after.shape or np.any(np.abs(after - before) > SAME * largest):
+            if before.shape != after.shape or np.any(np.abs(after - before)[entries] > SAME * largest):
                 return False
     return bool(sums)
 

@@ -125,8 +125,9 @@ def resized(first: History, second: History, absent: Absence) -> Iterator[tuple[
         if not (one.law in POWERS and all(map(additive, worlds)) and released(first, second, i)):
             continue
         settled = all(same(m.scale, o.scale) and same(m.clean, o.clean) for m, o in zip(worlds, again, strict=True))
-        if settled and one.clean.shape == other.clean.shape and not same(one.scale, other.scale):
-            yield one.line, clearest(one, other)
+        found = clearest(one, other, absent) if settled and one.clean.shape == other.clean.shape else None
+        if found is not None:
+            yield one.line, found
 
 
 def released(first: History, second: History, i: int) -> bool:
@@ -135,16 +136,20 @@ def released(first: History, second: History, i: int) -> bool:
     return any(all(equal(noisy, play, cell) for noisy, play in runs) for cell in first.play.cells)
 
 
-def clearest(one: Mechanism, other: Mechanism) -> Resized:
+def clearest(one: Mechanism, other: Mechanism, absent: Absence) -> Resized | None:
     """The numbers whose scales differ by the most frequent factor, of those with equal clean values; if there are none, the one
-    number whose scales differ most.
+    number whose scales differ most; None if no scale differs. Own rows of absent nodes do not count.
     """
-    scales = [np.broadcast_to(np.asarray(m.scale, dtype=np.float64), m.clean.shape).ravel() for m in (one, other)]
-    clean = [m.clean.ravel() for m in (one, other)]
+    seen = np.ones(one.clean.shape, dtype=bool)
+    if absent.hidden is not None and seen.ndim and len(seen) == absent.worlds.graph.nodes:
+        seen[absent.hidden] = False
+    scales = [np.broadcast_to(np.asarray(m.scale, dtype=np.float64), m.clean.shape)[seen] for m in (one, other)]
     narrow, wide = np.minimum(*scales), np.maximum(*scales)
-    logs, apart = np.log(wide / narrow), np.abs(clean[0] - clean[1])
-    still = (logs > ALIKE) & (apart <= ALIKE * narrow)
-    if not still.any():
+    logs, apart = np.log(wide / narrow), np.abs(one.clean[seen] - other.clean[seen])
+    differ = logs > ALIKE
+    if not differ.any():
+        return None
+    if not (still := differ & (apart <= ALIKE * narrow)).any():
         at = int(logs.argmax())
         return Resized(one.law, 1, float(narrow[at]), float(wide[at]), float(apart[at]))
     factors, counts = np.unique(np.round(logs[still], 6), return_counts=True)
