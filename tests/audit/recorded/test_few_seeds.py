@@ -206,7 +206,7 @@ def test_a_loop_that_ends_at_a_noisy_comparison_is_named():
             found += 1
         return released(np.full((graph.nodes, 1), found) * np.arange(graph.classes))
 
-    assert "as one array before the loop or the `if`" in (sentence := told(above))
+    assert "draw one array before the loop or the `if`" in (sentence := told(above))
     assert "at test_few_seeds.py, line" in sentence
 
 
