@@ -28,6 +28,7 @@ from ..recorded.laws import LARGEST, LAWS, SLACK, law_of
 from ..recorded.other_numbers import HARD, MORE, withstands
 from ..recorded.paths import NO_SEED
 from ..recorded.study import Study
+from ..recorded.worlds import UNUSUAL
 
 NAME = "differential"
 PATHS = "one release distinguishes two neighbouring graphs that have no release in common"
@@ -47,6 +48,7 @@ SEEDED = (
     REPEATED,
     Condition("no seed changes the release", "checked", "three seeds with the secret, and two without it, gave the same numbers"),
 )
+NEARLY = 1e-2  # relative: a move that is smaller by less counts as equal
 NOT_FOLLOWED = ("choice", "geometric", "poisson")  # laws of noise that the recorder does not follow to the data
 RECORDED = "all randomness was recorded, and the noise is what the ledger charges"
 COVERED = "the release is a function of recorded noise, of values covered by it, and of public data"
@@ -96,7 +98,8 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, unused
     if judged and not bounds[0].refuted and (failed := known_noise(case, found.study)):
         doubts[""] = failed.detail
         bounds[0] = dataclasses.replace(bounds[0], epsilon=0.0, conditions=(*bounds[0].conditions, failed))
-    kinds = {True: "noise too small anywhere in", False: "a path past the noise to"}
+    where = "anywhere" if moved_on_the_graph(case, found) else "by one factor on every graph"
+    kinds = {True: f"noise too small {where} in", False: "a path past the noise to"}
     covers = {a: kinds[a in found.noisy] for a in offered(case.model) if a not in doubts and "" not in doubts}
     rest = [doubts[array] for array in offered(case.model) if array in doubts]
     if "" in doubts:
@@ -174,12 +177,7 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
     the claim, the function enters a doubt about all arrays into `doubts`.
     """
     claim, law = case.claim, law_of(found)
-
-    def size(move: Move) -> tuple[float, bool]:
-        by = move.euclidean if law is None or found.laws == {"normal"} else law.costs(found, move, 1.0, claim.delta)
-        return float(f"{by:.6g}"), not move.half
-
-    worst = max(found.moves, key=size, default=Move("no secret"))
+    worst = max(found.moves, key=lambda move: (size_of(case, found, move), not move.half), default=Move("no secret"))
     epsilon, notices, reach = 0.0, math.inf, math.inf
     if law is not None:
         epsilon = law.costs(found, worst, 1.0, claim.delta)
@@ -199,6 +197,20 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
     bound = exact(epsilon if alone else 0.0, method, MOVES, conditions(found, doubts, alone))
     bound = dataclasses.replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(found.moves), 0))
     return resting(bound, MOVES)
+
+
+def size_of(case: Case, found: Examination, move: Move) -> float:
+    """What moves are compared by: their cost (nats), or their Euclidean norm if all noise is normal or its curve is not known."""
+    law = law_of(found)
+    by = move.euclidean if law is None or found.laws == {"normal"} else law.costs(found, move, 1.0, case.claim.delta)
+    return float(f"{by:.6g}")
+
+
+def moved_on_the_graph(case: Case, found: Examination) -> bool:
+    """Whether a secret of the graph itself moves the means about as far as any, so that the small graph is not needed."""
+    sizes = [(UNUSUAL in move.secret, size_of(case, found, move)) for move in found.moves]
+    most = max((size for _, size in sizes), default=0.0)
+    return any(size >= (1 - NEARLY) * most for unusual, size in sizes if not unusual) or not most
 
 
 def in_words(found: Examination, worst: Move) -> str:

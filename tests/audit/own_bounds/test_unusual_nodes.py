@@ -86,3 +86,16 @@ def test_too_little_noise_that_only_unusual_nodes_show_is_refuted_if_the_release
     assert refuted
     true = float(epsilon_of(2**0.5 / (0.6 * SIGMA), DELTA))
     assert CLAIM.epsilon < refuted[0].epsilon <= true
+
+
+@pytest.mark.parametrize(("divided", "where"), [(True, "by one factor on every graph"), (False, "anywhere")])
+def test_of_released_noise_the_sentence_says_whether_the_given_graph_or_the_small_one_shows_it(divided, where, tmp_path):
+    def sums(graph, seed):
+        noise = np.random.default_rng(seed).standard_normal(graph.x.shape)
+        total = graph.adjacency() @ unit_rows(graph) / (np.maximum(graph.degree, 1)[:, None] if divided else 1)
+        return {"sums": total + SIGMA * noise}
+
+    case = Case(Looped(sums, releases=("sums",), events=dp.GaussianDpEvent(SIGMA / 2**0.5)), CLAIM)
+    outcome = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("where"), 3, 1e-4))
+    assert outcome.covers == {"sums": f"noise too small {where} in"}
+    assert max(b.epsilon for b in outcome.bounds) == pytest.approx(TRUE, rel=1e-3)
