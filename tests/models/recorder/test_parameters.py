@@ -45,7 +45,7 @@ def by_parameters():
 
 def by_torch():
     model = Own()
-    nn.init.trunc_normal_(model.layer.weight.data)
+    nn.init.kaiming_uniform_(model.layer.weight.data)
 
 
 @pytest.mark.parametrize("build", [of_pyg, of_pyg_linear, by_method, by_apply, by_parameters, by_torch])
