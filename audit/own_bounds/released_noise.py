@@ -173,8 +173,8 @@ def mismatch(case: Case, found: Examination) -> str | None:
 def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
     """The bound from the largest move by one secret, in units of the recorded noise.
 
-    The move proves an epsilon only if no other draw adds to that noise. If another draw may add to it and the bound would refute
-    the claim, the function enters a doubt about all arrays into `doubts`.
+    The move proves an epsilon, and what would have been noticed, only if no other draw adds to that noise. If another draw may
+    add to it, the function enters a doubt about all arrays into `doubts`.
     """
     claim, law = case.claim, law_of(found)
     worst = max(found.moves, key=lambda move: (size_of(case, found, move), not move.half), default=Move("no secret"))
@@ -191,7 +191,7 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
     refuted = epsilon > claim.epsilon
     method = in_words(found, worst)
     alone = "" not in doubts and epsilon > 0 and withstands(found.study)
-    if refuted and "" not in doubts and not alone:
+    if epsilon > 0 and not alone:
         doubts.setdefault("", f"{method}, and other draws may add to it")
     refuted = refuted and alone
     bound = exact(epsilon if alone else 0.0, method, MOVES, conditions(found, doubts, alone))

@@ -23,7 +23,7 @@ MOST, FEW = 128, 16  # largest number of mechanisms: with much `Effort`, and wit
 RUNS = 6  # pairs of runs whose noisy values change while the sums stay the same
 SIZES = (1.0, 8.0)  # of these changes, in units of the scale
 LINEAR = 1e-4  # relative error up to which two responses count as proportional
-SAME = 1e-3  # in units of the largest change by the secret: how far other changes may move a number that counts as the same
+SAME = 1e-2  # in units of the largest change by the secret: how far other changes may move a number that counts as the same
 
 
 def only_through(sums: Sequence[Sum], first: History, absent: Absence, cell: Cell, entries: NDArray[np.bool_]) -> bool:

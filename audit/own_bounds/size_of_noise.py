@@ -15,7 +15,6 @@ from scipy import stats
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
 from ...models.recorder.mechanisms.found import Mechanism, Mechanisms
-from ...reports.rounding import several
 from ..case import Case
 from ..mechanisms.absence import Incomparable, OtherNoise, history, kept
 from ..mechanisms.inside import Inside
@@ -82,8 +81,7 @@ def from_sizes(case: Case, within: Inside) -> Bound | None:
                 for line, found in resized(part.run, history(part.run.study, 1), absent):
                     if (epsilon := found.epsilon(case.claim.delta)) > case.claim.epsilon:
                         sizes = f"it is {found.narrow:.4g} in one world and {found.wide:.4g} in the other"
-                        numbers = several(found.count, "noise number")
-                        text = f"{absent.secret} changes the scale of {numbers} at {line}; {sizes}{where}"
+                        text = f"{absent.secret} changes the scale of the noise at {line}; {sizes}{where}"
                         bound = exact(epsilon, text, EVENTS, (REPEATED, SIZES, SHOWN, SETTLED, law_of(part.run)))
                         return replace(bound, refuted=not bound.failed)
     return None

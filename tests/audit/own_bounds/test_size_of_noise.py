@@ -109,7 +109,7 @@ def audited(train, releases, events, claim, tmp_path, key):
 )
 def test_noise_for_the_largest_value_of_the_private_graph_is_refuted(train, array, events, claim, infinite, seed, tmp_path):
     (found,) = (b for b in audited(train, (array,), events, claim, tmp_path, Key("size", seed)) if b.refuted)
-    assert "changes the scale of" in found.method
+    assert "changes the scale of the noise" in found.method
     assert math.isinf(found.epsilon) == infinite
     assert found.epsilon > claim.epsilon
 
