@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from gnnaudit import Claim, Looped, load
+from gnnaudit.accounting.gaussian import epsilon_of, mu_of_claim
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
@@ -28,14 +29,14 @@ def log_softmax(scores):
     return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
 
 
-def descent(graph, seed, momentum=0.0):
+def descent(graph, seed, momentum=0.0, noise=NOISE):
     """All weights of gradient descent with clipped rows and noise, (steps + 1, columns, classes)."""
     rng, x, y = np.random.default_rng(seed), rows(graph), np.eye(graph.classes)[graph.y]
     weights, step = [np.zeros((x.shape[1], graph.classes))], 0.0
     for _ in range(STEPS):
         errors = (np.exp(log_softmax(x @ weights[-1])) - y) * graph.train[:, None]
         errors = errors / np.maximum(1, np.linalg.norm(errors, axis=1) * np.linalg.norm(x, axis=1))[:, None]
-        step = momentum * step + x.T @ errors + NOISE * rng.standard_normal(weights[-1].shape)
+        step = momentum * step + x.T @ errors + noise * rng.standard_normal(weights[-1].shape)
         weights.append(weights[-1] - RATE * step)
     return np.array(weights)
 
@@ -111,3 +112,20 @@ def test_what_is_computed_exactly_from_released_weights_and_private_edges_is_ref
 def test_weights_that_the_release_shows_in_part_and_noise_of_its_own_prove_no_path(train, seed, tmp_path):
     bounds = audited(train, ("posteriors", "weights"), tmp_path, Key("parts", seed))
     assert not any(np.isinf(b.epsilon) for b in bounds)
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5])
+def test_weights_of_several_noisy_steps_are_judged_by_the_steps_and_not_by_how_far_the_weights_move(factor, tmp_path):
+    """The weights also move by what earlier noise passed on. At half the noise the smallest detectable violation is smaller."""
+
+    def trained(graph, seed):
+        return {"weights": descent(graph, seed, momentum=0.5, noise=factor * NOISE)[-1]}
+
+    case = Case(Looped(trained, releases=("weights",), events=dp.SelfComposedDpEvent(dp.GaussianDpEvent(NOISE), STEPS)), CLAIM)
+    outcome = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("steps"), 3, 1e-4))
+    assert not any(b.refuted for b in outcome.bounds)
+    for array, sort in (outcome.covers or {}).items():
+        assert sort.startswith("noise too small at a mechanism"), array
+    reach = min(b.reach for b in outcome.bounds)
+    moved = 4 * STEPS**0.5 / (factor * NOISE)  # two rows of at most length 1, each of which may turn round
+    assert reach > epsilon_of(mu_of_claim(CLAIM) ** 2 / moved, CLAIM.delta)
