@@ -108,9 +108,8 @@ def of_own_model(setting: Setting) -> Outcome:
     found = released_noise.from_release(setting, past, unused)
     if any(b.refuted for b in found.bounds):
         return found
-    for proof in (certain_paths.from_path, size_of_noise.from_sizes):
-        if (sure := proof(case, within)) is not None:
-            return dataclasses.replace(found, bounds=(*found.bounds, sure), reach=sure.method)
+    if (sure := certain_paths.from_path(case, within) or size_of_noise.from_sizes(case, within)) is not None:
+        return dataclasses.replace(found, bounds=(*found.bounds, sure), reach=sure.method)
     bound = sampled_steps.from_mechanisms(case, within)
     if bound.refuted:
         return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=bound.method)
@@ -122,7 +121,7 @@ def of_own_model(setting: Setting) -> Outcome:
     if not silent or "" in runs.examination.doubts or math.isinf(bound.reach):
         return found
     bounds = (*(b for b in found.bounds if not b.failed), bound)
-    everywhere = " by one factor on every graph" * (UNUSUAL in bound.method)
+    everywhere = f" {released_noise.EVERYWHERE}" * (UNUSUAL in bound.method)
     sort = f"noise too small at a mechanism{everywhere}, or a path past the noise to"
     covers = {**covers, **dict.fromkeys(silent, sort)}
     return dataclasses.replace(found, bounds=bounds, reach=bound.method, covers=covers)

@@ -23,7 +23,11 @@ class Incomparable(Exception):
 
 
 class OtherNoise(Incomparable):
-    """The noise of a run without a secret is of another size or kind."""
+    """The noise of a run without a secret, or without several, is of another size or kind. absent: the world without them."""
+
+    def __init__(self, text: str, absent: Absence) -> None:
+        super().__init__(text)
+        self.absent = absent
 
 
 def history(made: Study, number: int) -> History:
@@ -77,11 +81,11 @@ def kept(first: History, absent: Absence, again: Mechanisms | None = None, draws
         raise Incomparable(f"{absent.secret} changes how many mechanisms are run")
     both = list(zip(first.mechanisms, again.found, strict=True))
     if any(not np.allclose(m.scale, o.scale, rtol=SAME, atol=0) for m, o in both):
-        raise OtherNoise(f"{absent.secret} changes the size of the noise")
+        raise OtherNoise(f"{absent.secret} changes the size of the noise", absent)
     if other := next((m.line for m, o in both if m.parts != o.parts), ""):
         raise Incomparable(f"{absent.secret} changes how many times data are added to the noise at {other}")
     if any(m.values != o.values for m, o in both):
-        raise OtherNoise(f"{absent.secret} changes which values a report can have")
+        raise OtherNoise(f"{absent.secret} changes which values a report can have", absent)
     return History(first.study, worlds, after, tuple(again.found))
 
 

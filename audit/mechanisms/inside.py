@@ -19,7 +19,7 @@ from ..case import EDGES
 from ..key import Key
 from ..recorded.laws import NOTHING, cost
 from ..recorded.study import History, Shifts, Study
-from ..recorded.worlds import Absence, single_secrets, without_many, without_one
+from ..recorded.worlds import UNUSUAL, Absence, single_secrets, without_many, without_one
 from .absence import Incomparable, OtherNoise, history, kept, moved, without
 from .initial_weights import added, of_mechanisms, same_for_all_seeds, with_weights
 from .loud_secrets import louder, quietest
@@ -68,6 +68,11 @@ class Inside:
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
         return self.run.mechanisms
+
+    @property
+    def parts(self) -> tuple[tuple[Inside, str], ...]:
+        """What the graph and what the small graph show, each with the words that end a sentence about it."""
+        return (self, ""), *(() if self.small is None else ((self.small, f", on a {UNUSUAL}"),))
 
     def counted(self, shifts: Shifts) -> Shifts:
         """The moves that count in the composition; all other moves are set to 0.
@@ -155,8 +160,8 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         return reason
     found, read = without_secrets(first), reports(first)
     many, strange = repetitions(first, claim.unit, key.fold("many"))
-    doubts = [why for why in (found.entangled, found.shared, *(why for _, why in strange[:1])) if why]
-    resized = [absent for absent, _ in strange]
+    doubts = [why for why in (found.entangled, found.shared, *map(str, strange[:1])) if why]
+    resized = [reason.absent for reason in strange]
     past: dict[str, str] = {}
     across: list[Absence] = []
     worst: Trial | None = None
@@ -250,23 +255,18 @@ def tried(
         yield from only_together(first, many, seen, doubts)
 
 
-def repetitions(first: History, unit: Unit, key: Key) -> tuple[list[tuple[Absence, History]], list[tuple[Absence, str]]]:
+def repetitions(first: History, unit: Unit, key: Key) -> tuple[list[tuple[Absence, History]], list[OtherNoise]]:
     """The repetitions without many secrets at once, the largest number with which the run can be repeated; empty if there is
-    none. The second result has the worlds in which more secrets change the noise itself, each with a sentence that says so.
+    none. The second result says which larger numbers of secrets change the noise itself.
     """
-    strange: list[tuple[Absence, str]] = []
+    strange: list[OtherNoise] = []
     for many in without_many(first.study.whole, unit, key):
-        found: list[tuple[Absence, History]] = []
-        for absent in many:
-            try:
-                found.append((absent, kept(first, absent)))
-            except OtherNoise as reason:
-                strange.append((absent, str(reason)))
-                break
-            except Incomparable:
-                break
-        else:
-            return found, strange
+        try:
+            return [(absent, kept(first, absent)) for absent in many], strange
+        except OtherNoise as reason:
+            strange.append(reason)
+        except Incomparable:
+            continue
     return [], strange
 
 

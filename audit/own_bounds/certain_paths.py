@@ -27,7 +27,7 @@ from ..mechanisms.reading import drawn_again, far_across, rerun, with_other_valu
 from ..recorded.other_numbers import FAR, far_numbers, has_far_numbers
 from ..recorded.playing import Cell, Diverged, Play
 from ..recorded.study import History, Study
-from ..recorded.worlds import UNUSUAL, Absence
+from ..recorded.worlds import Absence, alone
 from .other_runs import SEEDS
 from .released_noise import PATHS, REPEATED, exact
 from .released_sums import RUNS, Sum, only_through, released_sums
@@ -91,9 +91,8 @@ def from_path(case: Case, within: Inside) -> Bound | None:
     """An infinite bound, if a single secret changes a released array for certain, in the graph or in a small graph of unusual
     nodes; None if this is shown of none.
     """
-    for part, where in ((within, ""), (within.small, f", on a {UNUSUAL}")):
-        found = None if part is None else first_path(case, part)
-        if found is not None:
+    for part, where in within.parts:
+        if (found := first_path(case, part)) is not None:
             return exact(np.inf, f"{found}{where}", PATHS, found.conditions)
     return None
 
@@ -105,7 +104,7 @@ def first_path(case: Case, within: Inside) -> Path | None:
     if not cells or not within.across:
         return None
     sums_of = cache(partial(released_sums, cells=tuple(c for c in first.play.cells if c.array not in past)))
-    for absent in islice(alone(within, cells), TRIED):
+    for absent in islice(tried(within, cells), TRIED):
         with suppress(Incomparable, Diverged, OtherMechanisms):
             if (found := certain(first, absent, cells, sums_of)) is not None:
                 return found
@@ -122,16 +121,15 @@ def certain(first: History, absent: Absence, cells: Sequence[Cell], sums_of: Cal
     runs = both(first, absent)
     for cell in cells:
         entries = differing(*runs, cell, absent)
-        second = another(first.study, absent, cell) if entries.any() else None
-        if second is None:
+        more = another(first.study, absent, cell) if entries.any() else None
+        if more is None:
             continue
-        others = both(second, absent)
+        second, others = more
         beside = shown_by(first, second, read_by(first, cell, entries))
         sums = beside is None
         if beside is None:
-            where = (entries, differing(*others, cell, absent))
-            both_runs = zip((first, second), where, strict=True)
-            if not all(only_through(sums_of(run), run, absent, cell, those) for run, those in both_runs):
+            each = ((first, entries), (second, differing(*others, cell, absent)))
+            if not all(only_through(sums_of(run), run, absent, cell, those) for run, those in each):
                 continue
             beside = tuple(dict.fromkeys(c.array for c in first.play.cells if c not in cells))
         elif not beside and not all(alike(cell, entries, *pair) for pair in zip(runs, others, strict=True)):
@@ -143,13 +141,16 @@ def certain(first: History, absent: Absence, cells: Sequence[Cell], sums_of: Cal
     return None
 
 
-def another(made: Study, absent: Absence, cell: Cell) -> History | None:
-    """A run with another seed in which a secret changes a cell; None if there is none among a few."""
+def another(made: Study, absent: Absence, cell: Cell) -> tuple[History, tuple[History, History]] | None:
+    """A run with another seed in which a secret changes a cell, and its runs with and without this secret; None if there is none
+    among a few.
+    """
     for number in SEEDS:
         with suppress(Incomparable, Diverged):
             run = history(made, number)
-            if differing(*both(run, absent), cell, absent).any():
-                return run
+            pair = both(run, absent)
+            if differing(*pair, cell, absent).any():
+                return run, pair
     return None
 
 
@@ -159,10 +160,8 @@ def alike(cell: Cell, entries: Mask, one: History, other: History) -> bool:
     return before.shape == after.shape and np.array_equal(before[entries], after[entries])
 
 
-def alone(within: Inside, cells: Sequence[Cell]) -> Iterator[Absence]:
-    """Yields worlds without one secret: first those in which one of these cells changes although every noisy value is the same.
-    If many secrets together change a cell, one of them is found by halving.
-    """
+def tried(within: Inside, cells: Sequence[Cell]) -> Iterator[Absence]:
+    """Yields worlds without one secret: first those in which a cell changes although every noisy value is the same."""
 
     def changes(absent: Absence) -> bool:
         with suppress(Incomparable):
@@ -170,10 +169,7 @@ def alone(within: Inside, cells: Sequence[Cell]) -> Iterator[Absence]:
             return any(differing(*runs, cell, absent).any() for cell in cells)
         return False
 
-    for absent in dict.fromkeys(filter(None, (*within.across, within.worst, *within.others))):
-        one = absent if absent.among.size == 1 else absent.single(changes)
-        if one is not None and one.among.size == 1 and not one.half:
-            yield one
+    yield from alone(dict.fromkeys(filter(None, (*within.across, within.worst, *within.others))), changes)
 
 
 def steady(first: History, script: list[Draw], cell: Cell, worlds: Sequence[tuple[Absence | None, History]]) -> bool:
@@ -192,9 +188,7 @@ def differing(one: History, other: History, cell: Cell, absent: Absence) -> Mask
     if after is None or after.shape != before.shape:
         return np.zeros(before.shape, dtype=bool)
     differ: Mask = np.abs(after - before) > CLEAR * max(np.abs(before).max(initial=0), np.abs(after).max(initial=0))
-    if absent.hidden is not None and differ.ndim and len(differ) == absent.worlds.graph.nodes:
-        differ[absent.hidden] = False
-    return differ
+    return differ & absent.shown(differ.shape)
 
 
 def unchanged(one: Play, other: Play, cell: Cell, entries: Mask | None = None) -> bool:

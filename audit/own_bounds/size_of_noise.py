@@ -20,8 +20,8 @@ from ..mechanisms.absence import Incomparable, OtherNoise, history, kept
 from ..mechanisms.inside import Inside
 from ..recorded.playing import Diverged
 from ..recorded.study import History
-from ..recorded.worlds import UNUSUAL, Absence
-from .certain_paths import equal
+from ..recorded.worlds import Absence, alone
+from .certain_paths import shown_by
 from .noise_law import DISTRIBUTIONS, law_of
 from .released_noise import REPEATED, exact
 from .released_sums import additive
@@ -74,33 +74,34 @@ def from_sizes(case: Case, within: Inside) -> Bound | None:
     """A bound that refutes the claim, if a secret changes the size of released noise so much, in the graph or in a small graph of
     unusual nodes; else None.
     """
-    parts = [(within, ""), *([(within.small, f", on a {UNUSUAL}")] if within.small is not None else [])]
-    for part, where in parts:
-        for absent in alone(part):
-            with suppress(Incomparable, Diverged):
-                for line, found in resized(part.run, history(part.run.study, 1), absent):
-                    if (epsilon := found.epsilon(case.claim.delta)) > case.claim.epsilon:
-                        sizes = f"it is {found.narrow:.4g} in one world and {found.wide:.4g} in the other"
-                        text = f"{absent.secret} changes the scale of the noise at {line}; {sizes}{where}"
-                        bound = exact(epsilon, text, EVENTS, (REPEATED, SIZES, SHOWN, SETTLED, law_of(part.run)))
-                        return replace(bound, refuted=not bound.failed)
+    for part, where in ((part, where) for part, where in within.parts if part.resized):
+        with suppress(Diverged):
+            second = history(part.run.study, 1)
+            for absent, line, found in changed(part, second):
+                if (epsilon := found.epsilon(case.claim.delta)) > case.claim.epsilon:
+                    sizes = f"it is {found.narrow:.4g} in one world and {found.wide:.4g} in the other"
+                    text = f"{absent.secret} changes the scale of the noise at {line}; {sizes}{where}"
+                    bound = exact(epsilon, text, EVENTS, (REPEATED, SIZES, SHOWN, SETTLED, law_of(part.run)))
+                    if not bound.failed:
+                        return replace(bound, refuted=True)
     return None
 
 
-def alone(within: Inside) -> Iterator[Absence]:
-    """Yields worlds without one secret in which some noise has another scale."""
+def changed(within: Inside, second: History) -> Iterator[tuple[Absence, str, Resized]]:
+    """Yields secrets that change the scale of released noise, each with a line and its noise. second: a run with another seed."""
 
     def changes(absent: Absence) -> bool:
         with suppress(Incomparable):
-            pairs = zip(*both(within.run, absent), strict=True)
+            pairs = zip(*in_both(within.run, absent), strict=True)
             return any(not same(m.scale, o.scale) for m, o in pairs)
         return False
 
-    found = (absent if absent.among.size == 1 else absent.single(changes) for absent in within.resized[:TRIED])
-    yield from (absent for absent in found if absent is not None and absent.among.size == 1 and not absent.half)
+    for absent in alone(within.resized[:TRIED], changes):
+        with suppress(Incomparable):
+            yield from ((absent, line, found) for line, found in resized(within.run, second, absent))
 
 
-def both(first: History, absent: Absence) -> tuple[tuple[Mechanism, ...], tuple[Mechanism, ...]]:
+def in_both(first: History, absent: Absence) -> tuple[tuple[Mechanism, ...], tuple[Mechanism, ...]]:
     """The mechanisms of the runs with and without a secret, with the noisy values of `first`."""
     return first.mechanisms if absent.base is None else mechanisms(first, absent.base), mechanisms(first, absent)
 
@@ -117,10 +118,12 @@ def resized(first: History, second: History, absent: Absence) -> Iterator[tuple[
     """Yields released noise numbers whose scale one secret changes, with their line. They have the same two scales and clean
     values in a run with another seed.
     """
-    pairs, others = (list(zip(*both(run, absent), strict=True)) for run in (first, second))
+    if len(first.mechanisms) != len(second.mechanisms):
+        return
+    pairs, others = (list(zip(*in_both(run, absent), strict=True)) for run in (first, second))
     for i, (worlds, again) in enumerate(zip(pairs, others, strict=True)):
         one, other = worlds
-        if not (one.law in POWERS and all(map(additive, worlds)) and released(first, second, i)):
+        if not (one.law in POWERS and all(map(additive, worlds)) and shown_by(first, second, [i])):
             continue
         settled = all(same(m.scale, o.scale) and same(m.clean, o.clean) for m, o in zip(worlds, again, strict=True))
         found = clearest(one, other, absent) if settled and one.clean.shape == other.clean.shape else None
@@ -128,19 +131,11 @@ def resized(first: History, second: History, absent: Absence) -> Iterator[tuple[
             yield one.line, found
 
 
-def released(first: History, second: History, i: int) -> bool:
-    """Whether an array of both runs equals the noisy value of mechanism i."""
-    runs = [(run.mechanisms[i].noisy, run.play) for run in (first, second)]
-    return any(all(equal(noisy, play, cell) for noisy, play in runs) for cell in first.play.cells)
-
-
 def clearest(one: Mechanism, other: Mechanism, absent: Absence) -> Resized | None:
     """The numbers whose scales differ by the most frequent factor, of those with equal clean values; if there are none, the one
     number whose scales differ most; None if no scale differs. Own rows of absent nodes do not count.
     """
-    seen = np.ones(one.clean.shape, dtype=bool)
-    if absent.hidden is not None and seen.ndim and len(seen) == absent.worlds.graph.nodes:
-        seen[absent.hidden] = False
+    seen = absent.shown(one.clean.shape)
     scales = [np.broadcast_to(np.asarray(m.scale, dtype=np.float64), m.clean.shape)[seen] for m in (one, other)]
     narrow, wide = np.minimum(*scales), np.maximum(*scales)
     logs, apart = np.log(wide / narrow), np.abs(one.clean[seen] - other.clean[seen])

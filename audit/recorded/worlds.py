@@ -62,6 +62,13 @@ class Absence:
             absent = next((part for part in (self._beyond(*ids) for ids in parts) if moves(part)), None)
         return absent
 
+    def shown(self, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+        """Which entries of an array of this shape are no own rows of absent nodes."""
+        shown = np.ones(shape, dtype=bool)
+        if self.hidden is not None and shape and shape[0] == self.worlds.graph.nodes:
+            shown[self.hidden] = False
+        return shown
+
     def _beyond(self, part: NDArray[np.int64], lacking: NDArray[np.int64]) -> Absence:
         """The world without the secrets `part`, compared with the whole graph or, if `lacking` names some, without both."""
         assert self.fewer is not None
@@ -85,6 +92,14 @@ class Absence:
             second = size - first if min(first, size - first) < ALMOST * size else moved(two)
             absent, size = (one, first) if first >= second else (two, second)
         return absent
+
+
+def alone(worlds: Iterable[Absence], changes: Callable[[Absence], bool]) -> Iterator[Absence]:
+    """Yields worlds without one secret. Of a world without many secrets, one is found by halving that `changes` what is looked
+    for; worlds of which only half of a move is known are left out.
+    """
+    found = (absent if absent.among.size == 1 else absent.single(changes) for absent in worlds)
+    yield from (one for one in found if one is not None and one.among.size == 1 and not one.half)
 
 
 def single_secrets(

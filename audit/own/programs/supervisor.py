@@ -195,7 +195,9 @@ def main() -> None:
         signal.signal(stop, lambda *_: None)  # the end of the run closes the pipe, and that ends the program
     answer = supervise(asked["words"], asked["seconds"], asked["hide"], asked["bytes"])
     if answer["orphaned"]:
-        if OWN in asked["folder"]:  # no other folder may be lost, whoever calls this script
+        if any(
+            part.startswith(OWN) for part in Path(asked["folder"]).parts
+        ):  # no other folder may be lost, whoever calls this script
             shutil.rmtree(asked["folder"], ignore_errors=True)
     else:
         print(json.dumps(answer))

@@ -73,7 +73,8 @@ def fills_parameter(tensor: Any) -> bool:
             return False
         frame = frame.f_back
         for value in list(frame.f_locals.values()):
-            known = value.parameters() if isinstance(value, torch.nn.Module) else [value]
+            started = isinstance(value, torch.nn.Module) and "_modules" in vars(value)  # not before its __init__
+            known = value.parameters() if started else [value]
             if any(isinstance(p, torch.nn.Parameter) and p.data_ptr() == place and p.numel() == tensor.numel() for p in known):
                 return True
     return False

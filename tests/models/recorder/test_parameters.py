@@ -74,8 +74,17 @@ def beside_a_network():
     return model.layer.weight.data + noise
 
 
-@pytest.mark.parametrize("draw", [onto_gradients, onto_a_copy, beside_a_network])
+def before_a_module_begins():
+    class Late(nn.Module):
+        def __init__(self):
+            self.noise = torch.empty(3).normal_()
+
+    Late()
+
+
+@pytest.mark.parametrize("draw", [onto_gradients, onto_a_copy, beside_a_network, before_a_module_begins])
 def test_numbers_that_fill_gradients_copies_or_arrays_of_the_same_shape_are_none(draw):
     with recording() as found:
         draw()
     assert not found.draws[-1].weights
+    assert not found.notes

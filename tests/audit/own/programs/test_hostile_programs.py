@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -314,3 +315,13 @@ def test_another_user_of_the_machine_reads_and_changes_nothing(own_temporary: Pa
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["refused"] * 4
+
+
+@pytest.mark.parametrize(("name", "kept"), [("mine", True), (f"{temporary.PREFIX}1", False)])
+def test_a_run_that_died_loses_its_own_temporary_folder_and_no_other(name, kept, tmp_path):
+    folder = tmp_path / name
+    folder.mkdir()
+    asked = {"words": [sys.executable, "-c", "import time; time.sleep(60)"], "folder": str(folder), "seconds": 60, "hide": None}
+    command = [sys.executable, "-I", "-S", str(module.SUPERVISOR), json.dumps({**asked, "bytes": 1 << 34})]
+    subprocess.run(command, stdin=subprocess.DEVNULL, check=True, timeout=60)
+    assert folder.exists() == kept
