@@ -30,7 +30,15 @@ from gnnaudit.accounting.lower.anytime import STAKES, TUNED, mu_reached
 from gnnaudit.accounting.lower.elementary import SHARE, SIDES, Kind, guesses, least_rejected, p_value
 from gnnaudit.accounting.lower.error_rates import PILOT_SHARE, choose, epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.guessed_coins import chance_of_so_many, guessed, together
-from gnnaudit.accounting.lower.guessing import correct_guesses, gaussian_beta, groups_against, rates, rejects, weighted_p_value
+from gnnaudit.accounting.lower.guessing import (
+    correct_guesses,
+    gaussian_beta,
+    groups_against,
+    guesses_changed,
+    rates,
+    rejects,
+    weighted_p_value,
+)
 from gnnaudit.accounting.lower.one_run import SPARED, best_guesses
 from gnnaudit.accounting.lower.rank_test import best_place, chance_of_so_few
 from gnnaudit.accounting.lower.residuals import factorised
@@ -337,27 +345,29 @@ def one_run(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Gene
 
     kind: "independent": independent Gaussian canaries. "common-l": Gaussian canaries that share one absolute privacy loss; each
     is exactly mu-GDP given the others, but their errors are correlated. "reveal-all": with probability delta, the output reveals
-    all bits at once.
+    all bits at once. "rounds that tell": independent rounds, each of which reveals its bit with probability delta.
     """
     delta = 1e-5 if kind != "reveal-all" else 0.01
     claim = Claim(epsilon, delta)
     mu = float(gaussian.mu_of(epsilon, delta))
     found = {}
-    for rule in ("steinke", "mahloujifar") if kind != "reveal-all" else ("steinke",):
+    apart = kind == "rounds that tell"
+    for rule in ("steinke", "mahloujifar") if kind in ("independent", "common-l") else ("steinke",):
         r = best_guesses(claim, m, ALPHA) if rule == "mahloujifar" else 0
-        groups = groups_against(epsilon, delta, m, ALPHA) if rule == "steinke" else ((1, r),)
+        groups = groups_against(epsilon, delta, m, ALPHA, apart) if rule == "steinke" else ((1, r),)
         if kind == "independent":
             chances = [np.float64(q) for q in rates(groups, m, mu, delta)]
         elif kind == "common-l":
             loss = np.abs(mu * (mu / 2 + draw.standard_normal(audits)))
             chances = [1 / (1 + np.exp(-loss))] * len(groups)
         else:
-            shown = draw.random(audits) < delta
+            shown = np.zeros(audits, bool) if apart else draw.random(audits) < delta
             chances = [np.where(shown, 1.0, 1 / (1 + math.exp(-epsilon)))] * len(groups)
-        v = sum(weight * draw.binomial(count, q, audits) for (weight, count), q in zip(groups, chances, strict=True))
+        told = draw.binomial(m, delta, audits) * groups[0][0] if apart else 0
+        v = told + sum(weight * draw.binomial(count, q, audits) for (weight, count), q in zip(groups, chances, strict=True))
         kinds = np.unique(v)
         if rule == "steinke":
-            alarm = np.array([weighted_p_value(epsilon, delta, m, groups, int(k)) < ALPHA for k in kinds])
+            alarm = np.array([weighted_p_value(epsilon, guesses_changed(delta, m, apart), groups, int(k)) < ALPHA for k in kinds])
         else:
             alarm = np.array([rejects(gaussian_beta(mu), m, r, int(k), np.array([ALPHA]))[0] for k in kinds])
         name = {"steinke": "Steinke et al. 2023", "mahloujifar": "Mahloujifar et al. 2024"}[rule]
@@ -428,9 +438,9 @@ def ours(audits: int, seed: int = 0, rounds: tuple[int, ...] = ROUNDS, epsilons:
                 own, few = np.random.default_rng([seed, n, round(10 * e), bits]), min(audits, DRAWN)
                 for rule, alarms in drawn_reports(bits, e, n, few, own).items():
                     yield Cell(rule, f"reports, {bits} bits drawn", e, n, alarms, few)
-            for kind in ("independent", "common-l", "reveal-all"):
+            for kind in ("independent", "common-l", "reveal-all", "rounds that tell"):
                 for rule, alarms in one_run(kind, e, n, audits, draw).items():
-                    yield Cell(rule, f"one run, {kind}", e, n, alarms, audits)
+                    yield Cell(rule, kind if kind == "rounds that tell" else f"one run, {kind}", e, n, alarms, audits)
             if e > 0:
                 for kind in ("independent", "common-l"):
                     for rule, alarms in checked_canaries(kind, e, n, audits, draw).items():
@@ -562,6 +572,9 @@ use a random quarter of the rounds as pilot, to choose the threshold. "rank gate
 "guessed coins" is `guessed` against the curve of the Gaussian or of the pure epsilon. "rank gate" and "guessed coins" get the
 scores of the best attack, which is known for these mechanisms. The likelihood-ratio forms and the Gaussian e-process are meant
 for the Gaussian mechanism alone. An e-process counts as wrong if it was wrong at any time up to the last round.
+
+In "rounds that tell", rounds are independent, and each reveals its bit with probability δ = 1e-5. Its guess then counts as an
+additional right guess of the largest weight, which is more than the mechanism can gain.
 
 "elementary channels" counts the correct guesses of two bits and a label, as LPGNN's users send them, and adds up their
 epsilons. In "reports, bits alone" the bits leak all of epsilon and the label leaks nothing, although half of epsilon was

@@ -45,7 +45,7 @@ def coins_of_rounds(
             return None
         s, b = s[chosen], b[chosen]
         coins = proved(FAIR, "the tool draws the coins, and selects for each coin a random round with this bit")
-    bound = steinke(s, b, claim, alpha, coins=coins, seed=seed)
+    bound = steinke(s, b, claim, alpha, coins=coins, apart=True, seed=seed)
     return resting(bound, bound.theorem, rounds)
 
 

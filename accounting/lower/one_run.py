@@ -28,6 +28,7 @@ from .guessing import (
     fewest_tied,
     gaussian_beta,
     groups_against,
+    guesses_changed,
     largest_mu,
     likeliest,
     rates,
@@ -106,7 +107,14 @@ def canaries(
 
 
 def steinke(
-    scores: ArrayLike, bits: ArrayLike, claim: Claim, alpha: float = 0.05, *, coins: Condition = COINS, seed: int = 0
+    scores: ArrayLike,
+    bits: ArrayLike,
+    claim: Claim,
+    alpha: float = 0.05,
+    *,
+    coins: Condition = COINS,
+    apart: bool = False,
+    seed: int = 0,
 ) -> Bound:
     """A bound for every mechanism, under any dependence between canaries (Steinke et al. 2023, Theorem 5.2 and Appendix D).
 
@@ -115,11 +123,12 @@ def steinke(
     larger weights. The number of guesses and their weights depend on the tested epsilon, never on the claim or the bits. Several
     scores may be tied for the highest and for the lowest. If there are at least half as many tied scores (see `tied`) as guesses,
     the function guesses the bits of exactly these scores. The bound is the largest epsilon that is rejected together with all
-    smaller ones. Unless `coins` is proved, one right guess is not counted, see `uncounted`.
+    smaller ones. Unless `coins` is proved, one right guess is not counted, see `uncounted`. apart: the scores come from rounds of
+    their own, which are independent (see `guesses_changed`).
     """
     m = np.asarray(bits).size
     alike = tied(np.ravel(np.asarray(scores, float)))
-    less = uncounted(coins)
+    less, changed = uncounted(coins), guesses_changed(claim.delta, m, apart)
 
     @cache
     def right(groups: Groups) -> int:
@@ -131,17 +140,17 @@ def steinke(
         change = likeliest(e, ((1, fewest),)) if claim.delta > 0 else 0.0
         if alike < fewest:
             correct = right(groups) if correct is None else correct
-            return weighted_p_value(e, claim.delta, m, groups, correct - less * min((w for w, _ in groups), default=0), change)
+            return weighted_p_value(e, changed, groups, correct - less * min((w for w, _ in groups), default=0), change)
         correct = right(((1, alike),)) if correct is None else correct
         change = max(change, likeliest(e, groups)) if claim.delta > 0 else 0.0
-        return tied_p_value(e, claim.delta, m, alike, correct - less, change)
+        return tied_p_value(e, changed, alike, correct - less, change)
 
     def rejects_at(e: float, groups: Groups, correct: int) -> bool:
         return level(e, groups, correct) < alpha
 
     def cells() -> Iterator[tuple[float, float, Groups]]:
         for low, high in pairwise(EDGES):
-            yield low, high, groups_against(low, claim.delta, m, alpha)
+            yield low, high, groups_against(low, claim.delta, m, alpha, apart)
 
     epsilon = 0.0
     for low, high, groups in cells():

@@ -20,6 +20,7 @@ from gnnaudit.accounting.lower.guessing import (
     expected,
     gaussian_beta,
     groups_against,
+    guesses_changed,
     largest_mu,
     likeliest,
     most_provable,
@@ -54,7 +55,7 @@ def by_equal_guesses(delta, m, r, v, alpha=0.05):
     """The largest epsilon that v correct guesses of r reject."""
 
     def excess(epsilon):
-        return steinke_p_value(epsilon, delta, m, r, v) - alpha
+        return steinke_p_value(epsilon, guesses_changed(delta, m, False), r, v) - alpha
 
     return brentq(excess, 0, 40, xtol=1e-9) if excess(0) < 0 else 0.0
 
@@ -81,7 +82,7 @@ def usual(m, mu):
 def test_one_run_bounds_agree_with_jax_privacy(row):
     m, r, v, delta, alpha = row["m"], row["guesses"], row["correct"], row["delta"], GOLDEN["significance"]
     for epsilon, p_value in row["p_values"].items():
-        assert steinke_p_value(float(epsilon), delta, m, r, v) == pytest.approx(p_value, abs=1e-10)
+        assert steinke_p_value(float(epsilon), guesses_changed(delta, m, False), r, v) == pytest.approx(p_value, abs=1e-10)
     assert by_equal_guesses(delta, m, r, v, alpha) == pytest.approx(row["steinke"], abs=1e-6)
     found = float(gaussian.epsilon_of(largest_mu(m, r, v, alpha), delta))
     assert found == pytest.approx(row["mahloujifar"], abs=1e-6)
@@ -110,7 +111,7 @@ def test_the_p_value_looks_at_every_window_that_can_be_the_worst(guesses, correc
     worst = max(mass[correct - i : correct].sum() / i for i in range(1, correct + 1))
     delta, m = 1e-4, 2 * guesses
     naive = min(1.0, mass[correct:].sum() + 2 * m * delta * worst)
-    assert steinke_p_value(epsilon, delta, m, guesses, correct) == pytest.approx(naive, rel=1e-9)
+    assert steinke_p_value(epsilon, 2 * m * delta, guesses, correct) == pytest.approx(naive, rel=1e-9)
 
 
 @pytest.mark.parametrize("correct", [1, 2, 3, 4])
@@ -121,7 +122,7 @@ def test_a_few_guesses_have_the_p_value_of_the_printed_formula(correct, epsilon)
     chance = stats.binom.pmf(np.arange(r + 1), r, 1 / (1 + math.exp(-epsilon)))
     most = max(chance[correct - i : correct].sum() / i for i in range(1, correct + 1))
     truth = min(1.0, chance[correct:].sum() + 2 * m * delta * most)
-    assert steinke_p_value(epsilon, delta, m, r, correct) == pytest.approx(truth, rel=1e-9)
+    assert steinke_p_value(epsilon, 2 * m * delta, r, correct) == pytest.approx(truth, rel=1e-9)
 
 
 @pytest.mark.parametrize(("m", "r", "v"), [(2000, 2000, 2000), (4000, 4000, 3990), (200, 100, 70)])
@@ -140,7 +141,7 @@ def test_what_guesses_notice_is_where_enough_audits_reach_the_smallest_count_tha
     scores, bits = np.zeros(m), np.arange(m) % 2 == 0
     by_curve = mahloujifar(scores, bits, claim, tradeoff.gaussian(mu), alpha, guesses=300)
     cases = (
-        (m, 2.0, 0.0, lambda v: steinke_p_value(2.0, 0.0, m, m, v) < alpha, steinke(scores, bits, pure, alpha)),
+        (m, 2.0, 0.0, lambda v: steinke_p_value(2.0, 0.0, m, v) < alpha, steinke(scores, bits, pure, alpha)),
         (300, mu, DELTA, lambda v: rejects(gaussian_beta(mu), m, 300, v, np.array([alpha]))[0], by_curve),
     )
     for r, strength, delta, refutes, bound in cases:
@@ -204,7 +205,7 @@ def test_every_epsilon_below_the_bound_is_rejected_with_the_guesses_that_it_is_t
         v = correct_guesses(scores, bits, groups)
         for epsilon in np.linspace(low, high, 7)[:-1]:
             if epsilon < bound.epsilon * (1 - 1e-6):
-                assert weighted_p_value(epsilon, DELTA, 1000, groups, v) < 0.05
+                assert weighted_p_value(epsilon, 2000 * DELTA, groups, v) < 0.05
     assert steinke(scores, bits, Claim(bound.epsilon * 0.999, DELTA)).p_value < 0.05
     assert steinke(scores, bits, Claim(bound.epsilon * 1.001, DELTA)).p_value >= 0.05
 
@@ -224,7 +225,30 @@ def test_weighted_guesses_have_the_p_value_of_the_printed_formula(epsilon, delta
     for correct in (5, 20, 31, 40, 46):
         most = max(law[max(correct - 4 * i, 0) : correct].sum() / i for i in range(1, correct + 1))
         truth = min(1.0, law[correct:].sum() + 2 * m * delta * most)
-        assert weighted_p_value(epsilon, delta, m, GROUPS, correct) == pytest.approx(truth, rel=1e-9, abs=1e-12)
+        assert weighted_p_value(epsilon, 2 * m * delta, GROUPS, correct) == pytest.approx(truth, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-2])
+def test_independent_rounds_that_tell_their_bit_with_probability_delta_reach_limits_no_more_often_than_stated(delta):
+    """Randomised response that tells the bit with probability delta (Kairouz, Oh and Viswanath 2015), each told bit at the
+    largest weight, by convolution. With a third of the charge the statement is false.
+    """
+    m, epsilon = 60, 0.7
+    law, told = np.ones(1), np.zeros(4 * m + 1)
+    for weight, count in GROUPS:
+        spread = np.zeros(weight * count + 1)
+        spread[::weight] = stats.binom.pmf(np.arange(count + 1), count, special.expit(epsilon))
+        law = np.convolve(law, spread)
+    told[::4] = stats.binom.pmf(np.arange(m + 1), m, delta)
+    law = np.convolve(law, told)
+
+    def stated(share):
+        changed = share * guesses_changed(delta, m, True)
+        return np.array([weighted_p_value(epsilon, changed, GROUPS, correct) for correct in range(1, 47)])
+
+    truth = np.cumsum(law[::-1])[::-1][1:47]
+    assert (truth <= stated(1) + 1e-12).all()
+    assert (truth > stated(1 / 3)).any()
 
 
 def test_weighted_guesses_are_counted_from_both_ends():
@@ -265,16 +289,16 @@ def test_answers_0_and_1_are_all_guessed_alike():
 def test_what_delta_adds_to_tied_guesses_holds_for_every_number_of_them():
     for guesses in (100, 160, 300):
         for correct in (guesses // 2, 2 * guesses // 3, guesses):
-            exact = steinke_p_value(1.0, 1e-3, 400, guesses, correct)
-            assert exact <= tied_p_value(1.0, 1e-3, 400, guesses, correct, likeliest(1.0, ((1, 100),))) * (1 + 1e-9)
+            exact = steinke_p_value(1.0, 0.8, guesses, correct)
+            assert exact <= tied_p_value(1.0, 0.8, guesses, correct, likeliest(1.0, ((1, 100),))) * (1 + 1e-9)
     mode = stats.binom.pmf(np.arange(101), 100, 1 / (1 + math.exp(-1.0))).max()
-    alone = tied_p_value(1.0, 1e-3, 400, 160, 160, likeliest(1.0, ((1, 100),))) - steinke_p_value(1.0, 0.0, 400, 160, 160)
+    alone = tied_p_value(1.0, 0.8, 160, 160, likeliest(1.0, ((1, 100),))) - steinke_p_value(1.0, 0.0, 160, 160)
     assert alone == pytest.approx(0.8 * mode)
 
 
 def test_a_mechanism_that_chooses_between_the_tests_spends_delta_against_the_larger_charge():
     """Tied scores are tested by one count, others by weights. Both charge delta for the likelier change, by enumeration."""
-    groups, epsilon, m = ((3, 20), (1, 10)), 0.7, 60
+    groups, epsilon = ((3, 20), (1, 10)), 0.7
     q = special.expit(epsilon)
     one, other = (stats.binom.pmf(np.arange(n + 1), n, q) for n in (20, 10))
     law = np.zeros(71)
@@ -284,9 +308,9 @@ def test_a_mechanism_that_chooses_between_the_tests_spends_delta_against_the_lar
     assert likeliest(epsilon, groups) == pytest.approx(change, rel=1e-9)
     assert likeliest(epsilon, ((1, 20),)) == pytest.approx(one.max(), rel=1e-12)
     for most in (0.0, 0.5):
-        term = weighted_p_value(epsilon, 1e-4, m, groups, 52, most) - weighted_p_value(epsilon, 0.0, m, groups, 52)
+        term = weighted_p_value(epsilon, 0.012, groups, 52, most) - weighted_p_value(epsilon, 0.0, groups, 52)
         changed = [(law[max(52 - 3 * i, 0) :].sum() - law[52:].sum()) / i for i in range(1, 19)]
-        assert term == pytest.approx(2 * m * 1e-4 * max(most, *changed), rel=1e-6)
+        assert term == pytest.approx(0.012 * max(most, *changed), rel=1e-6)
 
 
 def test_without_a_gaussian_reference_all_canaries_are_guessed_alike():
@@ -446,5 +470,5 @@ def test_ten_thousand_honest_counts_are_refuted_no_more_often_than_the_level(m, 
     groups, draw = groups_against(epsilon, 1e-6, m, level), np.random.default_rng(m)
     counts = sum(w * draw.binomial(n, 1 / (1 + math.exp(-epsilon)), 10_000) for w, n in groups)
     values, times = np.unique(counts, return_counts=True)
-    alarms = sum(t for v, t in zip(values, times, strict=True) if weighted_p_value(epsilon, 0.0, m, groups, int(v)) < level)
+    alarms = sum(t for v, t in zip(values, times, strict=True) if weighted_p_value(epsilon, 0.0, groups, int(v)) < level)
     assert stats.binom.sf(alarms - 1, 10_000, level) > 1e-6  # fails once in a million

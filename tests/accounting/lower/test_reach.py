@@ -134,7 +134,7 @@ def test_guesses_of_few_coins_pass_the_test_of_the_claim_at_the_stated_violation
     mu, groups = float(gaussian.mu_of_claim(claim)), groups_against(epsilon, 1e-5, count, 0.05)
     change = likeliest(epsilon, ((1, sum(n for _, n in groups) // 2),))
     most = sum(w * n for w, n in groups)
-    least = next(v for v in range(most // 2, most + 1) if weighted_p_value(epsilon, 1e-5, count, groups, v, change) < 0.05)
+    least = next(v for v in range(most // 2, most + 1) if weighted_p_value(epsilon, 2e-5 * count, groups, v, change) < 0.05)
     kappa = steinke(draw.normal(size=count) + mu * world, world, claim).notices
     assert 1 < kappa < 8
 
