@@ -50,7 +50,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     kept = {option: value for option, value in options.items() if option not in FORM}
     filled = name.startswith("rrelu_with_noise")  # its second tensor is a result
     others = () if own else parameters(*args[:1], *args[1 + filled :], **kept)
-    weights = bool(result.requires_grad) or (name.endswith("_") and fills_parameter(result))
+    weights = bool(result.requires_grad) or (name.endswith("_") and law != "bernoulli" and fills_parameter(result))
     draw = Draw(law, plain(result).copy(), calling_line(), loc, scale, *ends, others, among, chances, weights=weights)
 
     def state() -> Any:
