@@ -11,9 +11,9 @@ from ...models.base import Model, Release
 from ...models.capabilities import RunsElsewhere
 from ...models.graph.graph import Worlds
 from ...models.recorder import Draw, recording
-from ...models.recorder.draws.draw import Follow
+from ...models.recorder.draws.draw import Diverged, Follow
 from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
-from ...models.recorder.script import Diverged, Script, alike
+from ...models.recorder.script import Script, alike
 from ..own.programs.recording import Request
 
 Array = "NDArray[np.float64]"
@@ -94,7 +94,7 @@ def play(
         return _of_program(model, worlds, script, follow)
     change = None if script is None else Script(script, instead or {}, isinstance(follow, Mechanisms), constant)
     weights, trained = () if change is None else change.weights, np.flatnonzero(worlds.graph.train)
-    with recording(change, follow, weights, trained) as recorded:
+    with recording(change, follow, weights, trained, worlds.graph.nodes) as recorded:
         try:
             release = model.fit(worlds, "cpu")
         except (Diverged, OtherMechanisms):

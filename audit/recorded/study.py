@@ -218,7 +218,7 @@ def other_count(base: Play, others: Sequence[Play]) -> str:
     fewer, more = sorted((base.draws, other.draws), key=len)
     text = f"another seed draws more or fewer numbers, at {more[len(fewer)].where}"
     way = "let every run draw equally many: train all epochs and keep the best, or draw one array before the loop or the `if`"
-    return f"{text}, as early stopping with dropout does, a loop that ends at a noisy comparison, or a draw within an `if`; {way}"
+    return f"{text}, as a loop with draws that ends at a noisy comparison does, or a draw within an `if`; {way}"
 
 
 def switches_by_seed(model: Model, graph: Graph, key: Key, base: Play) -> bool:

@@ -1,7 +1,7 @@
 """Records every random number that a training draws from NumPy, PyTorch, SciPy and Python, without changes to the
 model.
 
-Recording does not change the numbers, but an audit may replace some of them.
+Recording does not change the numbers, except those of dropout (see masks_torch.py), but an audit may replace some of them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any
 
 from .draws.draw import Active, Change, Draw, Follow, Recorder
 from .libraries import of_numpy, of_python, of_scipy, of_torch
+from .libraries.masks_torch import Masks
+from .script import Script
 
 __all__ = ["Change", "Draw", "Recorder", "recordable", "recording"]
 
@@ -49,8 +51,8 @@ def recordable() -> Iterator[None]:
     """Within this context, new generators are of a class whose draws `recording` can record later. It is for loading a
     user's module.
     """
-    with of_numpy.replaced() as numpy, of_python.replaced() as python, of_scipy.replaced(), of_torch.replaced():
-        undo = list(_imported(numpy | python))
+    with of_numpy.replaced() as numpy, of_python.replaced() as python, of_scipy.replaced(), of_torch.replaced() as torch:
+        undo = list(_imported(numpy | python | torch))
         try:
             yield
         finally:
@@ -60,12 +62,13 @@ def recordable() -> Iterator[None]:
 
 @contextmanager
 def recording(
-    change: Change | None = None, follow: Follow | None = None, weights: Collection[int] = (), trained: Any = None
+    change: Change | None = None, follow: Follow | None = None, weights: Collection[int] = (), trained: Any = None, nodes: int = 0
 ) -> Iterator[Recorder]:
     """Records every draw within this context. change: may return numbers that replace those of a draw. follow, weights, trained:
-    see `Recorder`.
+    see `Recorder`. nodes: see `Masks`.
     """
-    before, recorder = Active.recorder, Recorder(change, follow, weights, trained, frame=sys._getframe(2))
+    masks = Masks(change.draws if isinstance(change, Script) else (), nodes)
+    before, recorder = Active.recorder, Recorder(change, follow, weights, trained, frame=sys._getframe(2), masks=masks)
     with recordable():
         Active.recorder = recorder
         try:

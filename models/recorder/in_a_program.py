@@ -22,12 +22,12 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .draws.draw import Active, Draw, Recorder, of_others
+from .draws.draw import Active, Diverged, Draw, Recorder, of_others
 from .files import Recording, load, save
 from .libraries import of_numpy, of_python, of_scipy, of_torch
 from .libraries.of_system import entropy_of, seed_global_generators, seeded_torch
 from .mechanisms.found import Mechanisms
-from .script import Diverged, Script
+from .script import Script
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,16 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .draws.draw import SHIFTED, Departed, Draw
+from .draws.draw import SHIFTED, Diverged, Draw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ROUNDING = 1e-6  # relative tolerance between two parameters that are not whole numbers
-
-
-class Diverged(Departed):
-    """The run made a draw that differs from that of the run that it repeats. The message names the line."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,7 +50,8 @@ class Draw:
     that led to the draw, innermost first. weights: whether the numbers are initial weights, which are no noise: they fill a
     PyTorch tensor with `requires_grad`, or the script of the run says so. state: of one pick (see `picked_one`), a digest of the
     generator's state after it; 0 if it is not known. Two seeds often pick the same place, but never have the same state. nodes:
-    the ids of the training nodes, if the draw is a list of as many numbers, which may belong to these nodes; else None.
+    the ids of the training nodes, if the draw is a list of as many numbers, which may belong to these nodes; else None. masks: if
+    the number is the key of masks of dropout, the masks that the run took, see masks_torch.py; else None.
     """
 
     law: str
@@ -67,6 +68,7 @@ class Draw:
     weights: bool = False
     state: int = 0
     nodes: NDArray[np.int64] | None = None
+    masks: Sequence[Any] | None = None
 
     @property
     def where(self) -> str:
@@ -135,6 +137,10 @@ class Departed(Exception):
     """The run departs from the run that it repeats, so it has to end."""
 
 
+class Diverged(Departed):
+    """The run made a draw that differs from that of the run that it repeats. The message names the line."""
+
+
 class Follow(Protocol):
     """Follows drawn numbers to the operation that combines them with data."""
 
@@ -149,6 +155,7 @@ class Recorder:
     may replace a drawn array by an array that stores its draw. weights: the numbers of the draws that are initial weights, in
     order of the draws. trained: the ids of the training nodes; None if they are not known. notes: sentences about what could not
     be recorded. frame: where the recording began; while it lasts, `outside` remembers the program's lines that led there.
+    masks: those of dropout, if all of a run follow from one number (see masks_torch.py); None if each mask is a draw.
     """
 
     change: Change | None = None
@@ -160,6 +167,7 @@ class Recorder:
     inside: bool = False  # whether a draw is in progress; draws that it makes itself are not recorded
     frame: Any = None
     outside: tuple[str, ...] | None = None
+    masks: Any = None
 
     def record(self, draw: Draw) -> NDArray[Any] | None:
         """Records the draw, if the training made it (if it has a line). Returns the numbers that replace it, or None. An exact 0

@@ -14,6 +14,7 @@ from ..draws.draw import Active, Draw, calling_line, guarded, numbers_of, of_two
 from ..mechanisms import found_torch
 from ..mechanisms.found import Mechanisms
 from .changes import changes
+from .masks_torch import with_a_key
 from .of_numpy import evenly
 
 NORMAL, UNIFORM = ("randn", "randn_like", "normal", "normal_"), ("rand", "rand_like", "uniform_")
@@ -163,9 +164,9 @@ def _absent() -> tuple[Any, ...]:
 
 
 @contextmanager
-def replaced() -> Iterator[None]:
+def replaced() -> Iterator[dict[int, Any]]:
     """Within this context, every random operator of this thread is recorded. A normal, Laplace or Gumbel sample of
-    `torch.distributions` is one draw.
+    `torch.distributions` is one draw. Yields id of an original -> its replacement, of functions that modules may have imported.
     """
     import torch
     from torch.distributions import Gumbel, Laplace, Normal
@@ -191,10 +192,12 @@ def replaced() -> Iterator[None]:
             put(family, name, _sample(getattr(family, name), law))
         for device in _absent():
             put(device, "manual_seed_all", int)
+        plain = torch.nn.functional.dropout
+        put(torch.nn.functional, "dropout", with_a_key(plain))
         put(torch.Tensor, "numpy", numpy)
         put(torch.Tensor, "item", item)
         with _mode()():
-            yield
+            yield {id(plain): torch.nn.functional.dropout}
 
 
 @cache

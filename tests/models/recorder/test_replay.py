@@ -8,8 +8,9 @@ import scipy.stats
 import torch
 
 from gnnaudit.models.recorder import recording
+from gnnaudit.models.recorder.draws.draw import Diverged
 from gnnaudit.models.recorder.libraries import of_numpy, of_python
-from gnnaudit.models.recorder.script import Diverged, Script
+from gnnaudit.models.recorder.script import Script
 
 A, B = np.array([0.2, 0.5, 0.9]), np.array([0.3, 0.4, 0.8])  # chances, rates and positive data
 N, M = np.array([4, 7, 9]), np.array([5, 7, 9])  # whole numbers
