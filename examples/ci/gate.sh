@@ -39,6 +39,10 @@ if [ "$code" -eq 1 ]; then
   echo "::error::The privacy claim is refuted, or its ledger exceeds it. $claims The report says by what."
   exit 1
 fi
+if grep -q 'tests="0"' "$folder/junit.xml"; then
+  echo "::error::The run tested no claim. Give a finite EPSILON."
+  exit 3
+fi
 if ! grep -q 'errors="0"' "$folder/junit.xml"; then
   echo "::error::A claim was tested by no audit, or a condition of its test failed. $claims junit.xml says why."
   exit 3

@@ -45,6 +45,7 @@ def gate(folder, code=0, errors="0", compare=0, **environment):
         ({"code": 3}, 0, "::warning::"),
         ({"code": 3, "WEAK": "fail"}, 3, "::error::The claim is not refuted, but"),
         ({"code": 3, "errors": "2"}, 3, "tested by no audit"),
+        ({"code": 0, "errors": '0" tests="0'}, 3, "The run tested no claim"),
         ({"code": 3, "errors": "none"}, 3, "did not finish"),
         ({"code": 0, "errors": "none"}, 3, "did not finish"),
         ({"code": 0, "compare": 1, "BASELINE": "accepted"}, 1, "a verdict is worse"),
