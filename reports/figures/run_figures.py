@@ -209,7 +209,8 @@ def _leakage_plot(unit: Unit | None, game: str, negatives: str, attacks: list[At
     against = f" against {negatives} non-members" if negatives else ""
     beside = ": homophily, not leakage" if negatives in BESIDE else ""
     title = f"AUC of the {game} game{against}{beside}" + (f"; ε protects {UNITS[unit]}" if unit else "; no claim")
-    size = (max(3.6, 1.9 + 0.55 * len(across)), 1.4 + 0.26 * len(down_))
+    row = max(0.26, 0.17 * max(len(wrapped(who).splitlines()) for who in down_))  # inch
+    size = (max(3.6, 1.9 + 0.55 * len(across)), 1.6 + row * len(down_))  # the legend of a narrow map has two lines
     return Plot(slug("leakage", unit, game, negatives), title, alt, ("model", "attack", "auc"), rows, draw, size)
 
 
