@@ -11,6 +11,10 @@ if [ -z "${EPSILON:-}" ]; then
   echo "::error::Give EPSILON: the claim that is audited."
   exit 2
 fi
+if [[ ! "${WEAK:-pass}" =~ ^(pass|fail)$ ]]; then
+  echo "::error::WEAK=$WEAK: must be pass or fail."
+  exit 2
+fi
 if [ -n "${BASELINE:-}" ] && [ ! -d "$BASELINE" ]; then
   echo "::error::BASELINE=$BASELINE is no folder. Give the folder of an earlier run, or leave it out."
   exit 2
@@ -39,8 +43,8 @@ if [ "$code" -eq 1 ]; then
   echo "::error::The privacy claim is refuted, or its ledger exceeds it. $claims The report says by what."
   exit 1
 fi
-if grep -q 'tests="0"' "$folder/junit.xml"; then
-  echo "::error::The run tested no claim. Give a finite EPSILON."
+if [ "$claims" = "This run tested no claim." ]; then
+  echo "::error::$claims Give a finite EPSILON."
   exit 3
 fi
 if ! grep -q 'errors="0"' "$folder/junit.xml"; then
@@ -57,12 +61,14 @@ elif [ "$code" -ne 0 ]; then
   exit "$code"
 fi
 if [ -n "${BASELINE:-}" ]; then
-  audit compare "$BASELINE" "$folder"
+  said=$(audit compare "$BASELINE" "$folder")
   worse=$?
+  printf '%s\n' "$said"
+  named=$(grep -E '^(Worse|Vanished): ' <<< "$said" | tr '\n' ' ')  # the lines that name the claims
   case "$worse" in
     0) ;;
-    1) echo "::error::Compared with $BASELINE, a verdict is worse." ;;
-    3) echo "::error::Compared with $BASELINE, a claim vanished, or the runs have no claim in common." ;;
+    1) echo "::error::Compared with $BASELINE, a verdict is worse. $named" ;;
+    3) echo "::error::Compared with $BASELINE, a claim vanished, or the runs have no claim in common. $named" ;;
     *) echo "::error::The comparison with $BASELINE failed (exit code $worse). Its log says why." ;;
   esac
   exit "$worse"
