@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..accounting.arguments import check_type, member, shown, words
+from ..accounting.arguments import check_type, is_whole, member, shown, words
 from ..accounting.claim import Claim, Unit, check_claim
 from .base import Release
 from .graph.graph import Graph, Worlds
@@ -105,7 +105,7 @@ class Looped:
             elif member("unit", self.unit, Unit) is not self.claim.unit:
                 raise ValueError(f"claim is about {self.claim.unit}, and unit={self.unit}: must be the same. Leave `unit` out.")
         object.__setattr__(self, "max_degree", self.max_degree or type(self).max_degree)  # a subclass may set it for all
-        if not (isinstance(self.max_degree, int) and self.max_degree >= 0):
+        if not (is_whole(self.max_degree) and self.max_degree >= 0):
             raise ValueError(f"max_degree={shown(self.max_degree)}: must be a whole number of at least 0; 0 means no bound.")
         check_type("name", self.name, str, 'a word for the tables, or "" for the name of the function.')
         object.__setattr__(self, "unit", member("unit", self.unit, Unit))

@@ -95,6 +95,8 @@ def test_an_answer_that_cannot_be_used_is_refused(answer: dict[str, Any], words:
         ({"unit": "edge"}, "unit='edge': must be one of"),
         ({"releases": "posteriors"}, "releases='posteriors': must be a tuple of words"),
         ({"releases": ()}, "releases=(): must name the arrays"),
+        ({"releases": ("",)}, "releases=('',): must be a tuple of words"),
+        ({"max_degree": True}, "max_degree=True: must be a whole number"),
         ({"releases": ("a", "b", "a")}, "releases=('a', 'b', 'a'): names 'a' twice. Name it once."),
         ({"events": "gauss"}, "events='gauss': must be a DpEvent"),
         ({"events": 1.5}, "events=1.5: must be a DpEvent"),
