@@ -40,7 +40,12 @@ echo "folder=$folder" >> "$output"
 cat "$folder/card.md" >> "${GITHUB_STEP_SUMMARY:-/dev/null}"
 claims=$(grep -m1 '^[^#]' "$folder/card.md")  # the line that names the claims
 if [ "$code" -eq 1 ]; then
-  echo "::error::The privacy claim is refuted, or its ledger exceeds it. $claims The report says by what."
+  file=${MODEL:-} card=$(< "$folder/card.md")
+  file=${file%:*}
+  after=${card#*"${file##*/}, line "}
+  at=""  # the line of the model's file that the verdict names
+  [ -z "$file" ] || [ "$after" = "$card" ] || at=" file=${file#./},line=${after%%[!0-9]*}"
+  echo "::error$at::The privacy claim is refuted, or its ledger exceeds it. $claims The report says by what."
   exit 1
 fi
 if [ "$claims" = "This run tested no claim." ]; then

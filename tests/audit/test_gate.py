@@ -41,6 +41,16 @@ def gate(folder, code=0, errors="0", compare=0, card="The claim on votes.", **en
     [
         ({"code": 0}, 0, ""),
         ({"code": 1}, 1, "::error::The privacy claim is refuted"),
+        ({"code": 1, "MODEL": "", "TARGET": "x", "card": "at , line 12 (scale 1)"}, 1, "::error::The privacy claim is refuted"),
+        (
+            {
+                "code": 1,
+                "MODEL": "./src/a b.py:Mine",
+                "card": "refuted; 1 mechanism at a b.py, line 12 (scale 1) and a b.py, line 3",
+            },
+            1,
+            "::error file=src/a b.py,line=12::The privacy claim is refuted",
+        ),
         ({"code": 2, "errors": "none"}, 2, "did not finish"),
         ({"code": 3}, 0, "::warning::"),
         ({"code": 3, "WEAK": "fail"}, 3, "::error::The claim is not refuted, but"),
@@ -63,7 +73,8 @@ def test_what_passes_and_what_fails(tmp_path, run, code, said):
     assert ended == code
     assert said in printed
     assert ("::" in printed) is bool(said)
-    assert ("The claim on votes." in printed) is (run.get("code") in (1, 3) and run.get("errors") != "none")
+    named = run.get("card", "The claim on votes.")
+    assert (named in printed) is ((run.get("code") in (1, 3) or "card" in run) and run.get("errors") != "none")
 
 
 def test_options_reach_the_command_as_they_were_given(tmp_path):
