@@ -13,10 +13,11 @@ from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.lower.bounds import Bound
 from gnnaudit.reports.evidence import Evidence
 from gnnaudit.reports.figures.claim_figures import bounds_plot, of_claim, power_of_ten, power_plot
-from gnnaudit.reports.figures.run_figures import leakage_plots, of_run
+from gnnaudit.reports.figures.run_figures import epsilon_plots, leakage_plots, of_run
 from gnnaudit.reports.figures.style import COLOURS, LABEL, STYLE, TICK, Plot, legend, save, wrapped
 from gnnaudit.reports.formats.html import decisive, foremost, proof
 from gnnaudit.reports.results import AttackRow, BoundRow, Results, Run
+from gnnaudit.reports.summary import lines_of
 
 NAME = "undirected-edge-charged-as-one-directed-edge-and-some-more-words-after-it (paper) " * 2
 
@@ -52,6 +53,22 @@ def test_a_legend_is_as_wide_as_its_figure_at_most(width, labels):
         canvas.draw()
     box = figure.legends[0].get_window_extent()
     assert 0 <= box.x0 < box.x1 <= figure.bbox.width
+
+
+def test_a_bar_says_what_its_bound_grants_the_adversary_and_a_bound_of_zero_grants_nothing():
+    where = {"model": "mine", "mode": "own", "unit": Unit.NODE, "epsilon": 1.0, "delta": 1e-5, "exposes": ["posteriors"]}
+    shown = {
+        "audit": "differential",
+        "attack": "listening",
+        "shape": "exact",
+        "confidence": 1.0,
+        "rounds": 2,
+        "verdict": "refuted",
+    }
+    granted = [{"what": "for an adversary who sees the noise", "how": "granted", "detail": ""}]
+    rows = [BoundRow(**where, **shown, value=value, conditions=granted) for value in (0.0, 2.0)]
+    (plot,) = epsilon_plots(lines_of(rows, 1.5))
+    assert {row[3]: row[4] for row in plot.rows} == {"posteriors": 0, "posteriors, for an adversary who sees the noise": 2}
 
 
 def test_the_rows_of_a_map_are_as_high_as_their_names():
