@@ -167,7 +167,7 @@ def test_a_killed_run_is_resumed_with_the_same_results(tmp_path, finished, monke
         (["--epsilon", "minus"], "epsilon"),
         (["--data", "nowhere"], "nowhere"),
         (["--models", "gap,lpgnn", "--unit", "features", "--epsilon", "1"], "unit=features: gap protects undirected-edge"),
-        (["--models", "gap", "--param", "hops=x"], "param=hops=x: gap does not accept hops='x' (by default 2)"),
+        (["--models", "gap", "--param", "hops=x"], "param='hops=x': gap does not accept hops='x' (by default 2)"),
         (["--models", "gap", "--param", "hops=True"], "Give a value of the same type."),
         (["--models", "gap", "--param", "gap.hops=-1"], "hops=-1: must be in [0, 100]"),
         (["--models", ""], "--models '': is empty"),
