@@ -187,6 +187,8 @@ def main() -> None:
         what = named if isinstance(fault, MemoryError) and named else starved(fault) or named
         if again := getattr(fault, "__notes__", []):  # only `audit run` keeps parts; its note says how to resume
             code = failed(f"audit: {what}. Finished parts are kept; after the repair, {again[0]} resumes.", 3)
+        elif isinstance(fault, FileNotFoundError) and not fault.filename:
+            code = failed("audit: the working directory does not exist any more. Change to another folder.", 2)
         elif isinstance(fault, OSError) and fault.filename and fault.errno in MISNAMED:
             code = failed(f"audit: {what}. Name another file or folder, or repair this one.", 2)
         else:

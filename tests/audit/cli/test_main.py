@@ -245,6 +245,14 @@ def test_a_wrong_file_or_word_is_named_and_nothing_is_said_to_resume(said, monke
     assert len(told) < 300
 
 
+def test_a_working_directory_that_is_gone_is_named(said, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    words = ("--models", "mlp", "--audits", "none", "--attacks", "none", "--mlflow", "none", "--quiet")
+    assert "the working directory does not exist any more" in said("run", *words)
+
+
 def test_a_group_of_commands_without_a_command_lists_its_commands(monkeypatch, capsys):
     monkeypatch.setattr(main.signal, "signal", lambda *_: None)
     monkeypatch.setattr(sys, "argv", ["audit", "data"])
