@@ -66,7 +66,12 @@ def member(name: str, value: Any, kind: type[Named]) -> Named:
 
 
 def words(name: str, value: object, example: str) -> tuple[str, ...]:
-    """A list or tuple of strings as a tuple. Raises ValueError for other values; a single string would be read as letters."""
-    if isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
-        return tuple(value)
-    raise ValueError(f"{name}={shown(value)}: must be a tuple of words, such as {example}.")
+    """A list or tuple of different words as a tuple. Raises ValueError for other values; a single string would be read as
+    letters.
+    """
+    if not (isinstance(value, list | tuple) and all(isinstance(word, str) and word for word in value)):
+        raise ValueError(f"{name}={shown(value)}: must be a tuple of words, such as {example}.")
+    if len(set(value)) < len(value):
+        twice = next(word for word in value if value.count(word) > 1)
+        raise ValueError(f"{name}={shown(value)}: names {twice!r} twice. Name it once.")
+    return tuple(value)

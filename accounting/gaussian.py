@@ -9,6 +9,7 @@ from scipy import special
 from .claim import Claim
 from .noncentral_t import tail
 
+LARGE = 1e6  # a mu above which rounding in `delta_of` outweighs delta
 STEPS = 80  # bisection steps; the bracket shrinks below one unit in the last place
 
 
@@ -27,16 +28,17 @@ def delta_of(mu: ArrayLike, epsilon: ArrayLike) -> NDArray[np.float64]:
 def epsilon_of(mu: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
     """The smallest epsilon at which mu-GDP is (epsilon, delta)-DP, in nats; infinity for delta = 0 < mu. Broadcasts."""
     mu, delta = np.broadcast_arrays(np.asarray(mu, float), np.asarray(delta, float))
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         # delta(epsilon) <= Phi(-epsilon/mu + mu/2), so this value is never below the solution.
-        high = np.maximum(mu * mu / 2 - mu * special.ndtri(delta), 0.0)
-    low = np.zeros_like(high)
+        start = np.maximum(mu * mu / 2 - mu * special.ndtri(delta), 0.0)
+    low, high = np.zeros_like(start), start
     for _ in range(STEPS):
         middle = (low + high) / 2
         leaks = delta_of(mu, middle) > delta
         low, high = np.where(leaks, middle, low), np.where(leaks, high, middle)
         if not (high - low > 1e-15 * high).any():
             break
+    high = np.where(mu < LARGE, high, start)
     high = np.where((mu <= 0) | (delta_of(mu, 0.0) <= delta), 0.0, high)
     return np.where((mu > 0) & ((delta <= 0) | np.isinf(mu)), np.inf, high)
 

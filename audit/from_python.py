@@ -57,7 +57,7 @@ def audit(model: Model, graph: Graph, claim: Claim | None = None, *, out: str | 
         chosen |= {"data": graph.name, "epsilon": (claim.epsilon,), "delta": claim.delta, "unit": str(claim.unit)}
         # no file contains this model, so plan.toml alone does not run it again
         chosen["model"] = f"{model.name}, given in Python"
-        plan = read(None, {**chosen, "out": Path(out or folder)})
+        plan = read(None, {**chosen, "out": folder if out is None else out})
         makes = {model.name: lambda mode, facts, private: model}
         kept = out is not None or plan.mlflow != "none"  # nobody could read a report in the temporary folder
         quietly = partial(publish, quiet=True) if kept else lambda results, folder, plan: name_untested(results)

@@ -60,7 +60,7 @@ def assert_private(request: pytest.FixtureRequest) -> Callable[..., Results]:
                 raise ValueError(f"weak={weak!r}: must be fail or pass.")
             found, line, may_pass = audited(train, claim, graph, options)
         except ValueError as wrong:
-            pytest.fail(f"assert_private: {wrong}", pytrace=False)
+            raise pytest.fail.Exception(f"assert_private: {wrong}", pytrace=False) from None
         request.config.stash[LINES].append(f"{request.node.nodeid}: {line}")
         if found.run.exit_code == 1 or (found.run.exit_code == 3 and not (may_pass and weak == "pass")):
             way = ' (weak="pass" lets a claim pass that the audit is too weak to test)' if may_pass else ""

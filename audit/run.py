@@ -20,6 +20,7 @@ from ..attacks.registry import ATTACKS, DEPLOYED, GAMES
 from ..models.data.loading import Provenance, describe, load_described
 from ..models.errors import Stopped
 from ..models.facts import Factory, Facts
+from ..models.fitted import blamed
 from ..models.graph.graph import Graph
 from ..models.kernels.ahead import compile_ahead
 from ..reports import evidence as evidence_files
@@ -197,7 +198,7 @@ def judged_case(
     """
     ceiling = uppers(case)
     try:
-        with contained():
+        with contained(), blamed(case.model):
             rows, outcomes = study(case, graph, store, key, plan, alpha, say, checks)
         accepted = True
     except ValueError as reason:
@@ -278,8 +279,9 @@ def study(
             say(f"audit {audit.name}")
             rested = partial(resting_on, case, checks=checks, masks=audit.masks)
             setting = replace(setting, spent=sum(outcome.seconds for outcome in outcomes))
-            results = (rested(audit.run(replace(setting, key=key.fold(audit.name)))),)
-            results = confirmed(audit, results[0], setting, rested)
+            with blamed(case.model):
+                results = (rested(audit.run(replace(setting, key=key.fold(audit.name)))),)
+                results = confirmed(audit, results[0], setting, rested)
         except ValueError as fault:  # the audit refuses the case, or the model or the graph does not allow the audit
             skips.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
             results = tuple(marked(first, ()) for first in results)  # without a repetition no refutation counts

@@ -53,6 +53,9 @@ def files(room: Path) -> dict[str, str]:
         "utf16.csv": "score,bit\n0.1,1\n0.2,0\n".encode("utf-16"),
         "notes.txt": b"x = 1\n",
         "ünïcode.csv": b"score,bit\n\xff\xfe,1\n",
+        "signs.py": b"x = " + b"-" * 10**5 + b"1",
+        "brackets.py": b"x = " + b"(" * 3000,
+        "deep.toml": b"[run]\nx = " + b"[" * 10**5,
     }
     for name, content in made.items():
         (room / name).write_bytes(content)
@@ -189,6 +192,15 @@ def inputs(room: Path) -> Iterator[list[str]]:
         ["run", "--nonsense"],
         ["selftest", "--data", gone],
     )
+    os.mkfifo(room / "pipe")
+    for command in (["run"], ["bound"], ["data", "info"], ["scan"], ["report"], ["run", "--target"]):
+        yield [*command, str(room / "pipe")]
+    strange = "a\udcff"  # bytes that are no UTF-8 arrive so
+    yield from ([*run, option, strange] for option in ("--seed", "--out", "--data", "--model", "--param", "--target"))
+    yield from (["selftest", "--seed", strange], ["bound", strange], ["scan", strange])
+    yield from (["scan", at[name]] for name in ("signs.py", "brackets.py"))
+    yield from ([*run, "--param", f"hops={text}"] for text in ("-" * 10**5 + "1", "(" * 5000, "9" * 5000))
+    yield ["run", at["deep.toml"]]
     many = "9" * 20  # beyond 64 bits
     yield from ([*run, option, many] for option in ("--rounds", "--shadows", "--targets", "--repeats", "--jobs", "--split"))
     yield from ([*run, option, "inf"] for option in ("--minutes", "--target-timeout", "--notices", "--alpha"))

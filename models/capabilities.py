@@ -1,14 +1,15 @@
 """Capabilities of models: small protocols that audits need. A model declares a capability by having its attributes."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..accounting.arguments import check_type, is_whole, shown
 from ..accounting.claim import Claim
-from .errors import raising
+from .errors import raised, raising
 from .graph.graph import Graph, Worlds
 
 SUMS = ("aggregates", "inputs")
@@ -238,6 +239,16 @@ class Effort:
     probes: tuple[int, int] = (40, 160)
     one_by_one: int = 8
 
+    def __post_init__(self) -> None:
+        check_type("thorough", self.thorough, bool, "True or False.")
+        if not (isinstance(self.probes, tuple) and len(self.probes) == 2):
+            raise ValueError(f"probes={shown(self.probes)}: must be two whole numbers of at least 0, such as (40, 160).")
+        for name in (field.name for field in fields(self) if field.name != "thorough"):
+            value = getattr(self, name)
+            for number in value if name == "probes" else (value,):
+                if not (is_whole(number) and number >= 0):
+                    raise ValueError(f"{name}={shown(value)}: must be a whole number of at least 0.")
+
 
 THOROUGH = Effort()
 FEW = Effort(  # for a model whose every training starts a program
@@ -312,7 +323,11 @@ CAPABILITIES = {
             "define `vote_noise`, `share`, `queries`, `rate`, `single`, `classes` and `labels`",
             lambda m: bool(m.vote_noise) and 0 < m.share <= 1,
         ),
-        Capability(FiniteChannels, "define `channels(dim, classes)`", lambda m: bool(m.channels(2, 2))),
+        Capability(
+            FiniteChannels,
+            "define `channels(dim, classes)`, which is empty if a part is sent without noise or with continuous noise",
+            lambda m: bool(m.channels(2, 2)),
+        ),
         Capability(RandomisedReports, "define `channels(dim, classes)` and `ends(graph)`", lambda m: bool(m.channels(2, 2))),
         Capability(RandomisedEdges, "define `response(worlds, run)`, `entry_chances(density)` and `one_density`"),
         Capability(NoisyRows, "set `gaussian_rows` to the number of rows with Gaussian noise", lambda m: m.gaussian_rows > 0),
@@ -343,8 +358,11 @@ def lacks(model: Any, protocol: type) -> str | None:
     for name in members(protocol) if reason is None else ():
         if fault := raising(model, name):
             return f"`{name}` of {model.name} raises: {fault}"
-    if reason is None and isinstance(model, protocol) and capability.holds(model):
-        return None
+    try:
+        if reason is None and isinstance(model, protocol) and capability.holds(model):
+            return None
+    except Exception as fault:  # a user's attribute may have another type, and a user's method may raise any error
+        return f"{protocol.__name__} of {model.name} cannot be read: {raised(fault)}"
     because = f" ({reason})" if reason else ""
     way = f"A model declares it so: {capability.declared}."
     if isinstance(model, RunsElsewhere):

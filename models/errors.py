@@ -21,10 +21,14 @@ def one_line(error: BaseException) -> str:
 
 def raised(error: BaseException) -> str:
     """An error in one line, with file and line of the last call in a user's own code, if there is one in the traceback."""
+    return f"{place(error)}{type(error).__name__}: {one_line(error)}"
+
+
+def place(error: BaseException) -> str:
+    """File and line of the last call in a user's own code, as in "mine.py, line 3: "; "" if the traceback has none."""
     calls = [(f.f_globals.get("__name__", ""), f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]
     own = [f"{file}, line {line}: " for module, file, line in calls if _of_user(module, file)]
-    at = own[-1] if own else ""
-    return f"{at}{type(error).__name__}: {one_line(error)}"
+    return own[-1] if own else ""
 
 
 def is_refusal(error: BaseException) -> bool:

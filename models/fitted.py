@@ -1,11 +1,12 @@
 """Trains a model and checks what it returns. An exception in a user's own code becomes a ValueError of one line."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
 from .base import Model, Release
-from .errors import raised
+from .errors import place, raised
 from .graph.graph import Worlds
 from .looped import Looped
 
@@ -30,6 +31,19 @@ def fitted(model: Model, worlds: Worlds, device: str = "cpu") -> Release:
     if reason := not_a_release(release, model.releases, worlds):
         raise ValueError(f"{model.name}: {reason}")
     return release
+
+
+@contextmanager
+def blamed(model: Model) -> Iterator[None]:
+    """Within this context, an error that a method of a user's own model raises becomes a ValueError of one line, with file and
+    line. Lack of memory, and errors of this package, stay as they are.
+    """
+    try:
+        yield
+    except Exception as fault:
+        if isinstance(fault, ValueError | OSError) or out_of_memory(fault) or not (of_user(model) and place(fault)):
+            raise
+        raise ValueError(f"{model.name}: {raised(fault)}") from fault
 
 
 def of_user(model: Model) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..accounting.arguments import check_type, member, shown, words
+from ..accounting.arguments import check_type, is_whole, member, shown, words
 from ..accounting.claim import Claim, Unit, check_claim
 from .base import Release
 from .graph.graph import Graph, Worlds
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 MODES = ("sound", "paper")
+LATER: dict[str, Callable[[object], bool]] = {  # kinds of functions whose body does not run when they are called
+    "an async function": lambda train: inspect.iscoroutinefunction(train) or inspect.isasyncgenfunction(train),
+    "a generator function": inspect.isgeneratorfunction,
+}
 NODE_AXIS = {"posteriors": 0, "aggregates": 1, "inputs": 1}
 
 
@@ -31,6 +35,9 @@ def check_train(train: object) -> None:
     way = 'a function train(graph, seed) that returns the released arrays, such as {"posteriors": array}.'
     if isinstance(train, type) or not callable(train):
         raise ValueError(f"train={shown(train)}: must be {way}")
+    for kind, test in LATER.items():
+        if test(train) or test(type(train).__call__):
+            raise ValueError(f"train={shown(train)}: is {kind}, which returns before it has trained. Write {way}")
     try:
         taken = inspect.signature(train)
     except ValueError:  # a compiled function may not state its arguments
@@ -98,7 +105,7 @@ class Looped:
             elif member("unit", self.unit, Unit) is not self.claim.unit:
                 raise ValueError(f"claim is about {self.claim.unit}, and unit={self.unit}: must be the same. Leave `unit` out.")
         object.__setattr__(self, "max_degree", self.max_degree or type(self).max_degree)  # a subclass may set it for all
-        if not (isinstance(self.max_degree, int) and self.max_degree >= 0):
+        if not (is_whole(self.max_degree) and self.max_degree >= 0):
             raise ValueError(f"max_degree={shown(self.max_degree)}: must be a whole number of at least 0; 0 means no bound.")
         check_type("name", self.name, str, 'a word for the tables, or "" for the name of the function.')
         object.__setattr__(self, "unit", member("unit", self.unit, Unit))
@@ -165,7 +172,8 @@ class Looped:
         watched, more = {}, [str(name) for name in arrays if name not in self.releases]
         for name in self.releases:
             if name not in arrays:
-                raise ValueError(f"{self.name}: train returned {sorted(arrays)}, not '{name}'. Name in releases what it returns.")
+                way = "Name in releases what it returns."
+                raise ValueError(f"{self.name}: train returned {shown([*arrays])}, not '{name}'. {way}")
         if more:
             way = f"Write releases={(*self.releases, *more)} to audit it, or do not return it"
             raise ValueError(f"{self.name}: train returned '{more[0]}', which releases={self.releases} does not name. {way}.")
@@ -187,4 +195,5 @@ class Looped:
             raise ValueError(f"{self.name}: '{name}' is no array of numbers ({fault}).") from None
         if array.dtype.kind not in "biuf":
             raise ValueError(f"{self.name}: '{name}' has type {array.dtype}; expected real numbers.")
-        return array.astype(np.float32)
+        with np.errstate(over="ignore"):  # a number beyond float32 becomes infinity, which `_one` refuses
+            return array.astype(np.float32)

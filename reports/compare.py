@@ -231,7 +231,7 @@ def _summary(claims: list[Judged], found: list[Difference], other: str) -> str:
 def _claims(claims: list[Judged]) -> Table:
     from rich.markup import escape
 
-    table = _empty("model", "ε", *(f"{what}, {run}" for what in ("verdict", "lower", "upper") for run in RUNS))
+    table = _empty("model", "ε", *(f"{what} {run}" for what in ("verdict", "lower", "upper") for run in RUNS))
     for c in claims:
         bounds = [*(_shown(v, down) for v in c.lower), *(_shown(v, up) for v in c.upper)]
         verdicts = [f"[bold]{WORDS[str(v)]}[/]" if c.changed else WORDS[str(v)] for v in c.verdicts]
@@ -250,7 +250,7 @@ def _empty(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     words = ("model", "what", "", "verdict")
     for column in columns:
-        table.add_column(column, justify="left" if column.partition(",")[0] in words else "right", overflow="fold")
+        table.add_column(column, justify="left" if column.partition(" ")[0] in words else "right", overflow="fold")
     return table
 
 

@@ -14,6 +14,7 @@ from .files import number, plain, write_text
 
 Number = Annotated[float, BeforeValidator(number)]  # infinity is "inf" in JSON; NaN is refused
 Interval = tuple[Number, Number]
+Seconds = Annotated[Number, Field(ge=0, allow_inf_nan=False)]
 
 
 class Value(BaseModel):
@@ -27,7 +28,7 @@ class Run(Value):
 
     name: str
     started: str = ""  # ISO 8601
-    seconds: Number = 0.0
+    seconds: Seconds = 0.0
     data: dict[str, Any] = {}
     seed: str = ""
     alpha: Number = 0.05  # alpha of the whole run, before its division among the tests
@@ -161,7 +162,7 @@ class BoundRow(Row):
     conditions: list[dict[str, str]] = []  # condition, status (proved, checked, granted, assumed or failed) and detail of each
     against: str = "claim"  # what a refutation contradicts: the claim, or the ledger
     withdrawn: Number | None = None  # the bound before a condition failed; value is then 0
-    seconds: Number = 0.0
+    seconds: Seconds = 0.0
 
     @property
     def granted(self) -> str:

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..arguments import member, words
 from ..cache import remembered
 from ..claim import Claim, Relation
@@ -138,7 +140,8 @@ def _computed(name: str, ledger: DpEvent, delta: float, relation: Relation) -> U
     begin = time.perf_counter()
     value, reason = None, None
     try:
-        value = float(ACCOUNTANTS[name].epsilon(ledger, delta, relation))
+        with np.errstate(all="ignore"):  # where an overflow matters, it is infinity, NaN or an ArithmeticError
+            value = float(ACCOUNTANTS[name].epsilon(ledger, delta, relation))
         if value < 0 or math.isnan(value):  # autodp returns such values when its numerical search fails
             value, reason = None, f"returned epsilon={value}, which is impossible."
     except Unsupported as unsupported:

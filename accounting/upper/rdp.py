@@ -37,7 +37,8 @@ def best(rdp: NDArray[np.float64], delta: float, orders: tuple[float, ...] = ORD
     """
     if delta <= 0 or not np.any(np.isfinite(rdp)):
         return 0.0 if np.all(rdp == 0) else math.inf
-    return float(library.compute_epsilon(np.array(orders), rdp, delta)[0])
+    # rounding may leave a divergence just below 0
+    return float(library.compute_epsilon(np.array(orders), np.maximum(rdp, 0.0), delta)[0])
 
 
 def curve(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, orders: tuple[float, ...] = ORDERS) -> NDArray[np.float64]:

@@ -33,8 +33,6 @@ def refuses(case: Case) -> str | None:
     """The audit needs finite channels that the model declares, labels by noisy argmax, or randomised response on edges."""
     if any(has(case.model, capability) for capability in (NoisyVotes, RandomisedEdges, FiniteChannels)):
         return None
-    if isinstance(case.model, FiniteChannels):
-        return f"this {case.model.name} sends a part without noise, or with continuous noise: its `channels` are empty"
     return lacks(case.model, FiniteChannels)
 
 

@@ -45,8 +45,10 @@ def contract(
 def show(model: Model, json: bool) -> int:
     """Checks the model contract, prints the results, and returns the exit code: 0 if no clause fails, 1 if one does."""
     from ..own import contract as clauses
+    from ..own.contained import contained
 
-    checks = clauses.contract(model)
+    with contained():
+        checks = clauses.contract(model)
     if json:
         print_json([dataclasses.asdict(c) for c in checks])
         return int(any(c.failure for c in checks))

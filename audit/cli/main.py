@@ -111,7 +111,7 @@ def ui(
 
     Example: audit ui runs --port 5001
     """
-    from ...reports.formats.mlflow_mirror import ui_address, ui_command
+    from ...reports.formats.mlflow_mirror import default_uri, refuse_unservable, ui_address, ui_command
 
     if mlflow is None and not runs.is_dir():
         raise ValueError(f"{runs}: no such folder. Name the folder that holds the runs; `audit run` makes it.")
@@ -119,6 +119,9 @@ def ui(
         raise ValueError(
             f"{runs}: is the folder of one run. Name the folder that holds the runs: `audit ui {runs.resolve().parent}`."
         )
+    if mlflow is None and not (runs / "mlflow.db").is_file():
+        raise ValueError(f"{runs}: has no MLflow store yet. `audit run` makes it, and so does `audit mirror {runs}/RUN`.")
+    refuse_unservable(mlflow or default_uri(runs))
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", port)) == 0:
             raise ValueError(f"port={port}: is in use. Choose another with --port.")
@@ -171,7 +174,7 @@ def main() -> None:
         if signal.getsignal(stop) is signal.SIG_DFL:  # under nohup SIGHUP stays ignored
             signal.signal(stop, signal.default_int_handler)  # a cancelled job and a closed terminal are handled like Ctrl-C
     try:
-        refuse_empty(sys.argv[1:])
+        refuse_words(sys.argv[1:])
         code = app(standalone_mode=False)
         if code == 130:  # typer's code for Ctrl-C
             raise KeyboardInterrupt
@@ -184,13 +187,15 @@ def main() -> None:
         what = named if isinstance(fault, MemoryError) and named else starved(fault) or named
         if again := getattr(fault, "__notes__", []):  # only `audit run` keeps parts; its note says how to resume
             code = failed(f"audit: {what}. Finished parts are kept; after the repair, {again[0]} resumes.", 3)
+        elif isinstance(fault, FileNotFoundError) and not fault.filename:
+            code = failed("audit: the working directory does not exist any more. Change to another folder.", 2)
         elif isinstance(fault, OSError) and fault.filename and fault.errno in MISNAMED:
             code = failed(f"audit: {what}. Name another file or folder, or repair this one.", 2)
         else:
             code = failed(f"audit: {what}. {AGAIN}", 3)
     except ValueError as fault:
         code = failed(f"audit: {fault}", 2)
-    except (Exception, SystemExit) as fault:
+    except BaseException as fault:
         if type(fault).__module__.startswith(("click", "typer")):
             code = failed(f"audit: {misused(fault)}", 2)
         elif lack := starved(fault):
@@ -205,12 +210,14 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def refuse_empty(words: list[str]) -> None:
-    """Raises ValueError for an empty word in the command line, and for an option with an empty value."""
+def refuse_words(words: list[str]) -> None:
+    """Raises ValueError for a word of the command line that is empty or no UTF-8, and for an option with an empty value."""
     for before, word in pairwise(["", *words]):
         option, equals, value = word.partition("=")
+        named = option if equals else before if before.startswith("--") else "an argument"
+        if word != word.encode(errors="replace").decode():
+            raise ValueError(f"{named} {word!a}: is no text in UTF-8. Type it again, or rename the file.")
         if word == "" or (option.startswith("--") and equals and not value):
-            named = option if equals else before if before.startswith("--") else "an argument"
             raise ValueError(f"{named} '': is empty. Give a value, or leave it out.")
 
 

@@ -28,8 +28,7 @@ def changed(first: History, absent: Absence, after: Play, known: Collection[str]
         if (gap <= first.study.base.last_places(cell)).all() or cell.array in {*known, *past}:
             continue
         text = f"{absent.secret} changes '{cell.array}' although every noisy value is the same"
-        where = "" if known or past or isinstance(first.study.model, RunsElsewhere) else parted(first, absent)
-        past[cell.array] = f"{text}; after the last noise, the first result that differs comes from {where}" if where else text
+        past[cell.array] = text if known or past else f"{text}{begun(first, absent)}"
     return past
 
 
@@ -61,6 +60,12 @@ def _changing(first: History, runs: Iterable[History | None]) -> set[str]:
             if run is None or not np.array_equal(run.play.cells[cell], before):
                 found.add(cell.array)
     return found
+
+
+def begun(first: History, absent: Absence) -> str:
+    """The end of a sentence about a path past the noise, with the line of `parted`; "" if none is known."""
+    where = "" if isinstance(first.study.model, RunsElsewhere) else parted(first, absent)
+    return f"; after the last noise, the first result that differs comes from {where}" if where else ""
 
 
 def parted(first: History, absent: Absence) -> str:

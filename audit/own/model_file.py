@@ -10,16 +10,16 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from dp_accounting import DpEvent
-
-from ...accounting.arguments import is_whole, shown, words
+from ...accounting.arguments import is_number, is_whole, shown, words
 from ...accounting.claim import Unit
+from ...accounting.events.well_formed import check_ledger
 from ...models.base import Model
 from ...models.capabilities import Effort, effort
-from ...models.errors import Stopped, one_line, raising
+from ...models.errors import Stopped, one_line, raised, raising
 from ...models.looped import MODES, Looped
 from ...models.recorder import recordable
 from ...models.systems import SYSTEMS
+from .contained import contained
 from .programs.program import External
 from .stated_claim import stated
 
@@ -52,7 +52,7 @@ def load_model(address: str) -> Any:
     sys.modules[path.stem] = module  # dataclasses look up their module here, and worker processes import it by this name
     sys.path.insert(0, str(path.parent.resolve()))
     try:
-        with recordable():  # so that draws of generators that the module creates can be recorded later
+        with contained(), recordable():  # so that draws of generators that the module creates can be recorded later
             loader.exec_module(module)
     except KeyboardInterrupt:
         raise Stopped(f"The import of {path} was interrupted.") from None
@@ -105,7 +105,8 @@ def own_models(program: External | None, model: str | None) -> dict[str, Any]:
         made = load_model(model)
         if callable(made):
             try:
-                made = made()
+                with contained():
+                    made = made()
             except TypeError as fault:
                 way = f"Give its fields defaults. {BY_LOOPED}"
                 raise ValueError(f"model={model}: cannot be constructed without arguments ({fault}). {way}") from None
@@ -127,7 +128,7 @@ def check_folder_name(name: str, where: str) -> None:
 
 def checked(made: Any, where: str) -> None:
     """Raises ValueError, which begins with `where`, for an object that is not a model, has a name that a run cannot use, states a
-    claim that no audit tests, or has an optional attribute of another type.
+    claim that no audit tests, or has an attribute of another type.
     """
     for name in (*PROTOCOL, *OPTIONAL):
         if fault := raising(made, name):
@@ -138,10 +139,10 @@ def checked(made: Any, where: str) -> None:
         raise ValueError(f"{where}: lacks {absent}. {way}")
     if not isinstance(made.name, str):
         raise ValueError(f"{where}: name={made.name!r}: must be a text.")
-    if isinstance(made.releases, str) or not made.releases or not all(isinstance(name, str) for name in made.releases):
+    if not words(f"{where}: releases", made.releases, '("posteriors",)'):
         raise ValueError(f'{where}: releases={made.releases!r}: must be names of arrays, such as ("posteriors",).')
-    if not isinstance(made.ledger, DpEvent):
-        raise ValueError(f"{where}: ledger={made.ledger!r}: must be a dp_accounting.DpEvent, such as GaussianDpEvent(2.0).")
+    words(f"{where}: public", made.public, '("The features are public.",)')
+    check_ledger(made.ledger, f"{where}: ledger")
     if made.mode not in MODES:
         raise ValueError(f"{where}: mode={made.mode!r}: must be 'sound', or 'paper' for a model as it was published.")
     if made.unit not in tuple(Unit):
@@ -160,6 +161,26 @@ def checked(made: Any, where: str) -> None:
         raise ValueError(f"{where}: max_degree={shown(bound)}: must be a whole number of at least 0; 0 means no bound.")
     if not isinstance(found := effort(made), Effort):
         raise ValueError(f"{where}: effort={shown(found)}: must be a gnnaudit.Effort, such as Effort(thorough=False).")
+    check_methods(made, where)
+
+
+def check_methods(made: Any, where: str) -> None:
+    """Raises ValueError, which begins with `where`, if `with_noise` or `printed` raises or returns an object of another type."""
+    try:
+        noisier = made.with_noise(1.0)
+    except ValueError:  # a model without noise may refuse a noise level
+        noisier = made
+    except Exception as fault:  # a user's method may raise any error
+        raise ValueError(f"{where}: with_noise(1.0) raises: {raised(fault)}") from None
+    if not isinstance(noisier, Model):
+        way = "must be a model. A model whose noise is fixed returns itself."
+        raise ValueError(f"{where}: with_noise(1.0) returns {shown(noisier)}: {way}")
+    try:
+        printed = made.printed(1e-5)
+    except Exception as fault:
+        raise ValueError(f"{where}: printed(1e-05) raises: {raised(fault)}") from None
+    if printed is not None and not (is_number(printed) and printed >= 0):
+        raise ValueError(f"{where}: printed(1e-05) returns {shown(printed)}: must be None or a number of at least 0.")
 
 
 def kept_here(model: Model) -> str:

@@ -1,5 +1,6 @@
 """The claim that a model of one's own states, where the command and the plan state none."""
 
+import math
 from typing import Any
 
 from ...accounting.arguments import shown
@@ -9,7 +10,11 @@ from ...models.capabilities import StatesClaim
 
 
 def check_tested(claim: Claim) -> None:
-    """Raises ValueError for a claim that the audits do not test: another relation, or the best of several trainings."""
+    """Raises ValueError for a claim that the audits do not test: an infinite epsilon, another relation, or the best of several
+    trainings.
+    """
+    if math.isinf(claim.epsilon):
+        raise ValueError("epsilon=inf: claims nothing, so there is nothing to test. State a finite epsilon.")
     if claim.relation is not claim.unit.relation:
         way = f"the audits of a claim about {claim.unit} test {claim.unit.relation}. Leave `relation` out."
         raise ValueError(f"relation={claim.relation}: {way}")

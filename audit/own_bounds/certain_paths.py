@@ -23,6 +23,7 @@ from ..case import Case, offered
 from ..mechanisms.absence import Incomparable, both, history, kept
 from ..mechanisms.draws.steady import other_scripts
 from ..mechanisms.inside import Inside
+from ..mechanisms.past_noise import begun
 from ..mechanisms.reading import drawn_again, far_across, rerun, with_other_values
 from ..recorded.other_numbers import FAR, far_numbers, has_far_numbers
 from ..recorded.playing import Cell, Diverged, Play
@@ -60,7 +61,8 @@ SAME_VALUES = proved("all noisy values are the same", "every mechanism within th
 @dataclass(frozen=True, eq=False)
 class Path:
     """Entries of an array that one secret changes for certain. beside: the released arrays that they are computed from. sums:
-    whether these hold sums of noisy values. started: whether the entries may depend on random initial weights.
+    whether these hold sums of noisy values. started: whether the entries may depend on random initial weights. begun: the end of
+    a sentence, with the line where the path begins; "" if it is not known.
     """
 
     absent: Absence
@@ -69,6 +71,7 @@ class Path:
     beside: tuple[str, ...]
     sums: bool = False
     started: bool = False
+    begun: str = ""
 
     def __str__(self) -> str:
         count = int(self.entries.sum())
@@ -93,7 +96,7 @@ def from_path(case: Case, within: Inside) -> Bound | None:
     """
     for part, where in within.parts:
         if (found := first_path(case, part)) is not None:
-            return exact(np.inf, f"{found}{where}", PATHS, found.conditions)
+            return exact(np.inf, f"{found}{where}{found.begun}", PATHS, found.conditions)
     return None
 
 
@@ -137,7 +140,7 @@ def certain(first: History, absent: Absence, cells: Sequence[Cell], sums_of: Cal
         worlds = tuple(zip((absent.base, absent), runs, strict=True))
         started = sums and any(draw.weights for draw in first.play.draws)
         if all(steady(first, script, cell, worlds) for script in scripts(first, started)):
-            return Path(absent, cell, entries, beside, sums, started)
+            return Path(absent, cell, entries, beside, sums, started, begun(first, absent))
     return None
 
 

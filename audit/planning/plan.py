@@ -144,7 +144,9 @@ class Plan(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def filled(cls, value: Any, info: ValidationInfo) -> Any:
-        """The value itself. Raises ValueError for an empty text, a text with a null character, and true or false for a number."""
+        """The value itself. Raises ValueError for an empty text, a text with a null character or that is no UTF-8, and true or
+        false for a number.
+        """
         several = value if isinstance(value, list | tuple) else (value,)
         if any(isinstance(v, bool) for v in several) and cls.model_fields[info.field_name or ""].annotation is not bool:
             raise ValueError("must be a number or a text, not true or false")
@@ -152,6 +154,8 @@ class Plan(BaseModel):
             raise ValueError("is empty. Give a value, or leave the option out")
         if any(isinstance(v, str | Path) and "\0" in str(v) for v in several):
             raise ValueError("contains a null character. Leave it out")
+        if any(isinstance(v, str | Path) and str(v) != str(v).encode(errors="replace").decode() for v in several):
+            raise ValueError("is no text in UTF-8. Type it again")
         return value
 
     @property

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, cast
 
+from ...accounting.arguments import shown
 from ...accounting.claim import Claim, Unit
 from ...accounting.events.tree import has_gaussian
 from ...accounting.upper.calibration import calibrate
 from ...models.base import Model
 from ...models.facts import Factory, Facts, default_delta
+from ...models.fitted import blamed
 from ...models.graph.graph import Graph
 from ...models.looped import Looped
 from ...models.ranges import check_range
@@ -112,14 +114,15 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
         for mode in plan.modes:
             for epsilon in plan.epsilon:
                 taken: set[str] = set()
-                shown = mode
+                as_shown = mode
                 try:
                     recipe = make(mode, facts, math.isfinite(epsilon))
-                    shown = shown_mode(recipe)
+                    as_shown = shown_mode(recipe)
                     taken = {text for text, *_ in fitting(recipe, name, plan.param)}
                     recipe = adjusted(recipe, name, plan.param, at_unit(recipe, unit, facts))
                     unused -= taken
-                    case = _case(recipe, plan, facts, epsilon)
+                    with blamed(recipe):
+                        case = _case(recipe, plan, facts, epsilon)
                 except ValueError as reason:
                     if isinstance(reason, NoSuchClaim):
                         impossible.append(reason)
@@ -127,9 +130,9 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
                             raise
                     elif taken:
                         said = any(text.rpartition(".")[2] in str(reason) for text in taken)
-                        raise ValueError(str(reason) if said else f"param={', '.join(sorted(taken))}: {reason}") from None
-                    what = f"{name} {shown} epsilon={epsilon:g}"
-                    skips.append(SkippedRow(model=name, mode=shown, epsilon=epsilon, what=what, reason=str(reason)))
+                        raise ValueError(str(reason) if said else f"param={shown(', '.join(sorted(taken)))}: {reason}") from None
+                    what = f"{name} {as_shown} epsilon={epsilon:g}"
+                    skips.append(SkippedRow(model=name, mode=as_shown, epsilon=epsilon, what=what, reason=str(reason)))
                     continue
                 if all(case.where != other.where for other in made):  # a user's own model has one mode
                     made.append(case)
@@ -181,7 +184,8 @@ def adjusted(model: Any, name: str, params: Iterable[str], defaults: Mapping[str
         set_by[field] = text
         usual = getattr(model, field)
         if not same_type(value, usual):
-            raise ValueError(f"{name} does not accept {field}={value!r} (by default {usual!r}). Give a value of the same type.")
+            way = f"(by default {usual!r}). Give a value of the same type."
+            raise ValueError(f"{name} does not accept {field}={shown(value)} {way}")
         if is_built_in(model):
             check_range(field, value, usual)
     chosen = {**defaults, **{field: value for _, field, value in taken}}
@@ -214,5 +218,5 @@ def pair(text: str) -> tuple[str, str, Any]:
         raise ValueError("sigma: --epsilon calibrates the noise; give --epsilon instead.")
     try:
         return owner, field, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError):  # the last two for thousands of signs or brackets
         return owner, field, value

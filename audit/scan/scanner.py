@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ...models.errors import one_line
 from .rules import RULES, Rule
 from .source import Source, below, names_in
 
@@ -59,8 +60,8 @@ def scan(path: Path) -> tuple[list[Hit], list[str]]:
     for file in python_files(path):
         try:
             hits += scan_text(file.read_text(encoding="utf-8"), str(file))
-        except (SyntaxError, UnicodeDecodeError, ValueError) as fault:
-            unread.append(f"{file}: not read as Python: {fault}")
+        except (SyntaxError, ValueError, MemoryError, RecursionError) as fault:  # the last two for thousands of signs in a row
+            unread.append(f"{file}: not read as Python: {one_line(fault)}")
     return hits, unread
 
 

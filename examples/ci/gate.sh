@@ -11,6 +11,10 @@ if [ -z "${EPSILON:-}" ]; then
   echo "::error::Give EPSILON: the claim that is audited."
   exit 2
 fi
+if [[ ! "${WEAK:-pass}" =~ ^(pass|fail)$ ]]; then
+  echo "::error::WEAK=$WEAK: must be pass or fail."
+  exit 2
+fi
 if [ -n "${BASELINE:-}" ] && [ ! -d "$BASELINE" ]; then
   echo "::error::BASELINE=$BASELINE is no folder. Give the folder of an earlier run, or leave it out."
   exit 2
@@ -36,8 +40,17 @@ echo "folder=$folder" >> "$output"
 cat "$folder/card.md" >> "${GITHUB_STEP_SUMMARY:-/dev/null}"
 claims=$(grep -m1 '^[^#]' "$folder/card.md")  # the line that names the claims
 if [ "$code" -eq 1 ]; then
-  echo "::error::The privacy claim is refuted, or its ledger exceeds it. $claims The report says by what."
+  file=${MODEL:-} card=$(< "$folder/card.md")
+  file=${file%:*}
+  after=${card#*"${file##*/}, line "}
+  at=""  # the line of the model's file that the verdict names
+  [ -z "$file" ] || [ "$after" = "$card" ] || at=" file=${file#./},line=${after%%[!0-9]*}"
+  echo "::error$at::The privacy claim is refuted, or its ledger exceeds it. $claims The report says by what."
   exit 1
+fi
+if [ "$claims" = "This run tested no claim." ]; then
+  echo "::error::$claims Give a finite EPSILON."
+  exit 3
 fi
 if ! grep -q 'errors="0"' "$folder/junit.xml"; then
   echo "::error::A claim was tested by no audit, or a condition of its test failed. $claims junit.xml says why."
@@ -53,12 +66,14 @@ elif [ "$code" -ne 0 ]; then
   exit "$code"
 fi
 if [ -n "${BASELINE:-}" ]; then
-  audit compare "$BASELINE" "$folder"
+  said=$(audit compare "$BASELINE" "$folder")
   worse=$?
+  printf '%s\n' "$said"
+  named=$(grep -E '^(Worse|Vanished): ' <<< "$said" | tr '\n' ' ')  # the lines that name the claims
   case "$worse" in
     0) ;;
-    1) echo "::error::Compared with $BASELINE, a verdict is worse." ;;
-    3) echo "::error::Compared with $BASELINE, a claim vanished, or the runs have no claim in common." ;;
+    1) echo "::error::Compared with $BASELINE, a verdict is worse. $named" ;;
+    3) echo "::error::Compared with $BASELINE, a claim vanished, or the runs have no claim in common. $named" ;;
     *) echo "::error::The comparison with $BASELINE failed (exit code $worse). Its log says why." ;;
   esac
   exit "$worse"

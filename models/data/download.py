@@ -21,15 +21,20 @@ TIMEOUT = 30.0  # seconds without a byte before a download fails
 def data_folder(data_dir: str | Path | None = None) -> Path:
     """`data_dir`, else the environment variable GNNAUDIT_DATA, else gnnaudit/data in the user's cache.
 
-    Raises ValueError if `data_dir` is no folder.
+    Raises ValueError if `data_dir` is no folder, or if the variable names a file.
     """
     if data_dir is not None:
         folder = Path(data_dir).expanduser()
         if not folder.is_dir():
             raise ValueError(f"data_dir={data_dir}: no such folder. Make it, or name the folder that holds the data.")
         return folder
-    if os.environ.get("GNNAUDIT_DATA"):
-        return Path(os.environ["GNNAUDIT_DATA"]).expanduser()
+    if named := os.environ.get("GNNAUDIT_DATA"):
+        folder = Path(named).expanduser()
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(
+                f"GNNAUDIT_DATA={named}: is no folder. Name the folder of the data sets in this variable, or unset it."
+            )
+        return folder
     return user_cache_path("gnnaudit", appauthor=False) / "data"
 
 

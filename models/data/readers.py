@@ -148,13 +148,17 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], path: Any) -> Raw:
         y = y[:, 0]
     masks: Masks | None = None
     notes: tuple[str, ...] = ()
-    if all(k in arrays for k in MASKS):
+    if lost := [k for k in MASKS if k not in arrays]:
+        unused = listed(k for k in MASKS if k in arrays)
+        notes = (f"The file has {unused} without {listed(lost)}, so its split was not taken.",) * (len(lost) < len(MASKS))
+    else:
         found = [np.asarray(arrays[k]) for k in MASKS]
         if any(m.ndim == 2 and m.shape[1] > 0 for m in found):
             notes = ("Of several splits in the file, the first was taken.",)
             found = [m[:, 0] if m.ndim == 2 else m for m in found]
-        if any(m.dtype != bool and not np.isin(m, (0, 1)).all() for m in found):
-            raise ValueError(f"{path}: the masks must hold nothing but true and false.")
+        for name, mask in zip(MASKS, found, strict=True):
+            if mask.dtype != bool and (other := mask[~np.isin(mask, (0, 1))]).size:
+                raise ValueError(f"{path}: {name} holds {other[0]}: must hold true or false for each node.")
         masks = tuple(mask.astype(bool) for mask in found)
     return Raw(x=arrays["x"], y=y, edges=arrays["edge_index"], masks=masks, notes=notes)
 

@@ -60,7 +60,8 @@ def normal(seeds: np.ndarray, shape: tuple[int, ...], *path: int | str) -> np.nd
     for part in path:
         if not (is_whole(part) or isinstance(part, str)):
             raise ValueError(f"path: {shown(part)} must be a word or a whole number, such as 'hop', 1.")
-    return np.stack([stream(s, *path).standard_normal(shape) for s in seeds_of(seeds)])
+    each = [stream(s, *path).standard_normal(shape) for s in seeds_of(seeds)]
+    return np.stack(each) if each else np.empty((0, *shape))
 
 
 def add_normal(to: Tensor, seeds: Sequence[int] | np.ndarray, std: float, *path: int | str) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...accounting.claim import Unit
 from ..evidence import Evidence
-from ..results import AttackRow, Results, UtilityRow
+from ..results import AttackRow, BoundRow, Results, UtilityRow
 from ..rounding import down, up
 from ..summary import BESIDE, COVERED, UNITS, Line, budget, chance, claims_of, name, name_at, units, utility
-from .style import COLOURS, INK, PAPER, Plot, legend, styles, wrapped
+from .style import COLOURS, INK, LABEL, PAPER, Plot, legend, styles, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,7 +93,7 @@ def epsilon_plots(claims: Sequence[Line]) -> list[Plot]:
     panels: dict[tuple[Unit | None, float], list[Line]] = {}
     for line in claims:
         panels.setdefault((line.key.unit, line.key.epsilon), []).append(line)
-    others = {", ".join(b.exposes) for line in claims for b in line.bounds} - {*VIEWS}
+    others = {_view(b) for line in claims for b in line.bounds} - {*VIEWS}
     views = [*VIEWS, *sorted(others)]  # each set of arrays has one look
     order = list(UNITS)
     return [_epsilon_plot(*p, panels[p], views) for p in sorted(panels, key=lambda p: (order.index(p[0]), p[1]))]
@@ -103,9 +103,9 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: 
     rows: list[tuple[Any, ...]] = []
     for line in claims:
         upper = line.upper[0] if line.upper else None
-        for view in dict.fromkeys(", ".join(b.exposes) for b in line.bounds):
-            best = max((b for b in line.bounds if ", ".join(b.exposes) == view), key=lambda b: b.value)
-            unrefuted = [b for b in line.bounds if ", ".join(b.exposes) == view and b.verdict != "refuted"]
+        for view in dict.fromkeys(map(_view, line.bounds)):
+            best = max((b for b in line.bounds if _view(b) == view), key=lambda b: b.value)
+            unrefuted = [b for b in line.bounds if _view(b) == view and b.verdict != "refuted"]
             known = [b.detectable_epsilon for b in unrefuted if b.detectable_epsilon]
             rows.append(
                 (name(*line.key[1:3]), epsilon, upper, view, best.value, best.shape, best.confidence, min(known, default=""))
@@ -128,7 +128,7 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: 
                 }
                 length = min(r[4], whole)
                 if length > 0:
-                    axes.barh(first[who] + i, length, 0.9, label=f"lower bound from {r[3]}", **colour)
+                    axes.barh(first[who] + i, length, 0.9, label=_from(r[3]), **colour)
                 inside = length > 0.35 * widest
                 plain = inside and not colour["hatch"]
                 ink: dict[str, Any] = {"color": "#000000" if plain else INK, "fontsize": 8, "va": "center"}
@@ -156,8 +156,18 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: 
     summary = "; ".join(f"{r[0]} at least {down(r[4])}, at most {up(r[2]) if r[2] is not None else 'unknown'}" for r in rows)
     header = ("model", "claimed", "upper", "adversary_sees", "lower", "shape", "confidence", "detectable")
     title = f"Claimed ε = {epsilon:g}, protects {UNITS[unit]}"
-    size = (4.6, 1.2 + 0.2 * height + 0.2 * (len({r[3] for r in rows}) + 3))
+    lines = sum(len(wrapped(_from(view), LABEL).splitlines()) for view in {r[3] for r in rows})  # of the legend
+    size = (4.6, 1.2 + 0.2 * height + 0.2 * (lines + 3))
     return Plot(slug("epsilon", unit, f"{epsilon:g}"), title, f"Claimed {epsilon:g}: {summary}.", header, tuple(rows), draw, size)
+
+
+def _view(bound: BoundRow) -> str:
+    """What the adversary of a bound sees: the released arrays, and for a bound above 0 what the bound grants besides."""
+    return ", ".join([*bound.exposes, *([bound.granted] if bound.granted and bound.value > 0 else [])])
+
+
+def _from(view: str) -> str:
+    return f"lower bound from {view}"
 
 
 def _seen(epsilon: float) -> str:
@@ -209,7 +219,8 @@ def _leakage_plot(unit: Unit | None, game: str, negatives: str, attacks: list[At
     against = f" against {negatives} non-members" if negatives else ""
     beside = ": homophily, not leakage" if negatives in BESIDE else ""
     title = f"AUC of the {game} game{against}{beside}" + (f"; ε protects {UNITS[unit]}" if unit else "; no claim")
-    size = (max(3.6, 1.9 + 0.55 * len(across)), 1.4 + 0.26 * len(down_))
+    row = max(0.26, 0.17 * max(len(wrapped(who).splitlines()) for who in down_))  # inch
+    size = (max(3.6, 1.9 + 0.55 * len(across)), 1.6 + row * len(down_))  # the legend of a narrow map has two lines
     return Plot(slug("leakage", unit, game, negatives), title, alt, ("model", "attack", "auc"), rows, draw, size)
 
 

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +65,7 @@ class Plot:
         return text.getvalue()
 
 
+HANDLE = 0.57  # inch: the mark of an entry of a legend with the gaps beside it
 TICK, LABEL = 26, 44  # longest line of a tick label and of a legend, in characters; longer lines would leave no room for the axes
 
 
@@ -105,12 +106,28 @@ def inline(svg: str, plot: Plot) -> str:
 
 
 def legend(axes: Axes, columns: int = 1) -> None:
-    """Draws the legend below the axes, where it covers no data. Each label occurs once."""
+    """Draws the legend below the axes, where it covers no data, in at most so many columns as fit. Each label occurs once."""
     handles, labels = axes.get_legend_handles_labels()
     once = dict(zip(labels, handles, strict=True))
     figure = axes.get_figure(root=True)
     assert figure is not None
-    figure.legend(once.values(), [wrapped(label, LABEL) for label in once], loc="outside lower center", ncols=columns)
+    words = [wrapped(label, LABEL) for label in once]
+    fitting = next((n for n in range(columns, 1, -1) if legend_width(words, n) < figure.get_figwidth()), 1)
+    figure.legend(once.values(), words, loc="outside lower center", ncols=fitting)
+
+
+def legend_width(words: Sequence[str], columns: int) -> float:
+    """The width in inches of a legend, whose columns are filled one after the other."""
+    import numpy as np
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(size=STYLE["legend.fontsize"])
+    points = [
+        max(text_to_path.get_text_width_height_descent(line, font, ismath=False)[0] for line in label.splitlines())
+        for label in words
+    ]
+    return sum(max(part, default=0) / 72 + HANDLE for part in np.array_split(points, columns))
 
 
 def wrapped(text: str, width: int = TICK) -> str:

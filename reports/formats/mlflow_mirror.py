@@ -40,6 +40,7 @@ noticed; "not refuted" does not exclude a true epsilon below it. auc_best and tp
 attack reached on the unit that the claim protects. epsilon_axis is where charts draw the claim: its budget, or twice the largest
 budget for a model without noise."""
 RUN, CHILD = "gnnaudit.run", "gnnaudit.child"  # tags that identify a run, so that a second call finds it
+SQLITE = b"SQLite format 3\0"  # the first bytes of a database
 SCHEMES = ("sqlite", "http", "https")  # schemes that are accepted without the import of MLflow
 DATABASES = ("postgresql", "mysql", "mssql")  # schemes of servers whose driver SQLAlchemy loads
 log = logging.getLogger("gnnaudit")
@@ -78,6 +79,17 @@ def refuse_unknown(uri: str | None) -> None:
         why = " ".join(str(error).split()).partition(". ")[0].rstrip(".")[:200] or type(error).__name__
         way = "Give sqlite:///FILE.db or the address of a server, or leave it out for SQLite beside the runs."
         raise ValueError(f"mlflow={uri}: is no store that MLflow can use ({why}). {way}") from None
+
+
+def refuse_unservable(uri: str) -> None:
+    """Raises ValueError for a URI whose store `ui_command` cannot serve: another server, or a file that is no SQLite database."""
+    if uri.startswith(("http://", "https://")):
+        raise ValueError(f"mlflow={uri}: is a server, which serves its own UI. Open this address in a browser.")
+    path = Path(uri.partition("://")[2][1:].partition("?")[0])
+    if uri.startswith("sqlite:") and path.is_file() and path.stat().st_size:
+        with path.open("rb") as file:
+            if file.read(len(SQLITE)) != SQLITE:
+                raise ValueError(f"mlflow={uri}: is no SQLite database. Name another file, or leave --mlflow out.")
 
 
 def ui_command(runs: Path, uri: str | None = None, port: int = 5000) -> list[str]:

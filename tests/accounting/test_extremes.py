@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from dp_accounting import GaussianDpEvent, LaplaceDpEvent, PoissonSampledDpEvent
 
 from gnnaudit import Claim, PureDpEvent, upper
 from gnnaudit.accounting.checks.independence import separate_draws
@@ -11,6 +12,8 @@ from gnnaudit.accounting.closed_forms import argmax_error_probability, noisy_arg
 from gnnaudit.accounting.events.language import ledger
 from gnnaudit.accounting.lower.power import rounds_needed
 from gnnaudit.accounting.lower.residuals import Moves
+
+HARDLY = GaussianDpEvent(1e-300)
 
 
 @pytest.mark.parametrize("scale", [0.02, 0.005, 1.0, 40.0])
@@ -28,6 +31,23 @@ def test_a_label_with_hardly_any_noise_has_no_finite_epsilon():
 def test_a_pure_mechanism_beyond_the_largest_float_keeps_its_epsilon():
     found = [u.epsilon for u in upper(PureDpEvent(710.0), Claim(800.0, 1e-5)) if u.is_upper_bound and u.epsilon is not None]
     assert min(found) == pytest.approx(710, rel=1e-6)
+
+
+@pytest.mark.parametrize("noise", [1e-5, 1e-7, 1e-15, 1e-150, 1e-300])
+def test_hardly_any_gaussian_noise_costs_no_less_than_its_curve_without_a_warning(noise, recwarn):
+    """Half of mu squared is less than the epsilon at every delta below one half."""
+    found = [u for u in upper(GaussianDpEvent(noise), 1e-5, stored=False) if u.accountant == "exact"]
+    assert found[0].epsilon >= 0.5 / noise**2 if noise > 1e-150 else found[0].epsilon > 1e299
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    "event", [LaplaceDpEvent(1e300), PoissonSampledDpEvent(1e-300, GaussianDpEvent(1.0)), PoissonSampledDpEvent(0.01, HARDLY)]
+)
+def test_numbers_at_the_ends_of_their_ranges_are_no_reason_to_warn(event, recwarn, caplog):
+    assert all(u.epsilon is None or u.epsilon < 1 for u in upper(event, 1e-5, stored=False))
+    assert not recwarn.list
+    assert not caplog.records
 
 
 def test_channels_that_never_vary_share_no_draws():

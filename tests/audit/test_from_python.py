@@ -1,6 +1,7 @@
 """`gnnaudit.audit`: what it refuses before it trains anything."""
 
 import dataclasses
+import math
 import re
 from typing import Any
 
@@ -38,6 +39,7 @@ def change(**fields):
         ((Looped(train), change(test=GRAPH.test & False), CLAIM), "test holds none of the 300 nodes"),
         ((Looped(train), GRAPH, Claim(1.0, 1e-5, relation="replace")), "relation=replace: the audits of a claim about"),
         ((Looped(train), GRAPH, Claim(1.0, 1e-5, tuned_over=3)), "tuned_over=3: must be 1"),
+        ((Looped(train), GRAPH, Claim(math.inf, 1e-5)), "epsilon=inf: claims nothing"),
     ],
 )
 def test_a_wrong_argument_is_named_in_one_line(arguments, said):
@@ -58,6 +60,8 @@ def test_a_wrong_argument_is_named_in_one_line(arguments, said):
         ({"nope": 3}, "nope: no such option."),
         ({"audits": "nope"}, "audits=nope: must be all, none, or some of"),
         ({"out": 3}, "out=3: must be the path of a folder"),
+        ({"out": ""}, "out='': is empty"),
+        ({"seed": "a\udcff"}, "seed='a\\udcff': is no text in UTF-8"),
         ({"epsilon": 3.0}, "epsilon=3.0: is no option here. The argument claim takes its place."),
         ({"models": "gap"}, "models='gap': is no option here. The argument model takes its place."),
     ],

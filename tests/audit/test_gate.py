@@ -11,19 +11,19 @@ import yaml
 ROOT = Path(__file__).parents[2]
 FAKE = """#!/usr/bin/env bash
 echo "$@" >> calls
-if [ "$1" = compare ]; then exit {compare}; fi
+if [ "$1" = compare ]; then printf 'Worse: votes.\nVanished: ballots.\nBefore: a. After: b.\n'; exit {compare}; fi
 mkdir -p runs/ci
 [ {errors} = none ] || echo '<testsuite errors="{errors}"/>' > runs/ci/junit.xml
-printf '## card\n\nThe claim on votes.\n' > runs/ci/card.md
+printf '## card\n\n{card}\n' > runs/ci/card.md
 exit {code}
 """
 
 
-def gate(folder, code=0, errors="0", compare=0, **environment):
+def gate(folder, code=0, errors="0", compare=0, card="The claim on votes.", **environment):
     """Its exit code, what it printed, and how it called `audit`."""
     path = folder / "bin" / "audit"
     path.parent.mkdir()
-    path.write_text(FAKE.format(code=code, errors=errors, compare=compare))
+    path.write_text(FAKE.format(code=code, errors=errors, compare=compare, card=card))
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     (folder / "runs" / "ci").mkdir(parents=True)
     (folder / "accepted").mkdir()
@@ -41,17 +41,29 @@ def gate(folder, code=0, errors="0", compare=0, **environment):
     [
         ({"code": 0}, 0, ""),
         ({"code": 1}, 1, "::error::The privacy claim is refuted"),
+        ({"code": 1, "MODEL": "", "TARGET": "x", "card": "at , line 12 (scale 1)"}, 1, "::error::The privacy claim is refuted"),
+        (
+            {
+                "code": 1,
+                "MODEL": "./src/a b.py:Mine",
+                "card": "refuted; 1 mechanism at a b.py, line 12 (scale 1) and a b.py, line 3",
+            },
+            1,
+            "::error file=src/a b.py,line=12::The privacy claim is refuted",
+        ),
         ({"code": 2, "errors": "none"}, 2, "did not finish"),
         ({"code": 3}, 0, "::warning::"),
         ({"code": 3, "WEAK": "fail"}, 3, "::error::The claim is not refuted, but"),
         ({"code": 3, "errors": "2"}, 3, "tested by no audit"),
+        ({"code": 0, "card": "This run tested no claim."}, 3, "::error::This run tested no claim. Give a finite EPSILON."),
         ({"code": 3, "errors": "none"}, 3, "did not finish"),
         ({"code": 0, "errors": "none"}, 3, "did not finish"),
-        ({"code": 0, "compare": 1, "BASELINE": "accepted"}, 1, "a verdict is worse"),
-        ({"code": 3, "compare": 3, "BASELINE": "accepted"}, 3, "a claim vanished"),
+        ({"code": 0, "compare": 1, "BASELINE": "accepted"}, 1, "a verdict is worse. Worse: votes. Vanished: ballots. \n"),
+        ({"code": 3, "compare": 3, "BASELINE": "accepted"}, 3, "in common. Worse: votes. Vanished: ballots. \n"),
         ({"code": 0, "compare": 2, "BASELINE": "accepted"}, 2, "The comparison with accepted failed (exit code 2)"),
         ({"BASELINE": "nowhere"}, 2, "BASELINE=nowhere is no folder"),
         ({"EPSILON": ""}, 2, "Give EPSILON"),
+        ({"WEAK": "Pass"}, 2, "WEAK=Pass: must be pass or fail"),
         ({"code": 0, "compare": 0, "BASELINE": "accepted"}, 0, ""),
         ({"MODEL": ""}, 2, "Give MODEL or TARGET"),
     ],
@@ -61,7 +73,8 @@ def test_what_passes_and_what_fails(tmp_path, run, code, said):
     assert ended == code
     assert said in printed
     assert ("::" in printed) is bool(said)
-    assert ("The claim on votes." in printed) is (run.get("code") in (1, 3) and run.get("errors") != "none")
+    named = run.get("card", "The claim on votes.")
+    assert (named in printed) is ((run.get("code") in (1, 3) or "card" in run) and run.get("errors") != "none")
 
 
 def test_options_reach_the_command_as_they_were_given(tmp_path):

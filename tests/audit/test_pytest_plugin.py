@@ -137,6 +137,7 @@ def test_a_wrong_argument_fails_with_one_line_that_names_it_and_no_source(outcom
         assert what in line
     assert "Traceback" not in outcome[2]
     assert "def audited" not in outcome[2]
+    assert "During handling" not in outcome[2]
 
 
 def test_audits_can_be_deselected_by_their_marker(outcome):

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gnnaudit.accounting.claim import Unit
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.cli import main
 from gnnaudit.audit.planning.plan import Plan, read
@@ -166,7 +167,7 @@ def test_a_killed_run_is_resumed_with_the_same_results(tmp_path, finished, monke
         (["--epsilon", "minus"], "epsilon"),
         (["--data", "nowhere"], "nowhere"),
         (["--models", "gap,lpgnn", "--unit", "features", "--epsilon", "1"], "unit=features: gap protects undirected-edge"),
-        (["--models", "gap", "--param", "hops=x"], "param=hops=x: gap does not accept hops='x' (by default 2)"),
+        (["--models", "gap", "--param", "hops=x"], "param='hops=x': gap does not accept hops='x' (by default 2)"),
         (["--models", "gap", "--param", "hops=True"], "Give a value of the same type."),
         (["--models", "gap", "--param", "gap.hops=-1"], "hops=-1: must be in [0, 100]"),
         (["--models", ""], "--models '': is empty"),
@@ -233,6 +234,26 @@ def test_a_run_is_copied_into_mlflow_unless_the_plan_says_none(finished, monkeyp
     monkeypatch.setattr(mlflow_mirror, "mirror", lambda folder, uri: copied.append(uri))
     publish(results.read(finished[0]), finished[0], read(None, given), quiet=True)
     assert copied == stores
+
+
+@pytest.mark.parametrize(
+    ("lower", "said"),
+    [
+        (None, "A ledger contradicts the code or its claim (exit code 1; δ = 1e-05 for a node with its edges). Report: "),
+        (1.5, "Refuted (exit code 1; δ = 1e-05 for a node with its edges). Report: "),
+    ],
+)
+def test_the_last_line_blames_the_ledger_only_if_no_bound_refutes_the_claim(tmp_path, capsys, monkeypatch, lower, said):
+    monkeypatch.setattr(html, "render", lambda folder, *workers: folder)
+    where = {"model": "mine", "mode": "own", "unit": Unit.NODE, "epsilon": 1.0, "delta": 1e-5}
+    rows = [results.AccountRow(**where, accountant="exact", value=2.0)]
+    if lower:
+        shown = {"audit": "game", "attack": "x", "shape": "any", "confidence": 0.95, "rounds": 9, "confirmed": True}
+        rows.append(results.BoundRow(**where, **shown, value=lower, verdict="refuted"))
+    found = results.Results(run=results.Run(name="r", verdict="refuted", exit_code=1), rows=tuple(rows))
+    results.write(found, tmp_path)
+    publish(found, tmp_path, read(None, {"mlflow": "none"}))
+    assert capsys.readouterr().err.startswith(said)
 
 
 @pytest.mark.nightly

@@ -202,7 +202,7 @@ def test_a_cancelled_job_and_a_lost_terminal_stop_as_cleanly(tmp_path, stop):
     assert told(said) == "Stopped. The same command resumes; finished parts are kept."
 
 
-@pytest.mark.parametrize("fault", [KeyError("k"), SystemExit(0), SystemExit(1), RuntimeError("no more memory")])
+@pytest.mark.parametrize("fault", [KeyError("k"), SystemExit(0), BaseException("x"), RuntimeError("no more memory")])
 def test_code_that_breaks_or_leaves_neither_refutes_nor_absolves(monkeypatch, capsys, fault):
     """A user's model may raise anything, or end the process as a script would."""
 

@@ -9,6 +9,8 @@ import pickle
 import random
 import re
 import secrets
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,19 @@ from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.models.base import Model
 from gnnaudit.models.graph.graph import Graph, Mask, Worlds
 from gnnaudit.models.looped import Looped
+
+
+async def later(graph: Graph, seed: int) -> dict[str, Any]:
+    return {}
+
+
+def in_parts(graph: Graph, seed: int) -> Iterator[dict[str, Any]]:
+    yield {}
+
+
+class Later:
+    async def __call__(self, graph: Graph, seed: int) -> dict[str, Any]:
+        return {}
 
 
 def degrees(graph: Graph, seed: int) -> dict[str, Any]:
@@ -57,6 +72,8 @@ def test_sums_are_watched_along_their_second_axis(graph: Graph) -> None:
         ({"logits": np.zeros((40, 3))}, r"returned \['logits'\], not 'posteriors'"),
         ({"posteriors": np.zeros((39, 3))}, r"shape \(39, 3\); axis 0 must count 40 nodes"),
         ({"posteriors": np.full((40, 3), np.nan)}, "NaN"),
+        ({"posteriors": np.full((40, 3), 1e300)}, "NaN or infinity"),
+        ({0: 1.0, "logits": 2.0}, r"returned \[0, 'logits'\], not 'posteriors'"),
     ],
 )
 def test_an_answer_that_cannot_be_used_is_refused(answer: dict[str, Any], words: str, graph: Graph) -> None:
@@ -71,9 +88,16 @@ def test_an_answer_that_cannot_be_used_is_refused(answer: dict[str, Any], words:
         ({"train": int}, "train=<class 'int'>: must be a function"),
         ({"train": lambda graph: None}, "train(graph): must take a graph and a seed."),
         ({"train": lambda a, b, c: None}, "train(a, b, c): must take a graph and a seed."),
+        ({"train": later}, "train=<function later"),
+        ({"train": partial(later)}, "train=functools.partial(<function later"),
+        ({"train": in_parts}, "train=<function in_parts"),
+        ({"train": Later()}, "train=<"),
         ({"unit": "edge"}, "unit='edge': must be one of"),
         ({"releases": "posteriors"}, "releases='posteriors': must be a tuple of words"),
         ({"releases": ()}, "releases=(): must name the arrays"),
+        ({"releases": ("",)}, "releases=('',): must be a tuple of words"),
+        ({"max_degree": True}, "max_degree=True: must be a whole number"),
+        ({"releases": ("a", "b", "a")}, "releases=('a', 'b', 'a'): names 'a' twice. Name it once."),
         ({"events": "gauss"}, "events='gauss': must be a DpEvent"),
         ({"events": 1.5}, "events=1.5: must be a DpEvent"),
         ({"events": GaussianDpEvent(-1.0)}, "events: GaussianDpEvent: noise_multiplier=-1.0"),

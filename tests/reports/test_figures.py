@@ -5,15 +5,19 @@ import math
 import warnings
 
 import pytest
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.lower.bounds import Bound
 from gnnaudit.reports.evidence import Evidence
 from gnnaudit.reports.figures.claim_figures import bounds_plot, of_claim, power_of_ten, power_plot
-from gnnaudit.reports.figures.run_figures import of_run
-from gnnaudit.reports.figures.style import COLOURS, LABEL, TICK, Plot, legend, save, wrapped
+from gnnaudit.reports.figures.run_figures import epsilon_plots, leakage_plots, of_run
+from gnnaudit.reports.figures.style import COLOURS, LABEL, STYLE, TICK, Plot, legend, save, wrapped
 from gnnaudit.reports.formats.html import decisive, foremost, proof
-from gnnaudit.reports.results import BoundRow, Results, Run
+from gnnaudit.reports.results import AttackRow, BoundRow, Results, Run
+from gnnaudit.reports.summary import lines_of
 
 NAME = "undirected-edge-charged-as-one-directed-edge-and-some-more-words-after-it (paper) " * 2
 
@@ -35,6 +39,42 @@ def test_a_long_name_leaves_room_for_the_axes(tmp_path):
         warnings.simplefilter("error")  # matplotlib warns if no room is left
         save(Plot("long", "Long names", "A bar.", ("x",), ((1,),), draw), tmp_path)
     assert (tmp_path / "long.png").exists()
+
+
+@pytest.mark.parametrize("labels", [("AUC 0.5 or less: guessing", "AUC 0.75", "AUC 1"), (NAME, "a model"), ("m" * 20, "w" * 20)])
+@pytest.mark.parametrize("width", [3.6, 4.6, 9.0])
+def test_a_legend_is_as_wide_as_its_figure_at_most(width, labels):
+    figure = Figure(figsize=(width, 3.0), layout="constrained")
+    with rc_context(STYLE):
+        canvas, axes = FigureCanvasAgg(figure), figure.add_subplot()
+        for label in labels:
+            axes.fill([], [], label=label)
+        legend(axes, 3)
+        canvas.draw()
+    box = figure.legends[0].get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.width
+
+
+def test_a_bar_says_what_its_bound_grants_the_adversary_and_a_bound_of_zero_grants_nothing():
+    where = {"model": "mine", "mode": "own", "unit": Unit.NODE, "epsilon": 1.0, "delta": 1e-5, "exposes": ["posteriors"]}
+    shown = {
+        "audit": "differential",
+        "attack": "listening",
+        "shape": "exact",
+        "confidence": 1.0,
+        "rounds": 2,
+        "verdict": "refuted",
+    }
+    granted = [{"what": "for an adversary who sees the noise", "how": "granted", "detail": ""}]
+    rows = [BoundRow(**where, **shown, value=value, conditions=granted) for value in (0.0, 2.0)]
+    (plot,) = epsilon_plots(lines_of(rows, 1.5))
+    assert {row[3]: row[4] for row in plot.rows} == {"posteriors": 0, "posteriors, for an adversary who sees the noise": 2}
+
+
+def test_the_rows_of_a_map_are_as_high_as_their_names():
+    row = {"attack": "lira", "game": "edge", "auc": 0.6, "unit": Unit.NODE, "epsilon": 1.0}
+    high, low = (leakage_plots([AttackRow(**row, model=model)])[0].size[1] for model in (NAME, "gap"))
+    assert high > low + 0.3
 
 
 @pytest.mark.parametrize("notices", [0.4, 0.9, 1.3])

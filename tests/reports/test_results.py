@@ -123,8 +123,14 @@ def test_the_best_of_many_attacks_says_among_how_many_it_is():
 
 
 @pytest.mark.parametrize(
-    ("document", "said"), [([], "a JSON list instead of an object"), ({"schema": 1, "run": {"name": "r"}}, "rows: is missing")]
+    ("document", "said"),
+    [
+        ([], "a JSON list instead of an object"),
+        ({"schema": 1, "run": {"name": "r"}}, "rows: is missing"),
+        ({"schema": 1, "run": {"name": "r", "seconds": "inf"}, "rows": []}, r"run\.seconds='inf'"),
+        ({"schema": 1, "run": {"name": "r", "seconds": -1}, "rows": []}, r"run\.seconds=-1"),
+    ],
 )
-def test_results_without_their_parts_are_damaged(document, said):
+def test_results_without_their_parts_or_with_impossible_times_are_damaged(document, said):
     with pytest.raises(ValueError, match=said):
         results.parse(document)

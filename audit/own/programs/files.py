@@ -38,6 +38,8 @@ def hashed(files: list[Path]) -> str:
 def read_toml(path: Path) -> tuple[dict[str, Any], str]:
     """(the tables of a TOML file, the SHA-256 of its bytes). Raises ValueError in one line, which names the file."""
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise ValueError("it is no regular file")
         content = path.read_bytes()
         return tomllib.loads(content.decode("utf-8-sig")), hashlib.sha256(content).hexdigest()
     except FileNotFoundError:

@@ -59,6 +59,11 @@ def test_the_ui_opens_on_a_folder_of_runs_and_on_nothing_else(said, tmp_path):
     (tmp_path / "audit").mkdir()
     (tmp_path / "audit" / "results.json").write_text("{}")
     assert f"audit ui {tmp_path}" in said("ui", tmp_path / "audit")
+    assert "has no MLflow store yet" in said("ui", tmp_path)
+    (tmp_path / "mlflow.db").write_text("no database")
+    assert "no SQLite database" in said("ui", tmp_path)
+    assert "serves its own UI" in said("ui", tmp_path, "--mlflow", "http://127.0.0.1:9")
+    (tmp_path / "mlflow.db").write_text("")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -105,9 +110,12 @@ def test_a_number_beyond_what_can_be_computed_is_refused_with_its_bound(said, wo
         (("scan", ""), "argument"),
         (("run", "--epsilon", "1,,2"), "epsilon"),
         (("run", "--models", "gap,,progap"), "models"),
+        (("selftest", "--seed", "a\udcff"), "--seed 'a\\udcff'"),
+        (("run", "--out=a\udcff"), "--out '--out=a\\udcff'"),
+        (("bound", "a\udcff"), "argument 'a\\udcff'"),
     ],
 )
-def test_an_empty_word_is_refused_with_its_option(said, words, option):
+def test_a_word_that_is_empty_or_no_utf_8_is_refused_with_its_option(said, words, option):
     assert option in said(*words)
 
 
@@ -217,6 +225,9 @@ def test_an_option_that_would_be_ignored_is_refused(said, words, option):
         (("bound", "text.csv.gz"), "text.csv.gz: cannot be read"),
         (("run", "empty.toml"), "empty.toml: has no table [run]"),
         (("contract", "gapp"), "Did you mean gap"),
+        (("run", "fifo"), "fifo: not a TOML file: it is no regular file"),
+        (("scan", "signs.py"), "signs.py: not read as Python: MemoryError"),
+        (("account", "--models", "gap", "--data", "campus:n=300", "--param", "hops=" + "-" * 10**5 + "1"), "hops='---"),
         (("run", "--games", "label,none"), "none must stand alone"),
         (("acount",), "'accountants'? `audit"),
     ],
@@ -225,11 +236,21 @@ def test_a_wrong_file_or_word_is_named_and_nothing_is_said_to_resume(said, monke
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
     (tmp_path / "empty.toml").write_text("")
+    (tmp_path / "signs.py").write_text("x = " + "-" * 10**5 + "1")
     (tmp_path / "text.csv.gz").write_text("score,bit\n1,1\n2,0\n")
     os.mkfifo(tmp_path / "fifo")
     told = said(*words)
     assert part in told
     assert "resumes" not in told
+    assert len(told) < 300
+
+
+def test_a_working_directory_that_is_gone_is_named(said, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    words = ("--models", "mlp", "--audits", "none", "--attacks", "none", "--mlflow", "none", "--quiet")
+    assert "the working directory does not exist any more" in said("run", *words)
 
 
 def test_a_group_of_commands_without_a_command_lists_its_commands(monkeypatch, capsys):

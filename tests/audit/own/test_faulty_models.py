@@ -82,9 +82,11 @@ def outcome(folder, monkeypatch, capsys, *words, **changed):
         ({"fit": "return Release({}, worlds.watch)"}, "declares ['posteriors'] and releases []"),
         ({"name": "7"}, "name=7: must be a text"),
         ({"mode": '"loud"'}, "mode='loud': must be 'sound'"),
-        ({"releases": '"posteriors"'}, "releases='posteriors': must be names of arrays"),
-        ({"ledger": "None"}, "ledger=None: must be a dp_accounting.DpEvent"),
+        ({"releases": '"posteriors"'}, "releases='posteriors': must be a tuple of words"),
+        ({"ledger": "None"}, "ledger=None: must be a DpEvent"),
         ({"footprint": "'1GB'"}, "footprint returned '1GB'; must be a whole number"),
+        ({"footprint": "1 // 0"}, "mine.py, line 18: ZeroDivisionError"),
+        ({"name": '"mine"; os._exit(0)'}, "mine.py:Mine: line 10: SystemExit: the model called os._exit(0)"),
     ],
     ids=lambda value: None if isinstance(value, str) else next(iter(value.values())),
 )
@@ -97,10 +99,28 @@ def test_a_model_that_fails_is_wrong_use_in_one_line(changed, told, tmp_path, mo
 
 
 def test_what_a_model_prints_does_not_mix_with_the_results(tmp_path, monkeypatch, capsys):
-    code, printed, said = outcome(tmp_path, monkeypatch, capsys, "--json", fit="print('loss 0.3')")
+    noisy = {"name": "'mine'; print('loaded')", "fit": "print('loss 0.3')"}
+    code, printed, said = outcome(tmp_path, monkeypatch, capsys, "--json", **noisy)
     assert code == 3
     assert json.loads(printed)["run"]["exit_code"] == 3
+    assert "loaded" in said
     assert "loss 0.3" in said
+    monkeypatch.setattr("sys.argv", ["audit", "contract", "mine.py:Mine", "--json"])
+    with pytest.raises(SystemExit):
+        main.main()
+    assert json.loads(capsys.readouterr().out)
+
+
+def test_a_capability_that_raises_skips_the_audits_that_use_it_and_no_others(tmp_path, monkeypatch, capsys):
+    broken = f"{GOOD['ledger']}\n    def channels(self, dim, classes): return {{}}['k']"
+    code, printed, said = outcome(tmp_path, monkeypatch, capsys, "--json", "--audits", "exact,differential", ledger=broken)
+    rows = json.loads(printed)["rows"]
+    (reason,) = (row["reason"] for row in rows if row.get("what") == "audit exact")
+    assert "FiniteChannels of mine cannot be read: " in reason
+    assert "mine.py, line 16: KeyError: 'k'" in reason
+    assert any(row.get("audit") == "differential" for row in rows)
+    assert code in (0, 1, 3)
+    assert "Traceback" not in said
 
 
 def test_a_model_that_changes_the_working_directory_does_not_split_the_run_folder(tmp_path, monkeypatch, capsys):

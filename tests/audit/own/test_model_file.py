@@ -280,12 +280,26 @@ def test_a_file_that_changes_within_one_second_is_read_anew(tmp_path, monkeypatc
         ("Looped", "effort = 'much'", "effort='much': must be a gnnaudit.Effort"),
         ("Votes", "max_degree = 2.5", "max_degree=2.5: must be a whole number"),
         ("Votes", "claim = 3", "claim=3: must be a gnnaudit.Claim"),
+        ("Votes", "claim = Claim(float('inf'), 0.0)", "claim: epsilon=inf: claims nothing"),
+        ("Votes", "offers = ('posteriors', 'posteriors')", "names 'posteriors' twice"),
+        ("Votes", "releases = ('posteriors', 'posteriors')", "names 'posteriors' twice"),
+        ("Votes", "releases = ()", "releases=(): must be names of arrays"),
+        ("Votes", "public = None", "public=None: must be a tuple of words"),
+        ("Votes", "ledger = dp.GaussianDpEvent(-1.0)", "ledger: GaussianDpEvent: noise_multiplier=-1.0"),
+        ("Votes", "with_noise = lambda self, sigma: None", "with_noise(1.0) returns None: must be a model"),
+        ("Votes", "with_noise = lambda self, sigma: {}['x']", "with_noise(1.0) raises: "),
+        ("Votes", "printed = lambda self, delta: 'much'", "printed(1e-05) returns 'much': must be None or a number"),
+        ("Votes", "printed = lambda self, delta: float('nan')", "printed(1e-05) returns nan"),
+        ("Votes", "printed = lambda self, delta: 1 / 0", "printed(1e-05) raises: "),
+        ("Votes", "effort = Effort(secrets=-1)", "secrets=-1: must be a whole number of at least 0"),
+        ("Votes", "effort = Effort(entries='x')", "entries='x': must be a whole number"),
+        ("Votes", "effort = Effort(probes=3)", "probes=3: must be two whole numbers"),
         ("Votes", "claim = Claim(1.0, 0.0, relation='replace')", "claim: relation=replace"),
         ("Votes", "claim = property(lambda self: {}['x'])", "`claim` raises"),
         ("Votes", "max_degree, effort, claim = 8, Effort(thorough=False), Claim(1.0, 0.0)", None),
     ],
 )
-def test_an_optional_attribute_of_another_type_is_refused_when_the_model_is_loaded(tmp_path, base, line, said):
+def test_an_attribute_of_another_type_is_refused_when_the_model_is_loaded(tmp_path, base, line, said):
     made = "Mine()" if base == "Votes" else "Mine(lambda graph, seed: {})"
     text = (EXAMPLE.parents[1] / "own_model.py").read_text()
     text += f"\nfrom gnnaudit import Claim, Effort, Looped\nclass Mine({base}):\n    {line}\nmodel = {made}\n"

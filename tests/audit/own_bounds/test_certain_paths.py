@@ -1,6 +1,7 @@
 """Arrays that depend on a secret although every noisy value of the run is the same: when this proves an infinite epsilon."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -141,6 +142,7 @@ def test_rows_without_noise_beside_rows_with_noise_are_refuted_without_limit(rel
     (bound,) = [b for b in outcome(release, tmp_path, Unit.UNDIRECTED_EDGE).bounds if b.refuted]
     assert bound.epsilon == math.inf
     assert "no draw changes them" in bound.method
+    assert re.search(r"the first result that differs comes from test_certain_paths\.py, line \d+", bound.method)
 
 
 @pytest.mark.parametrize("release", [rows_without_noise([]), *nightly(rows_with_rare_noise)])

@@ -103,6 +103,9 @@ def test_the_folder_is_the_option_then_the_environment_then_the_cache(monkeypatc
     monkeypatch.setenv("GNNAUDIT_DATA", str(tmp_path / "set"))
     assert data_folder(tmp_path) == tmp_path
     assert data_folder() == tmp_path / "set"
+    (tmp_path / "set").write_text("")
+    with pytest.raises(ValueError, match=r"GNNAUDIT_DATA=.*set: is no folder"):
+        data_folder()
     monkeypatch.delenv("GNNAUDIT_DATA")
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

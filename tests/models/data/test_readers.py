@@ -50,6 +50,16 @@ def test_npz_with_the_names_of_pyg(tmp_path):
     same(npz(tmp_path / "g.npz"))
 
 
+def test_masks_that_make_no_split_are_named(tmp_path):
+    np.savez(tmp_path / "g.npz", x=X, y=Y, edge_index=EDGES, train_mask=MASKS["train_mask"])
+    raw = npz(tmp_path / "g.npz")
+    same(raw, masks=False)
+    assert raw.notes == ("The file has train_mask without test_mask, val_mask, so its split was not taken.",)
+    np.savez(tmp_path / "h.npz", x=X, y=Y, edge_index=EDGES, **MASKS | {"val_mask": np.arange(6)})
+    with pytest.raises(ValueError, match="val_mask holds 2: must hold true or false for each node"):
+        npz(tmp_path / "h.npz")
+
+
 @pytest.mark.parametrize("style", ["{}_matrix.{}", "{}_{}"])
 def test_npz_with_the_parts_of_two_csr_matrices(tmp_path, style):
     adjacency = sp.csr_array((np.ones(5), EDGES), shape=(6, 6))

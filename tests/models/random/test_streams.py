@@ -26,3 +26,4 @@ def test_seeds_sizes_and_paths_that_are_not_whole_are_refused(seeds: Any, shape:
 
 def test_a_list_of_seeds_draws_what_its_array_draws() -> None:
     np.testing.assert_array_equal(normal([1, 2], (3,), "a"), normal(np.array([1, 2], np.uint64), (3,), "a"))
+    assert normal([], (3, 2), "a").shape == (0, 3, 2)

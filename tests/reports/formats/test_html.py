@@ -429,6 +429,12 @@ def test_sentences_that_explain_a_figure_stand_only_beside_it(rendered, few, tmp
         assert words not in alone
     assert "is about one kind of violation" in text
     assert "is about one kind of violation" not in alone  # no verdict of this run says what it would have noticed
+    assert "Violations that a verdict does not name" not in " ".join(alone.split())
+    named = {**bound, "verdict": "not-refuted", "notices": 1.1, "reach": 4.1, "detectable_by": {"posteriors": "a path"}}
+    named = " ".join(written(tmp_path / "named", BoundRow(**WHERE, **named, value=1.0)).split())
+    assert "would have been noticed if it came from a path posteriors" in named
+    assert "is about one kind of violation" not in named
+    assert "Violations that a verdict does not name may go unnoticed." in named
 
 
 def test_a_line_does_not_break_within_a_budget():
