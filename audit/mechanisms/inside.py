@@ -233,6 +233,10 @@ def without_secrets(first: History) -> Inside:
     unused = idle(first, [[i] for i in reversed(places)]) if len(places) <= EACH else frozenset[int]()
     repeats = without_idle(repeats, unused)
     added = tuple(sums(first, repeats))
+    for terms in ([first.mechanisms[k] for k in group] for group in added):
+        if len({(m.shared, m.mirrored) for m in terms}) > 1:
+            text = f"the noise at {terms[0].line} and at {terms[-1].line} adds up, and entries have only one of both in common"
+            shared = shared or f"{text}; within a run no cost of such a sum is computed"
     return Inside(first, (), {}, (), again=repeats, sums=added, shared=shared, entangled=bound_up, idle=unused)
 
 

@@ -55,8 +55,14 @@ RECORDED = "all randomness was recorded, and the noise is what the ledger charge
 COVERED = "the release is a function of recorded noise, of values covered by it, and of public data"
 STEADY = "no draw of few numbers switches the noise"
 UNTOLD = "no number that the release shows, or that takes few values, is the seed of the noise"
+
 ALONE = Condition(
     "no other draw adds to the noise", "checked", "all other draws were replaced, and the noisy values did not change"
+)
+MEASURED = Condition(
+    "noise that entries have in common is normal, and known",
+    "checked",
+    "each of its numbers was changed, their moves add up, and all other draws were replaced without a change of the noisy values",
 )
 
 
@@ -191,7 +197,8 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
         notices, reach = 1.0, claim.epsilon
     refuted = epsilon > claim.epsilon
     method = in_words(found, worst)
-    alone = "" not in doubts and epsilon > 0 and withstands(found.study)
+    shared = found.common.places if found.common is not None else ()
+    alone = "" not in doubts and epsilon > 0 and withstands(found.study, shared)
     if epsilon > 0 and not alone:
         doubts.setdefault("", f"{method}, and other draws may add to it")
     refuted = refuted and alone
@@ -259,7 +266,7 @@ def conditions(found: Examination, doubts: Mapping[str, str], alone: bool) -> tu
             ),
             proved("the move of the mean is exact", "it was computed along the released history"),
         ]
-    return (*stand, ALONE) if alone else tuple(stand)
+    return (*stand, MEASURED if found.common is not None else ALONE) if alone else tuple(stand)
 
 
 def exact(epsilon: float, method: str, theorem: str, conditions: tuple[Condition, ...]) -> Bound:

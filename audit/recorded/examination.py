@@ -20,6 +20,7 @@ from ...models.graph.graph import Graph
 from ...models.recorder.script import of_fewer_nodes
 from ..case import EDGES
 from ..key import Key
+from .common_noise import Common, common
 from .forcing import Forced, forced
 from .matchings import loudest
 from .own_rows import Located, Place, private
@@ -69,7 +70,7 @@ class Examination:
 
     study: the study of the model on the whole graph. faults: sentences, each a proof that epsilon is infinite (see
     `Certificate`). moves: one for each removed secret. summary: in words. doubts: array -> why nothing is stated about it;
-    the key "" stands for all arrays.
+    the key "" stands for all arrays. common: noise that entries of the release have in common; the moves take it into account.
     """
 
     study: Study
@@ -77,6 +78,7 @@ class Examination:
     doubts: Mapping[str, str] = field(default_factory=dict)
     moves: tuple[Move, ...] = ()
     summary: str = ""
+    common: Common | None = None
 
     @property
     def laws(self) -> set[str]:
@@ -102,11 +104,11 @@ def examine(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
         second = _examined(model, small(graph, model), unit, key.fold("small"), False)
     except Exception as refusal:  # a user's model may refuse other graphs, with any exception
         summary = f"{first.summary}; the model refused the {UNUSUAL} ({type(refusal).__name__}: {refusal})"
-        return Examination(first.study, first.faults, first.doubts, first.moves, summary)
+        return replace(first, summary=summary)
     where = f" on a {UNUSUAL}"
     doubts = {**{array: text + where for array, text in second.doubts.items()}, **first.doubts}
     moves = (*first.moves, *(replace(move, secret=move.secret + where) for move in second.moves))
-    return Examination(first.study, tuple(f + where for f in second.faults), doubts, moves, first.summary)
+    return replace(first, faults=tuple(f + where for f in second.faults), doubts=doubts, moves=moves)
 
 
 def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = True) -> Examination:
@@ -120,7 +122,7 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
     reuse = used_twice(made)
     if reuse:
         doubts[""] = reuse
-    rows = weakest(made)
+    rows, shared = weakest(made), common(made)
     many = _without_many(made, unit, key)
     for _, _, differ, stray in many:
         doubts |= {array: text for array, text in stray.items() if array not in doubts}
@@ -145,7 +147,7 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
             return Examination(made, (str(found),), doubts)
         doubts |= {array: text for array, text in stray.items() if array not in doubts}
         if other is not None and not any((differ[s.cell] & s.noised).any() for s in made.sources if s.cell in differ):
-            moves.append((_move(made, other, absent), absent, other))
+            moves.append((_move(made, other, absent, shared), absent, other))
             seen |= moving(moves[-1][0])
     count = len(made.sources)
     summary = f"{count} draws of noise were found in the release; {len(moves)} secrets were removed one by one"
@@ -154,7 +156,7 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
         summary += f"; {largest.left_out}" if largest.left_out else ""
         if text := resized(made, absent, other):  # the mechanisms within the run may still be known
             doubts |= {cell.array: text for cell in made.base.cells if cell.array not in doubts}
-    return Examination(made, (), doubts, tuple(move for move, _, _ in moves), summary)
+    return Examination(made, (), doubts, tuple(move for move, _, _ in moves), summary, shared)
 
 
 def louder(made: Study) -> list[int]:
@@ -234,15 +236,16 @@ def _without(made: Study, absent: Absence) -> tuple[dict, Forced | None, dict[st
     return differ, other, texts
 
 
-def _move(made: Study, other: Forced, absent: Absence) -> Move:
+def _move(made: Study, other: Forced, absent: Absence, shared: Common | None = None) -> Move:
     squares, entries, each, small = 0.0, [], [], list[float]()
+    shown = [np.ones(s.factor.shape) for s in made.sources]
     shifts = other.shifts
     if absent.base is not None:
         start = forced(made.model, absent.base.worlds, made.base, made.sources, made.copies)
         shifts = tuple(by - before for by, before in zip(shifts, start.shifts, strict=True))
     gaps = [laid_out(shift, s.factor.shape, s.across) for s, shift in zip(made.sources, shifts, strict=True)]
     for i, place in _own_rows(made, other, absent):
-        gaps[i] = np.nan_to_num(place.left_out(gaps[i]))
+        gaps[i], shown[i] = np.nan_to_num(place.left_out(gaps[i])), np.nan_to_num(place.left_out(shown[i]))
     if absent.half:
         gaps = [by / 2 for by in gaps]
     for source, by in zip(made.sources, gaps, strict=True):
@@ -254,6 +257,11 @@ def _move(made: Study, other: Forced, absent: Absence) -> Move:
             each.append(sum(moved))
             entries += moved
             small += _small(made, source, by)
+    if shared is not None:
+        move, there = (
+            np.concatenate([in_line(by, s.across) for s, by in zip(made.sources, some, strict=True)]) for some in (gaps, shown)
+        )
+        squares = max(squares - shared.hidden(move, there), 0.0)
     counted = math.fsum(entries)
     uncounted = small_moves(counted, counted + math.fsum(small), len(small), SMALLEST)
     return Move(absent.secret, math.sqrt(squares), tuple(entries), tuple(each), uncounted, absent.half)

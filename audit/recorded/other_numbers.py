@@ -1,7 +1,7 @@
 """Replaces the draws of a study that are no noise by other numbers, to show that nothing but noise hides a secret."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -97,12 +97,15 @@ def far_numbers(draw: Draw, up: NDArray[np.bool_], rng: np.random.Generator) -> 
     return np.asarray(new).astype(old.dtype)
 
 
-def withstands(made: Study) -> bool:
-    """Whether the noisy cells stay the same when the free draws are replaced. If so, the recorded noise is all of their noise."""
-    if not made.free:
+def withstands(made: Study, common: Collection[int] = ()) -> bool:
+    """Whether the noisy cells stay the same when the free draws are replaced. If so, the recorded noise is all of their noise.
+    common: the positions of free draws that are known to be noise of these cells.
+    """
+    if not set(made.free) - set(common):
         return True
     cells = {s.cell for s in made.sources}
-    for instead, _ in tried_hard(made, None):
+    for replaced, _ in tried_hard(made, None):
+        instead = {at: numbers for at, numbers in replaced.items() if at not in common}
         try:
             after = play(made.model, made.whole, instead, made.base.draws)
         except (Diverged, ValueError, ArithmeticError):

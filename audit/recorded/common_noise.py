@@ -1,0 +1,85 @@
+"""Normal numbers that are added to many entries of the release at once, such as one number for all rows: entries have this noise
+in common.
+
+A number of this kind reaches the release beside the noise that each entry has for itself. How far it moves each entry along the
+released history is measured as for a secret: the number changes, and the entries' own noise is adjusted until the release is
+the same. Both kinds of noise together are normal, with a covariance that follows from these moves. In units of the own noise, a
+move w of the means then costs as much as the move sqrt(w (I + B'B)^-1 w) under independent noise, where the rows of B are the
+moves by the common numbers.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .forcing import forced
+from .playing import Diverged
+from .study import Study, close
+
+Floats = NDArray[np.float64]
+
+MOST = 64  # largest number of common numbers, because each costs a few runs
+LINEAR = 1e-3  # relative: by how much the move by several numbers may differ from the sum of their moves
+
+
+@dataclass(frozen=True, eq=False)
+class Common:
+    """places: the positions of the draws whose numbers entries have in common. moves: (numbers, entries of all sources), how far
+    a change of each number by one unit of its scale moves each entry, in units of the entry's own noise.
+    """
+
+    places: frozenset[int]
+    moves: Floats
+
+    def hidden(self, move: Floats, shown: Floats) -> float:
+        """The part of the squared norm of a move that the common noise hides. move: (entries,), in units of the own noise.
+        shown: (entries,), 0 for entries that are not released, and 1 for others.
+        """
+        moves = self.moves * shown
+        seen = moves @ move
+        return float(seen @ np.linalg.solve(np.eye(len(moves)) + moves @ moves.T, seen))
+
+
+def common(made: Study) -> Common | None:
+    """The normal numbers that entries of the release have in common, if the noise of all sources is normal; else None.
+
+    None too if there are more than MOST numbers, if one of them changes the release in a way that no other noise of its entries
+    does, or if their moves do not add up.
+    """
+    draws = made.base.draws
+    places = [at for at in made.free if draws[at].law == "normal" and draws[at].spread and not draws[at].weights]
+    sizes = [draws[at].values.size for at in places]
+    if not places or not made.sources or any(s.block.law != "normal" for s in made.sources) or sum(sizes) > MOST:
+        return None
+    units = np.split(np.eye(sum(sizes)), np.cumsum(sizes)[:-1], axis=1)
+    rng = np.random.default_rng(0)
+    several = rng.choice([-1.0, 1.0], sum(sizes)) * (1 + rng.random(sum(sizes)))
+    runs = [_moved(made, places, [part[i] for part in units]) for i in range(sum(sizes))]
+    together = _moved(made, places, np.split(several, np.cumsum(sizes)[:-1]))
+    if together is None or any(run is None for run in runs):
+        return None
+    moves: Floats = np.array(runs)
+    expected = several @ moves
+    if not moves.any() or np.abs(together - expected).max() > LINEAR * np.abs(expected).max():
+        return None
+    return Common(frozenset(places), moves)
+
+
+def _moved(made: Study, places: Sequence[int], by: Sequence[Floats]) -> Floats | None:
+    """How far the entries move if the numbers of the draws at `places` change, in units of the entries' own noise; None if the
+    release then differs, whatever the own noise is. by: for each place, the change of each number in units of its scale.
+    """
+    draws = list(made.base.draws)
+    for at, change in zip(places, by, strict=True):
+        draw = draws[at]
+        values = draw.values + (np.asarray(draw.scale) * change.reshape(draw.values.shape)).astype(draw.values.dtype)
+        draws[at] = dataclasses.replace(draw, values=values)
+    base = dataclasses.replace(made.base, draws=draws)
+    try:
+        run = forced(made.model, made.whole, base, made.sources, made.copies)
+    except (Diverged, ValueError, ArithmeticError):
+        return None
+    return np.concatenate(run.shifts) if close(made.base, run.play) else None

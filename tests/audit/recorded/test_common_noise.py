@@ -1,0 +1,136 @@
+"""Noise that several entries of the release have in common, such as one number for all rows."""
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+
+from gnnaudit import Claim, Looped, Unit, load
+from gnnaudit.accounting.gaussian import epsilon_of
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.storage.store import Store
+
+GRAPH = load("campus:n=120:degree=6")
+SIGMA, DELTA = 2.0, 1e-5
+STD = 2**0.5 * SIGMA
+
+
+def counts(graph, rows=None):
+    """Labels of the neighbours, counted; an edge moves two entries by 1."""
+    rows = np.eye(graph.classes)[graph.y] if rows is None else rows
+    found, (one, other) = np.zeros((graph.nodes, rows.shape[1])), graph.edges
+    np.add.at(found, one, rows[other])
+    np.add.at(found, other, rows[one])
+    return found
+
+
+def of_rows(rng, shape, std):
+    return std * rng.standard_normal(shape) + 3 * std * rng.standard_normal((1, shape[1]))
+
+
+def of_halves(rng, shape, std):
+    """One number for the first half of the rows, and one for the second half with the opposite sign for every other class."""
+    signs = np.where(np.arange(shape[1]) % 2, 1.0, -1.0)
+    half = np.repeat([[1.0], [0.0]], shape[0] // 2, axis=0)
+    both = rng.standard_normal(2)
+    return std * rng.standard_normal(shape) + std * (half * both[0] + (1 - half) * signs * both[1])
+
+
+def covariance(noise, shape, std, draws=20_000):
+    """The covariance of the noise, from its own numbers."""
+    rng = np.random.default_rng(0)
+    return np.cov(np.array([noise(rng, shape, std).ravel() for _ in range(draws)]).T)
+
+
+def judged(train, tmp_path, epsilon, releases=("sums",)):
+    model = Looped(train, unit=Unit.UNDIRECTED_EDGE, releases=releases, events=dp.GaussianDpEvent(SIGMA))
+    case = Case(model, Claim(epsilon, DELTA, Unit.UNDIRECTED_EDGE))
+    return AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("common"), 2, 1e-4))
+
+
+def trains(noise, std=STD):
+    return lambda graph, seed: {"sums": counts(graph) + noise(np.random.default_rng(seed), (graph.nodes, graph.classes), std)}
+
+
+CLAIMED = float(epsilon_of(1 / SIGMA, DELTA))
+
+
+@pytest.mark.parametrize("noise", [of_rows, of_halves])
+def test_sums_with_common_noise_cost_what_their_covariance_says(noise, tmp_path):
+    """The squared mu of an edge is w C^-1 w, w its move and C the covariance of six rows among many, found by simulation."""
+    found = judged(trains(noise), tmp_path, CLAIMED)
+    bound = max(found.bounds, key=lambda b: b.epsilon)
+    shape = (6, 2)
+    move = np.zeros(shape)
+    move[0, 0] = move[5, 1] = 1
+    inverse = np.linalg.inv(covariance(noise, shape, STD))
+    least, most = np.sqrt(move.ravel() @ inverse @ move.ravel()), 1 / SIGMA
+    assert not bound.refuted
+    assert epsilon_of(least, DELTA) * 0.97 < bound.epsilon <= epsilon_of(most, DELTA) * (1 + 1e-6)
+    assert bound.reach < 1.02 * CLAIMED
+    assert found.covers
+
+
+def test_common_noise_of_two_rows_costs_its_closed_form(tmp_path):
+    """Every row has the same number beside its own: C = s^2 (I + 9 J), so w C^-1 w = (|w|^2 - 9 (sum w)^2 / (1 + 9 n)) / s^2."""
+    found = judged(trains(of_rows), tmp_path, CLAIMED)
+    n, away = GRAPH.nodes, []
+    for one, other in GRAPH.edges.T:
+        ends = [[1.0], [1.0]] if GRAPH.y[one] != GRAPH.y[other] else [[1.0, 1.0]]
+        away.append(sum(len(w) - 9 * sum(w) ** 2 / (1 + 9 * n) for w in ends) / STD**2)
+    bound = max(found.bounds, key=lambda b: b.epsilon)
+    assert bound.epsilon == pytest.approx(float(epsilon_of(np.sqrt(max(away)), DELTA)), rel=1e-3)
+
+
+def test_too_little_noise_is_refuted_beside_common_noise(tmp_path):
+    found = judged(trains(of_rows, STD / 2), tmp_path, CLAIMED)
+    bound = max(found.bounds, key=lambda b: b.epsilon)
+    assert bound.refuted
+    assert 0.99 * epsilon_of(2 / SIGMA, DELTA) < bound.epsilon <= epsilon_of(2 / SIGMA, DELTA)
+
+
+SUMS = [
+    lambda data, own, same: data + own + same,
+    lambda data, own, same: data + same + own,
+    lambda data, own, same: data + (own + same),
+]
+
+
+@pytest.mark.parametrize("added", SUMS)
+def test_a_total_in_two_rows_with_noise_in_common_costs_what_their_mean_costs(added, tmp_path):
+    """The difference of the rows is noise alone. Within the run, both kinds of noise are noise of one sum: with independent
+    entries, that sum would cost the square root of two more.
+    """
+
+    def train(graph, seed):
+        rng = np.random.default_rng(seed)
+        total = counts(graph).sum(0)  # an edge moves each count by at most 2
+        own, same = rng.standard_normal((2, graph.classes)), rng.standard_normal((1, graph.classes))
+        return {"sums": added(np.stack([total, total]), 4 * own, 20 * same)}
+
+    truth = float(epsilon_of(2 / np.sqrt(20**2 + 4**2 / 2), DELTA))
+    bound = max(judged(train, tmp_path, truth * 1.01).bounds, key=lambda b: b.epsilon)
+    assert not bound.refuted
+    assert 0.98 * truth < bound.epsilon <= truth * (1 + 1e-6)
+
+
+def test_common_noise_that_the_release_shows_hides_nothing(tmp_path):
+    def train(graph, seed):
+        rng = np.random.default_rng(seed)
+        same = 50 * STD * rng.standard_normal((1, graph.classes))
+        return {"sums": counts(graph) + same + 0.5 * STD * rng.standard_normal((graph.nodes, graph.classes)), "shown": same}
+
+    found = judged(train, tmp_path, CLAIMED, ("sums", "shown"))
+    assert not any("sums" in a and b.reach < np.inf and not b.refuted for a in found.covers for b in found.bounds)
+
+
+def test_numbers_that_do_not_simply_add_to_the_entries_leave_the_verdict_open(tmp_path):
+    def train(graph, seed):
+        rng = np.random.default_rng(seed)
+        same = np.square(rng.standard_normal((1, graph.classes)))
+        return {"sums": counts(graph) + 9 * same + STD * rng.standard_normal((graph.nodes, graph.classes))}
+
+    found = judged(train, tmp_path, CLAIMED / 3)
+    assert not any(b.refuted for b in found.bounds)
+    assert not found.covers
