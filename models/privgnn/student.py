@@ -15,7 +15,6 @@ from ...accounting.claim import Unit
 from ..base import Release
 from ..engine.adam import Adam
 from ..graph.graph import Graph, Worlds
-from ..random.draws import laplaces
 from ..random.streams import stream
 from .graphsage_recipe import Recipe
 from .public_part import Public
@@ -77,8 +76,8 @@ class TaughtByVotes:
 
     def _noise(self, worlds: Worlds, queries: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
         """(K, q, classes): the Laplace noise on the votes."""
-        each = zip(worlds.seeds, queries.tolist(), strict=True)
-        return self.sigma * np.array([laplaces(seed, ("label",), row, classes) for seed, row in each])
+        shape = (queries.shape[1], classes)
+        return self.sigma * np.stack([stream(seed, "label").laplace(size=shape) for seed in worlds.seeds])
 
     def _recipe(self, graph: Graph, epochs: int) -> Recipe:
         return Recipe((self.hidden,) * (self.layers - 1), graph.classes, epochs, self.learning_rate, self.dropout)

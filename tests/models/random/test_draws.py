@@ -1,4 +1,4 @@
-"""Coins and Laplace numbers against draws one by one."""
+"""Coins against draws one by one, and what a witness hears."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gnnaudit.models.random import witness
-from gnnaudit.models.random.draws import heads, laplaces
+from gnnaudit.models.random.draws import heads
 from gnnaudit.models.random.streams import stream
 
 CHANCES = (0.0, 2.0**-60, 256 / 3325, 0.5, 1.0)
@@ -26,13 +26,6 @@ def test_coins_are_those_of_numpy(chance: float) -> None:
     assert repr(ours.bit_generator.state) == repr(theirs.bit_generator.state)
 
 
-def test_laplace_numbers_are_those_of_the_streams_bit_for_bit() -> None:
-    lasts = [0, 7, 2**40, 3]
-    for count in (1, 4, 5, 6, 1000):
-        expected = [stream(5, "label", last).laplace(size=count) for last in lasts]
-        assert np.array_equal(laplaces(5, ("label",), lasts, count), expected)
-
-
 def test_a_witness_hears_every_number_of_noise() -> None:
     class Ear:
         def __init__(self) -> None:
@@ -43,6 +36,6 @@ def test_a_witness_hears_every_number_of_noise() -> None:
 
     ear = Ear()
     with witness.witnessed_by(ear):
-        told = laplaces(3, ("test",), [1], 40)[0]
+        told = stream(3, "test").laplace(size=40)
     assert np.array_equal(ear.recorded[0], told)
-    assert np.array_equal(told, laplaces(3, ("test",), [1], 40)[0])
+    assert np.array_equal(told, stream(3, "test").laplace(size=40))
