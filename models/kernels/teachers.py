@@ -186,14 +186,16 @@ def read_features(t: Teacher, weight: Floats, z: Floats) -> None:
 
 
 @helper
-def learn_features(t: Teacher, layer: Whole, dz: Floats, rate: np.float32, below: np.float32) -> None:
-    """Takes a step with the first layer's weights, for some columns at a time, so that their whole gradient is never stored."""
+def learn_features(t: Teacher, turned: Floats, layer: Whole, dz: Floats, rate: np.float32, below: np.float32) -> None:
+    """Takes a step with the first layer's weights, for some columns at a time, so that their whole gradient is never stored.
+    turned: the transpose of `dense`.
+    """
     columns, units = layer[INPUTS], layer[OUTPUTS]
     slope = np.empty((CHUNK, units), np.float32)
     for first in range(0, columns, CHUNK):
         some = slope[: min(CHUNK, columns - first)]
         if t.dense.shape[1]:
-            np.dot(np.ascontiguousarray(t.dense[:, first : first + CHUNK].T), dz, some)
+            np.dot(turned[first : first + CHUNK], dz, some)
         else:
             for c in range(some.shape[0]):
                 gather(t.back, first + c, dz, some[c])
@@ -241,7 +243,7 @@ def teach(t: Teacher, kept: NDArray[np.uint8], factor: np.float32, learning_rate
     kept: (epochs, units of all hidden layers of all rows), 0 for dropped units, else 1. factor: the factor of kept units. taken:
     how many steps of Adam came before.
     """
-    last, rows = t.layers.shape[0] - 1, t.wanted.shape[0]
+    last, rows, turned = t.layers.shape[0] - 1, t.wanted.shape[0], np.ascontiguousarray(t.dense.T)
     widest, sums = t.layers[:, OUTPUTS].max(), t.layers[:, OUTPUTS].sum()
     z_room, y_room = np.empty(rows * sums, np.float32), np.empty(rows * sums, np.float32)
     far_room, inverses = np.empty(t.receivers.size * sums, np.float32), np.empty(sums, np.float32)
@@ -287,4 +289,4 @@ def teach(t: Teacher, kept: NDArray[np.uint8], factor: np.float32, learning_rate
             learn_rows(t, layer, y, around, dz, dy, rate, below)
             activate_slope(t, t.layers[i - 1], z, inverses[before : before + units], y, factor, dy, rate, below)
             dz = dy
-        learn_features(t, t.layers[0], dz, rate, below)
+        learn_features(t, turned, t.layers[0], dz, rate, below)
