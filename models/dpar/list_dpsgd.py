@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..engine.adam import Adam
-from ..engine.dropout import Dropout
+from ..engine.dropout import Dropout, draw
 from ..engine.features import limited
 from ..graph.graph import Graph
 from ..kernels import compiled
@@ -133,8 +133,8 @@ class Trainer:
         if not share:
             return None
         shape = (self.weights.shape[1], self.how.hidden)
-        kept = np.stack([rng.random(shape, dtype=np.float32) >= share for rng in self.drops])
-        return self._tensor(kept) / (1 - share)
+        factors = [draw(rng, shape[0] * shape[1], share).reshape(shape) for rng in self.drops]
+        return torch.from_numpy(np.stack(factors)).to(self.device)
 
     def _tensor(self, array: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(array.astype(np.float32)).to(self.device)

@@ -66,16 +66,28 @@ class Dropout:
 
 def draw(random: np.random.Generator, count: int, share: float) -> NDArray[np.float32]:
     """`count` factors: zero with probability `share`, else 1 / (1 - share). A share of 1/2 takes one random bit for each factor,
-    a share of 1/4 or 3/4 takes two.
+    a share of 1/4 or 3/4 takes two, any other share takes 16.
     """
     if share not in TABLES:
-        return (random.random(count, dtype=np.float32) >= share).astype(np.float32) / np.float32(1 - share)
+        return coins(random, count, share) * np.float32(1 / (1 - share))
     kept = eights(random, count)
     if share == 0.75:
         kept = kept & eights(random, count)
     elif share == 0.25:
         kept = kept | eights(random, count)
     return TABLES[share].take(kept, axis=0).reshape(-1)[:count]
+
+
+def coins(random: np.random.Generator, count: int, share: float) -> NDArray[np.bool_]:
+    """`count` coins: False with probability `share`, else True. One coin in 65,536 takes a number of its own, because 16 bits do
+    not decide it.
+    """
+    cut, rest = divmod(share * 65536, 1)
+    numbers = random.bit_generator.random_raw(-(-count // 4)).view(np.uint16)[:count]
+    found = numbers > int(cut)
+    undecided = np.flatnonzero(numbers == int(cut))
+    found[undecided] = random.random(undecided.size) >= rest
+    return found
 
 
 def eights(random: np.random.Generator, count: int) -> NDArray[np.uint8]:
