@@ -181,10 +181,16 @@ def alike_in_parts(residuals: Sequence[Array]) -> Condition:
     p_values = [float(special.chdtrc(max(len(parts) - 1, 1), float((np.square(roots) * 9 * sizes / 2).sum())))]
     p_values += [not_normal(r[:: max(1, r.size // MOST_SORTED)]) for r in parts]
     p_values += [_link(r[:-1], r[1:]) for r in parts]
-    triples = np.lib.stride_tricks.sliding_window_view(every, 3)
-    first = np.sort(np.ascontiguousarray(triples).view([("", every.dtype)] * 3).ravel())
-    p_values.append(0.0 if bool((first[1:] == first[:-1]).any()) else 1.0)  # single float32 numbers can be equal by rounding
+    p_values.append(0.0 if repeats(every) else 1.0)
     return checked(ALIKE, "law, variances, neighbours and repeated numbers", min(1.0, len(p_values) * min(p_values)))
+
+
+def repeats(numbers: Array) -> bool:
+    """Whether three consecutive numbers occur twice. Single float32 numbers can be equal by rounding."""
+    order = np.sort(numbers[:-2])
+    begins = np.flatnonzero(np.isin(numbers[:-2], order[1:][order[1:] == order[:-1]]))
+    triples = np.sort(np.ascontiguousarray(numbers[begins[:, None] + np.arange(3)]).view([("", numbers.dtype)] * 3).ravel())
+    return bool((triples[1:] == triples[:-1]).any())
 
 
 def alike(x: Array, rows: float, *, whole: bool) -> Condition:

@@ -8,7 +8,7 @@ from scipy import special, stats
 
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim
-from gnnaudit.accounting.lower.residuals import assumptions, factorised, noise_at_most
+from gnnaudit.accounting.lower.residuals import assumptions, factorised, noise_at_most, repeats
 
 DELTA = 1e-5
 STAGES, ROWS, COLUMNS = 2, 400, 10
@@ -161,3 +161,26 @@ def test_honest_noise_keeps_its_bound_and_names_what_it_rests_on():
     assert sum(bound.withdrawn is not None for bound in found) <= 9
     assert {bound.against for bound in found} == {"ledger"}
     assert {c.how for bound in found for c in bound.conditions} <= {"proved", "checked", "failed"}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "found"),
+    [
+        ([1, 2, 3, 1, 2, 3], True),
+        ([1, 2, 3, 1, 2, 4], False),  # two numbers that occur again are chance
+        ([0, 0, 0, 0], True),
+        ([0, 0, 0], False),
+        ([1, 2], False),
+    ],
+)
+def test_three_numbers_that_occur_again_are_found(numbers, found):
+    assert repeats(np.array(numbers, float)) == found
+
+
+def test_repeated_numbers_are_found_among_many():
+    numbers = np.random.default_rng(0).standard_normal(100_000)
+    rounded = np.round(numbers, 4)  # single numbers occur again and again
+    assert not repeats(numbers)
+    assert not repeats(rounded[:1000])
+    numbers[70_000:70_003] = numbers[5:8]
+    assert repeats(numbers)
