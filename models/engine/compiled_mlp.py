@@ -212,9 +212,9 @@ class Pass:
             room=memory.room.array(),
             moments=np.zeros((memory.moments, 9)),
             tables=memory.tables.array(),
-            x=np.zeros(plan.rows * net.BLOCK, dtype=np.float32),
-            d=np.zeros(plan.rows * net.BLOCK, dtype=np.float32),
-            spare=np.zeros(4 * net.BLOCK, dtype=np.float32),
+            x=aligned(plan.rows * net.BLOCK),
+            d=aligned(plan.rows * net.BLOCK),
+            spare=aligned(4 * net.BLOCK),
             line=np.zeros(max(step.outputs for step in steps), dtype=np.float32),
             starts=starts,
             columns=columns,
@@ -308,10 +308,17 @@ class _Buffer:
         return at
 
     def array(self) -> NDArray[np.float32]:
-        whole = np.zeros(self._size, dtype=np.float32)
+        whole = aligned(self._size)
         for at, part in self._parts:
             whole[at : at + part.size] = part.ravel()
         return whole
+
+
+def aligned(size: int) -> NDArray[np.float32]:
+    """`size` zeros. They begin at a multiple of 64 bytes, so that no vector of a block lies in two cache lines."""
+    found = np.zeros(size + 16, dtype=np.float32)
+    first = -found.ctypes.data % 64 // 4
+    return found[first : first + size]
 
 
 def by_unit(x: Shared | Tensor) -> Tensor:

@@ -79,3 +79,13 @@ def plus(typing: Any, total: Any, a: Any, b: Any) -> Any:
         return builder.fadd(values[0], builder.fmul(*values[1:]))
 
     return LANES(total, a, b), generate
+
+
+@intrinsic
+def times(typing: Any, a: Any, b: Any) -> Any:
+    """a * b, lane by lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.fmul(*values)
+
+    return LANES(a, b), generate

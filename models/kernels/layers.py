@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .arithmetic import power
 from .compiled import helper
-from .lanes import WIDTH, load, plus, repeated, store
+from .lanes import WIDTH, load, plus, repeated, store, times
 
 Floats = NDArray[np.float32]
 
@@ -128,13 +128,31 @@ def selu_slope(y: Floats, dy: Floats, dx: Floats) -> None:
 @helper
 def unit(x: Floats, y: Floats, inverse: Floats) -> None:
     """y = x with every node's vector divided by its length. Writes the inverse lengths into `inverse`, (BLOCK,)."""
-    add_squares(x, inverse, ZERO)
+    inverse[:] = ZERO
+    add_products(x, x, inverse)
     for n in range(BLOCK):
         inverse[n] = ONE / max(np.sqrt(inverse[n]), np.float32(1e-12))
-    for u in range(x.size // BLOCK):
-        read, to = row(x, u), row(y, u)
-        for n in range(BLOCK):
-            to[n] = read[n] * inverse[n]
+    for n in range(0, BLOCK, WIDTH):
+        factor = load(inverse, n)
+        for at in range(n, x.size, BLOCK):
+            store(times(load(x, at), factor), y, at)
+
+
+@helper
+def add_products(x: Floats, y: Floats, to: Floats) -> None:
+    """Adds to `to`, (BLOCK,), for each node the sum over the units of x * y. The sums of a few nodes stay in registers."""
+    for n in range(0, BLOCK, 4 * WIDTH):
+        p, q, r = n + WIDTH, n + 2 * WIDTH, n + 3 * WIDTH
+        a, b, c, d = load(to, n), load(to, p), load(to, q), load(to, r)
+        for u in range(0, x.size, BLOCK):
+            a = plus(a, load(x, u + n), load(y, u + n))
+            b = plus(b, load(x, u + p), load(y, u + p))
+            c = plus(c, load(x, u + q), load(y, u + q))
+            d = plus(d, load(x, u + r), load(y, u + r))
+        store(a, to, n)
+        store(b, to, p)
+        store(c, to, q)
+        store(d, to, r)
 
 
 @helper
@@ -151,14 +169,13 @@ def add_squares(x: Floats, to: Floats, start: np.float32) -> None:
 def unit_slope(y: Floats, inverse: Floats, dy: Floats, dx: Floats, along: Floats) -> None:
     """The backward pass of `unit`. y, inverse: what `unit` wrote. along: scratch memory for one row."""
     along[:] = ZERO
-    for u in range(y.size // BLOCK):
-        a, b = row(y, u), row(dy, u)
-        for n in range(BLOCK):
-            along[n] += a[n] * b[n]
-    for u in range(y.size // BLOCK):
-        a, b, to = row(y, u), row(dy, u), row(dx, u)
-        for n in range(BLOCK):
-            to[n] = (b[n] - a[n] * along[n]) * inverse[n]
+    add_products(y, dy, along)
+    for n in range(BLOCK):
+        along[n] *= -inverse[n]
+    for n in range(0, BLOCK, WIDTH):
+        factor, back = load(inverse, n), load(along, n)
+        for at in range(n, y.size, BLOCK):
+            store(plus(times(load(dy, at), factor), load(y, at), back), dx, at)
 
 
 @helper
