@@ -1,8 +1,8 @@
-"""The second GraphSAGE layer of one run and the loss on randomised labels, forward and backward. Torch computes the sums over
-arcs between these functions.
+"""A GraphSAGE network of two layers and its loss on randomised labels, for one run, forward and backward. Torch computes the sums
+over arcs between these functions, and a first layer whose inputs are wide.
 
 Every pass computes two sets of hidden rows: without dropout, to validate the weights, and with dropout, to train the weights.
-Arguments have a row for each node; a block has a row for each unit, as in `layers`.
+A block has a row for each unit, as in `layers`.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from numba import boolean, float32, float64, int64, types, void
 from numpy.typing import NDArray
 
 from .compiled import compiled, helper
-from .layers import BLOCK, ZERO, add_outer, add_product, exponentials, row, selu, selu_slope, total
+from .layers import BLOCK, ZERO, add_outer, add_product, exponentials, fill, row, selu, selu_slope, total
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -30,11 +30,58 @@ def load(rows: Floats, first: int, to: Floats) -> None:
 
 
 @helper
+def load_units(units: Floats, first: int, to: Floats) -> None:
+    """to[u * BLOCK + n] = units[u, first + n], or zero if there is no such node."""
+    here = min(BLOCK, units.shape[1] - first)
+    for u in range(units.shape[0]):
+        own, read = row(to, u), units[u, first : first + here]
+        for n in range(here):
+            own[n] = read[n]
+        for n in range(here, BLOCK):
+            own[n] = ZERO
+
+
+@helper
+def save_units(block: Floats, first: int, units: Floats) -> None:
+    """units[u, first + n] = block[u * BLOCK + n], as far as there are such nodes."""
+    here = min(BLOCK, units.shape[1] - first)
+    for u in range(units.shape[0]):
+        own, to = row(block, u), units[u, first : first + here]
+        for n in range(here):
+            to[n] = own[n]
+
+
+@helper
 def save(block: Floats, first: int, column: int, rows: Floats) -> None:
     """rows[first + n, column + u] = block[u * BLOCK + n], as far as there are such rows."""
     for n in range(min(BLOCK, rows.shape[0] - first)):
         for u in range(block.size // BLOCK):
             rows[first + n, column + u] = block[u * BLOCK + n]
+
+
+@compiled(void(PLANE, FLAT, FLAT, PLANE))
+def ahead(inputs: Floats, weight: Floats, bias: Floats, before: Floats) -> None:
+    """Writes the output of a linear first layer into before, (hidden, nodes). inputs: (blocks, dim * BLOCK). weight: (dim *
+    hidden,), input after input.
+    """
+    y = np.empty(bias.size * BLOCK, np.float32)
+    for block in range(inputs.shape[0]):
+        fill(bias, y)
+        add_product(weight, 1, bias.size, inputs[block], y)
+        save_units(y, block * BLOCK, before)
+
+
+@compiled(void(PLANE, PLANE, FLAT, FLAT))
+def ahead_slope(inputs: Floats, before_slope: Floats, weight_slope: Floats, bias_slope: Floats) -> None:
+    """Writes the gradients of the weight and the bias of `ahead`, given that of its output."""
+    d = np.empty(bias_slope.size * BLOCK, np.float32)
+    weight_slope[:] = ZERO
+    bias_slope[:] = ZERO
+    for block in range(inputs.shape[0]):
+        load_units(before_slope, block * BLOCK, d)
+        add_outer(inputs[block], d, weight_slope)
+        for u in range(bias_slope.size):
+            bias_slope[u] += total(row(d, u))
 
 
 @compiled(void(PLANE, PLANE, FLAT, FLAT, PLANE, PLANE, PLANE, PLANE))
@@ -43,18 +90,18 @@ def spread(
 ) -> None:
     """Computes the rows that every node sends to its neighbours, and those that it adds to its own sum.
 
-    before: (nodes, hidden), the first layer's output before SELU. mask: (nodes, hidden), factors of dropout. neighbours, own:
+    before: (hidden, nodes), the first layer's output before SELU. mask: (hidden, nodes), factors of dropout. neighbours, own:
     (hidden * classes,), weights.
-    The function writes hidden and dropped, (blocks, hidden * BLOCK), which `pull` reads, and the rows sent and kept, (nodes, 2 *
-    classes). The first half of their columns is computed without dropout, the second half with dropout.
+    The function writes hidden and dropped, (blocks, hidden * BLOCK), which `pull` reads, the rows sent, (nodes, 2 * classes), and
+    kept, (2 * classes, nodes). The first half of the classes is computed without dropout, the second half with dropout.
     """
     classes = sent.shape[1] // 2
     x, y = np.empty(hidden.shape[1], np.float32), np.empty(classes * BLOCK, np.float32)
     for block in range(hidden.shape[0]):
         first, plain, some = block * BLOCK, hidden[block], dropped[block]
-        load(before, first, x)
+        load_units(before, first, x)
         selu(x, plain)
-        load(mask, first, some)
+        load_units(mask, first, some)
         for i in range(x.size):
             some[i] *= plain[i]
         for part in range(2):
@@ -64,7 +111,7 @@ def spread(
             save(y, first, part * classes, sent)
             y[:] = ZERO
             add_product(own, 1, classes, rows, y)
-            save(y, first, part * classes, kept)
+            save_units(y, first, kept[part * classes : (part + 1) * classes])
 
 
 @helper
@@ -96,9 +143,9 @@ def judge(
     """Returns three numbers: the summed loss of the validation nodes without dropout; how many validation nodes are classified as
     the label that they sent, without dropout; and how many trained nodes are, with dropout.
 
-    sums: (nodes, 2 * classes), the sums of the rows that the neighbours sent. scale: (nodes,), the factor of a node's sums. A
-    node sends its label unchanged with probability `keep`, and each other label with probability `other`. The loss is -log(P(sent
-    label) + 1e-20).
+    sums: (nodes, 2 * classes), the sums of the rows that the neighbours sent. kept: as `spread` wrote it. scale: (nodes,), the
+    factor of a node's sums. A node sends its label unchanged with probability `keep`, and each other label with probability
+    `other`. The loss is -log(P(sent label) + 1e-20).
     The function writes the logits into scores, (2 * classes, nodes), first without and then with dropout. It writes into slope,
     (nodes, classes), the gradient of the trained nodes' summed loss with respect to their logits with dropout, 0 for other nodes.
     """
@@ -109,12 +156,11 @@ def judge(
     for first in range(0, nodes, BLOCK):
         here = min(BLOCK, nodes - first)
         for part in range(2):
-            logits[:] = ZERO
+            load_units(kept[part * classes : (part + 1) * classes], first, logits)
             for n in range(here):
                 factor, at = scale[first + n], first + n
                 for c in range(classes):
-                    column = part * classes + c
-                    logits[c * BLOCK + n] = sums[at, column] * factor + kept[at, column] + bias[c]
+                    logits[c * BLOCK + n] += sums[at, part * classes + c] * factor + bias[c]
             for c in range(classes):
                 scores[part * classes + c, first : first + here] = row(logits, c)[:here]
             probabilities(logits, chances, top, spare)
@@ -149,7 +195,7 @@ def pull(
     bias_slope: Floats,
     before_slope: Floats,
 ) -> None:
-    """Writes the gradients of the second layer's weights and bias, and of the first layer's rows (before_slope).
+    """Writes the gradients of the second layer's weights and bias, and of the first layer's output (before_slope).
 
     back: (nodes, classes), the gradient of the row that each node sent. slope: (nodes, classes), the gradient of its logits with
     dropout. The other arguments are those of `spread`.
@@ -172,8 +218,8 @@ def pull(
         d[:] = ZERO
         add_product(neighbours, classes, 1, sent, d)
         add_product(own, classes, 1, scored, d)
-        load(mask, first, factors)
+        load_units(mask, first, factors)
         for i in range(d.size):
             through[i] = d[i] * factors[i]
         selu_slope(hidden[block], through, d)
-        save(d, first, 0, before_slope)
+        save_units(d, first, before_slope)

@@ -1,4 +1,4 @@
-"""Trains one GraphSAGE on randomised labels. The compiled kernel computes everything after the first layer but sums over arcs."""
+"""Trains one GraphSAGE on randomised labels. The compiled kernel computes everything but sums over arcs and wide first layers."""
 
 import math
 from collections.abc import Callable
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..engine.adam import Adam
+from ..engine.compiled_mlp import blocked
 from ..engine.dropout import Dropout
 from ..engine.gnn_layers import Values, WithMean, sage
 from ..kernels import compiled
@@ -41,9 +42,9 @@ def train(task: Task, x: Any, first: Values, second: Values, dropout: Dropout, c
     nodes, hidden, classes = task.blocks.size, first["bias"].shape[2], bias.size
     blocks = -(-nodes // sage_head.BLOCK)
     plain, dropped = (np.empty((blocks, hidden * sage_head.BLOCK), np.float32) for _ in range(2))
-    sent, kept, sums = (np.empty((nodes, 2 * classes), np.float32) for _ in range(3))
+    sent, sums, kept = (np.empty(shape, np.float32) for shape in ((nodes, 2 * classes),) * 2 + ((2 * classes, nodes),))
     slope, back = (np.empty((nodes, classes), np.float32) for _ in range(2))
-    before_slope, mask = np.empty((nodes, hidden), np.float32), np.ones((nodes, hidden), np.float32)
+    before_slope, mask = np.empty((hidden, nodes), np.float32), np.ones((hidden, nodes), np.float32)
     scores = torch.empty(2, classes, nodes)
 
     mean = task.blocks.mean
@@ -58,7 +59,7 @@ def train(task: Task, x: Any, first: Values, second: Values, dropout: Dropout, c
     for epoch in range(task.epochs + 1):
         before, learn = ahead()
         if dropout.share and epoch < task.epochs:
-            mask = dropout.mask((1, nodes, hidden))[0].numpy()
+            mask = dropout.mask((1, nodes, hidden))[0].view(hidden, nodes).numpy()  # independent factors, in whatever order
         sage_head.spread(before.numpy(), mask, neighbours, own, plain, dropped, sent, kept)
         there.add_up(torch.from_numpy(sent), torch.from_numpy(sums))
         weights = (y, trained, val, keep, other)
@@ -80,20 +81,27 @@ def train(task: Task, x: Any, first: Values, second: Values, dropout: Dropout, c
 
 def narrow(x: WithMean, values: Values, gradient: Tensor, blocks: Whole) -> Callable[[], tuple[Tensor, Learn]]:
     """The first layer, for inputs that training does not change. Returns a function `ahead`, which returns the layer's output,
-    (nodes, hidden), and a function that writes the gradient of the parameters, given that of the output.
+    (hidden, nodes), and a function that writes the gradient of the parameters, given that of the output.
 
     values: the layer's parameters, (1, …) each, adjacent in memory and in the order of `gradient`.
     """
+    from ..kernels import sage_head
+
     rows, bias = x.rows[0], values["bias"].view(-1)
-    shape = rows.shape[1], bias.numel()
-    both = values["neighbours"].as_strided(shape, (shape[1], 1))
-    to, bias_to = gradient[: both.numel()].view(shape), gradient[both.numel() :]
+    inputs = blocked(rows.t(), sage_head.BLOCK)
+    inputs = inputs.reshape(len(inputs), -1)
+    size, before = rows.shape[1] * bias.numel(), torch.empty(bias.numel(), len(rows))
+    weight = values["neighbours"].as_strided((size,), (1,))
+    to, bias_to = gradient[:size].numpy(), gradient[size:].numpy()
+
+    def ahead() -> tuple[Tensor, Learn]:
+        sage_head.ahead(inputs, weight.numpy(), bias.numpy(), before.numpy())
+        return before, learn
 
     def learn(slope: Tensor) -> None:
-        to.copy_((slope.t() @ rows).t())
-        torch.sum(slope, 0, out=bias_to)
+        sage_head.ahead_slope(inputs, slope.numpy(), to, bias_to)
 
-    return lambda: (torch.addmm(bias, rows, both), learn)
+    return ahead
 
 
 def wide(x: Any, values: Values, gradient: Tensor, blocks: Whole) -> Callable[[], tuple[Tensor, Learn]]:
@@ -104,9 +112,9 @@ def wide(x: Any, values: Values, gradient: Tensor, blocks: Whole) -> Callable[[]
         rows = sage(leaves, x, blocks)[0]
 
         def learn(slope: Tensor) -> None:
-            torch.cat([grad.reshape(-1) for grad in torch.autograd.grad(rows, list(leaves.values()), slope)], out=gradient)
+            torch.cat([grad.reshape(-1) for grad in torch.autograd.grad(rows, list(leaves.values()), slope.t())], out=gradient)
 
-        return rows.detach(), learn
+        return rows.detach().t().contiguous(), learn
 
     return ahead
 

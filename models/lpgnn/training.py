@@ -60,7 +60,11 @@ def train(task: Task, x: Any, first: Values, second: Values, dropout: Dropout, c
                 choice.offer(loss, accuracy, train_accuracy, partial(drop.watched, scores, task.watch))
         if epoch == task.epochs:
             return
-        dropped = hidden * dropout.mask(hidden.shape) if dropout.share else hidden
+        if dropout.share:  # `compiled_training` reads the masks unit by unit
+            mask = dropout.mask(hidden.shape)
+            dropped = hidden * mask.view(len(mask), mask.shape[2], mask.shape[1]).transpose(1, 2)
+        else:
+            dropped = hidden
         scores = drop.nodes_last(layer(second, dropped, blocks))
         train_accuracy = drop.accuracy(scores.detach(), task.y, task.trained)
         loss = task.training_loss(scores)
