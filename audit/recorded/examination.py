@@ -26,7 +26,7 @@ from .matchings import loudest
 from .own_rows import Located, Place, private
 from .paths import certificate, changed, seeded
 from .playing import Diverged, play, rounding, same_numbers, same_rows, small_moves
-from .reuse import used_twice
+from .reuse import on_others_too, used_twice
 from .sources import Source, in_line, laid_out, moved_by, nudge
 from .study import Study, study
 from .worlds import UNUSUAL, Absence, single_secrets, small, without_edges, without_many, without_one
@@ -119,7 +119,7 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
     if made.unplaced:
         return Examination(made, (), {cell.array: made.unplaced for cell in made.base.cells}, summary=made.unplaced)
     doubts: dict[str, str] = {}
-    reuse = used_twice(made)
+    reuse = used_twice(made) or on_others_too(made)
     if reuse:
         doubts[""] = reuse
     rows, shared = weakest(made), common(made)

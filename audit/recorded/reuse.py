@@ -6,11 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from .playing import Diverged, play, rounding
+from .sources import in_line, laid_out, moved_by, nudge
 from .study import Study
 
 NEAR = 50  # number of neighbours, in sorted order, over which the density of numbers is estimated
 RARE = 1e-6  # equal numbers are not attributed to rounding if the chance of so many is below this
 SHARED = 3  # number of equal values that `reused` tolerates
+ROUNDED = 1000.0  # in units of rounding: by how much entries may move if two noise numbers on one entry cancel
 
 
 def used_twice(made: Study) -> str | None:
@@ -33,6 +36,31 @@ def used_twice(made: Study) -> str | None:
             if reused(order[again + 1] - order[again], numbers.size**2 / 2 * chance):
                 return f"{again.size} numbers of the noise on {name} repeat"
             seen[name] = numbers
+    return None
+
+
+def on_others_too(made: Study) -> str | None:
+    """A sentence if numbers that are noise on one cell beside other numbers also move another cell; else None.
+
+    Of two sources on one cell, one changes, and the other so that their sum stays the same. If another cell then changes, the
+    number of a single entry is noise on several: one noise number fewer than it seems hides the move of all of them.
+    """
+    for i, source in enumerate(made.sources):
+        first = next(other for other in made.sources if other.cell == source.cell)
+        both = first.noised & source.noised
+        if first is source or not both.any():
+            continue
+        change = np.where(both, laid_out(nudge(source.block, i), source.factor.shape, source.across), 0.0)
+        against = -np.divide(change * source.factor, first.factor, out=np.zeros_like(change), where=both)
+        blocks = [(source.block, in_line(change, source.across)), (first.block, in_line(against, first.across))]
+        try:
+            after = play(made.model, made.whole, moved_by(made.base.draws, blocks, made.copies), made.base.draws)
+        except Diverged as line:
+            return f"the noise on {source.cell} decides what is drawn ({line})"
+        for cell, before in made.base.cells.items():
+            size = np.maximum(np.abs(before), np.abs(after.cells[cell]))
+            if cell != source.cell and np.any(np.abs(after.cells[cell] - before) > ROUNDED * rounding(size)):
+                return f"numbers drawn at {source.block.line} are noise on {source.cell}, beside others, and also move {cell}"
     return None
 
 

@@ -19,13 +19,20 @@ def lost(first: History, moves: Shifts) -> str:
     The recorder loses noise in operations that it does not follow, such as a product with a matrix. Then it does not know that
     this noise is later added to a value. The function repeats the run with other numbers for all lost noise, and keeps all noisy
     values. If the release changes, the lost noise may hide a move. Lost noise with fewer numbers than the smallest noisy value
-    that moves cannot hide all of it. Weights of PyTorch layers are no noise.
+    that moves cannot hide all of it, but a part of it if it is added to released values that have noise of their own. Weights of
+    PyTorch layers are no noise.
     """
     sizes = [first.mechanisms[i].noisy.size for i in moving(first, moves)]
+    noisy = {source.cell for source in first.study.sources}
     for line, places in first.by_line(strayed(first)).items():
-        if not sizes or sum(first.play.draws[at].values.size for at in places) < min(sizes):
+        few = sum(first.play.draws[at].values.size for at in places) < min(sizes, default=0)
+        if not sizes or (few and not noisy):
             continue
         other = repeated(first, {}, redrawn(first, places))
+        if few and (
+            other is None or all(np.array_equal(a, other.play.cells[c]) for c, a in first.play.cells.items() if c in noisy)
+        ):
+            continue
         if other is None or not alike(first, other.play):
             return (
                 f"noise drawn at {line} changes the release in a way that the recorder does not follow, so it may hide a secret"

@@ -134,3 +134,63 @@ def test_numbers_that_do_not_simply_add_to_the_entries_leave_the_verdict_open(tm
     found = judged(train, tmp_path, CLAIMED / 3)
     assert not any(b.refuted for b in found.bounds)
     assert not found.covers
+
+
+def by_group(size, std):
+    """Degrees with own noise, and one number for each group of `size` nodes added afterwards, by an index."""
+
+    def train(graph, seed):
+        rng = np.random.default_rng(seed)
+        own, same = std * rng.standard_normal(graph.nodes), 3 * rng.standard_normal(-(-graph.nodes // size))
+        return {"sums": graph.degree + own + same[np.arange(graph.nodes) // size]}
+
+    return train
+
+
+def of_group(size, std):
+    """The epsilon of an edge between two groups of n nodes: w C^-1 w = 2 / s^2 - 2 (9 / s^4) / (1 + n 9 / s^2)."""
+    each = 9 / std**2
+    mu = np.sqrt(2 / std**2 * (1 - each / (1 + size * each)))
+    return float(epsilon_of(mu, DELTA))
+
+
+@pytest.mark.parametrize("size", [20, 5])
+def test_numbers_of_groups_that_are_added_after_the_own_noise_are_not_granted(size, tmp_path):
+    """Whoever knows the numbers of the groups learns more, so the mechanisms within the run cost more than is claimed."""
+    truth = of_group(size, 1.2)
+    assert truth < epsilon_of(2**0.5 / 1.2, DELTA) * 0.999
+    bound = max(judged(by_group(size, 1.2), tmp_path, truth * 1.0001).bounds, key=lambda b: b.epsilon)
+    assert not bound.refuted
+    assert 0.999 * truth < bound.epsilon <= truth * 1.0001
+
+
+def test_more_numbers_of_groups_than_are_measured_refute_nothing(tmp_path):
+    graph = load("campus:n=300:degree=6")
+    model = Looped(by_group(3, 1.2), unit=Unit.UNDIRECTED_EDGE, releases=("sums",), events=dp.GaussianDpEvent(SIGMA))
+    case = Case(model, Claim(of_group(3, 1.2) * 1.001, DELTA, Unit.UNDIRECTED_EDGE))
+    found = AUDITS["differential"].run(Setting(case, graph, Store(tmp_path), Key("common"), 2, 1e-4))
+    assert not any(b.refuted for b in found.bounds)
+    assert not found.covers
+
+
+def test_too_little_own_noise_beside_numbers_of_groups_is_refuted(tmp_path):
+    truth = of_group(20, 0.6)
+    bound = max(judged(by_group(20, 0.6), tmp_path, of_group(20, 1.2)).bounds, key=lambda b: b.epsilon)
+    assert bound.refuted
+    assert bound.epsilon == pytest.approx(truth, rel=1e-3)
+
+
+@pytest.mark.parametrize("weight", [3.0, -3.0])
+def test_a_number_that_is_noise_on_one_entry_beside_others_and_moves_a_table_too_refutes_nothing_true(weight, tmp_path):
+    """Nine numbers in two arrays, an edge moves all by 1, and one common number: w C^-1 w by the inverse of the covariance."""
+    shared = np.r_[np.full(8, 2.0), weight]
+    inverse = np.linalg.inv(np.diag(np.r_[np.full(8, 1.5**2), 0.7**2]) + np.outer(shared, shared))
+    truth = float(epsilon_of(np.sqrt(inverse.sum()), DELTA))
+
+    def train(graph, seed):
+        rng = np.random.default_rng(seed)
+        count, same = float(graph.edges.shape[1]), rng.standard_normal()
+        table = np.full(8, count) + 1.5 * rng.standard_normal(8) + 2 * same
+        return {"sums": table, "one": np.array([count + 0.7 * rng.standard_normal() + weight * same])}
+
+    assert not any(b.refuted for b in judged(train, tmp_path, truth * 1.001, ("sums", "one")).bounds)
