@@ -61,7 +61,7 @@ def tasks(model: Busy, count: int, graph: Graph, folder: Path) -> Iterator[Task]
     """Tasks for an executor, which needs no more of a model than `Busy` has."""
     for i in range(count):
         worlds = Worlds(graph, np.array([i], dtype=np.uint64), np.zeros(1, dtype=np.int64))
-        yield cast(Model, model), worlds, str(folder / f"{i:06d}.npz"), "cpu", (), ()
+        yield cast(Model, model), worlds, str(folder / f"{i:06d}.npz"), "cpu", ()
 
 
 def seconds(execute: Execute, model: Busy, count: int, graph: Graph) -> float:

@@ -105,7 +105,7 @@ def test_without_room_for_their_locks_this_process_computes_alone_and_says_so(tm
 
 def test_a_task_travels_without_its_graph(game):
     worlds = game.rounds(4).worlds
-    task = (Sums(), worlds, "part.npz", "cpu", ("degrees",), ())
+    task = (Sums(), worlds, "part.npz", "cpu", ("degrees",))
     assert len(pickle.dumps(without_graph([task]))) < len(pickle.dumps([task])) - worlds.graph.x.nbytes
     assert with_graph(worlds.graph, without_graph([task]))[0][1].graph is worlds.graph
 
