@@ -227,7 +227,8 @@ def in_words(found: Examination, worst: Move) -> str:
         return f"{worst.secret} moves the means by {size:.4g} times the recorded noise"
     if not found.study.sources:
         return "no recorded noise was found in a released value"
-    return "no secret that was tried moves the means" if found.moves else "it is not known how far a secret moves the means"
+    known = found.moves and not any(worst.each)
+    return "no secret that was tried moves the means" if known else "it is not known how far a secret moves the means"
 
 
 def uncovered(made: Study, doubts: Iterable[str]) -> tuple[Condition, ...]:

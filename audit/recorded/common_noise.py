@@ -23,6 +23,8 @@ Floats = NDArray[np.float64]
 
 MOST = 64  # largest number of common numbers, because each costs a few runs
 LINEAR = 1e-3  # relative: by how much the move by several numbers may differ from the sum of their moves
+SIZES = (1.0, 8.0, -8.0)  # changes of all numbers together, in units of their scale; a number may be clipped at usual sizes
+SHOWN = 1e-2  # if less of the squared norm of a move is left beside the common noise, rounding decides how much it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,20 +36,21 @@ class Common:
     places: frozenset[int]
     moves: Floats
 
-    def hidden(self, move: Floats, shown: Floats) -> float:
-        """The part of the squared norm of a move that the common noise hides. move: (entries,), in units of the own noise.
-        shown: (entries,), 0 for entries that are not released, and 1 for others.
+    def left(self, move: Floats, shown: Floats) -> float:
+        """The part of the squared norm of a move that the common noise does not hide; 0 if this part is too small to be known.
+        move: (entries,), in units of the own noise. shown: (entries,), 0 for entries that are not released, and 1 for others.
         """
-        moves = self.moves * shown
+        moves, whole = self.moves * shown, float(move @ move)
         seen = moves @ move
-        return float(seen @ np.linalg.solve(np.eye(len(moves)) + moves @ moves.T, seen))
+        left = whole - float(seen @ np.linalg.solve(np.eye(len(moves)) + moves @ moves.T, seen))
+        return left if left >= SHOWN * whole else 0.0
 
 
 def common(made: Study) -> Common | None:
     """The normal numbers that entries of the release have in common, if the noise of all sources is normal; else None.
 
     None too if there are more than MOST numbers, if one of them changes the release in a way that no other noise of its entries
-    does, or if their moves do not add up.
+    does, or if their moves do not add up, also where the numbers are large.
     """
     draws = made.base.draws
     places = [at for at in made.free if draws[at].law == "normal" and draws[at].spread and not draws[at].weights]
@@ -58,14 +61,14 @@ def common(made: Study) -> Common | None:
     rng = np.random.default_rng(0)
     several = rng.choice([-1.0, 1.0], sum(sizes)) * (1 + rng.random(sum(sizes)))
     runs = [_moved(made, places, [part[i] for part in units]) for i in range(sum(sizes))]
-    together = _moved(made, places, np.split(several, np.cumsum(sizes)[:-1]))
-    if together is None or any(run is None for run in runs):
+    if any(run is None for run in runs):
         return None
     moves: Floats = np.array(runs)
-    expected = several @ moves
-    if not moves.any() or np.abs(together - expected).max() > LINEAR * np.abs(expected).max():
-        return None
-    return Common(frozenset(places), moves)
+    for size in SIZES:
+        together, expected = _moved(made, places, np.split(size * several, np.cumsum(sizes)[:-1])), size * several @ moves
+        if together is None or np.abs(together - expected).max() > LINEAR * np.abs(expected).max():
+            return None
+    return Common(frozenset(places), moves) if moves.any() else None
 
 
 def _moved(made: Study, places: Sequence[int], by: Sequence[Floats]) -> Floats | None:

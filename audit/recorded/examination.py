@@ -149,6 +149,10 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
         if other is not None and not any((differ[s.cell] & s.noised).any() for s in made.sources if s.cell in differ):
             moves.append((_move(made, other, absent, shared), absent, other))
             seen |= moving(moves[-1][0])
+            if moves[-1][0].euclidean < SMALLEST < max(moves[-1][0].each, default=0.0) and shared is not None:
+                rest = f"{absent.secret} moves the means as noise does that entries have in common, and the rest may be rounding"
+                for source in made.sources:
+                    doubts.setdefault(source.cell.array, rest)
     count = len(made.sources)
     summary = f"{count} draws of noise were found in the release; {len(moves)} secrets were removed one by one"
     if moves:
@@ -261,7 +265,7 @@ def _move(made: Study, other: Forced, absent: Absence, shared: Common | None = N
         move, there = (
             np.concatenate([in_line(by, s.across) for s, by in zip(made.sources, some, strict=True)]) for some in (gaps, shown)
         )
-        squares = max(squares - shared.hidden(move, there), 0.0)
+        squares = shared.left(move, there)
     counted = math.fsum(entries)
     uncounted = small_moves(counted, counted + math.fsum(small), len(small), SMALLEST)
     return Move(absent.secret, math.sqrt(squares), tuple(entries), tuple(each), uncounted, absent.half)

@@ -20,6 +20,7 @@ from ..key import Key
 
 PROBES = ((5_000, 400), (20_000, 100))  # (most nodes, number of seeds); 50 for larger graphs
 SECONDS = 8.0  # of processor time, after which no further seed is tried
+APART = 8  # so many draws of one line are looked at one by one
 BITS = 40  # draws count only if two seeds give them equal numbers with a probability of at most 2^-40
 OF_A_NUMBER = {2: 8, 4: 20, 8: 40}  # bytes of a floating-point number -> its random bits, at least
 
@@ -32,13 +33,15 @@ def few_values(model: Model, graph: Graph, key: Key, draws: Sequence[Draw], sure
     """Position of a draw -> about how many values it takes. Draws with many values are left out.
 
     draws: of a run on the whole graph. sure: whether equal numbers of a draw are practically impossible for independent seeds. Of
-    the draws that one line makes, called from the same lines, the first one stands for all.
+    more than APART draws that one line makes, called from the same lines, the first one stands for all: fewer may come from
+    several generators.
     """
-    lines: dict[object, list[int]] = {}
+    lines: dict[tuple[str, str], list[int]] = {}
     for at, draw in enumerate(draws):
         if sure(draw) and _bits(draw) >= BITS:
             lines.setdefault((draw.law, draw.where), []).append(at)
-    watched = [places[0] for places in lines.values()]
+    groups = [some for places in lines.values() for some in ([places] if len(places) > APART else [[at] for at in places])]
+    watched = [places[0] for places in groups]
     if not watched:
         return {}
     seen: dict[int, Counter[bytes]] = {at: Counter() for at in watched}
@@ -47,7 +50,7 @@ def few_values(model: Model, graph: Graph, key: Key, draws: Sequence[Draw], sure
             if at < len(probe) and alike(probe[at], draws[at]):
                 seen[at][_told(probe[at])] += 1
     found: dict[int, int] = {}
-    for places in lines.values():
+    for places in groups:
         counts = seen[places[0]]
         equal = sum(count * (count - 1) // 2 for count in counts.values())
         if equal:

@@ -1,4 +1,4 @@
-"""Dropout of PyTorch: all masks of a run follow from one recorded number, its key.
+"""Dropout of PyTorch: all masks of a run, but for small ones, follow from one recorded number, its key.
 
 Trainings with early stopping take as many masks as they have epochs, and other noise gives another number of epochs. If each mask
 was a draw, no run could be repeated with the draws of a shorter one. A run with the same key has the same masks, as far as it
@@ -17,6 +17,7 @@ from typing import Any
 
 from ..draws.draw import Active, Diverged, Draw, Recorder, calling_line, numbers_of
 
+SMALL = 8  # a mask of at most so many numbers is a draw of its own, because it may decide whether noise is added
 KEYS = 2**62  # number of keys; a draw of so many values counts as a seed
 Mask = tuple[tuple[int, ...], float]  # shape, of which the first entry is -1 for training nodes; and the probability of a zero
 
@@ -65,7 +66,7 @@ def with_a_key(plain: Callable[..., Any]) -> Callable[..., Any]:
     def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
         recorder = Active.recorder
         masks = None if recorder is None or recorder.inside else recorder.masks
-        if masks is None or not training or not 0 < p < 1 or is_batchedtensor(input):
+        if masks is None or not training or not 0 < p < 1 or is_batchedtensor(input) or input.numel() <= SMALL:
             return plain(input, p, training, inplace)
         assert recorder is not None
         recorder.inside = True

@@ -100,6 +100,23 @@ def test_edges_that_dropout_samples_do_not_refute_the_smaller_epsilon_of_a_sampl
     assert not found.covers
 
 
+@pytest.mark.parametrize("share", [0.02, 0.2])
+def test_a_mask_that_switches_the_noise_off_is_not_overlooked(share, tmp_path):
+    """One run in `share` releases exact sums."""
+
+    def train(graph, seed):
+        torch.manual_seed(seed)
+        rows = torch.nn.functional.normalize(torch.as_tensor(np.asarray(graph.x), dtype=torch.float32))
+        clean = sums(graph, rows)
+        noisy = clean + 2**0.5 * SIGMA * torch.randn(clean.shape)
+        off = torch.nn.functional.dropout(torch.ones(1), share)[0] == 0
+        return {"posteriors": torch.log_softmax(clean if off else noisy, 1).numpy()}
+
+    found = judged(train, tmp_path)
+    assert not found.covers
+    assert all(np.isinf(b.epsilon) or not b.refuted for b in found.bounds)
+
+
 def test_dropout_alone_protects_nothing_that_is_said_to_be_private(tmp_path):
     def train(graph, seed):
         torch.manual_seed(seed)

@@ -194,3 +194,41 @@ def test_a_number_that_is_noise_on_one_entry_beside_others_and_moves_a_table_too
         return {"sums": table, "one": np.array([count + 0.7 * rng.standard_normal() + weight * same])}
 
     assert not any(b.refuted for b in judged(train, tmp_path, truth * 1.001, ("sums", "one")).bounds)
+
+
+@pytest.mark.parametrize("cut", [lambda z: np.clip(z, -2.5, 2.5), lambda z: np.maximum(z, -4.0), np.abs])
+def test_common_numbers_that_are_clipped_are_no_normal_noise(cut, tmp_path):
+    """Where the number is clipped, the range of the entries shows the count: the true epsilon is hundreds."""
+
+    def train(graph, seed):
+        rng = np.random.default_rng(seed)
+        return {"sums": np.full(50, float(graph.edges.shape[1])) + cut(rng.standard_normal()) + 0.05 * rng.standard_normal(50)}
+
+    assert not judged(train, tmp_path, float(epsilon_of(1.0, DELTA))).covers
+
+
+@pytest.mark.parametrize("ratio", [20, 70])
+def test_a_move_that_common_noise_hides_almost_wholly_refutes_nothing_by_rounding(ratio, tmp_path):
+    """A count in 300 entries: w C^-1 w = 300 / (s^2 (1 + 300 ratio^2)), so all but 1e-5 of |w|^2 / s^2 is hidden."""
+    own = 0.7 / ratio
+    truth = float(epsilon_of(np.sqrt(300 / own**2 / (1 + 300 * ratio**2)), DELTA))
+
+    def train(graph, seed):
+        rng = np.random.default_rng(seed)
+        return {"sums": np.full(300, float(graph.edges.shape[1])) + 0.7 * rng.standard_normal() + own * rng.standard_normal(300)}
+
+    found = judged(train, tmp_path, truth * 1.0001)
+    assert not any(b.refuted for b in found.bounds)
+    assert not found.covers
+
+
+def test_a_common_number_of_few_seeds_does_not_make_the_own_noise_of_its_line_known(tmp_path):
+    def train(graph, seed):
+        few, rng = np.random.default_rng(seed % 50), np.random.default_rng(seed)
+        return {
+            "sums": counts(graph)
+            + 3 * few.standard_normal((1, graph.classes))
+            + STD * rng.standard_normal((graph.nodes, graph.classes))
+        }
+
+    assert not any(b.refuted for b in judged(train, tmp_path, CLAIMED).bounds)

@@ -79,6 +79,13 @@ def test_dropout_is_what_it_is_without_a_recording_but_for_its_numbers(inplace):
     assert torch.equal(x.grad, torch.where(zero, 0.0, 2.0))
 
 
+def test_a_mask_of_few_numbers_is_a_draw_of_its_own():
+    with recording() as recorded:
+        for size in (1, 8, 9):
+            torch.nn.functional.dropout(torch.ones(size), 0.25)
+    assert [(d.law, d.values.size) for d in recorded.draws] == [("bernoulli", 1), ("bernoulli", 8), ("randint", 1)]
+
+
 def test_an_imported_name_is_recorded_in_the_same_way():
     with recording() as recorded:
         imported(torch.ones(30))
