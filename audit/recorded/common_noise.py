@@ -57,18 +57,20 @@ def common(made: Study) -> Common | None:
     sizes = [draws[at].values.size for at in places]
     if not places or not made.sources or any(s.block.law != "normal" for s in made.sources) or sum(sizes) > MOST:
         return None
-    units = np.split(np.eye(sum(sizes)), np.cumsum(sizes)[:-1], axis=1)
     rng = np.random.default_rng(0)
     several = rng.choice([-1.0, 1.0], sum(sizes)) * (1 + rng.random(sum(sizes)))
-    runs = [_moved(made, places, [part[i] for part in units]) for i in range(sum(sizes))]
-    if any(run is None for run in runs):
-        return None
-    moves: Floats = np.array(runs)
-    for size in SIZES:
-        together, expected = _moved(made, places, np.split(size * several, np.cumsum(sizes)[:-1])), size * several @ moves
-        if together is None or np.abs(together - expected).max() > LINEAR * np.abs(expected).max():
+    changes = [size * several for size in SIZES]
+    found: list[Floats] = []
+    for change in (*changes, *np.eye(sum(sizes))):
+        run = _moved(made, places, np.split(change, np.cumsum(sizes)[:-1]))
+        if run is None or not (found or run.any()):
             return None
-    return Common(frozenset(places), moves) if moves.any() else None
+        found.append(run)
+    moves: Floats = np.array(found[len(SIZES) :])
+    for change, run in zip(changes, found, strict=False):
+        if np.abs(run - change @ moves).max() > LINEAR * np.abs(change @ moves).max():
+            return None
+    return Common(frozenset(places), moves)
 
 
 def _moved(made: Study, places: Sequence[int], by: Sequence[Floats]) -> Floats | None:

@@ -147,9 +147,10 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
             return Examination(made, (str(found),), doubts)
         doubts |= {array: text for array, text in stray.items() if array not in doubts}
         if other is not None and not any((differ[s.cell] & s.noised).any() for s in made.sources if s.cell in differ):
-            moves.append((_move(made, other, absent, shared), absent, other))
-            seen |= moving(moves[-1][0])
-            if moves[-1][0].euclidean < SMALLEST < max(moves[-1][0].each, default=0.0) and shared is not None:
+            move = _move(made, other, absent, shared)
+            moves.append((move, absent, other))
+            seen |= moving(move)
+            if shared is not None and move.euclidean < SMALLEST < max(move.each):
                 rest = f"{absent.secret} moves the means as noise does that entries have in common, and the rest may be rounding"
                 for source in made.sources:
                     doubts.setdefault(source.cell.array, rest)

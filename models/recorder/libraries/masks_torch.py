@@ -2,9 +2,8 @@
 
 Trainings with early stopping take as many masks as they have epochs, and other noise gives another number of epochs. If each mask
 was a draw, no run could be repeated with the draws of a shorter one. A run with the same key has the same masks, as far as it
-goes, and a run with another key has others. If a mask has a row for each training node, each node keeps its row in a graph
-without other nodes. So whoever replaces draws by others, to show that they hide nothing, replaces the
-masks too.
+goes, and a run with another key has others. So whoever replaces draws by others, to show that they hide nothing, replaces the
+masks too. If a mask has a row for each training node, each node keeps its row in a graph without other nodes.
 """
 
 from __future__ import annotations
