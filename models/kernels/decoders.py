@@ -17,7 +17,9 @@ from .layers import (
     add_squares,
     entropy_slope,
     fill,
+    load_units,
     row,
+    save_units,
     selu,
     selu_slope,
     total,
@@ -27,27 +29,6 @@ from .layers import (
 Floats = NDArray[np.float32]
 
 PLANE, CUBE = float32[:, ::1], float32[:, :, ::1]
-
-
-@helper
-def load(x: Floats, first: int, to: Floats) -> None:
-    """to[u * BLOCK + n] = x[u, first + n], or zero if x has no such node."""
-    here = min(BLOCK, x.shape[1] - first)
-    for u in range(x.shape[0]):
-        own, read = row(to, u), x[u, first : first + here]
-        for n in range(here):
-            own[n] = read[n]
-        own[here:] = ZERO
-
-
-@helper
-def save(block: Floats, first: int, x: Floats) -> None:
-    """x[u, first + n] = block[u * BLOCK + n], as far as x has such nodes."""
-    here = min(BLOCK, x.shape[1] - first)
-    for u in range(x.shape[0]):
-        own, to = row(block, u), x[u, first : first + here]
-        for n in range(here):
-            to[n] = own[n]
 
 
 @helper
@@ -75,10 +56,10 @@ def unit_selu(before: Floats, rows: Floats, least: np.float32) -> None:
     inverse = np.empty(BLOCK, np.float32)
     for run in range(before.shape[0]):
         for first in range(0, before.shape[2], BLOCK):
-            load(before[run], first, x)
+            load_units(before[run], first, x)
             selu(x, y)
             to_unit(y, made, inverse, least)
-            save(made, first, rows[run])
+            save_units(made, first, rows[run])
 
 
 @compiled(void(CUBE, CUBE, CUBE, float32))
@@ -90,13 +71,13 @@ def unit_selu_slope(before: Floats, slope: Floats, to: Floats, least: np.float32
     inverse, along = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
     for run in range(before.shape[0]):
         for first in range(0, before.shape[2], BLOCK):
-            load(before[run], first, x)
+            load_units(before[run], first, x)
             selu(x, y)
             to_unit(y, made, inverse, least)
-            load(slope[run], first, d)
+            load_units(slope[run], first, d)
             unit_slope(made, inverse, d, through, along)
             selu_slope(y, through, d)
-            save(d, first, to[run])
+            save_units(d, first, to[run])
 
 
 @compiled(void(CUBE, int64[::1], PLANE, *(PLANE,) * 4, *(PLANE,) * 4, CUBE))
@@ -133,7 +114,7 @@ def decoder_slope(
     for run in range(runs):
         for first in range(0, nodes, BLOCK):
             here = min(BLOCK, nodes - first)
-            load(rows[run], first, x)
+            load_units(rows[run], first, x)
             if hidden:
                 fill(inner_bias[run], middle)
                 add_product(inner[run], units, 1, x, middle)
@@ -163,4 +144,4 @@ def decoder_slope(
                     add_product(inner[run], 1, units, slope, dx)
                 else:
                     add_product(outer[run], 1, units, d, dx)
-                save(dx, first, back[run])
+                save_units(dx, first, back[run])

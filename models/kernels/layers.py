@@ -126,6 +126,28 @@ def selu_slope(y: Floats, dy: Floats, dx: Floats) -> None:
 
 
 @helper
+def load_units(units: Floats, first: int, to: Floats) -> None:
+    """to[u * BLOCK + n] = units[u, first + n], or zero if there is no such node."""
+    here = min(BLOCK, units.shape[1] - first)
+    for u in range(units.shape[0]):
+        own, read = row(to, u), units[u, first : first + here]
+        for n in range(here):
+            own[n] = read[n]
+        for n in range(here, BLOCK):
+            own[n] = ZERO
+
+
+@helper
+def save_units(block: Floats, first: int, units: Floats) -> None:
+    """units[u, first + n] = block[u * BLOCK + n], as far as there are such nodes."""
+    here = min(BLOCK, units.shape[1] - first)
+    for u in range(units.shape[0]):
+        own, to = row(block, u), units[u, first : first + here]
+        for n in range(here):
+            to[n] = own[n]
+
+
+@helper
 def unit(x: Floats, y: Floats, inverse: Floats) -> None:
     """y = x with every node's vector divided by its length. Writes the inverse lengths into `inverse`, (BLOCK,)."""
     inverse[:] = ZERO

@@ -10,7 +10,7 @@ from numba import boolean, float32, float64, int64, types, void
 from numpy.typing import NDArray
 
 from .compiled import compiled, helper
-from .layers import BLOCK, ZERO, add_outer, add_product, exponentials, fill, row, selu, selu_slope, total
+from .layers import BLOCK, ZERO, add_outer, add_product, exponentials, fill, load_units, row, save_units, selu, selu_slope, total
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -27,28 +27,6 @@ def load(rows: Floats, first: int, to: Floats) -> None:
     for n in range(here):
         for u in range(rows.shape[1]):
             to[u * BLOCK + n] = rows[first + n, u]
-
-
-@helper
-def load_units(units: Floats, first: int, to: Floats) -> None:
-    """to[u * BLOCK + n] = units[u, first + n], or zero if there is no such node."""
-    here = min(BLOCK, units.shape[1] - first)
-    for u in range(units.shape[0]):
-        own, read = row(to, u), units[u, first : first + here]
-        for n in range(here):
-            own[n] = read[n]
-        for n in range(here, BLOCK):
-            own[n] = ZERO
-
-
-@helper
-def save_units(block: Floats, first: int, units: Floats) -> None:
-    """units[u, first + n] = block[u * BLOCK + n], as far as there are such nodes."""
-    here = min(BLOCK, units.shape[1] - first)
-    for u in range(units.shape[0]):
-        own, to = row(block, u), units[u, first : first + here]
-        for n in range(here):
-            to[n] = own[n]
 
 
 @helper
