@@ -18,6 +18,10 @@ from .random_numbers import generator
 FAIR = "bits are fair independent coins"
 FEWEST = 17  # with fewer bits, no order and no number of ones fails the check
 SPARE = 6.0  # spare rounds, in standard deviations of the number of heads; in about two of a billion audits they do not suffice
+THEOREM = (
+    "correct guesses of coins (Steinke et al. 2023, Theorem 5.2), of which each round tells its own with probability delta "
+    "(Kairouz, Oh and Viswanath 2015, Theorem 8)"
+)
 KEPT = 0.5  # if drawn coins select fewer than this share of the rounds, there is no bound
 
 
@@ -46,7 +50,7 @@ def coins_of_rounds(
         s, b = s[chosen], b[chosen]
         coins = proved(FAIR, "the tool draws the coins, and selects for each coin a random round with this bit")
     bound = steinke(s, b, claim, alpha, coins=coins, apart=True, seed=seed)
-    return resting(bound, bound.theorem, rounds)
+    return resting(bound, THEOREM, rounds)
 
 
 def fair(bits: NDArray[np.bool_]) -> Condition:

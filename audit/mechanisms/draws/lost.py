@@ -29,11 +29,11 @@ def lost(first: History, moves: Shifts) -> str:
         if not sizes or (few and not noisy):
             continue
         other = repeated(first, {}, redrawn(first, places))
-        if few and (
-            other is None or all(np.array_equal(a, other.play.cells[c]) for c, a in first.play.cells.items() if c in noisy)
-        ):
-            continue
-        if other is None or not alike(first, other.play):
+        if few:
+            hides = other is not None and any(not np.array_equal(first.play.cells[c], other.play.cells[c]) for c in noisy)
+        else:
+            hides = other is None or not alike(first, other.play)
+        if hides:
             return (
                 f"noise drawn at {line} changes the release in a way that the recorder does not follow, so it may hide a secret"
             )
