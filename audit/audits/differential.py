@@ -25,7 +25,6 @@ from ..mechanisms.gate import a_strangers, recorded
 from ..mechanisms.inside import Inside
 from ..mechanisms.unfollowed import not_followed
 from ..own_bounds import certain_paths, program_seeds, released_noise, sampled_steps, size_of_noise, within_run
-from ..recorded.worlds import UNUSUAL
 
 NAME = "differential"
 COUNTS = "a ledger bounds epsilon only if it lists every mechanism, and all else is computed from their values"
@@ -123,9 +122,7 @@ def of_own_model(setting: Setting) -> Outcome:
     if not silent or "" in runs.examination.doubts or math.isinf(bound.reach):
         return found
     bounds = (*(b for b in found.bounds if not b.failed), bound)
-    everywhere = f" {released_noise.EVERYWHERE}" * (UNUSUAL in bound.method)
-    sort = f"noise too small at a mechanism{everywhere}, or a path past the noise to"
-    covers = {**covers, **dict.fromkeys(silent, sort)}
+    covers = {**covers, **{array: (bound.covers or {})[array] for array in silent}}
     return dataclasses.replace(found, bounds=bounds, reach=bound.method, covers=covers)
 
 

@@ -220,7 +220,8 @@ def _effects(view: View, entries: list[Entry], start: Floats, centred: bool = Fa
     columns = [view.released(start + _only(steps, [entry]), centred) for entry in entries]
     if before is None or any(column is None for column in columns):
         return None
-    return (np.stack([np.asarray(column) for column in columns], axis=1) - before[:, None]) / STEP
+    effect = (np.stack([np.asarray(column) for column in columns], axis=1) - before[:, None]) / STEP
+    return effect.astype(np.float64)  # whole numbers of 64 bits may make it wider, which no decomposition takes
 
 
 def _invariant(view: View, entries: list[Entry], undone: Floats, top: int) -> bool:
@@ -257,7 +258,7 @@ def _in_order(view: View, by: Floats, most: int) -> Iterator[Entry]:
     the rows that move farthest; then any.
     """
     random, own = np.random.default_rng(view.at[0]), view.row([m.own for m in view.mechanisms])
-    moved = sorted(moved_entries(by), key=lambda e: -abs(by[e]))
+    moved = sorted(moved_entries(by) or [(int(np.abs(by).argmax()),)], key=lambda e: -abs(by[e]))
     yield from moved[: max(2, most // 3)]
     near = _on_lines(view.mechanisms[0].clean.shape, moved[0][0], most, random) if len(view.at) == 1 else _in_rows(view, by)
     yield from ((at,) for at in near if own[at])
@@ -322,7 +323,7 @@ def _pushed_as(view: View, by: Floats, centred: bool) -> float:
     middle = [view.released((noise(2 * k) + noise(2 * k + 1)) / 2, centred) for k in range(MOVED // 2)]
     if any(run is None for run in (*runs, *moved, *middle)):
         return 0.0
-    released = np.array(runs)
+    released = np.array(runs, dtype=np.float64)
     gaps = np.array(moved) - released[:MOVED]
     fitted = min(count, probes[0]) // 2
     spread = released[:fitted].var(axis=0, ddof=1)

@@ -9,17 +9,17 @@ import numpy as np
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
 from ...models.recorder.mechanisms.found import REPORT
-from ..case import Case
+from ..case import Case, offered
 from ..mechanisms.draws.lost import lost, mixed
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import EACH, idle
 from ..recorded.laws import NOTHING, cost
 from ..recorded.study import History, Shifts
-from ..recorded.worlds import Absence
+from ..recorded.worlds import UNUSUAL, Absence
 from .granted_values import not_charged
 from .hiding import FIRST_VALUES, apart, every_secret, free_draws, not_fresh, shown_always
 from .noise_law import DISTRIBUTIONS
-from .released_noise import MOVES, REPEATED, exact
+from .released_noise import EVERYWHERE, MOVES, REPEATED, exact
 
 NO_PATH = "no path leads past the noise"
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
@@ -36,7 +36,7 @@ UNHIDDEN = Condition(
 class Attempt:
     """What a bound from one secret is computed from. moves: how far the secret moves each mechanism, 0 for mechanisms that the
     run does not read. each: the part of these moves that the adversary may be granted. sampled: the positions of draws whose
-    samples are accounted for.
+    samples are accounted for. closely: whether to find out if the release is a function of fewer numbers than the noisy values.
     """
 
     case: Case
@@ -46,6 +46,7 @@ class Attempt:
     moves: Shifts
     each: Shifts
     sampled: tuple[int, ...] = ()
+    closely: bool = True
 
     @cached_property
     def shifts(self) -> Shifts:
@@ -152,6 +153,15 @@ def used(first: History, within: Inside) -> Shifts:
         return within.shifts
     unused = idle(first, [[i] for i in reversed(moved)] if len(moved) <= EACH else [moved])
     return tuple(np.zeros_like(by) if i in unused else by for i, by in enumerate(within.shifts))
+
+
+def detected(case: Case, run: History, refuted: bool) -> dict[str, str]:
+    """Released array -> the kind of violation that a bound from the mechanisms of a run would have detected in it. refuted:
+    whether noise that is too small refutes the claim; otherwise it makes the verdict inconclusive.
+    """
+    where = f" {EVERYWHERE}" * (run.study.whole.graph.name == UNUSUAL)
+    then = "" if refuted else " (the verdict would then be inconclusive)"
+    return dict.fromkeys(offered(case.model), f"noise too small at a mechanism{where}{then}, or a path past the noise to")
 
 
 def fails(what: str, why: str) -> Bound:

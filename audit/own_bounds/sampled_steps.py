@@ -37,6 +37,7 @@ from .attempt import (
     NO_PATH,
     UNHIDDEN,
     Attempt,
+    detected,
     noise_not_followed,
     noise_used_twice,
     not_excluded,
@@ -363,7 +364,8 @@ def concluded(attempt: Attempt, steps: Steps, runs: Sequence[NDArray[np.float64]
         return replace(bound, epsilon=0.0)
     notices = smallest_factor(lambda factor: cost(least, steps.rate, claim.delta, factor) > claim.epsilon)
     reach = worth(case.model.ledger, claim, notices)
-    return replace(bound, refuted=proven > claim.epsilon, notices=notices, reach=reach, trials=(len(runs), 0))
+    covers = detected(case, first, refuted=bool(charged(case.model.ledger).steps))
+    return replace(bound, refuted=proven > claim.epsilon, notices=notices, reach=reach, trials=(len(runs), 0), covers=covers)
 
 
 def described(steps: Steps, least: NDArray[np.float64], first: History) -> str:

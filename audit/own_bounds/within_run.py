@@ -32,6 +32,7 @@ from .attempt import (
     NO_PATH,
     UNHIDDEN,
     Attempt,
+    detected,
     granted_to,
     noise_not_followed,
     noise_used_twice,
@@ -49,6 +50,7 @@ from .other_runs import STEADY, changed_by_noise, least_share, moved_in
 from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reached, smallest_factor
 
 OF_WEIGHTS = range(2, 6)  # further runs with other seeds, if initial weights may change how far a secret moves a value
+PARTS = 4  # how often a smaller part of the moves is searched that the release shows, each for less noise
 AGAIN = 4  # largest number of further secrets that are tried if the release shows only part of what the first one moves
 ROUNDING = 1e-6  # relative: a cost that exceeds the claim by less may be equal to it
 DEPENDS = "how far the secret moves a value depends on earlier noisy values, so the moves of one run do not add up"
@@ -61,32 +63,58 @@ COUNTED = "all moves together are little more than those that count"
 
 
 def from_mechanisms(case: Case, within: Inside) -> Bound:
-    """The bound from the secret that costs most. A small graph of unusual nodes gives it if its moves cost more, and refute the
-    claim or detect smaller violations. If its moves cost more than the claim and refute nothing, the bound has no reach.
+    """The bound from the secret that costs most, with what the audit would have noticed.
+
+    The audit repeats its search as if the claim were slightly smaller than the bound: so it would go with less noise. If the run
+    then reads a known part of what the secret moves, the smallest detectable violation is that of this part. If the part is not
+    known, the verdict would be inconclusive, and `covers` and `method` say so. Whether the release is a function of fewer numbers
+    takes hundreds of trainings to find out, and is left out here.
     """
-    bound, unusual = from_worst(case, within), within.small
-    if bound.refuted or unusual is None or unusual.worst is None:
+    bound, where = strongest(case, within)
+    if bound.refuted or not bound.epsilon or math.isinf(bound.reach):
         return bound
+    why, factor, shown = "each smaller noise shows a smaller part of the moves", bound.notices, bound.epsilon
+    for _ in range(PARTS):
+        less, _ = strongest(replace(case, claim=replace(case.claim, epsilon=shown * (1 - EQUAL))), within, closely=False)
+        if less.refuted or math.isinf(less.reach):
+            why = "" if less.refuted else next((c.detail for c in less.conditions if c.how == "failed"), less.method)
+            break
+        factor, shown = factor * less.notices, less.epsilon
+    if factor > bound.notices and where.worst is not None:
+        reach = reached(case, factor, where.worst.half, laws_of(where.run, where.shifts))
+        bound = replace(bound, notices=factor, reach=reach)
+    method = f"{bound.method}; less noise would not refute the claim, because {why}" if why else bound.method
+    return replace(bound, method=method, covers=detected(case, where.run, refuted=not why))
+
+
+def strongest(case: Case, within: Inside, closely: bool = True) -> tuple[Bound, Inside]:
+    """The bound from the secret that costs most, and where it was found. A small graph of unusual nodes gives it if its moves
+    cost more, and refute the claim or detect smaller violations. If its moves cost more than the claim, and it is not known how
+    much of them the release shows, the bound has no reach. closely: see `Attempt`.
+    """
+    bound, unusual = from_worst(case, within, closely), within.small
+    if bound.refuted or unusual is None or unusual.worst is None:
+        return bound, within
     claim = case.claim.epsilon
     whole, enough = cost(unusual.mechanisms, unusual.counted(unusual.shifts), case.claim.delta), bound.epsilon * (1 + EQUAL)
     if whole <= (min(enough, claim) if math.isfinite(bound.reach) else claim):
-        return bound
-    other, where = from_worst(case, unusual), f"on a {UNUSUAL}"
+        return bound, within
+    other, where = from_worst(case, unusual, closely), f"on a {UNUSUAL}"
     if other.refuted or (not other.failed and other.reach < bound.reach < math.inf):
-        return replace(other, method=f"{other.method}, {where}")
-    if whole > claim * (1 + ROUNDING) and math.isfinite(bound.reach):
+        return replace(other, method=f"{other.method}, {where}"), unusual
+    if whole > claim * (1 + ROUNDING) and math.isfinite(bound.reach) and math.isinf(other.reach):
         why = next((c.detail for c in other.conditions if c.how == "failed"), other.method)
-        return without_reach(bound, Condition(UNHIDDEN.what, "failed", f"{why}, {where}"))
-    return bound
+        return without_reach(bound, Condition(UNHIDDEN.what, "failed", f"{why}, {where}")), within
+    return bound, within
 
 
-def from_worst(case: Case, within: Inside) -> Bound:
+def from_worst(case: Case, within: Inside, closely: bool = True) -> Bound:
     """As `from_mechanisms`, on the graph of the run.
 
     The release may show only a part of what the secret that costs most moves. If another secret then costs more, the bound is
     that of the other one. Tests at most AGAIN others; if more may cost as much, the bound has no reach.
     """
-    bound, whole = from_secret(case, within)
+    bound, whole = from_secret(case, within, closely)
     if math.isfinite(bound.reach) and not bound.refuted and bound.epsilon < whole * (1 - EQUAL):
         first = within.run
         for number, absent in enumerate(within.others):
@@ -99,7 +127,7 @@ def from_worst(case: Case, within: Inside) -> Bound:
             if number == AGAIN:
                 why = "the release shows only part of the noisy values that some secrets move, and not all of these were tried"
                 return without_reach(bound, Condition(UNHIDDEN.what, "failed", why))
-            other, _ = from_secret(case, replace(within, worst=absent, shifts=moves))
+            other, _ = from_secret(case, replace(within, worst=absent, shifts=moves), closely)
             if other.refuted or math.isinf(other.reach):
                 return other
             bound = max(bound, other, key=lambda b: b.epsilon)
@@ -111,7 +139,7 @@ def without_reach(bound: Bound, failed: Condition) -> Bound:
     return replace(bound, epsilon=0.0, notices=math.inf, reach=math.inf, conditions=(*bound.conditions, failed))
 
 
-def from_secret(case: Case, within: Inside) -> tuple[Bound, float]:
+def from_secret(case: Case, within: Inside, closely: bool = True) -> tuple[Bound, float]:
     """The bound from one secret, `within.worst`, and what all its moves cost (nats) even if the release shows only part of them.
 
     The bound is infinite if noise that two seeds share, or that two mechanisms share, does not hide the move. The bound is 0
@@ -121,7 +149,7 @@ def from_secret(case: Case, within: Inside) -> tuple[Bound, float]:
         return nothing_moves(within), 0.0
     first = within.run
     moves = used(first, within)
-    attempt = Attempt(case, within, within.worst, first, moves, granted(case, first, moves))
+    attempt = Attempt(case, within, within.worst, first, moves, granted(case, first, moves), closely=closely)
     for check in (release_of_noisy_values, noise_not_followed, stale_noise, noise_used_twice, unknown_law):
         if (bound := check(attempt)) is not None:
             return bound, math.inf if math.isinf(bound.epsilon) else 0.0
@@ -186,7 +214,7 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     if reason or found.epsilon <= case.claim.epsilon:
         return found
     cells, reason = shown_always(first, shifts)
-    if reason:
+    if reason or not attempt.closely:
         return replace(found, reason=reason)
     least, doubt = shown_by(case, within, shifts, cells)
     epsilon = attempt.cost(least)
@@ -213,7 +241,7 @@ def concluded(attempt: Attempt, found: Cost) -> Bound:
     path = not_excluded(within)
     if within.past and not refuted:
         bound = replace(bound, epsilon=0.0, conditions=(*conditions, Condition(NO_PATH, "failed", path)))
-    laws = {first.mechanisms[i].law for i in moved}
+    laws = laws_of(first, found.shifts)
     notices = math.inf if found.reason or path else detectable_factor(attempt, found.shifts, laws)
     if 0 < found.again < attempt.whole:  # a refutation needs both runs, so the reach is that of the smaller move
         notices *= attempt.whole / found.again
@@ -228,6 +256,11 @@ def concluded(attempt: Attempt, found: Cost) -> Bound:
     if why := changed_by_noise(first, within, claim, attempt.each, attempt.cost(found.shifts)):
         return without_reach(bound, Condition(STEADY, "failed", why))
     return bound
+
+
+def laws_of(run: History, shifts: Shifts) -> set[str]:
+    """The laws of the noise of the mechanisms that a secret moves."""
+    return {run.mechanisms[i].law for i in moving(run, shifts)}
 
 
 def detectable_factor(attempt: Attempt, shifts: Shifts, laws: set[str]) -> float:
