@@ -23,8 +23,9 @@ def lost(first: History, moves: Shifts) -> str:
     PyTorch layers are no noise.
     """
     sizes = [first.mechanisms[i].noisy.size for i in moving(first, moves)]
-    noisy, noise = {source.cell for source in first.study.sources}, set(strayed(first))
-    for line, places in first.by_line(strayed(first, of_any_law=bool(noisy))).items():
+    sources, noise = first.study.sources, set(strayed(first))
+    for line, places in first.by_line(strayed(first, of_any_law=bool(sources))).items():
+        noisy = {source.cell for source in sources if any(at not in places for at, _ in source.block.parts)}
         few = sum(first.play.draws[at].values.size for at in places if at in noise) < min(sizes, default=0)
         if not sizes or (few and not noisy):
             continue
