@@ -32,6 +32,7 @@ STEP = 0.02  # in units of the noise: a change whose effect is nearly linear and
 EXACT = 1e-5  # of the largest singular value: a smaller one is rounding
 SMALL = 0.03  # of the largest singular value: a smaller one counts as zero
 LOST = 0.1, 0.02  # of the squared move: a release that hides less than this shows the noisy value; several noisy values
+ROUNDING = 1e-6  # of the squared move: the release hides less than this only by rounding
 UNDONE = 0.05  # of the effect of one entry: the effect of a direction that the release does not show
 LINES = 3  # largest number of lines that a sentence names
 MOVED = 6  # number of noisy values to which the move is added
@@ -105,9 +106,10 @@ def shown_part(view: View, by: Floats) -> tuple[Floats, str]:
     kept = _jumps(view, by) if view.cells else None
     if kept is None:
         return np.zeros(mechanism.clean.shape), reason
-    hides = not mechanism.shared and _hides(view, kept)
-    share = (_pushed(view, kept) if mechanism.law == "normal" else 0.0) if hides else 1.0
-    return kept.reshape(mechanism.clean.shape) * share, reason if hides else ""
+    hidden = 0.0 if mechanism.shared else _hidden(view, kept)
+    shows = hidden <= LOST[0] if mechanism.law == "normal" else hidden <= ROUNDING
+    share = math.sqrt(1 - hidden) if shows else _pushed(view, kept) if mechanism.law == "normal" else 0.0
+    return kept.reshape(mechanism.clean.shape) * share, "" if shows else reason
 
 
 def shown_together(view: View, by: Shifts, known: bool) -> tuple[list[Floats] | None, str]:
@@ -121,8 +123,8 @@ def shown_together(view: View, by: Shifts, known: bool) -> tuple[list[Floats] | 
     if not row.any() or any(m.shared for m in view.mechanisms) or view.released(view.elsewhere(1)) is None:
         return None, ""
     normal = all(m.law == "normal" for m in view.mechanisms)
-    if not (known and normal) and not _hides(view, row):
-        return None, ""
+    if not (known and normal) and (hidden := _hidden(view, row)) <= (LOST[1] if normal else ROUNDING):
+        return (view.split(row * math.sqrt(1 - hidden)) if hidden > ROUNDING else None), ""
     share = _pushed(view, row) if normal else 0.0
     lines = " and ".join(list(dict.fromkeys(m.line for m in view.mechanisms))[:LINES])
     return view.split(row * share), f"the release shows only part of the noisy values at {lines} together"
@@ -169,40 +171,57 @@ def _only(move: Floats, entries: Collection[Entry]) -> Floats:
     return kept
 
 
-def _hides(view: View, by: Floats) -> bool:
-    """Whether other entries of the noisy value can undo a part of the move, for every noisy value that is tried: then the release
-    is a function of fewer numbers, such as sums over groups.
+def _hidden(view: View, by: Floats) -> float:
+    """The share of the squared move that other entries of the noisy value can undo, for every noisy value that is tried: 1 if it
+    is large. The release is then a function of fewer numbers, such as sums over groups.
 
     Changes of the noisy value that leave the release the same are found from small changes of some entries, and tested with large
-    ones. A row in which a common change is undone, as softmax undoes it, hides nothing.
+    ones. A row in which a common change is undone, as softmax undoes it, hides nothing. Neither does a row of which the release
+    shows all but one direction that depends on the noisy value, as with a network before the softmax.
     """
     effort = view.first.study.effort
     count = view.numbers(view.first).size
     most = max(effort.entries * min(2, len(view.at)), count + LINE if count < MANY else 0)
     most = most if effort.thorough else 3 * effort.entries
     entries = _candidates(view, by, most)
-    move, effects = np.array([by[entry] for entry in entries]), [_row_sums(view, entries)]
+    move, sums, effects = np.array([by[entry] for entry in entries]), _row_sums(view, entries), []
     nowhere = view.nearby
     for seed in range(effort.starts):  # the first is the noisy value of the run
         effect = _effects(view, entries, view.elsewhere(seed))
         if effect is None:
-            return False
+            return 0.0
         effects.append(effect)
-        effects[0] *= float(np.median(np.linalg.norm(effect, axis=0))) if len(effects) == 2 else 1.0
-        nowhere = nowhere and _unshown(np.concatenate([effects[0], effect]), move) > LOST[len(view.at) > 1]
-        every = np.concatenate(effects)
-        # all directions of the entries; a full matrix for the released numbers as well may take many GiB
-        _, sizes, directions = np.linalg.svd(every, full_matrices=len(every) < len(entries))
-        rank = int((sizes > SMALL * sizes.max(initial=0)).sum())
-        undone = directions[rank:].T @ (directions[rank:] @ move)
+        shown = sums * float(np.median(np.linalg.norm(effects[0], axis=0)))
+        nowhere = nowhere and _unshown(np.concatenate([shown, effect]), move) > LOST[len(view.at) > 1]
+        undone = _undone(np.concatenate([shown, *effects]), move, SMALL)
         if float(undone @ undone) < LOST[len(view.at) > 1] * float(move @ move):
             if not nowhere:
-                return False
+                return _always_undone(view, entries, np.concatenate(effects), sums, move) / float(by @ by)
             continue
-        top = int(np.abs(np.where(move != 0, undone, 0.0)).argmax())
-        if _invariant(view, entries, undone / undone[top], top):
-            return True
-    return nowhere
+        if _invariant(view, entries, undone, move):
+            return 1.0
+    return float(nowhere)
+
+
+def _always_undone(view: View, entries: list[Entry], effect: Floats, sums: Floats, move: Floats) -> float:
+    """The square of the part of the move that one change of the noisy value always undoes; 0 if there is none. A common change of
+    a row does not count. effect: as `_effects` gives it, at one noisy value or more. sums: see `_row_sums`.
+    """
+    alone = np.abs(sums) @ np.abs(effect).T
+    common = sums[np.linalg.norm(sums @ effect.T, axis=1) <= SMALL * np.linalg.norm(alone, axis=1)]
+    undone = _undone(np.concatenate([common * float(np.linalg.norm(effect)), effect]), move, EXACT)
+    part = float(undone @ undone)
+    return part if part > ROUNDING * float(move @ move) and _invariant(view, entries, undone, move) else 0.0
+
+
+def _undone(shown: Floats, move: Floats, small: float) -> Floats:
+    """The part of the move that changes nothing of what is shown. shown: (numbers, entries). small: a singular value below this
+    share of the largest counts as zero.
+    """
+    # all directions of the entries; a full matrix for the released numbers as well may take many GiB
+    _, sizes, directions = np.linalg.svd(shown, full_matrices=len(shown) < shown.shape[1])
+    rank = int((sizes > small * sizes.max(initial=0)).sum())
+    return np.asarray(directions[rank:].T @ (directions[rank:] @ move), dtype=np.float64)
 
 
 def _unshown(effect: Floats, move: Floats) -> float:
@@ -224,11 +243,12 @@ def _effects(view: View, entries: list[Entry], start: Floats, centred: bool = Fa
     return effect.astype(np.float64)  # whole numbers of 64 bits may make it wider, which no decomposition takes
 
 
-def _invariant(view: View, entries: list[Entry], undone: Floats, top: int) -> bool:
-    """Whether the release stays nearly the same if the entries change by `undone` times the noise, at new noisy values; a change
-    of the entry `top` alone is the measure.
+def _invariant(view: View, entries: list[Entry], undone: Floats, move: Floats) -> bool:
+    """Whether the release stays nearly the same if the entries change in proportion to `undone`, at new noisy values; a change of
+    one entry alone, of those that move the most undone one, is the measure.
     """
-    known = 0
+    known, top = 0, int(np.abs(np.where(move != 0, undone, 0.0)).argmax())
+    undone = undone / undone[top]
     for seed, size in ((4, 1.0), (5, 1.0), (6, 1.0), (7, 4.0)):
         start = view.elsewhere(seed)
         change = np.zeros_like(start)

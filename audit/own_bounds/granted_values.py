@@ -190,7 +190,7 @@ def shown_by(case: Case, within: Inside, shifts: Shifts, cells: Sequence[Cell]) 
         each, why_less = shown_together(view, tuple(shifts[i] for i in some), bool(why))
         if each is not None:
             moved = dict(zip(some, each, strict=True))
-            return tuple(moved.get(i, np.zeros_like(by)) for i, by in enumerate(shifts)), why_less
+            return tuple(moved.get(i, np.zeros_like(by)) for i, by in enumerate(shifts)), why or why_less
     return tuple(kept), why
 
 

@@ -15,9 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .forcing import forced
+from ...models.graph.graph import Worlds
+from .forcing import Forced, forced
 from .playing import Diverged
+from .sources import laid_out
 from .study import Study, close
+from .worlds import Absence
 
 Floats = NDArray[np.float64]
 
@@ -62,7 +65,7 @@ def common(made: Study) -> Common | None:
     changes = [size * several for size in SIZES]
     found: list[Floats] = []
     for change in (*changes, *np.eye(sum(sizes))):
-        run = _moved(made, places, np.split(change, np.cumsum(sizes)[:-1]))
+        run = _moved(made, places, change)
         if run is None or not (found or run.any()):
             return None
         found.append(run)
@@ -73,18 +76,40 @@ def common(made: Study) -> Common | None:
     return Common(frozenset(places), moves)
 
 
-def _moved(made: Study, places: Sequence[int], by: Sequence[Floats]) -> Floats | None:
-    """How far the entries move if the numbers of the draws at `places` change, in units of the entries' own noise; None if the
-    release then differs, whatever the own noise is. by: for each place, the change of each number in units of its scale.
+def reweighted(made: Study, shared: Common, absent: Absence, other: Forced) -> str:
+    """A sentence if a secret changes how far common numbers move the entries; "" if not. The secret then changes the covariance
+    of the noise, and the move of the means does not determine epsilon. Own rows of absent nodes do not count. other: the run
+    without the secret.
     """
-    draws = list(made.base.draws)
-    for at, change in zip(places, by, strict=True):
+    places = sorted(shared.places)
+    change = np.ones(len(shared.moves))
+    run = _moved(made, places, change, absent.worlds)
+    expected, at = change @ shared.moves, 0
+    if run is not None:
+        for source, before in zip(made.sources, other.shifts, strict=True):
+            part = slice(at, at := at + before.size)
+            gaps = laid_out(np.abs(run[part] - before - expected[part]), source.factor.shape, source.across).copy()
+            if absent.hidden is not None and len(gaps) == made.whole.graph.nodes:
+                gaps[absent.hidden] = 0.0
+            if gaps.max(initial=0.0) > LINEAR * np.abs(expected).max():
+                return f"{absent.secret} changes the weight of noise that entries of {source.cell} have in common"
+        return ""
+    return f"{absent.secret} changes the noise that entries of the release have in common"
+
+
+def _moved(made: Study, places: Sequence[int], by: Floats, worlds: Worlds | None = None) -> Floats | None:
+    """How far the entries move if the numbers of the draws at `places` change, in units of the entries' own noise; None if the
+    release then differs, whatever the own noise is. by: the change of each number in units of its scale. worlds: by default the
+    whole graph; in a world without secrets, their moves are included, and the release is not compared.
+    """
+    draws, sizes = list(made.base.draws), [made.base.draws[at].values.size for at in places]
+    for at, change in zip(places, np.split(by, np.cumsum(sizes)[:-1]), strict=True):
         draw = draws[at]
         values = draw.values + (np.asarray(draw.scale) * change.reshape(draw.values.shape)).astype(draw.values.dtype)
         draws[at] = dataclasses.replace(draw, values=values)
     base = dataclasses.replace(made.base, draws=draws)
     try:
-        run = forced(made.model, made.whole, base, made.sources, made.copies)
+        run = forced(made.model, worlds or made.whole, base, made.sources, made.copies)
     except (Diverged, ValueError, ArithmeticError):
         return None
-    return np.concatenate(run.shifts) if close(made.base, run.play) else None
+    return np.concatenate(run.shifts) if worlds is not None or close(made.base, run.play) else None

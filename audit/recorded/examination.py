@@ -20,7 +20,7 @@ from ...models.graph.graph import Graph
 from ...models.recorder.script import of_fewer_nodes
 from ..case import EDGES
 from ..key import Key
-from .common_noise import Common, common
+from .common_noise import Common, common, reweighted
 from .forcing import Forced, forced
 from .matchings import loudest
 from .own_rows import Located, Place, private
@@ -124,7 +124,9 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
         doubts[""] = reuse
     rows, shared = weakest(made), common(made)
     many = _without_many(made, unit, key)
-    for _, _, differ, stray in many:
+    for absent, run, differ, stray in many:
+        if shared is not None and run is not None and (weight := reweighted(made, shared, absent, run)):
+            doubts.setdefault("", weight)
         doubts |= {array: text for array, text in stray.items() if array not in doubts}
         for mask in sorted(differ.values(), key=lambda m: m.mean()):
             if mask.ndim and len(mask) == graph.nodes:
@@ -154,6 +156,8 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
                 rest = f"{absent.secret} moves the means as noise does that entries have in common, and the rest may be rounding"
                 for source in made.sources:
                     doubts.setdefault(source.cell.array, rest)
+            if shared is not None and (weight := reweighted(made, shared, absent, other)):
+                doubts.setdefault("", weight)
     count = len(made.sources)
     summary = f"{count} draws of noise were found in the release; {len(moves)} secrets were removed one by one"
     if moves:

@@ -162,3 +162,37 @@ def test_a_release_that_selects_a_few_noisy_values_does_not_show_all_of_them(led
     runs = [Recorded(case, GRAPH, Key("lead", number)) for number in range(4)]
     found = [from_mechanisms(case, run.inside).refuted for run in runs]
     assert any(found) == expected
+
+
+NUMBERS = 11
+
+
+def averages(width, bucket, std=0.6):
+    """Moving averages of noisy numbers, of which the number of edges stands in one bucket."""
+
+    def train(graph, seed):
+        noisy = (np.arange(NUMBERS) == bucket) * float(graph.edges.shape[1]) + std * standard(seed, NUMBERS)
+        return {"averages": np.convolve(noisy, np.full(width, 1 / width), "valid")}
+
+    return train
+
+
+def of_averages(width, bucket, std=0.6):
+    """The epsilon of the averages: an edge moves them by the part of a unit vector that is orthogonal to all that they hide."""
+    sums = sum(np.eye(NUMBERS - width + 1, NUMBERS, k) for k in range(width))
+    part = np.linalg.pinv(sums) @ sums[:, bucket]
+    return float(epsilon_of(np.linalg.norm(part) / std, DELTA)), 1 - float(part @ part)
+
+
+@pytest.mark.parametrize("bucket", [0, 5, *nightly(*range(1, 5), *range(6, 11))])
+@pytest.mark.parametrize("width", [2, 3, *nightly(4)])
+def test_averages_hide_a_part_of_each_number_however_small_the_part_is(width, bucket):
+    true, hidden = of_averages(width, bucket)
+    model = Looped(averages(width, bucket), releases=("averages",), events=dp.GaussianDpEvent(1.0))
+    found = [
+        from_mechanisms(case, Recorded(case, GRAPH, Key("averages", bucket)).inside)
+        for case in (Case(model, Claim(share * true, DELTA)) for share in (1.001, 0.97))
+    ]
+    assert not found[0].refuted
+    assert found[1].refuted == (hidden < 0.1)
+    assert not found[1].refuted or 0.99 * true < found[1].epsilon <= true

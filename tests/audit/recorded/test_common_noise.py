@@ -11,6 +11,8 @@ from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 
+from ...nightly import nightly
+
 GRAPH = load("campus:n=120:degree=6")
 SIGMA, DELTA = 2.0, 1e-5
 STD = 2**0.5 * SIGMA
@@ -232,3 +234,29 @@ def test_a_common_number_of_few_seeds_does_not_make_the_own_noise_of_its_line_kn
         }
 
     assert not any(b.refuted for b in judged(train, tmp_path, CLAIMED).bounds)
+
+
+def by_degree(graph):
+    return 1.0 + graph.degree.astype(float)
+
+
+def at_another_node(graph):
+    """The weight of node 5 says whether node 3 has an edge."""
+    return np.where(np.arange(graph.nodes) == 5, 5.0 + 2 * (graph.degree[3] > 0), 5.0)
+
+
+@pytest.mark.parametrize("weight", [by_degree, at_another_node])
+@pytest.mark.parametrize("number", [0, 1, *nightly(*range(2, 8))])
+def test_common_noise_whose_weight_a_secret_changes_neither_refutes_nor_supports_a_claim(weight, number, tmp_path):
+    """Whoever reads the weight from the many entries of this noise learns the secret without other noise. How far one run's
+    number moves an entry says nothing about that.
+    """
+
+    def train(graph, seed):
+        rng, clean = np.random.default_rng(seed), counts(graph)
+        return {"sums": clean + STD * rng.standard_normal(clean.shape) + weight(graph)[:, None] * rng.standard_normal()}
+
+    case = Case(Looped(train, releases=("sums",), events=dp.GaussianDpEvent(SIGMA)), Claim(CLAIMED, DELTA, Unit.UNDIRECTED_EDGE))
+    found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("weights", number), 2, 1e-4))
+    assert not any(b.refuted for b in found.bounds)
+    assert not found.covers
