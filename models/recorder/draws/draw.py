@@ -38,6 +38,15 @@ def numbers_of(tensor: Any) -> NDArray[Any]:
         return np.asarray(plain.double().numpy())
 
 
+def unrecorded(tensor: Any) -> NDArray[Any]:
+    """As `numbers_of`, without a recording: the recorder itself asks for these numbers, not the program."""
+    recorder, Active.recorder = Active.recorder, None
+    try:
+        return numbers_of(tensor)
+    finally:
+        Active.recorder = recorder
+
+
 @dataclass(frozen=True, eq=False)
 class Draw:
     """One random draw. law: the name of the distribution. loc, scale: its requested location and scale, numbers or arrays that
@@ -206,7 +215,7 @@ OTHERS = (
 
 
 @cache
-def _quiet(file: str) -> bool:
+def quiet(file: str) -> bool:
     """Whether a source file is part of the recorder or of a library of random numbers."""
     return any(word in file for word in QUIET)
 
@@ -221,7 +230,7 @@ def calling_line() -> str:
     For example, Python's standard library draws names of temporary files, and some libraries draw while they are imported.
     """
     frame = sys._getframe(2)
-    while frame.f_back is not None and _quiet(frame.f_code.co_filename):
+    while frame.f_back is not None and quiet(frame.f_code.co_filename):
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return ""
         frame = frame.f_back

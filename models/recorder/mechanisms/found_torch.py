@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..draws.draw import Active, Draw, guarded, numbers_of
+from ..draws.draw import Active, Draw, guarded, numbers_of, unrecorded
+from ..draws.results import digest
 from . import reports_torch
 from .found import FOLLOWED, Mechanisms, located, located_at_data
-from .noise import followed, now, untouched
-from .noisy_maximum import WithScores, with_scores
+from .joined import joined
+from .lists import of_lists
+from .memory import remembered
+from .noise import Noise, followed, mark, now, origin_of, untouched
+from .noisy_maximum import Scores, WithScores, scored, with_scores
 from .origin import Origin
-from .reports import Drawn
+from .reports import Drawn, coins_of
 from .same_numbers import of_mirrored
-from .single import is_single, plain, single
+from .single import is_single, noise_of, plain, single
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,6 +34,7 @@ KEPT = (
     *("split", "split_with_sizes", "chunk", "roll", "flatten", "unflatten", "movedim", "as_strided", "triu", "tril"),
 )
 INDEXED = ("index", "index_select")
+JOINS: dict[str, Callable[..., Any]] = {"cat": np.concatenate, "stack": np.stack}
 Origins = Any  # torch.utils.weak.WeakTensorKeyDictionary: tensor -> Origin
 
 
@@ -50,6 +55,44 @@ def drawn(mechanisms: Mechanisms, tensor: Any, draw: Draw) -> None:
 def origins(mechanisms: Any) -> Origins:
     mechanisms.tensors = reports_torch.by_tensor(mechanisms.tensors)
     return mechanisms.tensors
+
+
+def arrived(mechanisms: Mechanisms, tensor: Any) -> None:
+    """Follows a tensor that lies in the memory of an array of drawn numbers, as one that the program has made of this array."""
+    numbers = unrecorded(tensor)
+    for array in remembered(mechanisms, numbers):
+        if isinstance(array, Noise):
+            mark(array)
+            if (origin := origin_of(array)) is not None:
+                return _follow(tensor, origin)
+        elif isinstance(array, Drawn) and (coins := coins_of(array, numbers)) is not None:
+            return reports_torch.arrived(mechanisms, tensor, coins)
+        elif isinstance(array, WithScores) and array.scores is not None and array.scores.seen == digest(numbers):
+            _keep_scores(mechanisms, tensor, array.scores)
+            return None
+    return None
+
+
+def of_numbers(mechanisms: Mechanisms, numbers: Any, tensor: Any) -> None:
+    """Follows the tensor that the program has made of a drawn number, or of lists of them."""
+    if not tensor.is_floating_point():
+        return
+    origin = noise_of(numbers) if is_single(numbers) else of_lists(numbers, unrecorded(tensor))
+    if origin is not None:
+        _follow(tensor, origin)
+
+
+def _keep_scores(mechanisms: Mechanisms, tensor: Any, scores: Scores) -> None:
+    mechanisms.scores = reports_torch.by_tensor(mechanisms.scores)
+    mechanisms.scores[tensor] = scores
+
+
+def scores_as_array(mechanisms: Mechanisms, tensor: Any, to_numpy: Callable[[], Any]) -> Any:
+    """The NumPy array of a tensor of noisy scores. to_numpy: makes this array, with an operator on the tensor."""
+    scores = mechanisms.scores.pop(tensor)
+    array = to_numpy()
+    mechanisms.scores[tensor] = scores
+    return guarded(lambda: scored(scores, array), array) if array.ndim else array
 
 
 def as_array(mechanisms: Any, tensor: Any, array: Any) -> Any:
@@ -86,12 +129,20 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callab
     mechanisms = recorder.follow if recorder is not None else None
     if not isinstance(mechanisms, Mechanisms) or not args:
         return call()
+    if name == "lift_fresh" and mechanisms.arrays and _readable(args[0]):
+        result = call()
+        guarded(lambda: arrived(mechanisms, result))
+        return result
     if mechanisms.coins and any(hasattr(a, "detach") and a in mechanisms.coins for a in args[:3]):
         return reports_torch.run(mechanisms, name, args, options, call)
     if mechanisms.scores and any(hasattr(a, "detach") and a in mechanisms.scores for a in args[:2]):
         return _maximum(mechanisms, name, args, call)
     if not mechanisms.tensors and not mechanisms.singles:
         return call()
+    if name in JOINS and isinstance(args[0], (list, tuple)):
+        result = call()
+        guarded(lambda: _joined(mechanisms, name, args, options, result))
+        return result
     known: list[Origin | None] = guarded(lambda: [_origin(mechanisms, a) for a in args[:2]], [])
     if not any(known):
         return call()
@@ -122,11 +173,20 @@ def _kept(
     """Follows the result of an operator on noise, if it is noise. scaled: its scale, before its entries are rearranged, and its
     shift. again: applies the operator to another first argument.
     """
-    if name.endswith("_") and hasattr(args[0], "detach"):
-        origins(mechanisms).pop(args[0], None)
     origin = next((each for each in known if each is not None), None)
-    if scaled is None or origin is None:
-        return
+    in_place = name.endswith("_") and hasattr(args[0], "detach")
+    if in_place:
+        origins(mechanisms).pop(args[0], None)
+    if scaled is not None and origin is not None:
+        _followed_by(name, args, origin, scaled, result, again)
+    if in_place and mechanisms.arrays and _readable(args[0]):
+        _into_arrays(mechanisms, args[0])
+
+
+def _followed_by(
+    name: str, args: Sequence[Any], origin: Origin, scaled: tuple[Any, float], result: Any, again: Callable[[Any], Any]
+) -> None:
+    """As `_kept`, for an operator whose result is noise. origin: of the noise on which it runs."""
     scale, shift = scaled
     results = list(result) if isinstance(result, (list, tuple)) else [result]
     scales = [scale] * len(results)
@@ -141,6 +201,26 @@ def _kept(
             _follow(tensor, replace(origin, scale=float(own) if np.ndim(own) == 0 else own, shift=shift))
 
 
+def _into_arrays(mechanisms: Mechanisms, tensor: Any) -> None:
+    """Gives what is known of a tensor that an operator has changed to the arrays of noise with the same memory."""
+    for array in remembered(mechanisms, unrecorded(tensor)):
+        if isinstance(array, Noise) and (array.origin is None or array.origin.at is None):
+            array.origin = origins(mechanisms).get(tensor)
+
+
+def _joined(mechanisms: Mechanisms, name: str, args: Sequence[Any], options: Mapping[str, Any], result: Any) -> None:
+    """Follows the tensor that the program has joined from tensors of which one or more are noise."""
+    if not all(_readable(each) for each in args[0]) or not result.is_floating_point():
+        return
+    known = [_noise(mechanisms, each) for each in args[0]]
+    if any(known):
+        axis = args[1] if len(args) > 1 else options.get("dim", 0)
+        parts = [(origin, unrecorded(each)) for origin, each in zip(known, args[0])]  # noqa: B905  (Python 3.9)
+        origin = joined(parts, lambda arrays: JOINS[name](arrays, axis))
+        if origin is not None:
+            _follow(result, origin)
+
+
 def _readable(value: Any) -> bool:
     """Whether a value is a tensor whose numbers NumPy can read: not a sparse one."""
     return hasattr(value, "detach") and str(value.layout) == "torch.strided"
@@ -149,7 +229,7 @@ def _readable(value: Any) -> bool:
 def _follow(tensor: Any, origin: Origin) -> None:
     """Registers a tensor as noise of this origin, unless it holds whole or complex numbers."""
     if tensor.is_floating_point():
-        origins(origin.mechanisms)[tensor] = now(origin, _seen(tensor))
+        origins(origin.mechanisms)[tensor] = now(origin, unrecorded(tensor))
 
 
 def _origin(mechanisms: Mechanisms, value: Any) -> Origin | None:
@@ -159,16 +239,10 @@ def _origin(mechanisms: Mechanisms, value: Any) -> Origin | None:
     if type(value) is float:
         return mechanisms.singles.get(value)
     origin = origins(mechanisms).get(value) if _readable(value) and not value.requires_grad else None
-    return origin if origin is not None and untouched(origin, _seen(value)) else None
-
-
-def _seen(tensor: Any) -> Any:
-    """The tensor as an array. This is not recorded, because the recording itself asks for arrays."""
-    recorder, Active.recorder = Active.recorder, None
-    try:
-        return numbers_of(tensor)
-    finally:
-        Active.recorder = recorder
+    if origin is None or untouched(origin, numbers := unrecorded(value)):
+        return origin
+    arrays = [] if origin.noisy else remembered(mechanisms, numbers)  # the program may have changed the numbers through an array
+    return next((found for array in arrays if isinstance(array, Noise) and (found := origin_of(array)) is not None), None)
 
 
 def _before(args: Sequence[Any], alpha: float, known: Sequence[Any]) -> tuple[Origin, Any, Any] | None:
@@ -246,10 +320,10 @@ def _met(mechanisms: Mechanisms, before: tuple[Origin, Any, Any], result: Any) -
         if more is not None:
             origins(mechanisms)[result] = replace(more, seen=values.reshape(tuple(result.shape)).copy())
         return result
-    value = with_scores(origin, wide, values) if origin.law == "gumbel" else mechanisms.noise_added(origin, wide, values)
+    alone = origin.law == "gumbel" and not origin.beside
+    value = with_scores(origin, wide, values) if alone else mechanisms.noise_added(origin, wide, values)
     if isinstance(value, WithScores) and value.scores is not None:
-        mechanisms.scores = reports_torch.by_tensor(mechanisms.scores)
-        mechanisms.scores[result] = value.scores
+        _keep_scores(mechanisms, result, value.scores)
     return result
 
 
@@ -275,7 +349,7 @@ def _maximum(mechanisms: Mechanisms, name: str, args: Sequence[Any], call: Calla
     operators, records the noisy scores as a mechanism.
     """
     known = [(a, mechanisms.scores.pop(a)) for a in args[:2] if hasattr(a, "detach") and a in mechanisms.scores]
-    if name == "argmax" and not (len(args) > 2 and args[2]):
+    if name == "argmax" and not (len(args) > 2 and args[2]) and known[0][1].seen == digest(unrecorded(known[0][0])):
         result = call()
         if guarded(lambda: known[0][1].largest(numbers_of(result), args[1] if len(args) > 1 else None)) is not None:
             return result

@@ -15,6 +15,8 @@ import numpy as np
 
 from ..draws.draw import guarded, without
 from .inverse import of_difference
+from .joined import joined
+from .memory import place_of, remember, remembered
 from .noisy_maximum import with_scores
 from .origin import Origin
 from .same_numbers import any_repeated, bits_of, of_mirrored
@@ -31,11 +33,19 @@ class Noise(np.ndarray):
 
     def __array_finalize__(self, source: Any) -> None:
         self.origin = guarded(lambda: _inherited(self, source))
-        _mark(source)
+        if self.origin is not None:
+            remember(self.origin.mechanisms, self)
+        mark(source)
 
     def __getitem__(self, key: Any) -> Any:
         value = super().__getitem__(key)
         return value if isinstance(value, np.ndarray) else guarded(lambda: _number(self, key, value, value), value)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Other numbers than 0 that a program writes by index may depend on the noise, so it is not followed any further."""
+        super().__setitem__(key, value)
+        if self.origin is not None:
+            guarded(lambda: _written(self, key, value))
 
     def item(self, *args: Any) -> Any:
         value = super().item(*args)
@@ -61,13 +71,21 @@ class Noise(np.ndarray):
         return self.transpose()
 
     def __array_function__(self, func: Any, types: Any, args: Any, options: Any) -> Any:
-        _mark(self)
+        mark(self)
         result = super().__array_function__(func, types, args, options)
+        if func in (np.copyto, np.putmask, np.place) and isinstance(args[0], Noise):
+            forget(args[0])
+        if func is np.concatenate:
+            return guarded(lambda: _concatenated(*args, **options, result=result), result)
+        if func is np.copy and args and args[0] is self:
+            return _same(self, result)
         triangle = func in (np.triu, np.tril) and args and args[0] is self and self.ndim == 2
         return _same(self, result, shifted=False) if triangle else result
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.get("out", ())
+        if not out and method == "__call__" and any(hasattr(i, "detach") for i in inputs):
+            return _with_tensors(ufunc, inputs, options)
         before = guarded(lambda: _before(ufunc, method, inputs, options))
         named = {name: without(Noise, value, plain) for name, value in options.items()}
         result = getattr(ufunc, method)(*(plain(i) for i in inputs), **named)
@@ -75,8 +93,9 @@ class Noise(np.ndarray):
         if method == "at":
             result = plain(inputs[0])
         if before is None or not isinstance(result, np.ndarray) or result.dtype.kind != "f":
+            _overwritten(ufunc, out)
             return given
-        return guarded(lambda: _after(inputs, out, before, result, given), given)
+        return guarded(lambda: _after(ufunc, inputs, out, before, result, given), given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +121,7 @@ def _before(ufunc: Any, method: str, inputs: Sequence[Any], options: Mapping[str
     closely = [isinstance(value, Noise) and value.origin is not None and value.origin.mechanisms.closely for value in inputs]
     origins = [origin_of(value, adds and (closely[at] or (into and at == 0))) for at, value in enumerate(inputs)]
     for value in inputs[int(into) :]:
-        _mark(value)
+        mark(value)
     drawn = [origin for origin in origins if origin is not None and origin.at is None]
     known = drawn or [origin for origin in origins if origin is not None]
     if not known or options.get("where", True) is not True:
@@ -116,7 +135,7 @@ def _before(ufunc: Any, method: str, inputs: Sequence[Any], options: Mapping[str
     return Before(first, known, clean, noise, scaled, into and first == 0)
 
 
-def _after(inputs: Sequence[Any], out: Sequence[Any], before: Before, result: NDArray[Any], given: Any) -> Any:
+def _after(ufunc: Any, inputs: Sequence[Any], out: Sequence[Any], before: Before, result: NDArray[Any], given: Any) -> Any:
     """What the program gets for the result of an operation on noise: a recorded mechanism, noise, or the plain result `given`."""
     origin, clean = before.known[0], before.clean
     if clean is not None:
@@ -133,12 +152,13 @@ def _after(inputs: Sequence[Any], out: Sequence[Any], before: Before, result: ND
         mechanism = origin.mechanisms.noise_added(added, wide, result)
         return out[0] if out else mechanism
     if before.scaled is None or result.shape != np.shape(inputs[before.first]):
+        _overwritten(ufunc, out)
         return given
     noise = out[0] if out and isinstance(out[0], Noise) else result
     beside = tuple(dict.fromkeys(draw for other in before.known for draw in other.draws))[1:]
-    bits, gathered = max(o.bits for o in before.known), len(before.known) == 1 and origin.gathered
+    bits, drawn = max(o.bits for o in before.known), max(o.count for o in before.known)
     scale, shift, law = before.scaled
-    own = Origin(origin.mechanisms, origin.draw, scale, beside, bits=bits, shift=shift, gathered=gathered, computed=law)
+    own = Origin(origin.mechanisms, origin.draw, scale, beside, bits=bits, shift=shift, drawn=drawn, computed=law)
     return followed(noise, own)
 
 
@@ -158,6 +178,7 @@ def followed(numbers: Any, origin: Origin) -> Any:
     """The array as `Noise` of this origin."""
     noise: Any = numbers if isinstance(numbers, Noise) else numbers.view(Noise)
     noise.origin = now(origin, plain(noise))
+    remember(origin.mechanisms, noise)
     return noise
 
 
@@ -174,10 +195,78 @@ def origin_of(value: Any, begun: bool = False) -> Origin | None:
     origin = value.origin if isinstance(value, Noise) else None
     if origin is None or (origin.at is not None and (origin.read or not begun)):
         return None
-    return origin if untouched(origin, plain(value)) else None
+    if untouched(origin, plain(value)):
+        return origin
+    return None if origin.at is not None else _of_the_same_memory(origin, value)
 
 
-def _mark(value: Any) -> None:
+def _of_the_same_memory(origin: Origin, value: Any) -> Origin | None:
+    """The origin of an array of noise whose numbers the program has changed through another array with the same memory; None if
+    that array is not followed.
+    """
+    for other in remembered(origin.mechanisms, plain(value)):
+        now_known = other.origin if isinstance(other, Noise) and other is not value else None
+        if now_known is not None and now_known.at is None and untouched(now_known, plain(value)):
+            return now_known
+    return None
+
+
+def _overwritten(ufunc: Any, out: Sequence[Any]) -> None:
+    """Forgets the origin of arrays of noise into which an operation may have written other numbers than 0, as `np.clip` does."""
+    for each in out:
+        if isinstance(each, Noise) and ufunc is not np.multiply:
+            forget(each)
+
+
+def forget(noise: Noise) -> None:
+    """Forgets the origin of an array of noise, and of all arrays and tensors with the same memory."""
+    if noise.origin is None:
+        return
+    mechanisms, numbers = noise.origin.mechanisms, plain(noise)
+    for array in (noise, *remembered(mechanisms, numbers)):
+        if isinstance(array, Noise):
+            array.origin = None
+    first = numbers.__array_interface__["data"][0]
+    for tensor in [each for each in mechanisms.tensors or () if each.data_ptr() == first]:
+        del mechanisms.tensors[tensor]
+
+
+def _written(noise: Noise, key: Any, value: Any) -> None:
+    """Forgets the origin of noise into which the program has written other numbers than 0 where a mask says, as in
+    `noise[noise > 3] = 3`: the noise then does not follow its law, also if the mask is empty. After `noise[:] *= 2`, stores what
+    is known of the changed array.
+    """
+    if isinstance(value, Noise) and place_of(value) == place_of(noise):
+        noise.origin = value.origin
+        return
+    keys = key if isinstance(key, tuple) else (key,)
+    if any(isinstance(k, np.ndarray) and k.dtype == np.bool_ for k in keys) and np.any(plain(value)):
+        forget(noise)
+
+
+def _concatenated(arrays: Sequence[Any], axis: Any = 0, out: Any = None, *, result: Any, **_: Any) -> Any:
+    """`result`, the array that `np.concatenate` has made of arrays of which one or more are noise."""
+    for each in arrays:
+        mark(each)
+    if out is not None or result.dtype.kind != "f":
+        return result
+
+    def join(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate(parts, axis)
+
+    origin = joined([(origin_of(each), np.asarray(plain(each))) for each in arrays], join)
+    return result if origin is None else followed(plain(result), origin)
+
+
+def _with_tensors(ufunc: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """The tensor that an operation on arrays of noise and tensors gives, computed with the arrays of these tensors."""
+    arrays = [i.numpy() if hasattr(i, "detach") else i for i in inputs]
+    result = ufunc(*arrays, **options)
+    tensor = next(i for i in inputs if hasattr(i, "detach"))
+    return tensor.__array_wrap__(np.asarray(result))
+
+
+def mark(value: Any) -> None:
     """Stores that an operation reads an array of noise."""
     origin: Origin | None = getattr(value, "origin", None) if isinstance(value, Noise) else None
     if origin is not None:
@@ -242,12 +331,12 @@ def _number(noise: Noise, key: Any, entry: Any, value: Any) -> Any:
     """The number `value` of one entry of noise, as a number that stores its draw. entry: the number in the array."""
     origin = noise.origin
     if origin is None or origin.seen is None or origin.seen.shape != noise.shape or origin.at is not None:
-        _mark(noise)
+        mark(noise)
         return value
     scale = float(np.broadcast_to(origin.scale, noise.shape)[key])
     if origin.seen[key] != entry or not scale > 0:
         return value
-    return single(value, dataclasses.replace(origin, scale=scale, seen=None, gathered=False))
+    return single(value, dataclasses.replace(origin, scale=scale, seen=None, drawn=0))
 
 
 def _same(noise: Noise, result: Any, turn: Callable[[NDArray[Any]], NDArray[Any]] | None = None, shifted: bool = True) -> Any:
