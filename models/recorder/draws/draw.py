@@ -215,7 +215,7 @@ OTHERS = (
 
 
 @cache
-def quiet(file: str) -> bool:
+def _quiet(file: str) -> bool:
     """Whether a source file is part of the recorder or of a library of random numbers."""
     return any(word in file for word in QUIET)
 
@@ -230,7 +230,7 @@ def calling_line() -> str:
     For example, Python's standard library draws names of temporary files, and some libraries draw while they are imported.
     """
     frame = sys._getframe(2)
-    while frame.f_back is not None and quiet(frame.f_code.co_filename):
+    while frame.f_back is not None and _quiet(frame.f_code.co_filename):
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return ""
         frame = frame.f_back

@@ -19,7 +19,7 @@ from .masks_torch import with_a_key
 from .of_numpy import evenly
 
 NORMAL, UNIFORM = ("randn", "randn_like", "normal", "normal_"), ("rand", "rand_like", "uniform_")
-LOCATED = (*NORMAL, *UNIFORM, "cauchy_")  # operators whose numbers loc and scale describe completely
+LOCATED = (*NORMAL, *UNIFORM, "cauchy_", "exponential_")  # operators whose numbers loc and scale describe completely
 CALLERS = 12  # largest number of calls, from the draw outwards, whose variables are searched for a parameter
 MAKERS = ("tensor", "as_tensor", "asarray", "from_dlpack")  # functions that make tensors of other numbers
 FORM = ("device", "layout", "pin_memory", "memory_format", "dtype")  # options that say nothing about the law of the numbers
@@ -46,6 +46,8 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
         law, ends = "bernoulli", (0.0, 1.0)
     elif name == "cauchy_":
         law, loc, scale = "cauchy", given[0] if given else 0.0, given[1] if len(given) > 1 else 1.0
+    elif name == "exponential_":
+        law, scale = "exponential", 1 / float((*given, options.get("lambd", 1.0))[0])
     else:
         law = name.rstrip("_")
     among, chances = finite(law, args, given)

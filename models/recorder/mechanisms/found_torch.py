@@ -13,14 +13,14 @@ from ..draws.results import digest
 from . import reports_torch
 from .found import FOLLOWED, Mechanisms, located, located_at_data
 from .joined import joined
-from .lists import of_lists
+from .lists import begins_with_noise, of_lists
 from .memory import remembered
-from .noise import Noise, followed, mark, now, origin_of, untouched
+from .noise import Noise, followed, mark, now, origin_of, scaled_together, untouched
 from .noisy_maximum import Scores, WithScores, scored, with_scores
 from .origin import Origin
 from .reports import Drawn, coins_of
-from .same_numbers import of_mirrored
 from .single import is_single, noise_of, plain, single
+from .sums_torch import NAMES, sums_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,7 +59,9 @@ def origins(mechanisms: Any) -> Origins:
 
 def arrived(mechanisms: Mechanisms, tensor: Any) -> None:
     """Follows a tensor that lies in the memory of an array of drawn numbers, as one that the program has made of this array."""
-    numbers = unrecorded(tensor)
+    numbers = _numbers(tensor, mechanisms.arrays)
+    if numbers is None:
+        return None
     for array in remembered(mechanisms, numbers):
         if isinstance(array, Noise):
             mark(array)
@@ -75,11 +77,21 @@ def arrived(mechanisms: Mechanisms, tensor: Any) -> None:
 
 def of_numbers(mechanisms: Mechanisms, numbers: Any, tensor: Any) -> None:
     """Follows the tensor that the program has made of a drawn number, or of lists of them."""
-    if not tensor.is_floating_point():
+    if not (is_single(numbers) or begins_with_noise(numbers)) or not tensor.is_floating_point():
         return
-    origin = noise_of(numbers) if is_single(numbers) else of_lists(numbers, unrecorded(tensor))
-    if origin is not None:
+    made = _numbers(tensor)
+    if made is not None and (origin := noise_of(numbers) if is_single(numbers) else of_lists(numbers, made)) is not None:
         _follow(tensor, origin)
+
+
+def _numbers(tensor: Any, among: Any = None) -> NDArray[Any] | None:
+    """The numbers of a tensor; None for a tensor within vmap and grad, which has none, and if they do not begin at one of the
+    places `among`.
+    """
+    try:
+        return unrecorded(tensor) if among is None or tensor.data_ptr() in among else None
+    except RuntimeError:
+        return None
 
 
 def _keep_scores(mechanisms: Mechanisms, tensor: Any, scores: Scores) -> None:
@@ -143,6 +155,10 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callab
         result = call()
         guarded(lambda: _joined(mechanisms, name, args, options, result))
         return result
+    if name in NAMES and mechanisms.tensors and (before := guarded(lambda: _before_all(mechanisms, name, args, options))):
+        result = call()
+        guarded(lambda: _all_met(mechanisms, name, args, before, result))
+        return result
     known: list[Origin | None] = guarded(lambda: [_origin(mechanisms, a) for a in args[:2]], [])
     if not any(known):
         return call()
@@ -155,10 +171,54 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callab
         before = guarded(lambda: _before(args, -alpha if name.startswith("sub") else alpha, known))
         result = call()
         return result if before is None else guarded(lambda: _met(mechanisms, before, result), result)
-    scaled = guarded(lambda: None if name in SUMS and options else _scaled(name, args, known))
+    if name in SUMS and len(known) == 2 and not options:
+        both = guarded(lambda: _together(name, args, known))
+        known, scaled = [both], None if both is None else (both.scale, both.shift)
+    else:
+        scaled = guarded(lambda: None if name in SUMS else _scaled(name, args, known))
     result = call()
     guarded(lambda: _kept(mechanisms, name, args, known, scaled, result, lambda first: func(first, *args[1:], **options)))
     return result
+
+
+def _before_all(mechanisms: Mechanisms, name: str, args: Sequence[Any], options: Mapping[str, Any]) -> list[Any]:
+    """As `_before`, for each sum of an operator that contains sums; none if no term is noise."""
+    found = []
+    for each in sums_of(
+        name, args, options, lambda value: _noise(mechanisms, value), lambda value: _origin(mechanisms, value), _scaled
+    ):
+        known, terms = list(each.known), (each.first, each.second)
+        if any(origin is not None and origin.noisy for origin in known):
+            known = _of_sums(mechanisms, "add", terms, known)
+        found.append(_before(terms, each.factor, known) if known.count(None) == 1 else None)
+    return found
+
+
+def _all_met(mechanisms: Mechanisms, name: str, args: Sequence[Any], before: Sequence[Any], result: Any) -> None:
+    """As `_met`, for each sum of an operator that contains sums. Operators on lists may return nothing."""
+    if name.startswith("_foreach"):
+        results = list(args[0] if name.endswith("_") else result)
+    else:
+        results = [result]
+    for each, known in zip(results, before):  # noqa: B905  (Python 3.9)
+        if name.endswith("_"):
+            origins(mechanisms).pop(each, None)
+        if known is not None:
+            _met(mechanisms, known, each)
+
+
+def _together(name: str, args: Sequence[Any], known: Sequence[Any]) -> Origin | None:
+    """The origin of a sum or difference of two tensors of noise; None if its law is not known."""
+    one, other = known
+    ufunc = np.add if name.startswith("add") else np.subtract
+    changed = scaled_together(ufunc, [_array(a) for a in args[:2]], one, other)
+    if changed is None:
+        return None
+    scale, shift, law = changed
+    beside, drawn = tuple(dict.fromkeys((*one.draws, *other.draws)))[1:], max(one.count, other.count)
+    return replace(
+        one, scale=scale, shift=shift, beside=beside, bits=max(one.bits, other.bits), drawn=drawn, computed=law, seen=None
+    )
 
 
 def _kept(
@@ -358,9 +418,8 @@ def _maximum(mechanisms: Mechanisms, name: str, args: Sequence[Any], call: Calla
 
 
 def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> tuple[Any, float] | None:
-    """The scale and the shift of the noise after a product with numbers, after an operator that only rearranges entries, or after
-    a sum with itself transposed; None after other operators. Shifted noise must keep all its entries, and each must get the same
-    factor.
+    """The scale and the shift of the noise after a product with numbers, or after an operator that only rearranges entries; None
+    after other operators. Shifted noise must keep all its entries, and each must get the same factor.
     """
     if known[0] is not None and (name in KEPT or (name in INDEXED and _apart(name, args))):
         shift = -known[0].shift if name in ("neg", "neg_") else known[0].shift
@@ -368,9 +427,6 @@ def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> tuple[Any, 
     if name == "copy_" and known[-1] is not None:
         alike = tuple(args[0].shape) == tuple(args[-1 if len(args) < 3 else 1].shape)
         return (known[-1].scale, known[-1].shift) if alike else None
-    if name in ("add", "add_") and len(known) == 2 and None not in known:
-        mirrored = of_mirrored(*known)
-        return None if mirrored is None else (mirrored, 0.0)
     if name not in PRODUCTS or len(known) < 2 or (known[0] is not None and known[1] is not None):
         return None
     origin, noise, other = (known[0], args[0], args[1]) if known[0] is not None else (known[1], args[1], args[0])

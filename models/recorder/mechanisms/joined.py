@@ -42,21 +42,17 @@ def joined(parts: Sequence[tuple[Origin | None, NDArray[Any]]], join: Callable[[
 
 
 def _overlap(parts: Sequence[tuple[Origin, NDArray[Any]]]) -> bool:
-    """Whether two different arrays have noise numbers of one draw in common, such as rows that are taken twice. Arrays that are
-    all the same are told apart from others later, see `repeated`.
+    """Whether two different arrays have noise numbers in common, such as rows that are taken twice, or rows of generators with
+    one seed. Arrays that are all the same are told apart from others later, see `repeated`.
     """
-    by_draw: dict[int, list[NDArray[np.float64]]] = {}
+    arrays = []
     for origin, numbers in parts:
         scale = np.broadcast_to(origin.scale, numbers.shape).astype(np.float64)
-        units = np.divide(np.abs(numbers - origin.shift), scale, out=np.zeros(numbers.shape), where=scale > 0)
-        by_draw.setdefault(id(origin.draw), []).append(units)
-    if len(by_draw) == 1 and all(np.array_equal(each, units) for each in by_draw[id(parts[0][0].draw)]):
+        arrays.append(np.divide(np.abs(numbers - origin.shift), scale, out=np.zeros(numbers.shape), where=scale > 0))
+    if len(arrays) < 2 or all(np.array_equal(each, arrays[0]) for each in arrays):
         return False
-    for arrays in by_draw.values():
-        names = np.concatenate([_names(units) for units in arrays])
-        if len(arrays) > 1 and names.size - np.unique(names).size > names.size**2 * BY_CHANCE:
-            return True
-    return False
+    names = np.concatenate([_names(units) for units in arrays])
+    return bool(names.size - np.unique(names).size > names.size**2 * BY_CHANCE)
 
 
 def _names(units: NDArray[np.float64]) -> NDArray[np.complex128]:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..draws.draw import Active, guarded, quiet
+from ..draws.draw import Active, guarded, of_others
 from .joined import joined
 from .noise import Noise, followed, mark, origin_of, plain
+from .origin import DOUBLE
 from .reports import ROUNDED, Drawn, coins_of, drawn
 from .single import is_single, noise_of
 
@@ -29,8 +30,8 @@ DIGITS = 12  # numbers of one draw that agree to so many digits are the same
 
 @cache
 def gathering(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A function such as `numpy.array`, which also follows drawn numbers in lists, arrays and tensors. Libraries of numbers get
-    plain arrays of other arrays.
+    """A function such as `numpy.array`, which also follows drawn numbers in lists, and in arrays and tensors if the program
+    itself calls it: libraries get plain arrays.
     """
 
     def array(*args: Any, **options: Any) -> Any:
@@ -40,7 +41,7 @@ def gathering(original: Callable[..., Any]) -> Callable[..., Any]:
         if type(first) in (list, tuple):
             return guarded(lambda: gathered(first, result), result)
         followed = isinstance(first, (Noise, Drawn)) or hasattr(first, "detach")
-        if not followed or type(result) is not np.ndarray or quiet(sys._getframe(1).f_code.co_filename):
+        if not followed or type(result) is not np.ndarray or of_others(sys._getframe(1).f_code.co_filename):
             return result
         return guarded(lambda: copied(first.numpy() if hasattr(first, "detach") else first, result), result)
 
@@ -85,8 +86,14 @@ def copied(source: Any, result: NDArray[Any]) -> Any:
 
 def gathered(numbers: Any, result: NDArray[Any]) -> Any:
     """`result`, the array of lists, as noise if the lists hold noise. Else `result` itself."""
-    origin = of_lists(numbers, result)
+    origin = of_lists(numbers, result) if begins_with_noise(numbers) else None
     return result if origin is None or type(result) is not np.ndarray else followed(result, origin)
+
+
+def begins_with_noise(numbers: Any) -> bool:
+    """Whether the first entry of nested lists is noise, or an array of noise."""
+    first = next(_leaves(numbers), None)
+    return isinstance(first, Noise) or noise_of(first) is not None
 
 
 def of_lists(numbers: Any, result: NDArray[Any]) -> Origin | None:
@@ -116,11 +123,13 @@ def of_lists(numbers: Any, result: NDArray[Any]) -> Origin | None:
 
 
 def _apart(numbers: Sequence[Any], origins: Sequence[Origin]) -> bool:
-    """Whether numbers are different drawn ones, not multiples of each other: each of its own draw, or all of other sizes."""
-    if len({id(origin.draw) for origin in origins}) == len(numbers):
-        return True
+    """Whether numbers are different drawn ones, not multiples of each other. Numbers of few bits may agree by chance if each has
+    a draw of its own, and numbers that are all the same are told apart from others later, see `repeated`.
+    """
     units = [abs(float(number) - o.shift) / o.scale for number, o in zip(numbers, origins)]  # noqa: B905  (Python 3.9)
-    return len({f"{unit:.{DIGITS}g}" for unit in units}) == len(numbers)
+    names = {f"{unit:.{DIGITS}g}" for unit in units}
+    alone = len({id(origin.draw) for origin in origins}) == len(numbers)
+    return len(names) == len(numbers) or (alone and (len(names) == 1 or any(o.bits < DOUBLE for o in origins)))
 
 
 def _of_arrays(arrays: Any, result: NDArray[Any]) -> Origin | None:

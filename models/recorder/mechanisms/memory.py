@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from .origin import Recorder
 
-MOST = 4096  # places that are stored before those of arrays that no longer exist are removed
+MOST = 4096  # when so many more places are stored, those of arrays that no longer exist are removed
 
 Place = tuple[Any, ...]
-Arrays = dict[Place, list["weakref.ref[Any]"]]
+Arrays = dict[int, list["weakref.ref[Any]"]]  # where an array begins -> the arrays that begin there
 
 
 def place_of(array: NDArray[Any]) -> Place:
@@ -29,15 +29,16 @@ def place_of(array: NDArray[Any]) -> Place:
 def remember(mechanisms: Recorder, array: Any) -> None:
     """Stores where a followed array lies."""
     known = mechanisms.arrays
-    if len(known) >= MOST:
-        for place in [place for place, arrays in known.items() if all(each() is None for each in arrays)]:
-            del known[place]
-    place = place_of(array)
-    others = [each for each in known.get(place, ()) if (other := each()) is not None and other is not array]
-    known[place] = [*others, weakref.ref(array)]
+    start = array.__array_interface__["data"][0]
+    if start not in known and len(known) % MOST == MOST - 1:
+        for gone in [place for place, arrays in known.items() if all(each() is None for each in arrays)]:
+            del known[gone]
+    others = [each for each in known.get(start, ()) if (other := each()) is not None and other is not array]
+    known[start] = [*others, weakref.ref(array)]
 
 
 def remembered(mechanisms: Recorder, numbers: NDArray[Any]) -> list[Any]:
     """The followed arrays that lie where `numbers` lie, the last one first."""
-    found = [each() for each in reversed(mechanisms.arrays.get(place_of(numbers), ()))]
-    return [array for array in found if array is not None]
+    place = place_of(numbers)
+    found = [each() for each in reversed(mechanisms.arrays.get(place[0], ()))]
+    return [array for array in found if array is not None and place_of(array) == place]

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+SAME = 1e-5  # relative: two numbers of scale 1, each rounded to float32, agree so closely
+
+
 class Noise(np.ndarray):
     """Drawn numbers that have not been added to data yet. origin: None if the numbers are not known to be noise."""
 
@@ -384,7 +387,7 @@ def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: S
         return None
     scale, shift = known[0].scale, known[0].shift
     if len(known) == 2 and ufunc in (np.add, np.subtract):
-        return _scaled_together(ufunc, inputs, *known)
+        return scaled_together(ufunc, inputs, *known)
     law = known[0].computed
     if ufunc is np.negative:
         return scale, -shift, law
@@ -405,14 +408,19 @@ def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: S
     return ufunc(scale, np.abs(other)), float(ufunc(shift, number)) if shift else 0.0, law
 
 
-def _scaled_together(ufunc: Any, inputs: Sequence[Any], one: Origin, other: Origin) -> tuple[Any, float, str] | None:
-    """As `_scaled`, for a sum or difference of two arrays of noise."""
+def scaled_together(ufunc: Any, inputs: Sequence[Any], one: Origin, other: Origin) -> tuple[Any, float, str] | None:
+    """As `_scaled`, for a sum or difference of two arrays of noise. Generators with one seed draw the same numbers, whose sum has
+    another scale.
+    """
     if ufunc is np.add and (mirrored := of_mirrored(one, other)) is not None:
         return mirrored, 0.0, one.computed
     noises = [plain(i) - o.shift for o, i in zip((one, other), inputs)]  # noqa: B905  (Python 3.9)
     if noises[0].shape != noises[1].shape or {id(draw) for draw in one.draws} & {id(draw) for draw in other.draws}:
         return None
     if any(not np.all(n) or any_repeated(dataclasses.replace(o, seen=n)) for o, n in zip((one, other), noises)):  # noqa: B905
+        return None
+    first, second = (np.abs(n) / o.scale for o, n in zip((one, other), noises))  # noqa: B905  (Python 3.9)
+    if np.allclose(first, second, rtol=SAME, atol=0):
         return None
     if one.law == other.law == "normal":
         return np.hypot(one.scale, other.scale), float(ufunc(one.shift, other.shift)), "normal"
