@@ -45,10 +45,10 @@ class Noise(np.ndarray):
         return value if isinstance(value, np.ndarray) else guarded(lambda: _number(self, key, value, value), value)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Other numbers than 0 that a program writes by index may depend on the noise, so it is not followed any further."""
+        """Python calls this after `noise[:] *= 2` with the changed array, whose origin is then that of the whole array."""
         super().__setitem__(key, value)
-        if self.origin is not None:
-            guarded(lambda: _written(self, key, value))
+        if isinstance(value, Noise) and self.origin is not None and place_of(value) == place_of(self):
+            self.origin = value.origin
 
     def item(self, *args: Any) -> Any:
         value = super().item(*args)
@@ -76,8 +76,6 @@ class Noise(np.ndarray):
     def __array_function__(self, func: Any, types: Any, args: Any, options: Any) -> Any:
         mark(self)
         result = super().__array_function__(func, types, args, options)
-        if func in (np.copyto, np.putmask, np.place) and isinstance(args[0], Noise):
-            forget(args[0])
         if func is np.concatenate:
             return guarded(lambda: _concatenated(*args, **options, result=result), result)
         if func is np.copy and args and args[0] is self:
@@ -96,9 +94,8 @@ class Noise(np.ndarray):
         if method == "at":
             result = plain(inputs[0])
         if before is None or not isinstance(result, np.ndarray) or result.dtype.kind != "f":
-            _overwritten(ufunc, out)
             return given
-        return guarded(lambda: _after(ufunc, inputs, out, before, result, given), given)
+        return guarded(lambda: _after(inputs, out, before, result, given), given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +135,7 @@ def _before(ufunc: Any, method: str, inputs: Sequence[Any], options: Mapping[str
     return Before(first, known, clean, noise, scaled, into and first == 0)
 
 
-def _after(ufunc: Any, inputs: Sequence[Any], out: Sequence[Any], before: Before, result: NDArray[Any], given: Any) -> Any:
+def _after(inputs: Sequence[Any], out: Sequence[Any], before: Before, result: NDArray[Any], given: Any) -> Any:
     """What the program gets for the result of an operation on noise: a recorded mechanism, noise, or the plain result `given`."""
     origin, clean = before.known[0], before.clean
     if clean is not None:
@@ -155,7 +152,6 @@ def _after(ufunc: Any, inputs: Sequence[Any], out: Sequence[Any], before: Before
         mechanism = origin.mechanisms.noise_added(added, wide, result)
         return out[0] if out else mechanism
     if before.scaled is None or result.shape != np.shape(inputs[before.first]):
-        _overwritten(ufunc, out)
         return given
     noise = out[0] if out and isinstance(out[0], Noise) else result
     beside = tuple(dict.fromkeys(draw for other in before.known for draw in other.draws))[1:]
@@ -212,39 +208,6 @@ def _of_the_same_memory(origin: Origin, value: Any) -> Origin | None:
         if now_known is not None and now_known.at is None and untouched(now_known, plain(value)):
             return now_known
     return None
-
-
-def _overwritten(ufunc: Any, out: Sequence[Any]) -> None:
-    """Forgets the origin of arrays of noise into which an operation may have written other numbers than 0, as `np.clip` does."""
-    for each in out:
-        if isinstance(each, Noise) and ufunc is not np.multiply:
-            forget(each)
-
-
-def forget(noise: Noise) -> None:
-    """Forgets the origin of an array of noise, and of all arrays and tensors with the same memory."""
-    if noise.origin is None:
-        return
-    mechanisms, numbers = noise.origin.mechanisms, plain(noise)
-    for array in (noise, *remembered(mechanisms, numbers)):
-        if isinstance(array, Noise):
-            array.origin = None
-    first = numbers.__array_interface__["data"][0]
-    for tensor in [each for each in mechanisms.tensors or () if each.data_ptr() == first]:
-        del mechanisms.tensors[tensor]
-
-
-def _written(noise: Noise, key: Any, value: Any) -> None:
-    """Forgets the origin of noise into which the program has written other numbers than 0 where a mask says, as in
-    `noise[noise > 3] = 3`: the noise then does not follow its law, also if the mask is empty. After `noise[:] *= 2`, stores what
-    is known of the changed array.
-    """
-    if isinstance(value, Noise) and place_of(value) == place_of(noise):
-        noise.origin = value.origin
-        return
-    keys = key if isinstance(key, tuple) else (key,)
-    if any(isinstance(k, np.ndarray) and k.dtype == np.bool_ for k in keys) and np.any(plain(value)):
-        forget(noise)
 
 
 def _concatenated(arrays: Sequence[Any], axis: Any = 0, out: Any = None, *, result: Any, **_: Any) -> Any:

@@ -16,13 +16,12 @@ DOUBLE = 53  # significant bits of float64
 
 
 class Recorder(Protocol):
-    """Records the mechanisms of a run. singles: the value of a drawn number -> its origin. arrays: see memory.py. tensors: the
-    tensors that are noise -> their origins. closely: see `Mechanisms`.
+    """Records the mechanisms of a run. singles: the value of a drawn number -> its origin. arrays: see memory.py. closely: see
+    `Mechanisms`.
     """
 
     singles: dict[float, Origin]
     arrays: Arrays
-    tensors: Any
     closely: bool
 
     def number_added(self, origin: Origin, noise: float, clean: float, noisy: Any) -> Any:

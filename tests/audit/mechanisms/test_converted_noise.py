@@ -108,6 +108,13 @@ def clipped(degrees, rng, scale):
     return torch.from_numpy(degrees) + torch.from_numpy(np.clip(rng.normal(0, scale, degrees.size), -9 * scale, 9 * scale))
 
 
+def clipped_in_the_shared_memory(degrees, rng, scale):
+    noise = rng.normal(0, scale, degrees.size)
+    tensor = torch.from_numpy(noise)
+    np.clip(noise, -9 * scale, 9 * scale, out=noise)
+    return torch.from_numpy(degrees) + tensor
+
+
 def half_precision(degrees, rng, scale):
     return torch.from_numpy(degrees) / 3 + torch.from_numpy(rng.normal(0, scale, degrees.size).astype(np.float16)).double()
 
@@ -117,6 +124,6 @@ def twice(degrees, rng, scale):
     return torch.from_numpy(degrees) + torch.cat([half, half])[: degrees.size]
 
 
-@pytest.mark.parametrize("way", nightly(clipped, among=[clipped, half_precision, twice]))
+@pytest.mark.parametrize("way", nightly(clipped, among=[clipped, clipped_in_the_shared_memory, half_precision, twice]))
 def test_noise_of_another_law_is_not_supported(way):
     assert not supported(bounds(way))

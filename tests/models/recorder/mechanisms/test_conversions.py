@@ -190,19 +190,6 @@ def test_a_repetition_takes_the_noisy_value_of_the_first_run(way):
     assert np.array_equal(again.clean, found[0].clean)
 
 
-def clipped_in_place(rng):
-    noise = drawn(rng)
-    shared = torch.from_numpy(noise)
-    np.clip(noise, -9, 9, out=noise)
-    return DATA + shared
-
-
-def clipped_where_a_mask_says(rng):
-    noise = drawn(rng)
-    noise[np.abs(noise) > 9] = 9.0
-    return CLEAN + noise
-
-
 def clamped_as_a_tensor(rng):
     noise = drawn(rng)
     torch.from_numpy(noise).clamp_(-9, 9)
@@ -224,8 +211,6 @@ def chosen_by_its_value(rng):
 @pytest.mark.parametrize(
     "way",
     [
-        clipped_in_place,
-        clipped_where_a_mask_says,
         clamped_as_a_tensor,
         overwritten_in_part,
         chosen_by_its_value,
