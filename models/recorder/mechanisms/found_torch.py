@@ -34,6 +34,8 @@ KEPT = (
     *("split", "split_with_sizes", "chunk", "roll", "flatten", "unflatten", "movedim", "as_strided", "triu", "tril"),
 )
 INDEXED = ("index", "index_select")
+# operators that may set entries to 0
+ZEROED = ("where", "masked_fill", "masked_fill_", "index_fill", "index_fill_", "index_put", "index_put_")
 JOINS: dict[str, Callable[..., Any]] = {"cat": np.concatenate, "stack": np.stack}
 Origins = Any  # torch.utils.weak.WeakTensorKeyDictionary: tensor -> Origin
 
@@ -159,6 +161,8 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callab
         result = call()
         guarded(lambda: _all_met(mechanisms, name, args, before, result))
         return result
+    if name in ZEROED and mechanisms.tensors:
+        return _with_zeros(mechanisms, name, args, call)
     known: list[Origin | None] = guarded(lambda: [_origin(mechanisms, a) for a in args[:2]], [])
     if not any(known):
         return call()
@@ -178,6 +182,25 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callab
         scaled = guarded(lambda: None if name in SUMS else _scaled(name, args, known))
     result = call()
     guarded(lambda: _kept(mechanisms, name, args, known, scaled, result, lambda first: func(first, *args[1:], **options)))
+    return result
+
+
+def _with_zeros(mechanisms: Mechanisms, name: str, args: Sequence[Any], call: Callable[[], Any]) -> Any:
+    """The result of an operator that may set entries to 0. It is followed if it is noise without some of its entries."""
+    known = guarded(lambda: [_noise(mechanisms, a) for a in (args[1:3] if name == "where" else args[:1])], [])
+    result = call()
+
+    def kept() -> None:
+        if name.endswith("_"):
+            origins(mechanisms).pop(args[0], None)
+        origin = known[0] if known[0] is not None else known[-1]
+        if origin is not None and known.count(None) == len(known) - 1 and untouched(origin, unrecorded(result)):
+            _follow(result, origin)
+        if name.endswith("_") and mechanisms.arrays:
+            _into_arrays(mechanisms, result)
+
+    if any(known):
+        guarded(kept)
     return result
 
 
@@ -437,7 +460,7 @@ def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> tuple[Any, 
         several = _readable(other) and not other.is_complex() and hasattr(noise, "shape")
         several = several and np.broadcast_shapes(noise.shape, other.shape) == noise.shape
         number = np.abs(numbers_of(other).astype(np.float64)) if several else None
-    if number is None or not np.all(number):
+    if number is None or not (np.all(number) if name.startswith("div") else np.any(number)):
         return None
     scaled = np.multiply if name.startswith("mul") else np.divide
     return scaled(origin.scale, np.abs(number)), float(scaled(origin.shift, number)) if origin.shift else 0.0

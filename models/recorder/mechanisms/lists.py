@@ -119,7 +119,8 @@ def of_lists(numbers: Any, result: NDArray[Any]) -> Origin | None:
         return None
     scale = float(scales[0]) if np.ptp(scales) == 0 else scales.reshape(result.shape)
     beside = tuple(draw for draw in draws.values() if draw is not origin.draw)
-    return replace(origin, scale=scale, beside=beside, drawn=result.size, shift=float(shifts[0]))
+    bits = min(each.bits for each in origins)
+    return replace(origin, scale=scale, beside=beside, bits=bits, drawn=result.size, shift=float(shifts[0]))
 
 
 def _apart(numbers: Sequence[Any], origins: Sequence[Origin]) -> bool:

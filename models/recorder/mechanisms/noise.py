@@ -80,6 +80,8 @@ class Noise(np.ndarray):
             return guarded(lambda: _concatenated(*args, **options, result=result), result)
         if func is np.copy and args and args[0] is self:
             return _same(self, result)
+        if func is np.where and len(args) == 3 and isinstance(result, np.ndarray):
+            return guarded(lambda: _chosen(args[1:], result), result)
         triangle = func in (np.triu, np.tril) and args and args[0] is self and self.ndim == 2
         return _same(self, result, shifted=False) if triangle else result
 
@@ -208,6 +210,13 @@ def _of_the_same_memory(origin: Origin, value: Any) -> Origin | None:
         if now_known is not None and now_known.at is None and untouched(now_known, plain(value)):
             return now_known
     return None
+
+
+def _chosen(sides: Sequence[Any], result: Any) -> Any:
+    """`result` of `np.where`, as noise if it is one side without some of its entries."""
+    known = [origin_of(side) for side in sides]
+    origin = known[0] or known[1]
+    return followed(plain(result), origin) if origin and None in known and untouched(origin, plain(result)) else result
 
 
 def _concatenated(arrays: Sequence[Any], axis: Any = 0, out: Any = None, *, result: Any, **_: Any) -> Any:
