@@ -181,7 +181,7 @@ def replaced() -> Iterator[dict[int, Any]]:
         if mechanisms is not None and mechanisms.scores and self in mechanisms.scores:
             return found_torch.scores_as_array(mechanisms, self, lambda: to_numpy(self, *args, **options))
         array = to_numpy(self, *args, **options)
-        follows = mechanisms is not None and (mechanisms.tensors or mechanisms.coins)
+        follows = mechanisms is not None and (mechanisms.any_tensors or mechanisms.coins)
         return found_torch.as_array(mechanisms, self, array) if follows else array
 
     def item(self: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from .origin import Origin
 from .reports import Drawn, coins_of
 from .single import is_single, noise_of, plain, single
 from .sums_torch import NAMES, sums_of
+from .written_torch import assembled, written
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,6 +35,10 @@ KEPT = (
     *("split", "split_with_sizes", "chunk", "roll", "flatten", "unflatten", "movedim", "as_strided", "triu", "tril"),
 )
 INDEXED = ("index", "index_select")
+PLACES = (
+    "select",
+    "slice",
+)  # a program that writes into a tensor first asks for these; its pieces are then not looked at each time
 # operators that may set entries to 0
 ZEROED = ("where", "masked_fill", "masked_fill_", "index_fill", "index_fill_", "index_put", "index_put_")
 JOINS: dict[str, Callable[..., Any]] = {"cat": np.concatenate, "stack": np.stack}
@@ -115,7 +120,7 @@ def as_array(mechanisms: Any, tensor: Any, array: Any) -> Any:
         return drawn
 
     def as_drawn() -> Any:
-        origin = _noise(mechanisms, tensor) if mechanisms.tensors else None
+        origin = _noise(mechanisms, tensor) if mechanisms.any_tensors else None
         return array if origin is None or array.ndim == 0 else followed(array, origin)
 
     return guarded(as_drawn, array)
@@ -151,7 +156,7 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callab
         return reports_torch.run(mechanisms, name, args, options, call)
     if mechanisms.scores and any(hasattr(a, "detach") and a in mechanisms.scores for a in args[:2]):
         return _maximum(mechanisms, name, args, call)
-    if not mechanisms.tensors and not mechanisms.singles:
+    if not mechanisms.any_tensors and not mechanisms.singles:
         return call()
     if name in JOINS and isinstance(args[0], (list, tuple)):
         result = call()
@@ -163,7 +168,7 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callab
         return result
     if name in ZEROED and mechanisms.tensors:
         return _with_zeros(mechanisms, name, args, call)
-    known: list[Origin | None] = guarded(lambda: [_origin(mechanisms, a) for a in args[:2]], [])
+    known: list[Origin | None] = guarded(lambda: [_origin(mechanisms, a, name not in PLACES) for a in args[:2]], [])
     if not any(known):
         return call()
     if any(origin is not None and origin.noisy for origin in known):
@@ -256,12 +261,15 @@ def _kept(
     """Follows the result of an operator on noise, if it is noise. scaled: its scale, before its entries are rearranged, and its
     shift. again: applies the operator to another first argument.
     """
-    origin = next((each for each in known if each is not None), None)
+    origin = known[-1] if name == "copy_" else next((each for each in known if each is not None), None)
     in_place = name.endswith("_") and hasattr(args[0], "detach")
     if in_place:
         origins(mechanisms).pop(args[0], None)
     if scaled is not None and origin is not None:
         _followed_by(name, args, origin, scaled, result, again)
+    if name == "copy_" and (copied := origins(mechanisms).get(args[0])) is not None:
+        mechanisms.parts = reports_torch.by_tensor(mechanisms.parts)
+        written(mechanisms.parts, args[0], copied)
     if in_place and mechanisms.arrays and _readable(args[0]):
         _into_arrays(mechanisms, args[0])
 
@@ -315,17 +323,26 @@ def _follow(tensor: Any, origin: Origin) -> None:
         origins(origin.mechanisms)[tensor] = now(origin, unrecorded(tensor))
 
 
-def _origin(mechanisms: Mechanisms, value: Any) -> Origin | None:
+def _origin(mechanisms: Mechanisms, value: Any, assembles: bool = True) -> Origin | None:
     """The origin of a tensor of noise or of a single number; None for other values, and if the program has written numbers other
-    than 0 into the tensor.
+    than 0 into the tensor. assembles: whether to look at the pieces that the program has written into the tensor.
     """
     if type(value) is float:
         return mechanisms.singles.get(value)
-    origin = origins(mechanisms).get(value) if _readable(value) and not value.requires_grad else None
-    if origin is None or untouched(origin, numbers := unrecorded(value)):
+    if not _readable(value) or value.requires_grad:
+        return None
+    origin = origins(mechanisms).get(value)
+    in_pieces = mechanisms.parts.get(value) if assembles and mechanisms.parts else None
+    if (origin is None and in_pieces is None) or (origin is not None and untouched(origin, unrecorded(value))):
         return origin
+    if in_pieces is not None and (found := assembled(in_pieces.values(), value)) is not None:
+        _follow(value, found)
+        return cast("Origin", origins(mechanisms).get(value))
+    if origin is None:
+        return None
+    numbers = unrecorded(value)
     arrays = [] if origin.noisy else remembered(mechanisms, numbers)  # the program may have changed the numbers through an array
-    return next((found for array in arrays if isinstance(array, Noise) and (found := origin_of(array)) is not None), None)
+    return next((known for array in arrays if isinstance(array, Noise) and (known := origin_of(array)) is not None), None)
 
 
 def _before(args: Sequence[Any], alpha: float, known: Sequence[Any]) -> tuple[Origin, Any, Any] | None:
