@@ -38,6 +38,15 @@ def numbers_of(tensor: Any) -> NDArray[Any]:
         return np.asarray(plain.double().numpy())
 
 
+def unrecorded(tensor: Any) -> NDArray[Any]:
+    """As `numbers_of`, without a recording: the recorder itself asks for these numbers, not the program."""
+    recorder, Active.recorder = Active.recorder, None
+    try:
+        return numbers_of(tensor)
+    finally:
+        Active.recorder = recorder
+
+
 @dataclass(frozen=True, eq=False)
 class Draw:
     """One random draw. law: the name of the distribution. loc, scale: its requested location and scale, numbers or arrays that

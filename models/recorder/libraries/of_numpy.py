@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..draws.draw import Active, Draw, calling_line, of_two, parameters, picked_one, recorded_call, rows_of, shuffled
-from ..mechanisms.lists import gathering
+from ..mechanisms.lists import gathering, iterating
 from .changes import changes
 
 # Method -> its law, and the names of its arguments in order. Only loc, scale, low, high, n, a, p, replace, mean and cov are read.
@@ -45,6 +45,7 @@ METHODS = (*LAW_OF, *OTHERS)
 ORDERS = ("shuffle", "permutation", "permuted")  # methods whose draw is an order
 # loc and scale describe them completely
 LOCATED = ("normal", "laplace", "gumbel", "logistic", "cauchy", "uniform", "exponential")
+COPIES = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "from_dlpack")  # functions that copy arrays
 FEW = 1024  # probabilities are kept for draws from at most this many values
 BASES = (np.random.Generator, np.random.RandomState)
 
@@ -211,6 +212,7 @@ def replaced() -> Iterator[dict[int, Any]]:
         for name, value in new.items():
             put(np.random, name, value)
         put(mtrand, "_rand", shared)
-        for name in ("array", "asarray"):
+        for name in COPIES:
             put(np, name, gathering(getattr(np, name)))
+        put(np, "fromiter", iterating(np.fromiter))
         yield originals

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -13,13 +13,15 @@ import numpy as np
 from ..draws.draw import Active, Draw, calling_line, guarded, numbers_of, of_two, parameters, picked_one, put, rows_of
 from ..mechanisms import found_torch
 from ..mechanisms.found import Mechanisms
+from ..mechanisms.single import is_single
 from .changes import changes
 from .masks_torch import with_a_key
 from .of_numpy import evenly
 
 NORMAL, UNIFORM = ("randn", "randn_like", "normal", "normal_"), ("rand", "rand_like", "uniform_")
-LOCATED = (*NORMAL, *UNIFORM, "cauchy_")  # operators whose numbers loc and scale describe completely
+LOCATED = (*NORMAL, *UNIFORM, "cauchy_", "exponential_")  # operators whose numbers loc and scale describe completely
 CALLERS = 12  # largest number of calls, from the draw outwards, whose variables are searched for a parameter
+MAKERS = ("tensor", "as_tensor", "asarray", "from_dlpack")  # functions that make tensors of other numbers
 FORM = ("device", "layout", "pin_memory", "memory_format", "dtype")  # options that say nothing about the law of the numbers
 
 
@@ -44,6 +46,8 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
         law, ends = "bernoulli", (0.0, 1.0)
     elif name == "cauchy_":
         law, loc, scale = "cauchy", given[0] if given else 0.0, given[1] if len(given) > 1 else 1.0
+    elif name == "exponential_":
+        law, scale = "exponential", 1 / float((*given, options.get("lambd", 1.0))[0])
     else:
         law = name.rstrip("_")
     among, chances = finite(law, args, given)
@@ -172,10 +176,12 @@ def replaced() -> Iterator[dict[int, Any]]:
     from torch.distributions import Gumbel, Laplace, Normal
 
     def numpy(self: Any, *args: Any, **options: Any) -> Any:
-        array = to_numpy(self, *args, **options)
         recorder = Active.recorder
         mechanisms = recorder.follow if recorder is not None and isinstance(recorder.follow, Mechanisms) else None
-        follows = mechanisms is not None and (mechanisms.tensors or mechanisms.coins)
+        if mechanisms is not None and mechanisms.scores and self in mechanisms.scores:
+            return found_torch.scores_as_array(mechanisms, self, lambda: to_numpy(self, *args, **options))
+        array = to_numpy(self, *args, **options)
+        follows = mechanisms is not None and (mechanisms.any_tensors or mechanisms.coins)
         return found_torch.as_array(mechanisms, self, array) if follows else array
 
     def item(self: Any) -> Any:
@@ -184,7 +190,30 @@ def replaced() -> Iterator[dict[int, Any]]:
         mechanisms = recorder.follow if recorder is not None and isinstance(recorder.follow, Mechanisms) else None
         return found_torch.as_number(mechanisms, self, number) if mechanisms is not None and mechanisms.tensors else number
 
-    to_numpy, to_number = torch.Tensor.numpy, torch.Tensor.item
+    def array_wrap(self: Any, array: Any, *more: Any) -> Any:
+        """The tensor of the result of a NumPy operation on tensors and arrays. more: what NumPy tells of the operation."""
+        arrays = guarded(lambda: as_arrays(more[0])) if more and more[0] else None
+        return to_tensor(self, array if arrays is None else np.asarray(more[0][0](*arrays)))
+
+    def as_arrays(operation: Any) -> list[Any] | None:
+        """The inputs of a NumPy operation, arrays for tensors, if one of these is followed."""
+        ufunc, inputs, _ = operation
+        recorder = Active.recorder
+        mechanisms = recorder.follow if recorder is not None and isinstance(recorder.follow, Mechanisms) else None
+        known = mechanisms.tensors if mechanisms is not None and len(inputs) == ufunc.nin else None
+        if not known or not any(isinstance(i, torch.Tensor) and i in known for i in inputs):
+            return None
+        return [i.numpy() if isinstance(i, torch.Tensor) else i for i in inputs]
+
+    def tolist(self: Any) -> Any:
+        recorder = Active.recorder
+        mechanisms = recorder.follow if recorder is not None and isinstance(recorder.follow, Mechanisms) else None
+        if mechanisms is None or not mechanisms.tensors or self not in mechanisms.tensors:
+            return to_list(self)
+        return self.item() if self.dim() == 0 else self.detach().cpu().numpy().tolist()
+
+    to_numpy, to_number, to_list = torch.Tensor.numpy, torch.Tensor.item, torch.Tensor.tolist
+    to_tensor = torch.Tensor.__array_wrap__
     methods: list[tuple[Any, str, str]] = [(Laplace, "rsample", "laplace"), (Normal, "rsample", "normal")]
     methods += [(Gumbel, name, "gumbel") for name in ("rsample", "sample")]  # Gumbel.sample does not call rsample
     with changes() as put:
@@ -196,8 +225,39 @@ def replaced() -> Iterator[dict[int, Any]]:
         put(torch.nn.functional, "dropout", with_a_key(plain))
         put(torch.Tensor, "numpy", numpy)
         put(torch.Tensor, "item", item)
+        put(torch.Tensor, "tolist", tolist)
+        put(torch.Tensor, "__array_wrap__", array_wrap)
+        new = {id(plain): torch.nn.functional.dropout}
+        for name in MAKERS:
+            original = getattr(torch, name)
+            new[id(original)] = made_of(original)
+            put(torch, name, new[id(original)])
         with _mode()():
-            yield {id(plain): torch.nn.functional.dropout}
+            yield new
+
+
+@cache
+def made_of(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that makes a tensor of numbers, lists or arrays, such as `torch.tensor`. Follows the tensor if these are drawn
+    numbers.
+    """
+    from torch.jit import _builtins
+
+    def tensor(*args: Any, **options: Any) -> Any:
+        result = original(*args, **options)
+        recorder = Active.recorder
+        mechanisms = recorder.follow if recorder is not None and isinstance(recorder.follow, Mechanisms) else None
+        if mechanisms is None or not args:
+            return result
+        if type(args[0]) in (list, tuple) or is_single(args[0]):
+            guarded(lambda: found_torch.of_numbers(mechanisms, args[0], result))
+        elif original.__name__ == "from_dlpack" and mechanisms.arrays:
+            guarded(lambda: found_torch.arrived(mechanisms, result))
+        return result
+
+    if (operator := _builtins._find_builtin(original)) is not None:
+        _builtins._register_builtin(tensor, operator)
+    return tensor
 
 
 @cache

@@ -48,7 +48,8 @@ class Coins:
     array. seen: a digest of the array, which shows whether the program has written into the array. own: the law of the entries,
     if it is not that of `draw` alone. beside: other draws on which they depend. data, sign: the array holds data + sign * numbers
     of this law. spread: whether `own` was computed from data. computed: what the program computed from uniform numbers.
-    arithmetic: what it computed from coins; the array then need not hold coins any more.
+    arithmetic: what it computed from coins; the array then need not hold coins any more. shared: whether an array and a tensor
+    have the memory of the coins in common, so that writing into one changes the other.
     """
 
     mechanisms: Recorder
@@ -65,6 +66,7 @@ class Coins:
     spread: bool = False
     computed: Computed | None = None
     arithmetic: Arithmetic | None = None
+    shared: bool = False
 
     @property
     def law(self) -> Law | None:

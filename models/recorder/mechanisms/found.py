@@ -25,6 +25,8 @@ from .single import Single, in_the_making, single
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from .memory import Arrays
+
 FOLLOWED = (*SHIFTED, "exponential")
 UNCHANGED = 1e-9  # a difference of two probabilities up to this size counts as rounding
 UNEQUAL = 1e-4  # in units of the scale: two moves that differ by less count as equal
@@ -176,7 +178,9 @@ class Mechanisms:
     lines: Lines = field(default_factory=Lines)
     singles: dict[float, Origin] = field(default_factory=dict)  # single drawn numbers; PyTorch passes on their values alone
     space: int = 1 << 30  # bytes left for the values of mechanisms; at 0, later mechanisms are not recorded
+    arrays: Arrays = field(default_factory=dict)  # see memory.py
     tensors: Any = None  # PyTorch tensors that are noise and have not been added to data yet
+    parts: Any = None  # PyTorch tensors -> the pieces of noise that the program has written into them
     scores: Any = None  # PyTorch tensors that are data with Gumbel noise and have not been used yet
     half: Origin | None = None  # of the last sum of data and noise, with the noise that was added
     coins: Any = None  # PyTorch tensors of coins (see reports.py) that have not been combined with data yet
@@ -201,6 +205,11 @@ class Mechanisms:
             if wanted is None or wanted.noisy.size == len(numbers.noisy):
                 found[numbers.at] = of_numbers(numbers, self.closely)
         return [m for m in found if m is not None]
+
+    @property
+    def any_tensors(self) -> bool:
+        """Whether tensors of noise are followed."""
+        return bool(self.tensors or self.parts)
 
     def all_played(self) -> bool:
         """Whether this run has run every mechanism of the script."""

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ..draws.draw import Active, Draw, guarded, numbers_of
+from ..draws.draw import Active, Draw, guarded, numbers_of, unrecorded
+from ..draws.results import digest
 from . import reports_torch
 from .found import FOLLOWED, Mechanisms, located, located_at_data
-from .noise import followed, now, untouched
-from .noisy_maximum import WithScores, with_scores
+from .joined import joined
+from .lists import begins_with_noise, of_lists
+from .memory import remembered
+from .noise import Noise, followed, mark, now, origin_of, scaled_together, untouched
+from .noisy_maximum import Scores, WithScores, scored, with_scores
 from .origin import Origin
-from .reports import Drawn
-from .same_numbers import of_mirrored
-from .single import is_single, plain, single
+from .reports import Drawn, coins_of
+from .single import is_single, noise_of, plain, single
+from .sums_torch import NAMES, sums_of
+from .written_torch import assembled, written
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,6 +35,13 @@ KEPT = (
     *("split", "split_with_sizes", "chunk", "roll", "flatten", "unflatten", "movedim", "as_strided", "triu", "tril"),
 )
 INDEXED = ("index", "index_select")
+PLACES = (
+    "select",
+    "slice",
+)  # a program that writes into a tensor first asks for these; its pieces are then not looked at each time
+# operators that may set entries to 0
+ZEROED = ("where", "masked_fill", "masked_fill_", "index_fill", "index_fill_", "index_put", "index_put_")
+JOINS: dict[str, Callable[..., Any]] = {"cat": np.concatenate, "stack": np.stack}
 Origins = Any  # torch.utils.weak.WeakTensorKeyDictionary: tensor -> Origin
 
 
@@ -52,13 +64,63 @@ def origins(mechanisms: Any) -> Origins:
     return mechanisms.tensors
 
 
+def arrived(mechanisms: Mechanisms, tensor: Any) -> None:
+    """Follows a tensor that lies in the memory of an array of drawn numbers, as one that the program has made of this array."""
+    numbers = _numbers(tensor, mechanisms.arrays)
+    if numbers is None:
+        return None
+    for array in remembered(mechanisms, numbers):
+        if isinstance(array, Noise):
+            mark(array)
+            if (origin := origin_of(array)) is not None:
+                return _follow(tensor, origin)
+        elif isinstance(array, Drawn) and (coins := coins_of(array, numbers)) is not None:
+            return reports_torch.arrived(mechanisms, tensor, coins)
+        elif isinstance(array, WithScores) and array.scores is not None and array.scores.seen == digest(numbers):
+            _keep_scores(mechanisms, tensor, array.scores)
+            return None
+    return None
+
+
+def of_numbers(mechanisms: Mechanisms, numbers: Any, tensor: Any) -> None:
+    """Follows the tensor that the program has made of a drawn number, or of lists of them."""
+    if not (is_single(numbers) or begins_with_noise(numbers)) or not tensor.is_floating_point():
+        return
+    made = _numbers(tensor)
+    if made is not None and (origin := noise_of(numbers) if is_single(numbers) else of_lists(numbers, made)) is not None:
+        _follow(tensor, origin)
+
+
+def _numbers(tensor: Any, among: Any = None) -> NDArray[Any] | None:
+    """The numbers of a tensor; None for a tensor within vmap and grad, which has none, and if they do not begin at one of the
+    places `among`.
+    """
+    try:
+        return unrecorded(tensor) if among is None or tensor.data_ptr() in among else None
+    except RuntimeError:
+        return None
+
+
+def _keep_scores(mechanisms: Mechanisms, tensor: Any, scores: Scores) -> None:
+    mechanisms.scores = reports_torch.by_tensor(mechanisms.scores)
+    mechanisms.scores[tensor] = scores
+
+
+def scores_as_array(mechanisms: Mechanisms, tensor: Any, to_numpy: Callable[[], Any]) -> Any:
+    """The NumPy array of a tensor of noisy scores. to_numpy: makes this array, with an operator on the tensor."""
+    scores = mechanisms.scores.pop(tensor)
+    array = to_numpy()
+    mechanisms.scores[tensor] = scores
+    return guarded(lambda: scored(scores, array), array) if array.ndim else array
+
+
 def as_array(mechanisms: Any, tensor: Any, array: Any) -> Any:
     """`array`, the NumPy array of a tensor, as `Noise` or `Drawn` if the tensor is followed."""
     if mechanisms.coins and isinstance(drawn := guarded(lambda: reports_torch.as_drawn(mechanisms, tensor, array)), Drawn):
         return drawn
 
     def as_drawn() -> Any:
-        origin = _noise(mechanisms, tensor) if mechanisms.tensors else None
+        origin = _noise(mechanisms, tensor) if mechanisms.any_tensors else None
         return array if origin is None or array.ndim == 0 else followed(array, origin)
 
     return guarded(as_drawn, array)
@@ -86,13 +148,27 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callab
     mechanisms = recorder.follow if recorder is not None else None
     if not isinstance(mechanisms, Mechanisms) or not args:
         return call()
+    if name == "lift_fresh" and mechanisms.arrays and _readable(args[0]):
+        result = call()
+        guarded(lambda: arrived(mechanisms, result))
+        return result
     if mechanisms.coins and any(hasattr(a, "detach") and a in mechanisms.coins for a in args[:3]):
         return reports_torch.run(mechanisms, name, args, options, call)
     if mechanisms.scores and any(hasattr(a, "detach") and a in mechanisms.scores for a in args[:2]):
         return _maximum(mechanisms, name, args, call)
-    if not mechanisms.tensors and not mechanisms.singles:
+    if not mechanisms.any_tensors and not mechanisms.singles:
         return call()
-    known: list[Origin | None] = guarded(lambda: [_origin(mechanisms, a) for a in args[:2]], [])
+    if name in JOINS and isinstance(args[0], (list, tuple)):
+        result = call()
+        guarded(lambda: _joined(mechanisms, name, args, options, result))
+        return result
+    if name in NAMES and mechanisms.tensors and (before := guarded(lambda: _before_all(mechanisms, name, args, options))):
+        result = call()
+        guarded(lambda: _all_met(mechanisms, name, args, before, result))
+        return result
+    if name in ZEROED and mechanisms.tensors:
+        return _with_zeros(mechanisms, name, args, call)
+    known: list[Origin | None] = guarded(lambda: [_origin(mechanisms, a, name not in PLACES) for a in args[:2]], [])
     if not any(known):
         return call()
     if any(origin is not None and origin.noisy for origin in known):
@@ -104,10 +180,73 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callab
         before = guarded(lambda: _before(args, -alpha if name.startswith("sub") else alpha, known))
         result = call()
         return result if before is None else guarded(lambda: _met(mechanisms, before, result), result)
-    scaled = guarded(lambda: None if name in SUMS and options else _scaled(name, args, known))
+    if name in SUMS and len(known) == 2 and not options:
+        both = guarded(lambda: _together(name, args, known))
+        known, scaled = [both], None if both is None else (both.scale, both.shift)
+    else:
+        scaled = guarded(lambda: None if name in SUMS else _scaled(name, args, known))
     result = call()
     guarded(lambda: _kept(mechanisms, name, args, known, scaled, result, lambda first: func(first, *args[1:], **options)))
     return result
+
+
+def _with_zeros(mechanisms: Mechanisms, name: str, args: Sequence[Any], call: Callable[[], Any]) -> Any:
+    """The result of an operator that may set entries to 0. It is followed if it is noise without some of its entries."""
+    known = guarded(lambda: [_noise(mechanisms, a) for a in (args[1:3] if name == "where" else args[:1])], [])
+    result = call()
+
+    def kept() -> None:
+        if name.endswith("_"):
+            origins(mechanisms).pop(args[0], None)
+        origin = known[0] if known[0] is not None else known[-1]
+        if origin is not None and known.count(None) == len(known) - 1 and untouched(origin, unrecorded(result)):
+            _follow(result, origin)
+        if name.endswith("_") and mechanisms.arrays:
+            _into_arrays(mechanisms, result)
+
+    if any(known):
+        guarded(kept)
+    return result
+
+
+def _before_all(mechanisms: Mechanisms, name: str, args: Sequence[Any], options: Mapping[str, Any]) -> list[Any]:
+    """As `_before`, for each sum of an operator that contains sums; none if no term is noise."""
+    found = []
+    for each in sums_of(
+        name, args, options, lambda value: _noise(mechanisms, value), lambda value: _origin(mechanisms, value), _scaled
+    ):
+        known, terms = list(each.known), (each.first, each.second)
+        if any(origin is not None and origin.noisy for origin in known):
+            known = _of_sums(mechanisms, "add", terms, known)
+        found.append(_before(terms, each.factor, known) if known.count(None) == 1 else None)
+    return found
+
+
+def _all_met(mechanisms: Mechanisms, name: str, args: Sequence[Any], before: Sequence[Any], result: Any) -> None:
+    """As `_met`, for each sum of an operator that contains sums. Operators on lists may return nothing."""
+    if name.startswith("_foreach"):
+        results = list(args[0] if name.endswith("_") else result)
+    else:
+        results = [result]
+    for each, known in zip(results, before):  # noqa: B905  (Python 3.9)
+        if name.endswith("_"):
+            origins(mechanisms).pop(each, None)
+        if known is not None:
+            _met(mechanisms, known, each)
+
+
+def _together(name: str, args: Sequence[Any], known: Sequence[Any]) -> Origin | None:
+    """The origin of a sum or difference of two tensors of noise; None if its law is not known."""
+    one, other = known
+    ufunc = np.add if name.startswith("add") else np.subtract
+    changed = scaled_together(ufunc, [_array(a) for a in args[:2]], one, other)
+    if changed is None:
+        return None
+    scale, shift, law = changed
+    beside, drawn = tuple(dict.fromkeys((*one.draws, *other.draws)))[1:], max(one.count, other.count)
+    return replace(
+        one, scale=scale, shift=shift, beside=beside, bits=max(one.bits, other.bits), drawn=drawn, computed=law, seen=None
+    )
 
 
 def _kept(
@@ -122,11 +261,23 @@ def _kept(
     """Follows the result of an operator on noise, if it is noise. scaled: its scale, before its entries are rearranged, and its
     shift. again: applies the operator to another first argument.
     """
-    if name.endswith("_") and hasattr(args[0], "detach"):
+    origin = known[-1] if name == "copy_" else next((each for each in known if each is not None), None)
+    in_place = name.endswith("_") and hasattr(args[0], "detach")
+    if in_place:
         origins(mechanisms).pop(args[0], None)
-    origin = next((each for each in known if each is not None), None)
-    if scaled is None or origin is None:
-        return
+    if scaled is not None and origin is not None:
+        _followed_by(name, args, origin, scaled, result, again)
+    if name == "copy_" and (copied := origins(mechanisms).get(args[0])) is not None:
+        mechanisms.parts = reports_torch.by_tensor(mechanisms.parts)
+        written(mechanisms.parts, args[0], copied)
+    if in_place and mechanisms.arrays and _readable(args[0]):
+        _into_arrays(mechanisms, args[0])
+
+
+def _followed_by(
+    name: str, args: Sequence[Any], origin: Origin, scaled: tuple[Any, float], result: Any, again: Callable[[Any], Any]
+) -> None:
+    """As `_kept`, for an operator whose result is noise. origin: of the noise on which it runs."""
     scale, shift = scaled
     results = list(result) if isinstance(result, (list, tuple)) else [result]
     scales = [scale] * len(results)
@@ -141,6 +292,26 @@ def _kept(
             _follow(tensor, replace(origin, scale=float(own) if np.ndim(own) == 0 else own, shift=shift))
 
 
+def _into_arrays(mechanisms: Mechanisms, tensor: Any) -> None:
+    """Gives what is known of a tensor that an operator has changed to the arrays of noise with the same memory."""
+    for array in remembered(mechanisms, unrecorded(tensor)):
+        if isinstance(array, Noise) and (array.origin is None or array.origin.at is None):
+            array.origin = origins(mechanisms).get(tensor)
+
+
+def _joined(mechanisms: Mechanisms, name: str, args: Sequence[Any], options: Mapping[str, Any], result: Any) -> None:
+    """Follows the tensor that the program has joined from tensors of which one or more are noise."""
+    if not all(_readable(each) for each in args[0]) or not result.is_floating_point():
+        return
+    known = [_noise(mechanisms, each) for each in args[0]]
+    if any(known):
+        axis = args[1] if len(args) > 1 else options.get("dim", 0)
+        parts = [(origin, unrecorded(each)) for origin, each in zip(known, args[0])]  # noqa: B905  (Python 3.9)
+        origin = joined(parts, lambda arrays: JOINS[name](arrays, axis))
+        if origin is not None:
+            _follow(result, origin)
+
+
 def _readable(value: Any) -> bool:
     """Whether a value is a tensor whose numbers NumPy can read: not a sparse one."""
     return hasattr(value, "detach") and str(value.layout) == "torch.strided"
@@ -149,26 +320,29 @@ def _readable(value: Any) -> bool:
 def _follow(tensor: Any, origin: Origin) -> None:
     """Registers a tensor as noise of this origin, unless it holds whole or complex numbers."""
     if tensor.is_floating_point():
-        origins(origin.mechanisms)[tensor] = now(origin, _seen(tensor))
+        origins(origin.mechanisms)[tensor] = now(origin, unrecorded(tensor))
 
 
-def _origin(mechanisms: Mechanisms, value: Any) -> Origin | None:
+def _origin(mechanisms: Mechanisms, value: Any, assembles: bool = True) -> Origin | None:
     """The origin of a tensor of noise or of a single number; None for other values, and if the program has written numbers other
-    than 0 into the tensor.
+    than 0 into the tensor. assembles: whether to look at the pieces that the program has written into the tensor.
     """
     if type(value) is float:
         return mechanisms.singles.get(value)
-    origin = origins(mechanisms).get(value) if _readable(value) and not value.requires_grad else None
-    return origin if origin is not None and untouched(origin, _seen(value)) else None
-
-
-def _seen(tensor: Any) -> Any:
-    """The tensor as an array. This is not recorded, because the recording itself asks for arrays."""
-    recorder, Active.recorder = Active.recorder, None
-    try:
-        return numbers_of(tensor)
-    finally:
-        Active.recorder = recorder
+    if not _readable(value) or value.requires_grad:
+        return None
+    origin = origins(mechanisms).get(value)
+    in_pieces = mechanisms.parts.get(value) if assembles and mechanisms.parts else None
+    if (origin is None and in_pieces is None) or (origin is not None and untouched(origin, unrecorded(value))):
+        return origin
+    if in_pieces is not None and (found := assembled(in_pieces.values(), value)) is not None:
+        _follow(value, found)
+        return cast("Origin", origins(mechanisms).get(value))
+    if origin is None:
+        return None
+    numbers = unrecorded(value)
+    arrays = [] if origin.noisy else remembered(mechanisms, numbers)  # the program may have changed the numbers through an array
+    return next((known for array in arrays if isinstance(array, Noise) and (known := origin_of(array)) is not None), None)
 
 
 def _before(args: Sequence[Any], alpha: float, known: Sequence[Any]) -> tuple[Origin, Any, Any] | None:
@@ -246,10 +420,10 @@ def _met(mechanisms: Mechanisms, before: tuple[Origin, Any, Any], result: Any) -
         if more is not None:
             origins(mechanisms)[result] = replace(more, seen=values.reshape(tuple(result.shape)).copy())
         return result
-    value = with_scores(origin, wide, values) if origin.law == "gumbel" else mechanisms.noise_added(origin, wide, values)
+    alone = origin.law == "gumbel" and not origin.beside
+    value = with_scores(origin, wide, values) if alone else mechanisms.noise_added(origin, wide, values)
     if isinstance(value, WithScores) and value.scores is not None:
-        mechanisms.scores = reports_torch.by_tensor(mechanisms.scores)
-        mechanisms.scores[result] = value.scores
+        _keep_scores(mechanisms, result, value.scores)
     return result
 
 
@@ -275,7 +449,7 @@ def _maximum(mechanisms: Mechanisms, name: str, args: Sequence[Any], call: Calla
     operators, records the noisy scores as a mechanism.
     """
     known = [(a, mechanisms.scores.pop(a)) for a in args[:2] if hasattr(a, "detach") and a in mechanisms.scores]
-    if name == "argmax" and not (len(args) > 2 and args[2]):
+    if name == "argmax" and not (len(args) > 2 and args[2]) and known[0][1].seen == digest(unrecorded(known[0][0])):
         result = call()
         if guarded(lambda: known[0][1].largest(numbers_of(result), args[1] if len(args) > 1 else None)) is not None:
             return result
@@ -284,9 +458,8 @@ def _maximum(mechanisms: Mechanisms, name: str, args: Sequence[Any], call: Calla
 
 
 def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> tuple[Any, float] | None:
-    """The scale and the shift of the noise after a product with numbers, after an operator that only rearranges entries, or after
-    a sum with itself transposed; None after other operators. Shifted noise must keep all its entries, and each must get the same
-    factor.
+    """The scale and the shift of the noise after a product with numbers, or after an operator that only rearranges entries; None
+    after other operators. Shifted noise must keep all its entries, and each must get the same factor.
     """
     if known[0] is not None and (name in KEPT or (name in INDEXED and _apart(name, args))):
         shift = -known[0].shift if name in ("neg", "neg_") else known[0].shift
@@ -294,9 +467,6 @@ def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> tuple[Any, 
     if name == "copy_" and known[-1] is not None:
         alike = tuple(args[0].shape) == tuple(args[-1 if len(args) < 3 else 1].shape)
         return (known[-1].scale, known[-1].shift) if alike else None
-    if name in ("add", "add_") and len(known) == 2 and None not in known:
-        mirrored = of_mirrored(*known)
-        return None if mirrored is None else (mirrored, 0.0)
     if name not in PRODUCTS or len(known) < 2 or (known[0] is not None and known[1] is not None):
         return None
     origin, noise, other = (known[0], args[0], args[1]) if known[0] is not None else (known[1], args[1], args[0])
@@ -307,7 +477,7 @@ def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> tuple[Any, 
         several = _readable(other) and not other.is_complex() and hasattr(noise, "shape")
         several = several and np.broadcast_shapes(noise.shape, other.shape) == noise.shape
         number = np.abs(numbers_of(other).astype(np.float64)) if several else None
-    if number is None or not np.all(number):
+    if number is None or not (np.all(number) if name.startswith("div") else np.any(number)):
         return None
     scaled = np.multiply if name.startswith("mul") else np.divide
     return scaled(origin.scale, np.abs(number)), float(scaled(origin.shift, number)) if origin.shift else 0.0

@@ -15,6 +15,8 @@ import numpy as np
 
 from ..draws.draw import guarded, without
 from .inverse import of_difference
+from .joined import joined
+from .memory import place_of, remember, remembered
 from .noisy_maximum import with_scores
 from .origin import Origin
 from .same_numbers import any_repeated, bits_of, of_mirrored
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+SAME = 1e-5  # relative: two numbers of scale 1, each rounded to float32, agree so closely
+
+
 class Noise(np.ndarray):
     """Drawn numbers that have not been added to data yet. origin: None if the numbers are not known to be noise."""
 
@@ -31,11 +36,19 @@ class Noise(np.ndarray):
 
     def __array_finalize__(self, source: Any) -> None:
         self.origin = guarded(lambda: _inherited(self, source))
-        _mark(source)
+        if self.origin is not None:
+            remember(self.origin.mechanisms, self)
+        mark(source)
 
     def __getitem__(self, key: Any) -> Any:
         value = super().__getitem__(key)
         return value if isinstance(value, np.ndarray) else guarded(lambda: _number(self, key, value, value), value)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Python calls this after `noise[:] *= 2` with the changed array, whose origin is then that of the whole array."""
+        super().__setitem__(key, value)
+        if isinstance(value, Noise) and self.origin is not None and place_of(value) == place_of(self):
+            self.origin = value.origin
 
     def item(self, *args: Any) -> Any:
         value = super().item(*args)
@@ -61,13 +74,21 @@ class Noise(np.ndarray):
         return self.transpose()
 
     def __array_function__(self, func: Any, types: Any, args: Any, options: Any) -> Any:
-        _mark(self)
+        mark(self)
         result = super().__array_function__(func, types, args, options)
+        if func is np.concatenate:
+            return guarded(lambda: _concatenated(*args, **options, result=result), result)
+        if func is np.copy and args and args[0] is self:
+            return _same(self, result)
+        if func is np.where and len(args) == 3 and isinstance(result, np.ndarray):
+            return guarded(lambda: _chosen(args[1:], result), result)
         triangle = func in (np.triu, np.tril) and args and args[0] is self and self.ndim == 2
         return _same(self, result, shifted=False) if triangle else result
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.get("out", ())
+        if not out and method == "__call__" and any(hasattr(i, "detach") for i in inputs):
+            return _with_tensors(ufunc, inputs, options)
         before = guarded(lambda: _before(ufunc, method, inputs, options))
         named = {name: without(Noise, value, plain) for name, value in options.items()}
         result = getattr(ufunc, method)(*(plain(i) for i in inputs), **named)
@@ -102,7 +123,7 @@ def _before(ufunc: Any, method: str, inputs: Sequence[Any], options: Mapping[str
     closely = [isinstance(value, Noise) and value.origin is not None and value.origin.mechanisms.closely for value in inputs]
     origins = [origin_of(value, adds and (closely[at] or (into and at == 0))) for at, value in enumerate(inputs)]
     for value in inputs[int(into) :]:
-        _mark(value)
+        mark(value)
     drawn = [origin for origin in origins if origin is not None and origin.at is None]
     known = drawn or [origin for origin in origins if origin is not None]
     if not known or options.get("where", True) is not True:
@@ -136,9 +157,9 @@ def _after(inputs: Sequence[Any], out: Sequence[Any], before: Before, result: ND
         return given
     noise = out[0] if out and isinstance(out[0], Noise) else result
     beside = tuple(dict.fromkeys(draw for other in before.known for draw in other.draws))[1:]
-    bits, gathered = max(o.bits for o in before.known), len(before.known) == 1 and origin.gathered
+    bits, drawn = max(o.bits for o in before.known), max(o.count for o in before.known)
     scale, shift, law = before.scaled
-    own = Origin(origin.mechanisms, origin.draw, scale, beside, bits=bits, shift=shift, gathered=gathered, computed=law)
+    own = Origin(origin.mechanisms, origin.draw, scale, beside, bits=bits, shift=shift, drawn=drawn, computed=law)
     return followed(noise, own)
 
 
@@ -158,6 +179,7 @@ def followed(numbers: Any, origin: Origin) -> Any:
     """The array as `Noise` of this origin."""
     noise: Any = numbers if isinstance(numbers, Noise) else numbers.view(Noise)
     noise.origin = now(origin, plain(noise))
+    remember(origin.mechanisms, noise)
     return noise
 
 
@@ -174,10 +196,52 @@ def origin_of(value: Any, begun: bool = False) -> Origin | None:
     origin = value.origin if isinstance(value, Noise) else None
     if origin is None or (origin.at is not None and (origin.read or not begun)):
         return None
-    return origin if untouched(origin, plain(value)) else None
+    if untouched(origin, plain(value)):
+        return origin
+    return None if origin.at is not None else _of_the_same_memory(origin, value)
 
 
-def _mark(value: Any) -> None:
+def _of_the_same_memory(origin: Origin, value: Any) -> Origin | None:
+    """The origin of an array of noise whose numbers the program has changed through another array with the same memory; None if
+    that array is not followed.
+    """
+    for other in remembered(origin.mechanisms, plain(value)):
+        now_known = other.origin if isinstance(other, Noise) and other is not value else None
+        if now_known is not None and now_known.at is None and untouched(now_known, plain(value)):
+            return now_known
+    return None
+
+
+def _chosen(sides: Sequence[Any], result: Any) -> Any:
+    """`result` of `np.where`, as noise if it is one side without some of its entries."""
+    known = [origin_of(side) for side in sides]
+    origin = known[0] or known[1]
+    return followed(plain(result), origin) if origin and None in known and untouched(origin, plain(result)) else result
+
+
+def _concatenated(arrays: Sequence[Any], axis: Any = 0, out: Any = None, *, result: Any, **_: Any) -> Any:
+    """`result`, the array that `np.concatenate` has made of arrays of which one or more are noise."""
+    for each in arrays:
+        mark(each)
+    if out is not None or result.dtype.kind != "f":
+        return result
+
+    def join(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate(parts, axis)
+
+    origin = joined([(origin_of(each), np.asarray(plain(each))) for each in arrays], join)
+    return result if origin is None else followed(plain(result), origin)
+
+
+def _with_tensors(ufunc: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """The tensor that an operation on arrays of noise and tensors gives, computed with the arrays of these tensors."""
+    arrays = [i.numpy() if hasattr(i, "detach") else i for i in inputs]
+    result = ufunc(*arrays, **options)
+    tensor = next(i for i in inputs if hasattr(i, "detach"))
+    return tensor.__array_wrap__(np.asarray(result))
+
+
+def mark(value: Any) -> None:
     """Stores that an operation reads an array of noise."""
     origin: Origin | None = getattr(value, "origin", None) if isinstance(value, Noise) else None
     if origin is not None:
@@ -242,12 +306,12 @@ def _number(noise: Noise, key: Any, entry: Any, value: Any) -> Any:
     """The number `value` of one entry of noise, as a number that stores its draw. entry: the number in the array."""
     origin = noise.origin
     if origin is None or origin.seen is None or origin.seen.shape != noise.shape or origin.at is not None:
-        _mark(noise)
+        mark(noise)
         return value
     scale = float(np.broadcast_to(origin.scale, noise.shape)[key])
     if origin.seen[key] != entry or not scale > 0:
         return value
-    return single(value, dataclasses.replace(origin, scale=scale, seen=None, gathered=False))
+    return single(value, dataclasses.replace(origin, scale=scale, seen=None, drawn=0))
 
 
 def _same(noise: Noise, result: Any, turn: Callable[[NDArray[Any]], NDArray[Any]] | None = None, shifted: bool = True) -> Any:
@@ -295,7 +359,7 @@ def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: S
         return None
     scale, shift = known[0].scale, known[0].shift
     if len(known) == 2 and ufunc in (np.add, np.subtract):
-        return _scaled_together(ufunc, inputs, *known)
+        return scaled_together(ufunc, inputs, *known)
     law = known[0].computed
     if ufunc is np.negative:
         return scale, -shift, law
@@ -316,14 +380,19 @@ def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: S
     return ufunc(scale, np.abs(other)), float(ufunc(shift, number)) if shift else 0.0, law
 
 
-def _scaled_together(ufunc: Any, inputs: Sequence[Any], one: Origin, other: Origin) -> tuple[Any, float, str] | None:
-    """As `_scaled`, for a sum or difference of two arrays of noise."""
+def scaled_together(ufunc: Any, inputs: Sequence[Any], one: Origin, other: Origin) -> tuple[Any, float, str] | None:
+    """As `_scaled`, for a sum or difference of two arrays of noise. Generators with one seed draw the same numbers, whose sum has
+    another scale.
+    """
     if ufunc is np.add and (mirrored := of_mirrored(one, other)) is not None:
         return mirrored, 0.0, one.computed
     noises = [plain(i) - o.shift for o, i in zip((one, other), inputs)]  # noqa: B905  (Python 3.9)
     if noises[0].shape != noises[1].shape or {id(draw) for draw in one.draws} & {id(draw) for draw in other.draws}:
         return None
     if any(not np.all(n) or any_repeated(dataclasses.replace(o, seen=n)) for o, n in zip((one, other), noises)):  # noqa: B905
+        return None
+    first, second = (np.abs(n) / o.scale for o, n in zip((one, other), noises))  # noqa: B905  (Python 3.9)
+    if np.allclose(first, second, rtol=SAME, atol=0):
         return None
     if one.law == other.law == "normal":
         return np.hypot(one.scale, other.scale), float(ufunc(one.shift, other.shift)), "normal"

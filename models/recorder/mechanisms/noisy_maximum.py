@@ -14,6 +14,7 @@ import numpy as np
 
 from ..draws.draw import guarded, without
 from ..draws.results import digest
+from .memory import remember
 from .same_numbers import coarse, repeated
 
 if TYPE_CHECKING:
@@ -126,9 +127,15 @@ def with_scores(origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Any:
     odd = np.ndim(origin.scale) or not origin.scale > 0 or clean.ndim < 1 or coarse(origin, noisy)
     if odd or (origin.seen is not None and any(repeated(origin, origin.seen, noisy.shape))):
         return origin.mechanisms.noise_added(origin, clean, noisy)
-    scored: Any = noisy.view(WithScores)
-    scored.scores = Scores(origin, clean, digest(noisy))
-    return scored
+    return scored(Scores(origin, clean, digest(noisy)), noisy)
+
+
+def scored(scores: Scores, noisy: NDArray[Any]) -> Any:
+    """The array of noisy scores as an array that stores them."""
+    array: Any = noisy.view(WithScores)
+    array.scores = scores
+    remember(scores.origin.mechanisms, array)
+    return array
 
 
 def _plain(value: Any) -> Any:

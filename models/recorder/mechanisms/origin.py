@@ -9,15 +9,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..draws.draw import Draw
+    from .memory import Arrays
     from .numbers import Numbers
 
 DOUBLE = 53  # significant bits of float64
 
 
 class Recorder(Protocol):
-    """Records the mechanisms of a run. singles: the value of a drawn number -> its origin. closely: see `Mechanisms`."""
+    """Records the mechanisms of a run. singles: the value of a drawn number -> its origin. arrays: see memory.py. closely: see
+    `Mechanisms`.
+    """
 
     singles: dict[float, Origin]
+    arrays: Arrays
     closely: bool
 
     def number_added(self, origin: Origin, noise: float, clean: float, noisy: Any) -> Any:
@@ -50,9 +54,10 @@ class Origin:
     numbers had where they had the fewest. shift: a number that the program has added to each of them, as in `(noise + 3) + data`.
     at: the position of the mechanism, once the program has added data into the array of the noise; `shift` is then an array, the
     sum of these data. read: whether another operation has read the array, as it reads weights. Further data that are added into
-    it are then data of their own. gathered: whether each number is a draw of its own: `draw`, and `beside` in order. member: of a
-    noisy number, the numbers to which it belongs, and its position among them; `shift` is then the sum of its data. computed: the
-    law of noise that the program computed from the drawn numbers; "" if the drawn numbers themselves are the noise.
+    it are then data of their own. drawn: how many numbers were drawn for an array that is joined from several draws, `draw` and
+    `beside`; 0 for other arrays. member: of a noisy number, the numbers to which it belongs, and its position among them; `shift`
+    is then the sum of its data. computed: the law of noise that the program computed from the drawn numbers; "" if the drawn
+    numbers themselves are the noise.
     """
 
     mechanisms: Recorder
@@ -64,7 +69,7 @@ class Origin:
     shift: Any = 0.0
     at: int | None = None
     read: bool = False
-    gathered: bool = False
+    drawn: int = 0
     member: tuple[Numbers, int] | None = None
     computed: str = ""
 
@@ -89,4 +94,4 @@ class Origin:
     @property
     def count(self) -> int:
         """How many numbers were drawn for the noise, of each draw in a sum."""
-        return sum(draw.values.size for draw in (self.draws if self.gathered else (self.draw,)))
+        return self.drawn or self.draw.values.size

@@ -21,6 +21,7 @@ from ..draws.results import digest
 from .coins import Coins
 from .inverse import combined, of_uniform
 from .laws import apart, exact, modulus_of, residues
+from .memory import remember
 from .noise import followed
 
 if TYPE_CHECKING:
@@ -218,6 +219,7 @@ def drawn(numbers: Any, coins: Coins) -> Any:
     """The numbers as an array that stores `coins`."""
     marked: Any = numbers.view(Drawn)
     marked.coins = dataclasses.replace(coins, shape=numbers.shape, seen=digest(numbers))
+    remember(coins.mechanisms, marked)
     return marked
 
 

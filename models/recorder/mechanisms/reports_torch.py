@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
-from ..draws.draw import Draw, guarded, numbers_of
+from ..draws.draw import Draw, guarded, numbers_of, unrecorded
+from ..draws.results import digest
 from .coins import Coins
 from .found import Mechanisms
 from .inverse import erfinv
@@ -55,7 +57,17 @@ def register(mechanisms: Mechanisms, tensor: Any, draw: Draw) -> bool:
 def as_drawn(mechanisms: Mechanisms, tensor: Any, array: Any) -> Any:
     """`array`, the NumPy array of a tensor of drawn numbers, as an array that stores its coins."""
     coins = _coins(mechanisms, tensor)
-    return array if coins is None or array.ndim == 0 else drawn(array, coins)
+    if coins is None or array.ndim == 0:
+        return array
+    followed = drawn(array, dataclasses.replace(coins, shared=True))
+    mechanisms.coins[tensor] = followed.coins
+    return followed
+
+
+def arrived(mechanisms: Mechanisms, tensor: Any, coins: Coins) -> None:
+    """Registers a tensor that lies in the memory of an array of drawn numbers."""
+    mechanisms.coins = by_tensor(mechanisms.coins)
+    mechanisms.coins[tensor] = dataclasses.replace(coins, shared=True)
 
 
 def run(mechanisms: Mechanisms, name: str, args: Sequence[Any], options: Any, call: Callable[[], Any]) -> Any:
@@ -111,7 +123,9 @@ def by_tensor(known: Any) -> Any:
 
 
 def _coins(mechanisms: Mechanisms, value: Any) -> Coins | None:
-    return mechanisms.coins.get(value) if hasattr(value, "detach") and not value.requires_grad else None
+    """The coins of a tensor; None for other values, and if the program has written into an array with the same memory."""
+    coins: Coins | None = mechanisms.coins.get(value) if hasattr(value, "detach") and not value.requires_grad else None
+    return coins if coins is None or not coins.shared or coins.seen == digest(unrecorded(value)) else None
 
 
 def _array(value: Any) -> Any:
@@ -119,7 +133,8 @@ def _array(value: Any) -> Any:
 
 
 def _side(mechanisms: Mechanisms, value: Any) -> Any:
-    return as_drawn(mechanisms, value, _array(value)) if hasattr(value, "detach") else value
+    coins, numbers = _coins(mechanisms, value), _array(value)
+    return numbers if coins is None or np.ndim(numbers) == 0 else drawn(numbers, coins)
 
 
 def _followed(mechanisms: Mechanisms, name: str, args: Sequence[Any], known: Sequence[Any], result: Any) -> Any:

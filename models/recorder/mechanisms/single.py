@@ -77,6 +77,8 @@ class Single:
         return made(np.abs, [self], abs(self.plain()))
 
     def _compared(self, other: Any, comparison: Callable[[Any, Any], Any]) -> Any:
+        if self.origin is not None:
+            self.origin.mechanisms.singles.pop(float(self.plain()), None)
         self.origin, making = None, self.making
         outcome = comparison(self.plain(), plain(other))
         if making is not None:

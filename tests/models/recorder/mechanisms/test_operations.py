@@ -88,15 +88,51 @@ def test_noise_of_pytorch_is_followed_through_views_and_scales(view):
     np.testing.assert_allclose(np.sort(mechanism.units, axis=None), np.sort(mechanism.draw.values, axis=None), rtol=1e-12)
 
 
+ONLY = np.arange(12).reshape(4, 3) % 5 > 1  # where noise is kept
+MASK = torch.from_numpy(ONLY)
+REMOVED = {
+    "product": lambda z: z * MASK,
+    "product in place": lambda z: z.mul_(MASK.double()),
+    "a column": lambda z: z * torch.tensor([1.0, 0.0, 1.0]),
+    "where": lambda z: torch.where(MASK, z, 0.0),
+    "where not": lambda z: torch.where(~MASK, torch.zeros(4, 3, dtype=torch.float64), z),
+    "masked_fill": lambda z: z.masked_fill(~MASK, 0.0),
+    "masked_fill_": lambda z: z.masked_fill_(~MASK, 0.0),
+    "index_fill": lambda z: z.index_fill(0, torch.tensor([2, 0]), 0.0),
+    "written": lambda z: (z.__setitem__(~MASK, 0.0), z)[1],
+    "written by index": lambda z: (z.__setitem__(torch.tensor([1, 3]), 0.0), z)[1],
+    "np.where": lambda z: torch.from_numpy(np.where(ONLY, z.numpy(), 0.0)),
+}
+
+
+@pytest.mark.parametrize("removed", REMOVED.values(), ids=REMOVED)
+def test_noise_that_is_removed_at_some_entries_is_kept_at_the_others(removed):
+    data = torch.from_numpy(DATA)
+    torch.manual_seed(1)
+    with recording(follow=Mechanisms()) as recorded:
+        noise = removed(3 * torch.randn(4, 3, dtype=torch.float64))
+        noisy = data + noise
+    (mechanism,) = recorded.follow.found
+    assert recorded.notes == []
+    assert np.array_equal(mechanism.covered, noise.numpy() != 0)
+    assert np.array_equal(mechanism.clean, DATA)
+    assert np.array_equal(noisy.numpy()[~mechanism.covered], DATA[~mechanism.covered])
+    assert np.allclose(mechanism.units, np.where(mechanism.covered, mechanism.draw.values, 0), rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     "mixed",
     [
         lambda z: z[[0, 0, 1, 2]],
         lambda z: z @ torch.ones(3, 3),
         lambda z: z.cumsum(0),
-        lambda z: z * torch.tensor([1.0, 0.0, 1.0]),
+        lambda z: z * 0.0,
+        lambda z: z / torch.tensor([1.0, 0.0, 1.0]),
+        lambda z: torch.where(torch.eye(4, 3) > 0, z, 1.0),
+        lambda z: torch.where(torch.eye(4, 3) > 0, z, torch.randn(4, 3)),
+        lambda z: z.masked_fill(torch.eye(4, 3) > 0, 2.0),
     ],
-    ids=["a row twice", "a product", "sums", "no noise in a column"],
+    ids=["a row twice", "a product", "sums", "no noise", "infinite noise", "noise or 1", "noise of two draws", "noise or 2"],
 )
 def test_noise_of_pytorch_is_not_followed_where_its_numbers_are_mixed(mixed):
     with recording(follow=Mechanisms()) as recorded:
