@@ -53,7 +53,6 @@ EPSILONS = (0.0, 0.2, 1.0, 4.0, 8.0)
 ROUNDS = (50, 500, 5000)
 BINS = 65
 DRAWN_BITS = (5, 20)  # numbers of bits of a user, where reports and not only their counts are drawn
-DRAWN = 2000  # the largest number of audits in one such cell
 TOLD = (1e-5, 0.001, 0.01)  # the deltas of rounds that tell
 CANARIES = 40  # the number of canaries in a training with several canaries
 
@@ -463,9 +462,9 @@ def ours(audits: int, seed: int = 0, rounds: tuple[int, ...] = ROUNDS, epsilons:
                 for rule, alarms in channels(kind, e, n, audits, own).items():
                     yield Cell(rule, f"reports, {kind}", e, n, alarms, audits)
             for bits in DRAWN_BITS:
-                own, few = np.random.default_rng([seed, n, round(10 * e), bits]), min(audits, DRAWN)
-                for rule, alarms in drawn_reports(bits, e, n, few, own).items():
-                    yield Cell(rule, f"reports, {bits} bits drawn", e, n, alarms, few)
+                own = np.random.default_rng([seed, n, round(10 * e), bits])
+                for rule, alarms in drawn_reports(bits, e, n, audits, own).items():
+                    yield Cell(rule, f"reports, {bits} bits drawn", e, n, alarms, audits)
             for kind in ("independent", "common-l", "reveal-all"):
                 for rule, alarms in one_run(kind, e, n, audits, draw).items():
                     yield Cell(rule, f"one run, {kind}", e, n, alarms, audits)
@@ -577,7 +576,6 @@ def main() -> None:
         invalid=sum(not c.valid for c in mine),
         seconds=middle - started,
         few=min(options.audits, 4000),
-        drawn=min(options.audits, DRAWN),
     )
     if options.out:
         options.out.write_text(text)
@@ -612,8 +610,8 @@ So the mechanism spends δ on the test that suits it, the one of tied scores or 
 "elementary channels" counts the correct guesses of two bits and a label, as LPGNN's users send them, and adds up their
 epsilons. In "reports, bits alone" the bits leak all of epsilon and the label leaks nothing, although half of epsilon was
 declared for each. In "reports, 20 bits drawn" each user sends 20 bits of equal epsilon. Here the reports are drawn, not the
-counts: {drawn} audits in each cell, with a coin for each bit, as in the audit. If all bits of a user had one coin, the same
-tests would be wrong in 37 % of all audits at ε = 10 and 1000 rounds.
+counts, with a coin for each bit, as in the audit. If all bits of a user had one coin, the same tests would be wrong in 37 % of
+all audits at ε = 10 and 1000 rounds.
 
 The mechanism "common-l" publishes the size of one privacy loss and answers for every canary by randomised response at that size.
 Each canary is exactly mu-GDP given the others, but their errors occur together. The one-run bounds must hold although they do

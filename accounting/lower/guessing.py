@@ -24,7 +24,7 @@ CAPPED = 0.5
 EDGES = (0.0, *(2.0 ** (k / 4) for k in range(-12, 17)), LARGEST)  # nats: all epsilons between two edges use the same weights
 TRUTHS = tuple(2.0 ** (k / 4) for k in range(-14, 27))  # nats: epsilons of the Gaussian mechanisms for which weights are tried
 FADED = 50.0  # waves smaller than e^-FADED are left out of a Fourier transform
-ROUNDED = 1e-13  # added to a p-value for the rounding of its Fourier transform
+ROUNDED = 1e-11  # added to a p-value for the rounding of its Fourier transform
 FINE = 64  # number of weight levels in `most_provable`, enough levels to approximate arbitrary weights
 
 
