@@ -50,16 +50,27 @@ def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int | Groups, s
     non-members. Seeded random numbers break ties. For groups of guesses, the sum of the weights of the correct ones. Raises
     ValueError for NaN and unequal shapes.
     """
+    return weight_of_correct(by_score(scores, bits, seed), guesses if isinstance(guesses, tuple) else ((1, guesses),))
+
+
+def by_score(scores: ArrayLike, bits: ArrayLike, seed: int = 0) -> NDArray[np.bool_]:
+    """The bits in the order of their scores, the lowest first. Seeded random numbers break ties. Raises ValueError for NaN and
+    unequal shapes.
+    """
     s, b = np.asarray(scores, float).ravel(), np.asarray(bits).astype(bool).ravel()
     if s.shape != b.shape:
         raise ValueError(f"scores have shape {np.shape(scores)}, bits {np.shape(bits)}: the shapes must be equal.")
     if np.isnan(s).any():
         raise ValueError(f"scores hold {int(np.isnan(s).sum())} NaN in {s.size}: drop those canaries or give them numbers.")
-    order = np.lexsort((generator(seed, s, "ties").random(len(s)), s))
+    return np.asarray(b[np.lexsort((generator(seed, s, "ties").random(len(s)), s))])
+
+
+def weight_of_correct(bits: NDArray[np.bool_], groups: Groups) -> int:
+    """The sum of the weights of correct guesses. bits: in the order of their scores."""
     total, done = 0, 0
-    for weight, count in guesses if isinstance(guesses, tuple) else ((1, guesses),):
-        low, high = order[done : done + count // 2], order[len(s) - done - count // 2 : len(s) - done]
-        total += weight * int(np.count_nonzero(b[high]) + len(low) - np.count_nonzero(b[low]))
+    for weight, count in groups:
+        low, high = bits[done : done + count // 2], bits[len(bits) - done - count // 2 : len(bits) - done]
+        total += weight * int(np.count_nonzero(high) + len(low) - np.count_nonzero(low))
         done += count // 2
     return total
 

@@ -25,6 +25,7 @@ from .guessing import (
     Charge,
     Groups,
     accuracy,
+    by_score,
     correct_guesses,
     fewest_tied,
     gaussian_beta,
@@ -34,6 +35,7 @@ from .guessing import (
     rates,
     rejects,
     tied_p_value,
+    weight_of_correct,
     weighted_p_value,
 )
 from .power import POWER, reached, smallest
@@ -128,11 +130,11 @@ def steinke(
     """
     m = np.asarray(bits).size
     alike = tied(np.ravel(np.asarray(scores, float)))
-    less = uncounted(coins)
+    less, ordered = uncounted(coins), by_score(scores, bits, seed)
 
     @cache
     def right(groups: Groups) -> int:
-        return correct_guesses(scores, bits, groups, seed)
+        return weight_of_correct(ordered, groups)
 
     def level(e: float, groups: Groups, charge: Charge, correct: int | None = None) -> float:
         # the scores decide which of the two tests is made, so both charge delta for the likelier change of their results
