@@ -31,12 +31,15 @@ from gnnaudit.accounting.lower.elementary import SHARE, SIDES, Kind, guesses, le
 from gnnaudit.accounting.lower.error_rates import PILOT_SHARE, choose, epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.guessed_coins import chance_of_so_many, guessed, together
 from gnnaudit.accounting.lower.guessing import (
+    Charge,
     correct_guesses,
+    fewest_tied,
     gaussian_beta,
     groups_against,
-    guesses_changed,
+    likeliest,
     rates,
     rejects,
+    tied_p_value,
     weighted_p_value,
 )
 from gnnaudit.accounting.lower.one_run import SPARED, best_guesses
@@ -50,7 +53,7 @@ EPSILONS = (0.0, 0.2, 1.0, 4.0, 8.0)
 ROUNDS = (50, 500, 5000)
 BINS = 65
 DRAWN_BITS = (5, 20)  # numbers of bits of a user, where reports and not only their counts are drawn
-DRAWN = 2000  # the largest number of audits in one such cell
+TOLD = (1e-5, 0.001, 0.01)  # the deltas of rounds that tell
 CANARIES = 40  # the number of canaries in a training with several canaries
 
 
@@ -345,34 +348,58 @@ def one_run(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Gene
 
     kind: "independent": independent Gaussian canaries. "common-l": Gaussian canaries that share one absolute privacy loss; each
     is exactly mu-GDP given the others, but their errors are correlated. "reveal-all": with probability delta, the output reveals
-    all bits at once. "rounds that tell": independent rounds, each of which reveals its bit with probability delta.
+    all bits at once.
     """
     delta = 1e-5 if kind != "reveal-all" else 0.01
     claim = Claim(epsilon, delta)
     mu = float(gaussian.mu_of(epsilon, delta))
     found = {}
-    apart = kind == "rounds that tell"
     for rule in ("steinke", "mahloujifar") if kind in ("independent", "common-l") else ("steinke",):
         r = best_guesses(claim, m, ALPHA) if rule == "mahloujifar" else 0
-        groups = groups_against(epsilon, delta, m, ALPHA, apart) if rule == "steinke" else ((1, r),)
+        groups = groups_against(epsilon, delta, m, ALPHA) if rule == "steinke" else ((1, r),)
         if kind == "independent":
             chances = [np.float64(q) for q in rates(groups, m, mu, delta)]
         elif kind == "common-l":
             loss = np.abs(mu * (mu / 2 + draw.standard_normal(audits)))
             chances = [1 / (1 + np.exp(-loss))] * len(groups)
         else:
-            shown = np.zeros(audits, bool) if apart else draw.random(audits) < delta
+            shown = draw.random(audits) < delta
             chances = [np.where(shown, 1.0, 1 / (1 + math.exp(-epsilon)))] * len(groups)
-        told = draw.binomial(m, delta, audits) * groups[0][0] if apart else 0
-        v = told + sum(weight * draw.binomial(count, q, audits) for (weight, count), q in zip(groups, chances, strict=True))
+        v = sum(weight * draw.binomial(count, q, audits) for (weight, count), q in zip(groups, chances, strict=True))
         kinds = np.unique(v)
         if rule == "steinke":
-            alarm = np.array([weighted_p_value(epsilon, guesses_changed(delta, m, apart), groups, int(k)) < ALPHA for k in kinds])
+            alarm = np.array([weighted_p_value(epsilon, Charge(delta, m), groups, int(k)) < ALPHA for k in kinds])
         else:
             alarm = np.array([rejects(gaussian_beta(mu), m, r, int(k), np.array([ALPHA]))[0] for k in kinds])
         name = {"steinke": "Steinke et al. 2023", "mahloujifar": "Mahloujifar et al. 2024"}[rule]
         found[name] = float(np.isin(v, kinds[alarm]).mean())
     return found
+
+
+def rounds_that_tell(delta: float, epsilon: float, m: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
+    """False alarms of `steinke` on m independent rounds, each of which tells its bit with probability delta and is otherwise a
+    randomised response. The rounds that tell have the most extreme scores.
+
+    "choose the test": if any round tells, and only then, all scores are tied; or they are tied unless a round tells. So the
+    mechanism chooses the test. The larger share of the two.
+    """
+    groups, charge, q = groups_against(epsilon, delta, m, ALPHA, True), Charge(delta, m, True, epsilon), special.expit(epsilon)
+    told, alike = draw.binomial(m, delta, audits), m - m % 2
+    before = np.cumsum([0] + [n for _, n in groups])
+    sure = [np.clip(told - k, 0, n) for k, (_, n) in zip(before, groups, strict=False)]
+    by_weight = sum(w * (k + draw.binomial(n - k, q)) for k, (w, n) in zip(sure, groups, strict=True))
+    by_count = np.minimum(told, alike) + draw.binomial(alike - np.minimum(told, alike), q)
+    change = likeliest(epsilon, ((1, fewest_tied(groups)),))
+    changes = max(change, likeliest(epsilon, groups))
+    weights = _alarms(by_weight, lambda v: weighted_p_value(epsilon, charge, groups, v, change))
+    count = _alarms(by_count, lambda v: tied_p_value(epsilon, charge, alike, v, changes))
+    chosen = (np.where(told > 0, weights, count).mean(), np.where(told > 0, count, weights).mean())
+    return {"rounds that tell": float(weights.mean()), "rounds that choose the test": float(max(chosen))}
+
+
+def _alarms(counts: NDArray[np.int64], level: Callable[[int], float]) -> NDArray[np.bool_]:
+    kinds = np.unique(counts)
+    return np.isin(counts, kinds[[level(int(k)) < ALPHA for k in kinds]])
 
 
 def checked_canaries(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
@@ -435,12 +462,16 @@ def ours(audits: int, seed: int = 0, rounds: tuple[int, ...] = ROUNDS, epsilons:
                 for rule, alarms in channels(kind, e, n, audits, own).items():
                     yield Cell(rule, f"reports, {kind}", e, n, alarms, audits)
             for bits in DRAWN_BITS:
-                own, few = np.random.default_rng([seed, n, round(10 * e), bits]), min(audits, DRAWN)
-                for rule, alarms in drawn_reports(bits, e, n, few, own).items():
-                    yield Cell(rule, f"reports, {bits} bits drawn", e, n, alarms, few)
-            for kind in ("independent", "common-l", "reveal-all", "rounds that tell"):
+                own = np.random.default_rng([seed, n, round(10 * e), bits])
+                for rule, alarms in drawn_reports(bits, e, n, audits, own).items():
+                    yield Cell(rule, f"reports, {bits} bits drawn", e, n, alarms, audits)
+            for kind in ("independent", "common-l", "reveal-all"):
                 for rule, alarms in one_run(kind, e, n, audits, draw).items():
-                    yield Cell(rule, kind if kind == "rounds that tell" else f"one run, {kind}", e, n, alarms, audits)
+                    yield Cell(rule, f"one run, {kind}", e, n, alarms, audits)
+            for delta in TOLD:
+                own = np.random.default_rng([seed, n, round(10 * e), round(1 / delta)])
+                for kind, alarms in rounds_that_tell(delta, e, n, audits, own).items():
+                    yield Cell("Steinke et al. 2023", f"{kind} (delta {delta:g})", e, n, alarms, audits)
             if e > 0:
                 for kind in ("independent", "common-l"):
                     for rule, alarms in checked_canaries(kind, e, n, audits, draw).items():
@@ -545,7 +576,6 @@ def main() -> None:
         invalid=sum(not c.valid for c in mine),
         seconds=middle - started,
         few=min(options.audits, 4000),
-        drawn=min(options.audits, DRAWN),
     )
     if options.out:
         options.out.write_text(text)
@@ -573,14 +603,15 @@ use a random quarter of the rounds as pilot, to choose the threshold. "rank gate
 scores of the best attack, which is known for these mechanisms. The likelihood-ratio forms and the Gaussian e-process are meant
 for the Gaussian mechanism alone. An e-process counts as wrong if it was wrong at any time up to the last round.
 
-In "rounds that tell", rounds are independent, and each reveals its bit with probability δ = 1e-5. Its guess then counts as an
-additional right guess of the largest weight, which is more than the mechanism can gain.
+In "rounds that tell", rounds are independent, and each reveals its bit with probability δ. The rounds that reveal it have the
+most extreme scores. In "rounds that choose the test", whether the scores are tied depends on whether any round reveals its bit.
+So the mechanism spends δ on the test that suits it, the one of tied scores or the other.
 
 "elementary channels" counts the correct guesses of two bits and a label, as LPGNN's users send them, and adds up their
 epsilons. In "reports, bits alone" the bits leak all of epsilon and the label leaks nothing, although half of epsilon was
 declared for each. In "reports, 20 bits drawn" each user sends 20 bits of equal epsilon. Here the reports are drawn, not the
-counts: {drawn} audits in each cell, with a coin for each bit, as in the audit. If all bits of a user had one coin, the same
-tests would be wrong in 37 % of all audits at ε = 10 and 1000 rounds.
+counts, with a coin for each bit, as in the audit. If all bits of a user had one coin, the same tests would be wrong in 37 % of
+all audits at ε = 10 and 1000 rounds.
 
 The mechanism "common-l" publishes the size of one privacy loss and answers for every canary by randomised response at that size.
 Each canary is exactly mu-GDP given the others, but their errors occur together. The one-run bounds must hold although they do

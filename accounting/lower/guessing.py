@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
@@ -16,13 +17,14 @@ from .random_numbers import generator
 Array = NDArray[np.float64]
 LARGEST = 700.0  # nats: e^LARGEST still fits a float64
 Groups = tuple[tuple[int, int], ...]  # (weight, even number of guesses) of each group, the most certain guesses first
-LEVELS = 8  # largest weight of a guess
+LEVELS = 16  # largest weight of a guess
 # the weight of a guess grows with its log-odds minus epsilon, up to this share of the largest such difference; all surer guesses
 # have the largest weight
 CAPPED = 0.5
 EDGES = (0.0, *(2.0 ** (k / 4) for k in range(-12, 17)), LARGEST)  # nats: all epsilons between two edges use the same weights
 TRUTHS = tuple(2.0 ** (k / 4) for k in range(-14, 27))  # nats: epsilons of the Gaussian mechanisms for which weights are tried
-ROUNDED = 1e-13  # added to a p-value for the rounding of its Fourier transform
+FADED = 50.0  # waves smaller than e^-FADED are left out of a Fourier transform
+ROUNDED = 1e-11  # added to a p-value for the rounding of its Fourier transform
 FINE = 64  # number of weight levels in `most_provable`, enough levels to approximate arbitrary weights
 
 
@@ -48,59 +50,106 @@ def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int | Groups, s
     non-members. Seeded random numbers break ties. For groups of guesses, the sum of the weights of the correct ones. Raises
     ValueError for NaN and unequal shapes.
     """
+    return weight_of_correct(by_score(scores, bits, seed), guesses if isinstance(guesses, tuple) else ((1, guesses),))
+
+
+def by_score(scores: ArrayLike, bits: ArrayLike, seed: int = 0) -> NDArray[np.bool_]:
+    """The bits in the order of their scores, the lowest first. Seeded random numbers break ties. Raises ValueError for NaN and
+    unequal shapes.
+    """
     s, b = np.asarray(scores, float).ravel(), np.asarray(bits).astype(bool).ravel()
     if s.shape != b.shape:
         raise ValueError(f"scores have shape {np.shape(scores)}, bits {np.shape(bits)}: the shapes must be equal.")
     if np.isnan(s).any():
         raise ValueError(f"scores hold {int(np.isnan(s).sum())} NaN in {s.size}: drop those canaries or give them numbers.")
-    order = np.lexsort((generator(seed, s, "ties").random(len(s)), s))
+    return np.asarray(b[np.lexsort((generator(seed, s, "ties").random(len(s)), s))])
+
+
+def weight_of_correct(bits: NDArray[np.bool_], groups: Groups) -> int:
+    """The sum of the weights of correct guesses. bits: in the order of their scores."""
     total, done = 0, 0
-    for weight, count in guesses if isinstance(guesses, tuple) else ((1, guesses),):
-        low, high = order[done : done + count // 2], order[len(s) - done - count // 2 : len(s) - done]
-        total += weight * int(np.count_nonzero(b[high]) + len(low) - np.count_nonzero(b[low]))
+    for weight, count in groups:
+        low, high = bits[done : done + count // 2], bits[len(bits) - done - count // 2 : len(bits) - done]
+        total += weight * int(np.count_nonzero(high) + len(low) - np.count_nonzero(low))
         done += count // 2
     return total
 
 
-def guesses_changed(delta: float, canaries: int, apart: bool) -> float:
-    """How many guesses delta makes right, in the mean and at most: the others are right as often as under (epsilon, 0)-DP.
+@dataclass(frozen=True)
+class Charge:
+    """What delta adds to a p-value, for every tested epsilon that is at least `epsilon`.
 
-    canaries: of one run, under any dependence (Steinke et al. 2023, Theorem 5.2). apart: each comes from a round of its own, and
-    the rounds are independent. Then each round is a function of one bit's randomised response, which tells the bit with
-    probability delta (Kairouz, Oh and Viswanath 2015, Theorem 8), and half as many guesses change.
+    canaries: of one run, under any dependence. In the mean delta then makes at most 2 delta guesses right for each canary
+    (Steinke et al. 2023, Theorem 5.2). apart: each comes from a round of its own, and the rounds are independent. Then each round
+    is a function of one bit's randomised response, which tells the bit with probability delta (Kairouz, Oh and Viswanath 2015,
+    Theorem 8). So the number of told bits is binomial.
     """
-    return canaries * delta * (1 if apart else 2)
+
+    delta: float
+    canaries: int
+    apart: bool = False
+    epsilon: float = 0.0
+
+    def p_value(self, alone: float, most: float) -> float:
+        """An upper bound on the probability of a rejection, whose probability is at most `alone` if delta is 0. most: the largest
+        probability that one more right guess causes it.
+
+        Consider independent rounds of which D tell their bits. If the D guesses were coins like the others, all D would be right
+        with probability q^D, q = 1 / (1 + e^-epsilon), whatever the others are. So a rejection has at most the probability
+        `alone` / q^D. It also has at most the probability `alone` + D `most`.
+        """
+        if self.delta == 0 or not self.apart:
+            return min(1.0, alone + 2 * self.delta * self.canaries * most)
+        told, chance, rest = _told(self.delta, self.canaries)
+        as_coins = alone * np.exp(np.minimum(told * math.log1p(math.exp(-self.epsilon)), LARGEST))
+        return min(1.0, float(chance @ np.minimum(np.minimum(as_coins, alone + told * most), 1.0)) + rest)
 
 
-def steinke_p_value(epsilon: float, changed: float, guesses: int, correct: int, most: float = 0.0) -> float:
+FREE = Charge(0.0, 0)
+
+
+@lru_cache(maxsize=16)
+def _told(delta: float, rounds: int) -> tuple[Array, Array, float]:
+    """The numbers of told bits near the mean, their probabilities, and the probability of all other numbers."""
+    mean = delta * rounds
+    wide = 12 * math.sqrt(mean) + 20
+    first, last = max(0, math.floor(mean - wide)), min(rounds, math.ceil(mean + wide))
+    told = np.arange(last + 1.0)
+    steps = np.log((rounds - told[:-1]) / told[1:] * delta / (1 - delta))  # log-ratios of successive probabilities
+    chance = np.exp(rounds * math.log1p(-delta) + np.append(0.0, np.cumsum(steps)))
+    rest = float(special.bdtrc(last, rounds, delta)) + (float(special.bdtr(first - 1, rounds, delta)) if first else 0.0)
+    return told[first:], chance[first:] / chance[first:].sum(), rest
+
+
+def steinke_p_value(epsilon: float, charge: Charge, guesses: int, correct: int, most: float = 0.0) -> float:
     """An upper bound on the probability that at least `correct` of `guesses` are right (Steinke et al. 2023, Appendix D).
 
-    changed: as `guesses_changed` returns it. most: as in `weighted_p_value`.
+    most: as in `weighted_p_value`.
     """
     if correct <= 0:
         return 1.0
     q = 1 / (1 + math.exp(-min(epsilon, LARGEST)))
     tail = float(special.betainc(correct, guesses - correct + 1, q))
-    if changed == 0:
+    if charge.delta == 0:
         return tail
     # The mean of a unimodal mass function over a window that ends at `correct` is largest for a window of at most this width.
     width = 3 * abs(correct - guesses * q) + 20 * math.sqrt(guesses * q * (1 - q)) + 20
     i = np.arange(1, min(correct, math.ceil(width)) + 1)
     below = np.where(i < correct, special.bdtr(np.maximum(correct - i - 1, 0), guesses, q), 0.0)
     most = max(most, float(np.max((special.bdtr(correct - 1, guesses, q) - below) / i)))
-    return min(1.0, tail + changed * most)
+    return charge.p_value(tail, most)
 
 
-def weighted_p_value(epsilon: float, changed: float, groups: Groups, correct: int, most: float = 0.0) -> float:
+def weighted_p_value(epsilon: float, charge: Charge, groups: Groups, correct: int, most: float = 0.0) -> float:
     """An upper bound on the probability that the weights of correct guesses add up to `correct` or more.
 
     Steinke et al. 2023, Theorem 5.2, for guesses of unequal weight. At delta = 0 the sum is stochastically at most the weighted
-    sum of independent coins of probability 1 / (1 + e^-epsilon). delta changes, in the mean, at most `changed` guesses, which may
-    have the largest weight. most: at least this probability is charged for each changed guess, see `tied_p_value`.
+    sum of independent coins of probability 1 / (1 + e^-epsilon). The guesses that delta makes right may have the largest weight.
+    most: at least this probability is charged for each of them, see `tied_p_value`.
     """
     if len(groups) == 1:
         weight, count = groups[0]
-        return steinke_p_value(epsilon, changed, count, -(-correct // weight), most)
+        return steinke_p_value(epsilon, charge, count, -(-correct // weight), most)
     start, mass = _law(groups, 1 / (1 + math.exp(-min(epsilon, LARGEST))))
     above = np.append(np.cumsum(mass[::-1])[::-1], 0.0)
 
@@ -108,19 +157,19 @@ def weighted_p_value(epsilon: float, changed: float, groups: Groups, correct: in
         return np.asarray(above[np.clip(np.asarray(v) - start, 0, len(mass))])
 
     tail = float(at_least(correct))
-    if changed > 0 and correct > 0:
+    if charge.delta > 0 and correct > 0:
         some = np.arange(1, min(-(-correct // groups[0][0]), len(mass) // groups[0][0] + 2) + 1)
         most = max(most, float(np.max((at_least(np.maximum(correct - some * groups[0][0], 0)) - tail) / some)))
-    return min(1.0, tail + changed * most + ROUNDED)
+    return charge.p_value(tail + ROUNDED, most)
 
 
-def tied_p_value(epsilon: float, changed: float, guesses: int, correct: int, most: float) -> float:
+def tied_p_value(epsilon: float, charge: Charge, guesses: int, correct: int, most: float) -> float:
     """`steinke_p_value` if the scores decide the number of guesses, or whether this test or another one is made.
 
     The term that delta adds is bounded by `most` for all these numbers and tests at once. A term for the actual number of guesses
     alone would be too small: a mechanism could spend delta in exactly those runs whose number of guesses makes this term small.
     """
-    return min(1.0, steinke_p_value(epsilon, 0.0, guesses, correct) + changed * most)
+    return charge.p_value(steinke_p_value(epsilon, FREE, guesses, correct), most)
 
 
 def fewest_tied(groups: Groups) -> int:
@@ -151,8 +200,13 @@ def _law(groups: Groups, q: float) -> tuple[int, Array]:
     wide = 12 * math.sqrt(sum(w * w * n for w, n in groups) * q * (1 - q)) + 8 * LEVELS
     start = max(0, math.floor(mean - wide))
     size = fft.next_fast_len(min(top - start, math.ceil(2 * wide)) + 2)
-    turn = 2j * np.pi * np.arange(size // 2 + 1) / size  # the other half of the waves are the conjugates of these
-    waves = np.exp(sum(n * np.log1p(q * np.expm1(w * turn)) for w, n in groups if n))
+    turn = 2 * np.pi * np.arange(size // 2 + 1) / size  # the other half of the waves are the conjugates of these
+    kept, faded = np.arange(len(turn)), np.zeros(len(turn))  # almost all waves are negligible; the largest groups show it
+    for weight, count in sorted(groups, key=lambda group: -group[1]):
+        faded = faded + count * q * (1 - q) * (1 - np.cos(weight * turn[kept]))
+        kept, faded = kept[faded < FADED], faded[faded < FADED]
+    waves = np.zeros(len(turn), dtype=complex)
+    waves[kept] = np.exp(sum(n * np.log1p(q * np.expm1(1j * w * turn[kept])) for w, n in groups))
     return start, np.maximum(np.roll(fft.hfft(waves, size) / size, -(start % size)), 0.0)
 
 
@@ -207,7 +261,7 @@ def expected(groups: Groups, canaries: int, strength: float, delta: float) -> in
 @lru_cache(maxsize=4096)
 def groups_against(epsilon: float, delta: float, canaries: int, alpha: float, apart: bool = False) -> Groups:
     """The guesses and weights with which this epsilon (nats) is tested. They depend on neither claim nor scores.
-    apart: as in `guesses_changed`.
+    apart: as in `Charge`.
 
     Consider the Gaussian mechanisms under which the test usually rejects the tested epsilon. The guesses and weights are the best
     ones for the one of them with the smallest true epsilon. At delta = 0 all canaries are guessed with the same weight, which is
@@ -217,14 +271,14 @@ def groups_against(epsilon: float, delta: float, canaries: int, alpha: float, ap
     reject the largest epsilon that these groups test; otherwise no larger epsilon would be tested.
     """
     low, high = next((a, b) for a, b in pairwise(EDGES) if a <= epsilon < b or b == LARGEST)
-    middle, changed = math.sqrt(low * high) if low else high / 2, guesses_changed(delta, canaries, apart)
+    middle, charge = math.sqrt(low * high) if low else high / 2, Charge(delta, canaries, apart, low)
     for truth in (t for t in TRUTHS if t > middle and delta > 0):
         mu = gaussian.mu_of_claim(Claim(truth, delta))
         groups = weights(canaries, mu, middle)
         if not groups:
             continue
         change = likeliest(high if high < LARGEST else middle, ((1, fewest_tied(groups)),))
-        if weighted_p_value(middle, changed, groups, expected(groups, canaries, mu, delta), change) < alpha:
+        if weighted_p_value(middle, charge, groups, expected(groups, canaries, mu, delta), change) < alpha:
             return groups
     return ((1, max(canaries - canaries % 2, 2) if canaries > 1 else 0),)
 
@@ -245,7 +299,7 @@ def most_provable(epsilon: float, delta: float, trials: int, alpha: float) -> fl
     for _ in range(20):
         middle = (low + high) / 2
         groups = weights(trials, mu, middle, FINE, 1.0)
-        found = bool(groups) and weighted_p_value(middle, 0.0, groups, expected(groups, trials, mu, delta)) < alpha
+        found = bool(groups) and weighted_p_value(middle, FREE, groups, expected(groups, trials, mu, delta)) < alpha
         low, high = (middle, high) if found else (low, middle)
     return low
 

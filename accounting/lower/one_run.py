@@ -22,18 +22,20 @@ from .bounds import Bound, from_rounds, resting, unknown
 from .families import Family
 from .guessing import (
     EDGES,
+    Charge,
     Groups,
     accuracy,
+    by_score,
     correct_guesses,
     fewest_tied,
     gaussian_beta,
     groups_against,
-    guesses_changed,
     largest_mu,
     likeliest,
     rates,
     rejects,
     tied_p_value,
+    weight_of_correct,
     weighted_p_value,
 )
 from .power import POWER, reached, smallest
@@ -124,52 +126,53 @@ def steinke(
     scores may be tied for the highest and for the lowest. If there are at least half as many tied scores (see `tied`) as guesses,
     the function guesses the bits of exactly these scores. The bound is the largest epsilon that is rejected together with all
     smaller ones. Unless `coins` is proved, one right guess is not counted, see `uncounted`. apart: the scores come from rounds of
-    their own, which are independent (see `guesses_changed`).
+    their own, which are independent (see `Charge`).
     """
     m = np.asarray(bits).size
     alike = tied(np.ravel(np.asarray(scores, float)))
-    less, changed = uncounted(coins), guesses_changed(claim.delta, m, apart)
+    less, ordered = uncounted(coins), by_score(scores, bits, seed)
 
     @cache
     def right(groups: Groups) -> int:
-        return correct_guesses(scores, bits, groups, seed)
+        return weight_of_correct(ordered, groups)
 
-    def level(e: float, groups: Groups, correct: int | None = None) -> float:
+    def level(e: float, groups: Groups, charge: Charge, correct: int | None = None) -> float:
         # the scores decide which of the two tests is made, so both charge delta for the likelier change of their results
         fewest = fewest_tied(groups)
         change = likeliest(e, ((1, fewest),)) if claim.delta > 0 else 0.0
         if alike < fewest:
             correct = right(groups) if correct is None else correct
-            return weighted_p_value(e, changed, groups, correct - less * min((w for w, _ in groups), default=0), change)
+            return weighted_p_value(e, charge, groups, correct - less * min(w for w, _ in groups), change)
         correct = right(((1, alike),)) if correct is None else correct
         change = max(change, likeliest(e, groups)) if claim.delta > 0 else 0.0
-        return tied_p_value(e, changed, alike, correct - less, change)
+        return tied_p_value(e, charge, alike, correct - less, change)
 
-    def rejects_at(e: float, groups: Groups, correct: int) -> bool:
-        return level(e, groups, correct) < alpha
+    def rejects_at(e: float, groups: Groups, charge: Charge, correct: int) -> bool:
+        return level(e, groups, charge, correct) < alpha
 
-    def cells() -> Iterator[tuple[float, float, Groups]]:
+    def cells() -> Iterator[tuple[float, float, Groups, Charge]]:
         for low, high in pairwise(EDGES):
-            yield low, high, groups_against(low, claim.delta, m, alpha, apart)
+            yield low, high, groups_against(low, claim.delta, m, alpha, apart), Charge(claim.delta, m, apart, low)
 
     epsilon = 0.0
-    for low, high, groups in cells():
-        if level(low, groups) >= alpha:
+    for low, high, groups, charge in cells():
+        if level(low, groups, charge) >= alpha:
             break
-        epsilon = _largest(partial(level, groups=groups), alpha, low, high)
+        epsilon = _largest(partial(level, groups=groups, charge=charge), alpha, low, high)
         if epsilon < high:
             break
     p_value, reach = 1.0, (math.inf, math.inf)
     if not math.isinf(claim.epsilon):
-        below = [(min(high, claim.epsilon), g) for low, high, g in takewhile(lambda cell: cell[0] <= claim.epsilon, cells())]
-        p_value = max(level(e, groups) for e, groups in below)
-        last = below[-1][1]
+        tested = takewhile(lambda cell: cell[0] <= claim.epsilon, cells())
+        below = [(min(high, claim.epsilon), groups, charge) for _, high, groups, charge in tested]
+        p_value = max(level(*test) for test in below)
+        _, last, charge = below[-1]
         guessed = last if 2 * alike < sum(n for _, n in last) else ((1, alike),)
         if claim.delta > 0 and guessed == last and m <= SIMULATED:
-            tests = tuple((g, _least(g, partial(rejects_at, e, g))) for e, g in below)
+            tests = tuple((g, _least(g, partial(rejects_at, e, g, c))) for e, g, c in below)
             reach = _notices_played(claim, _trials(bits), tests)
         else:
-            reach = _notices(claim, m, guessed, lambda v: level(claim.epsilon, last, v) < alpha)
+            reach = _notices(claim, m, guessed, partial(rejects_at, claim.epsilon, last, charge))
     refuted = epsilon > claim.epsilon
     bound = Bound(epsilon, alpha, "any", "Steinke et al. 2023", _trials(bits), refuted, p_value, *reach)
     return resting(bound, "correct guesses of coins in one run (Steinke et al. 2023, Theorem 5.2)", coins, GUESSES)

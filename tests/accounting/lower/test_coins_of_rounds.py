@@ -12,6 +12,7 @@ from gnnaudit.accounting.checks.conditions import checked
 from gnnaudit.accounting.checks.score_law import PLAYED
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.coins_of_rounds import FAIR, coins_of_rounds, drawn, fair
+from gnnaudit.accounting.lower.guessing import FREE, groups_against, weighted_p_value
 from gnnaudit.accounting.lower.one_run import steinke
 
 DELTA = 1e-5
@@ -57,6 +58,26 @@ def test_a_fixed_number_of_each_bit_is_refuted_in_at_most_five_percent_of_all_or
     for ones in range(1, half + 1):
         wrong = sum(stats.hypergeom.pmf(k, count, ones, half) for k in range(ones + 1) if refutes(ones, k, count, claim))
         assert wrong <= 0.05
+
+
+@pytest.mark.parametrize("count", [17, 18, 28, 38, 62, 106])
+def test_a_fixed_number_of_each_bit_reaches_a_sum_of_weights_in_at_most_five_percent_of_all_orders(count):
+    """At delta > 0, where guesses have weights: the law of the sum over all orders of the bits, by the number of ones so far.
+    Half of all bits, or as nearly half as possible, do not pass the check.
+    """
+    groups, most_ones = groups_against(0.0, DELTA, count, 0.05, True), (count - 2) // 2
+    each = [w for w, n in groups for _ in range(n // 2)]
+    law = np.zeros((most_ones + 1, 2 * sum(each) + 1))
+    law[0, 0] = 1.0
+    for one, zero in [*((w, 0) for w in each), *((0, w) for w in each), *[(0, 0)] * (count - 2 * len(each))]:
+        after = np.zeros_like(law)  # a 1 among the highest scores is a right guess, and a 0 among the lowest
+        after[1:, one:] += law[:-1, : law.shape[1] - one]
+        after[:, zero:] += law[:, : law.shape[1] - zero]
+        law = after / 2
+    sums = range(law.shape[1])
+    least = next(v for v in sums if weighted_p_value(0.0, FREE, groups, v) < 0.05) + min(w for w, _ in groups)
+    for ones in range(1, most_ones + 1):
+        assert law[ones, least:].sum() <= 0.05 * law[ones].sum()
 
 
 @pytest.mark.parametrize(("zeros", "ones"), [(2, 2), (1, 3), (3, 4), (4, 5), (3, 6)])

@@ -15,12 +15,14 @@ from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.error_rates import epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.guessing import (
     EDGES,
+    FREE,
+    Charge,
     accuracy,
     correct_guesses,
     expected,
+    fewest_tied,
     gaussian_beta,
     groups_against,
-    guesses_changed,
     largest_mu,
     likeliest,
     most_provable,
@@ -55,7 +57,7 @@ def by_equal_guesses(delta, m, r, v, alpha=0.05):
     """The largest epsilon that v correct guesses of r reject."""
 
     def excess(epsilon):
-        return steinke_p_value(epsilon, guesses_changed(delta, m, False), r, v) - alpha
+        return steinke_p_value(epsilon, Charge(delta, m), r, v) - alpha
 
     return brentq(excess, 0, 40, xtol=1e-9) if excess(0) < 0 else 0.0
 
@@ -82,7 +84,7 @@ def usual(m, mu):
 def test_one_run_bounds_agree_with_jax_privacy(row):
     m, r, v, delta, alpha = row["m"], row["guesses"], row["correct"], row["delta"], GOLDEN["significance"]
     for epsilon, p_value in row["p_values"].items():
-        assert steinke_p_value(float(epsilon), guesses_changed(delta, m, False), r, v) == pytest.approx(p_value, abs=1e-10)
+        assert steinke_p_value(float(epsilon), Charge(delta, m), r, v) == pytest.approx(p_value, abs=1e-10)
     assert by_equal_guesses(delta, m, r, v, alpha) == pytest.approx(row["steinke"], abs=1e-6)
     found = float(gaussian.epsilon_of(largest_mu(m, r, v, alpha), delta))
     assert found == pytest.approx(row["mahloujifar"], abs=1e-6)
@@ -111,7 +113,7 @@ def test_the_p_value_looks_at_every_window_that_can_be_the_worst(guesses, correc
     worst = max(mass[correct - i : correct].sum() / i for i in range(1, correct + 1))
     delta, m = 1e-4, 2 * guesses
     naive = min(1.0, mass[correct:].sum() + 2 * m * delta * worst)
-    assert steinke_p_value(epsilon, 2 * m * delta, guesses, correct) == pytest.approx(naive, rel=1e-9)
+    assert steinke_p_value(epsilon, Charge(delta, m), guesses, correct) == pytest.approx(naive, rel=1e-9)
 
 
 @pytest.mark.parametrize("correct", [1, 2, 3, 4])
@@ -122,7 +124,7 @@ def test_a_few_guesses_have_the_p_value_of_the_printed_formula(correct, epsilon)
     chance = stats.binom.pmf(np.arange(r + 1), r, 1 / (1 + math.exp(-epsilon)))
     most = max(chance[correct - i : correct].sum() / i for i in range(1, correct + 1))
     truth = min(1.0, chance[correct:].sum() + 2 * m * delta * most)
-    assert steinke_p_value(epsilon, 2 * m * delta, r, correct) == pytest.approx(truth, rel=1e-9)
+    assert steinke_p_value(epsilon, Charge(delta, m), r, correct) == pytest.approx(truth, rel=1e-9)
 
 
 @pytest.mark.parametrize(("m", "r", "v"), [(2000, 2000, 2000), (4000, 4000, 3990), (200, 100, 70)])
@@ -141,7 +143,7 @@ def test_what_guesses_notice_is_where_enough_audits_reach_the_smallest_count_tha
     scores, bits = np.zeros(m), np.arange(m) % 2 == 0
     by_curve = mahloujifar(scores, bits, claim, tradeoff.gaussian(mu), alpha, guesses=300)
     cases = (
-        (m, 2.0, 0.0, lambda v: steinke_p_value(2.0, 0.0, m, v) < alpha, steinke(scores, bits, pure, alpha)),
+        (m, 2.0, 0.0, lambda v: steinke_p_value(2.0, FREE, m, v) < alpha, steinke(scores, bits, pure, alpha)),
         (300, mu, DELTA, lambda v: rejects(gaussian_beta(mu), m, 300, v, np.array([alpha]))[0], by_curve),
     )
     for r, strength, delta, refutes, bound in cases:
@@ -205,7 +207,7 @@ def test_every_epsilon_below_the_bound_is_rejected_with_the_guesses_that_it_is_t
         v = correct_guesses(scores, bits, groups)
         for epsilon in np.linspace(low, high, 7)[:-1]:
             if epsilon < bound.epsilon * (1 - 1e-6):
-                assert weighted_p_value(epsilon, 2000 * DELTA, groups, v) < 0.05
+                assert weighted_p_value(epsilon, Charge(DELTA, 1000), groups, v) < 0.05
     assert steinke(scores, bits, Claim(bound.epsilon * 0.999, DELTA)).p_value < 0.05
     assert steinke(scores, bits, Claim(bound.epsilon * 1.001, DELTA)).p_value >= 0.05
 
@@ -225,30 +227,93 @@ def test_weighted_guesses_have_the_p_value_of_the_printed_formula(epsilon, delta
     for correct in (5, 20, 31, 40, 46):
         most = max(law[max(correct - 4 * i, 0) : correct].sum() / i for i in range(1, correct + 1))
         truth = min(1.0, law[correct:].sum() + 2 * m * delta * most)
-        assert weighted_p_value(epsilon, 2 * m * delta, GROUPS, correct) == pytest.approx(truth, rel=1e-9, abs=1e-12)
+        assert weighted_p_value(epsilon, Charge(delta, m), GROUPS, correct) == pytest.approx(truth, rel=1e-9, abs=2e-11)
 
 
-@pytest.mark.parametrize("delta", [1e-3, 1e-2])
-def test_independent_rounds_that_tell_their_bit_with_probability_delta_reach_limits_no_more_often_than_stated(delta):
-    """Randomised response that tells the bit with probability delta (Kairouz, Oh and Viswanath 2015), each told bit at the
-    largest weight, by convolution. With a third of the charge the statement is false.
-    """
-    m, epsilon = 60, 0.7
-    law, told = np.ones(1), np.zeros(4 * m + 1)
-    for weight, count in GROUPS:
+def with_told(groups, q, told):
+    """The law of the sum of weights of right guesses, of which the `told` most certain are right for sure."""
+    law = np.ones(1)
+    for weight, count in groups:
+        sure = min(told, count)
         spread = np.zeros(weight * count + 1)
-        spread[::weight] = stats.binom.pmf(np.arange(count + 1), count, special.expit(epsilon))
-        law = np.convolve(law, spread)
-    told[::4] = stats.binom.pmf(np.arange(m + 1), m, delta)
-    law = np.convolve(law, told)
+        spread[weight * sure :: weight] = stats.binom.pmf(np.arange(count - sure + 1), count - sure, q)
+        law, told = np.convolve(law, spread), told - sure
+    return law
+
+
+def reaching(law):
+    """The probability of each sum and all larger ones."""
+    return np.cumsum(law[::-1])[::-1]
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-2, 0.1])
+@pytest.mark.parametrize("epsilon", [0.0, 0.7, 3.0])
+def test_independent_rounds_that_tell_their_bit_with_probability_delta_reach_limits_no_more_often_than_stated(delta, epsilon):
+    """Randomised response that tells the bit with probability delta (Kairouz, Oh and Viswanath 2015). The told bits are those of
+    the largest weights. With a third of the charge the statement is false.
+    """
+    m, q = 60, special.expit(epsilon)
+    chance = stats.binom.pmf(np.arange(m + 1), m, delta)
+    truth = chance @ np.array([reaching(with_told(GROUPS, q, d)) for d in range(m + 1)])
 
     def stated(share):
-        changed = share * guesses_changed(delta, m, True)
-        return np.array([weighted_p_value(epsilon, changed, GROUPS, correct) for correct in range(1, 47)])
+        charge = Charge(share * delta, m, True, epsilon)
+        return np.array([weighted_p_value(epsilon, charge, GROUPS, correct) for correct in range(1, 47)])
 
-    truth = np.cumsum(law[::-1])[::-1][1:47]
-    assert (truth <= stated(1) + 1e-12).all()
-    assert (truth > stated(1 / 3)).any()
+    assert (truth[1:] <= stated(1) * (1 + 1e-9)).all()
+    assert (truth[1:] > stated(1 / 3)).any()
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.7, 3.0])
+def test_bits_that_are_told_raise_a_probability_by_no_more_than_either_limit(epsilon):
+    """What `Charge.p_value` says of D told bits, by convolution: at most p / q^D and at most p + D times the likeliest change."""
+    q = special.expit(epsilon)
+    for groups in (GROUPS, ((1, 20),), ((7, 2), (2, 2), (1, 30))):
+        alone, most = reaching(with_told(groups, q, 0)), likeliest(epsilon, groups)
+        for told in (1, 2, 5, 12):
+            with_them = reaching(with_told(groups, q, told))
+            assert (with_them <= np.minimum(alone / q**told, alone + told * most) * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize(("delta", "m"), [(1e-5, 10_000), (1e-3, 50), (0.1, 200), (1e-5, 10**7)])
+def test_the_charge_of_rounds_that_tell_has_a_closed_form_at_both_ends(delta, m):
+    """If a change is certain to matter it is the mean of q^-D, and if it hardly matters the mean of D. It is never more than the
+    charge for the mean number of changes.
+    """
+    charge, epsilon = Charge(delta, m, True, 1.0), 1.0
+    assert charge.p_value(1e-60, 1.0) == pytest.approx(1e-60 * (1 + delta * math.exp(-epsilon)) ** m, rel=1e-6)
+    assert charge.p_value(0.03, 1e-12) - 0.03 == pytest.approx(m * delta * 1e-12, rel=1e-3)
+    for alone, most in ((1e-4, 0.01), (0.04, 0.1), (0.3, 0.3), (0.0, 0.1)):
+        assert alone <= charge.p_value(alone, most) <= min(1.0, alone + m * delta * most) + 1e-12
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-2, 0.05])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_rounds_that_choose_the_test_when_they_tell_are_refuted_no_more_often_than_the_level(delta, epsilon):
+    """Given how many bits are told, the mechanism has its scores tied, as many of them as it likes, or not. By enumeration."""
+    m, alpha, q = 60, 0.05, special.expit(epsilon)
+    charge, change = Charge(delta, m, True, epsilon), likeliest(epsilon, ((1, fewest_tied(GROUPS)),))
+    larger = max(change, likeliest(epsilon, GROUPS))
+    tests = {GROUPS: lambda v: weighted_p_value(epsilon, charge, GROUPS, v, change)}
+    for n in range(fewest_tied(GROUPS), m + 1, 2):
+        tests[(1, n),] = lambda v, n=n: tied_p_value(epsilon, charge, n, v, larger)
+    worst = np.zeros(m + 1)
+    for groups, level in tests.items():
+        most = sum(w * n for w, n in groups)
+        least = next((v for v in range(most + 1) if level(v) < alpha), None)
+        if least is not None:
+            worst = np.maximum(worst, [reaching(with_told(groups, q, d))[least] for d in range(m + 1)])
+    assert stats.binom.pmf(np.arange(m + 1), m, delta) @ worst <= alpha
+    assert worst[0] > 0
+
+
+def test_waves_that_are_left_out_do_not_change_a_probability():
+    """Thousands of guesses, and weights that are all even, by the convolution of binomial laws."""
+    for groups in (((16, 40), (3, 900), (1, 4000)), ((4, 3000), (2, 1500)), ((9, 2), (1, 2))):
+        for epsilon in (0.0, 1.0, 6.0):
+            truth = reaching(with_told(groups, special.expit(epsilon), 0))
+            for v in np.unique(np.searchsorted(-truth[:-1], [-0.9, -0.3, -0.05, -1e-3, -1e-6])):
+                assert weighted_p_value(epsilon, FREE, groups, int(v)) == pytest.approx(truth[v], rel=1e-6, abs=2e-11)
 
 
 def test_weighted_guesses_are_counted_from_both_ends():
@@ -287,12 +352,13 @@ def test_answers_0_and_1_are_all_guessed_alike():
 
 
 def test_what_delta_adds_to_tied_guesses_holds_for_every_number_of_them():
+    charge = Charge(1e-3, 400)
     for guesses in (100, 160, 300):
         for correct in (guesses // 2, 2 * guesses // 3, guesses):
-            exact = steinke_p_value(1.0, 0.8, guesses, correct)
-            assert exact <= tied_p_value(1.0, 0.8, guesses, correct, likeliest(1.0, ((1, 100),))) * (1 + 1e-9)
+            exact = steinke_p_value(1.0, charge, guesses, correct)
+            assert exact <= tied_p_value(1.0, charge, guesses, correct, likeliest(1.0, ((1, 100),))) * (1 + 1e-9)
     mode = stats.binom.pmf(np.arange(101), 100, 1 / (1 + math.exp(-1.0))).max()
-    alone = tied_p_value(1.0, 0.8, 160, 160, likeliest(1.0, ((1, 100),))) - steinke_p_value(1.0, 0.0, 160, 160)
+    alone = tied_p_value(1.0, charge, 160, 160, likeliest(1.0, ((1, 100),))) - steinke_p_value(1.0, FREE, 160, 160)
     assert alone == pytest.approx(0.8 * mode)
 
 
@@ -308,7 +374,7 @@ def test_a_mechanism_that_chooses_between_the_tests_spends_delta_against_the_lar
     assert likeliest(epsilon, groups) == pytest.approx(change, rel=1e-9)
     assert likeliest(epsilon, ((1, 20),)) == pytest.approx(one.max(), rel=1e-12)
     for most in (0.0, 0.5):
-        term = weighted_p_value(epsilon, 0.012, groups, 52, most) - weighted_p_value(epsilon, 0.0, groups, 52)
+        term = weighted_p_value(epsilon, Charge(1e-4, 60), groups, 52, most) - weighted_p_value(epsilon, FREE, groups, 52)
         changed = [(law[max(52 - 3 * i, 0) :].sum() - law[52:].sum()) / i for i in range(1, 19)]
         assert term == pytest.approx(0.012 * max(most, *changed), rel=1e-6)
 
@@ -470,5 +536,5 @@ def test_ten_thousand_honest_counts_are_refuted_no_more_often_than_the_level(m, 
     groups, draw = groups_against(epsilon, 1e-6, m, level), np.random.default_rng(m)
     counts = sum(w * draw.binomial(n, 1 / (1 + math.exp(-epsilon)), 10_000) for w, n in groups)
     values, times = np.unique(counts, return_counts=True)
-    alarms = sum(t for v, t in zip(values, times, strict=True) if weighted_p_value(epsilon, 0.0, groups, int(v)) < level)
+    alarms = sum(t for v, t in zip(values, times, strict=True) if weighted_p_value(epsilon, FREE, groups, int(v)) < level)
     assert stats.binom.sf(alarms - 1, 10_000, level) > 1e-6  # fails once in a million

@@ -11,7 +11,7 @@ from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.lower.anytime import any_shape, anytime
 from gnnaudit.accounting.lower.bounds import _split_off, from_rounds
 from gnnaudit.accounting.lower.error_rates import Rule
-from gnnaudit.accounting.lower.guessing import correct_guesses, groups_against, likeliest, weighted_p_value
+from gnnaudit.accounting.lower.guessing import Charge, correct_guesses, groups_against, likeliest, weighted_p_value
 from gnnaudit.accounting.lower.one_run import mahloujifar, steinke
 
 from ...nightly import nightly
@@ -133,8 +133,8 @@ def test_guesses_of_few_coins_pass_the_test_of_the_claim_at_the_stated_violation
     claim, draw, world = Claim(epsilon, 1e-5), np.random.default_rng(12), np.arange(count) < ones
     mu, groups = float(gaussian.mu_of_claim(claim)), groups_against(epsilon, 1e-5, count, 0.05)
     change = likeliest(epsilon, ((1, sum(n for _, n in groups) // 2),))
-    most = sum(w * n for w, n in groups)
-    least = next(v for v in range(most // 2, most + 1) if weighted_p_value(epsilon, 2e-5 * count, groups, v, change) < 0.05)
+    most, charge = sum(w * n for w, n in groups), Charge(1e-5, count)
+    least = next(v for v in range(most // 2, most + 1) if weighted_p_value(epsilon, charge, groups, v, change) < 0.05)
     kappa = steinke(draw.normal(size=count) + mu * world, world, claim).notices
     assert 1 < kappa < 8
 
