@@ -23,6 +23,7 @@ CAPPED = 0.5
 EDGES = (0.0, *(2.0 ** (k / 4) for k in range(-12, 17)), LARGEST)  # nats: all epsilons between two edges use the same weights
 TRUTHS = tuple(2.0 ** (k / 4) for k in range(-14, 27))  # nats: epsilons of the Gaussian mechanisms for which weights are tried
 ROUNDED = 1e-13  # added to a p-value for the rounding of its Fourier transform
+INVISIBLE = -80.0  # nats: all waves below e^-80 together change no digit of a float64 probability above ROUNDED
 FINE = 64  # number of weight levels in `most_provable`, enough levels to approximate arbitrary weights
 
 
@@ -152,7 +153,10 @@ def _law(groups: Groups, q: float) -> tuple[int, Array]:
     start = max(0, math.floor(mean - wide))
     size = fft.next_fast_len(min(top - start, math.ceil(2 * wide)) + 2)
     turn = 2j * np.pi * np.arange(size // 2 + 1) / size  # the other half of the waves are the conjugates of these
-    waves = np.exp(sum(n * np.log1p(q * np.expm1(w * turn)) for w, n in groups if n))
+    squares = (np.maximum(1 - 4 * q * (1 - q) * np.sin(w / 2 * turn.imag) ** 2, 1e-99) for w, _ in groups)
+    height = sum(n / 2 * np.log(square) for (_, n), square in zip(groups, squares, strict=True))  # log |wave|
+    waves, seen = np.zeros(turn.size, dtype=complex), height > INVISIBLE
+    waves[seen] = np.exp(sum(n * np.log1p(q * np.expm1(w * turn[seen])) for w, n in groups if n))
     return start, np.maximum(np.roll(fft.hfft(waves, size) / size, -(start % size)), 0.0)
 
 
@@ -180,6 +184,7 @@ def share_above(certainty: Array, mu: float) -> Array:
     return np.asarray(special.ndtr(mu / 2 - certainty / mu) + special.ndtr(-mu / 2 - certainty / mu))
 
 
+@lru_cache(maxsize=1024)
 def _surest(canaries: int, mu: float) -> float:
     """Approximately the largest absolute log-likelihood ratio among the canaries: the value that 1/2 canary is expected to
     exceed.
