@@ -24,13 +24,14 @@ import numpy as np
 from scipy import stats
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
-WITHOUT = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR"
+WITHOUT = "X86_V4 AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR"  # X86_V4: since NumPy 2.4
 AVX2 = {
     "ATEN_CPU_CAPABILITY": "avx2",
     "MKL_ENABLE_INSTRUCTIONS": "AVX2",
     "ONEDNN_MAX_CPU_ISA": "AVX2",
     "NPY_DISABLE_CPU_FEATURES": WITHOUT,
     "NUMBA_CPU_NAME": "haswell",
+    "NUMBA_CPU_FEATURES": "",  # those of haswell; without this switch Numba adds those of the processor at hand
     "CC": "gcc -mno-avx512f",
 }
 SETS = {"avx2": AVX2, "native": {}}

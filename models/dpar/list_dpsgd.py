@@ -15,7 +15,7 @@ from ..engine.features import limited
 from ..graph.graph import Graph
 from ..kernels import compiled
 from ..random import witness
-from ..random.streams import stream
+from ..random.streams import normal32, stream
 from ..sparse.block_diagonal import Operator, features, multiply
 from .row_products import Lists, Products, dense_gram
 
@@ -182,5 +182,5 @@ def _matrix(own: Lists) -> sp.csr_array:
 def _noisy(sums: Tensor, std: float, random: list[np.random.Generator]) -> Tensor:
     if not std:
         return sums
-    drawn = np.stack([rng.standard_normal(sums.shape[1:], dtype=np.float32) for rng in random])
+    drawn = np.stack([normal32(rng, sums[0].numel()).reshape(sums.shape[1:]) for rng in random])
     return sums + std * torch.from_numpy(drawn).to(sums.device)

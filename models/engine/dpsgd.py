@@ -12,7 +12,7 @@ from torch import Tensor
 from ..kernels import compiled
 from ..random import witness
 from ..random.draws import heads
-from ..random.streams import stream
+from ..random.streams import normal32, stream
 from . import compiled_mlp
 from .adam import Adam
 from .features import Shared
@@ -151,7 +151,7 @@ def private_gradient(
 def add_noise(gradients: Weights, random: Sequence[np.random.Generator], std: float) -> None:
     """Adds Gaussian noise to every trained number. Each run draws its noise from its own generator."""
     size = gradients.flat.numel() // len(random)
-    drawn = [torch.from_numpy(r.standard_normal(size, dtype=np.float32)) for r in random]
+    drawn = [torch.from_numpy(normal32(r, size)) for r in random]
     if len(drawn) == 1:  # with one run, the order of the numbers is the order of the draws
         gradients.flat.add_(drawn[0].to(gradients.flat.device), alpha=std)
         return

@@ -36,30 +36,33 @@ def fill(numbers: Floats, y: Floats) -> None:
 
 
 @helper
-def add_product(w: Floats, down: int, right: int, x: Floats, y: Floats) -> None:
-    """y += W x with W[o, i] = w[o * down + i * right]. The sums of six outputs for a few nodes stay in registers. If fewer
-    outputs are left, the last one is computed several times, with the same result.
+def add_product(w: Floats, down: int, right: int, x: Floats, y: Floats, wide: int = BLOCK) -> None:
+    """y += W x with W[o, i] = w[o * down + i * right]. x, y: (inputs, wide) and (outputs, wide), flat. Columns after the last
+    multiple of WIDTH are left as they are.
+
+    The sums of six outputs for a few nodes stay in registers. If fewer outputs are left, the last one is computed several times,
+    with the same result.
     """
-    last, inputs = y.size // BLOCK - 1, x.size // BLOCK
+    last, inputs = y.size // wide - 1, x.size // wide
     for o in range(0, last + 1, 6):
         p, q, r, s, t = min(o + 1, last), min(o + 2, last), min(o + 3, last), min(o + 4, last), min(o + 5, last)
-        for n in range(0, BLOCK, WIDTH):
-            a, b, c = load(y, o * BLOCK + n), load(y, p * BLOCK + n), load(y, q * BLOCK + n)
-            d, e, f = load(y, r * BLOCK + n), load(y, s * BLOCK + n), load(y, t * BLOCK + n)
+        for n in range(0, wide - WIDTH + 1, WIDTH):
+            a, b, c = load(y, o * wide + n), load(y, p * wide + n), load(y, q * wide + n)
+            d, e, f = load(y, r * wide + n), load(y, s * wide + n), load(y, t * wide + n)
             for i in range(inputs):
-                read, at = load(x, i * BLOCK + n), i * right
+                read, at = load(x, i * wide + n), i * right
                 a = plus(a, repeated(w, o * down + at), read)
                 b = plus(b, repeated(w, p * down + at), read)
                 c = plus(c, repeated(w, q * down + at), read)
                 d = plus(d, repeated(w, r * down + at), read)
                 e = plus(e, repeated(w, s * down + at), read)
                 f = plus(f, repeated(w, t * down + at), read)
-            store(a, y, o * BLOCK + n)
-            store(b, y, p * BLOCK + n)
-            store(c, y, q * BLOCK + n)
-            store(d, y, r * BLOCK + n)
-            store(e, y, s * BLOCK + n)
-            store(f, y, t * BLOCK + n)
+            store(a, y, o * wide + n)
+            store(b, y, p * wide + n)
+            store(c, y, q * wide + n)
+            store(d, y, r * wide + n)
+            store(e, y, s * wide + n)
+            store(f, y, t * wide + n)
 
 
 @helper

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from .arithmetic import adam_step, power
 from .compiled import compiled, helper
+from .lanes import WIDTH
+from .layers import add_product
 
 Floats = NDArray[np.float32]
 Whole = NDArray[np.int64]
@@ -176,26 +178,36 @@ def softmax_slope(logits: Floats, wanted: Floats, slope: Floats) -> None:
 
 
 @helper
+def product(w: Floats, down: int, right: int, x: Floats, y: Floats) -> None:
+    """y = W x for matrices x and y, with W[o, i] = w[o * down + i * right]."""
+    wide = y.shape[1]
+    y[:] = ZERO
+    add_product(w, down, right, x.reshape(-1), y.reshape(-1), wide)
+    for o in range(y.shape[0]):
+        for i in range(x.shape[0]):
+            for u in range(wide - wide % WIDTH, wide):
+                y[o, u] += w[o * down + i * right] * x[i, u]
+
+
+@helper
 def read_features(t: Teacher, weight: Floats, z: Floats) -> None:
     """z = the first layer's inputs times its weights."""
     if t.dense.shape[1]:
-        np.dot(t.dense, weight, z)
+        product(t.dense.reshape(-1), t.dense.shape[1], 1, weight, z)
         return
     for r in range(z.shape[0]):
         gather(t.inputs, r, weight, z[r])
 
 
 @helper
-def learn_features(t: Teacher, turned: Floats, layer: Whole, dz: Floats, rate: np.float32, below: np.float32) -> None:
-    """Takes a step with the first layer's weights, for some columns at a time, so that their whole gradient is never stored.
-    turned: the transpose of `dense`.
-    """
+def learn_features(t: Teacher, layer: Whole, dz: Floats, rate: np.float32, below: np.float32) -> None:
+    """Takes a step with the first layer's weights, for some columns at a time, so that their whole gradient is never stored."""
     columns, units = layer[INPUTS], layer[OUTPUTS]
     slope = np.empty((CHUNK, units), np.float32)
     for first in range(0, columns, CHUNK):
         some = slope[: min(CHUNK, columns - first)]
         if t.dense.shape[1]:
-            np.dot(turned[first : first + CHUNK], dz, some)
+            product(t.dense.reshape(-1)[first:], 1, columns, dz, some)
         else:
             for c in range(some.shape[0]):
                 gather(t.back, first + c, dz, some[c])
@@ -243,7 +255,7 @@ def teach(t: Teacher, kept: NDArray[np.uint8], factor: np.float32, learning_rate
     kept: (epochs, units of all hidden layers of all rows), 0 for dropped units, else 1. factor: the factor of kept units. taken:
     how many steps of Adam came before.
     """
-    last, rows, turned = t.layers.shape[0] - 1, t.wanted.shape[0], np.ascontiguousarray(t.dense.T)
+    last, rows = t.layers.shape[0] - 1, t.wanted.shape[0]
     widest, sums = t.layers[:, OUTPUTS].max(), t.layers[:, OUTPUTS].sum()
     z_room, y_room = np.empty(rows * sums, np.float32), np.empty(rows * sums, np.float32)
     far_room, inverses = np.empty(t.receivers.size * sums, np.float32), np.empty(sums, np.float32)
@@ -289,4 +301,4 @@ def teach(t: Teacher, kept: NDArray[np.uint8], factor: np.float32, learning_rate
             learn_rows(t, layer, y, around, dz, dy, rate, below)
             activate_slope(t, t.layers[i - 1], z, inverses[before : before + units], y, factor, dy, rate, below)
             dz = dy
-        learn_features(t, turned, t.layers[0], dz, rate, below)
+        learn_features(t, t.layers[0], dz, rate, below)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 BLOCK = 1 << 20  # numbers drawn at a time: 8 MiB
+TURN = np.float32(2 * np.pi / 2**32)  # an angle of 2^-32 turns, in radians
 
 
 def fold(*path: int | str) -> int:
@@ -62,6 +63,31 @@ def normal(seeds: np.ndarray, shape: tuple[int, ...], *path: int | str) -> np.nd
             raise ValueError(f"path: {shown(part)} must be a word or a whole number, such as 'hop', 1.")
     each = [stream(s, *path).standard_normal(shape) for s in seeds_of(seeds)]
     return np.stack(each) if each else np.empty((0, *shape))
+
+
+def normal32(random: np.random.Generator, size: int) -> NDArray[np.float32]:
+    """Standard normal draws from a `stream`, (size,) float32, in half the time that NumPy takes (Box & Muller 1958).
+
+    Each pair of draws takes 63 bits for its radius, of at most 9.4, and 32 bits for its angle.
+    """
+    pairs = (size + 1) // 2
+    words = random.bit_generator.random_raw(pairs + (pairs + 1) // 2)  # of 64 bits
+    radius = (words[:pairs] >> 1).view(np.int64).astype(np.float32)
+    radius *= np.float32(2**-63)
+    radius += np.float32(2**-64)  # log(0) has no value
+    np.log(radius, out=radius)
+    radius *= np.float32(-2)
+    np.sqrt(radius, out=radius)
+    angle = words[pairs:].view(np.int32)[:pairs].astype(np.float32)
+    angle *= TURN
+    drawn = np.empty((2, pairs), dtype=np.float32)
+    np.cos(angle, out=drawn[0])
+    np.sin(angle, out=drawn[1])
+    drawn *= radius
+    found = drawn.ravel()[:size]
+    if isinstance(random, Witnessed):
+        random.tell(found)
+    return found
 
 
 def add_normal(to: Tensor, seeds: Sequence[int] | np.ndarray, std: float, *path: int | str) -> None:

@@ -75,7 +75,7 @@ class Witnessed(np.random.Generator):
 
     def __init__(self, bits: np.random.BitGenerator, witness: Witness, seed: int, path: tuple[int | str, ...]) -> None:
         super().__init__(bits)
-        self._told = lambda numbers: witness.drew(seed, path, np.asarray(numbers))
+        self.tell = lambda numbers: witness.drew(seed, path, np.asarray(numbers))
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
@@ -84,7 +84,7 @@ class Witnessed(np.random.Generator):
 
         def draw(*args: Any, **options: Any) -> Any:
             numbers = found(*args, **options)
-            self._told(numbers)
+            self.tell(numbers)
             return numbers
 
         return draw

@@ -17,13 +17,15 @@ from .parties import party_a, party_b, train
 from .party_a_sound import Refresh
 from .recipe import VesperRecipe
 
+TOGETHER = 1 << 21  # about how many bytes the hidden rows of all runs that train together take; more do not fit the cache
+
 
 @dataclass(frozen=True)
 class Vesper(VesperRecipe):
     """`VesperRecipe` with `fit`, which runs the two parties in one process."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        """Trains all runs at once, or one after the other in variants that train in batches.
+        """Trains a few runs at once, or one after the other in variants that train in batches.
 
         transcript: (K, messages, w, hidden) float32, the rows of the watched nodes that B receives, in the order sent. s1, s2,
         s3: layers 0 … `layers` of every pass (s2 and s3 only), then of the final rows. Rows that are sent while the parties learn
@@ -35,7 +37,8 @@ class Vesper(VesperRecipe):
         """
         if worlds.graph.directed:
             raise ValueError(f"{worlds.graph.name} is directed: {self.name} protects undirected edges; load it undirected.")
-        size = 1 if self.batched else worlds.runs
+        few = max(1, TOGETHER // (4 * self.hidden * max(1, worlds.graph.nodes))) if device == "cpu" else max(1, worlds.runs)
+        size = 1 if self.batched else few
         return Release.join([play(self, worlds[k : k + size], device) for k in range(0, worlds.runs, size)])
 
 

@@ -9,7 +9,7 @@ from ....accounting import gaussian as closed
 from ....accounting.claim import Claim, Unit
 from ....accounting.closed_forms import channel_epsilon
 from ....models.dpar import published as code
-from ....models.random.streams import stream
+from ....models.random.streams import normal32, stream
 from ...key import Key
 from .. import exact_epsilons as exact
 from ..certificate import Certificate, Figure, along, confirmed, sampled
@@ -161,7 +161,7 @@ def known_noise(key: Key, fixed: bool) -> Certificate:
         mode="paper",
     )
     scores = []
-    noise = stream(0, "gradients").standard_normal((nodes, hidden), dtype=np.float32) * model.noise_std
+    noise = normal32(stream(0, "gradients"), nodes * hidden).reshape(nodes, hidden) * model.noise_std
     for world in (0, 1):
         mask = Mask(np.array([0]), np.full((runs, 1), bool(world)))
         worlds = Worlds(graph, key.seeds(world * runs, (world + 1) * runs), np.arange(nodes), nodes=mask)

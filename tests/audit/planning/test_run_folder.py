@@ -15,7 +15,7 @@ from gnnaudit.audit.planning.plan import Plan
 from gnnaudit.audit.planning.run_folder import opened, randomness, room_taken, root_key
 from gnnaudit.models.engine.dpsgd import add_noise
 from gnnaudit.models.engine.network import Weights
-from gnnaudit.models.random.streams import stream
+from gnnaudit.models.random.streams import normal32, stream
 
 WITHOUT_POSIX = """
 import os, sys
@@ -129,7 +129,7 @@ def test_the_report_says_what_the_noise_came_from_and_what_it_is_not():
     assert type(stream(1, "x").bit_generator).__name__ == "Philox"
     assert "not for cryptography" in secret
     assert "DP-SGD steps and to LPGNN's reports in float32" in secret
-    drawn = stream(1, "x").standard_normal(4, dtype=np.float32)
+    drawn = normal32(stream(1, "x"), 4)
     weights = Weights([((torch.zeros(1, 4),), ())])
     add_noise(weights, [stream(1, "x")], 1.0)
     np.testing.assert_array_equal(weights.flat.numpy(), drawn)
