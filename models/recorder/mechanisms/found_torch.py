@@ -69,7 +69,7 @@ def arrived(mechanisms: Mechanisms, tensor: Any) -> None:
     numbers = _numbers(tensor, mechanisms.arrays)
     if numbers is None:
         return None
-    for array in remembered(mechanisms, numbers):
+    for array in remembered(mechanisms.arrays, numbers):
         if isinstance(array, Noise):
             mark(array)
             if (origin := origin_of(array)) is not None:
@@ -294,7 +294,7 @@ def _followed_by(
 
 def _into_arrays(mechanisms: Mechanisms, tensor: Any) -> None:
     """Gives what is known of a tensor that an operator has changed to the arrays of noise with the same memory."""
-    for array in remembered(mechanisms, unrecorded(tensor)):
+    for array in remembered(mechanisms.arrays, unrecorded(tensor)):
         if isinstance(array, Noise) and (array.origin is None or array.origin.at is None):
             array.origin = origins(mechanisms).get(tensor)
 
@@ -341,7 +341,10 @@ def _origin(mechanisms: Mechanisms, value: Any, assembles: bool = True) -> Origi
     if origin is None:
         return None
     numbers = unrecorded(value)
-    arrays = [] if origin.noisy else remembered(mechanisms, numbers)  # the program may have changed the numbers through an array
+    # the program may have changed the numbers through an array
+    arrays = (
+        [] if origin.noisy else remembered(mechanisms.arrays, numbers)
+    )  # the program may have changed the numbers through an array
     return next((known for array in arrays if isinstance(array, Noise) and (known := origin_of(array)) is not None), None)
 
 

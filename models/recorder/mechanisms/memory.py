@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .origin import Recorder
-
 MOST = 4096  # when so many more places are stored, those of arrays that no longer exist are removed
 
 Place = tuple[Any, ...]
@@ -26,9 +24,8 @@ def place_of(array: NDArray[Any]) -> Place:
     return interface["data"][0], array.shape, array.strides, interface["typestr"]
 
 
-def remember(mechanisms: Recorder, array: Any) -> None:
-    """Stores where a followed array lies."""
-    known = mechanisms.arrays
+def remember(known: Arrays, array: Any) -> None:
+    """Stores in `known` where a followed array lies."""
     start = array.__array_interface__["data"][0]
     if start not in known and len(known) % MOST == MOST - 1:
         for gone in [place for place, arrays in known.items() if all(each() is None for each in arrays)]:
@@ -37,8 +34,8 @@ def remember(mechanisms: Recorder, array: Any) -> None:
     known[start] = [*others, weakref.ref(array)]
 
 
-def remembered(mechanisms: Recorder, numbers: NDArray[Any]) -> list[Any]:
+def remembered(known: Arrays, numbers: NDArray[Any]) -> list[Any]:
     """The followed arrays that lie where `numbers` lie, the last one first."""
     place = place_of(numbers)
-    found = [each() for each in reversed(mechanisms.arrays.get(place[0], ()))]
+    found = [each() for each in reversed(known.get(place[0], ()))]
     return [array for array in found if array is not None and place_of(array) == place]

@@ -37,7 +37,7 @@ class Noise(np.ndarray):
     def __array_finalize__(self, source: Any) -> None:
         self.origin = guarded(lambda: _inherited(self, source))
         if self.origin is not None:
-            remember(self.origin.mechanisms, self)
+            remember(self.origin.mechanisms.arrays, self)
         mark(source)
 
     def __getitem__(self, key: Any) -> Any:
@@ -179,7 +179,7 @@ def followed(numbers: Any, origin: Origin) -> Any:
     """The array as `Noise` of this origin."""
     noise: Any = numbers if isinstance(numbers, Noise) else numbers.view(Noise)
     noise.origin = now(origin, plain(noise))
-    remember(origin.mechanisms, noise)
+    remember(origin.mechanisms.arrays, noise)
     return noise
 
 
@@ -205,7 +205,7 @@ def _of_the_same_memory(origin: Origin, value: Any) -> Origin | None:
     """The origin of an array of noise whose numbers the program has changed through another array with the same memory; None if
     that array is not followed.
     """
-    for other in remembered(origin.mechanisms, plain(value)):
+    for other in remembered(origin.mechanisms.arrays, plain(value)):
         now_known = other.origin if isinstance(other, Noise) and other is not value else None
         if now_known is not None and now_known.at is None and untouched(now_known, plain(value)):
             return now_known

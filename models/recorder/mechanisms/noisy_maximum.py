@@ -134,7 +134,7 @@ def scored(scores: Scores, noisy: NDArray[Any]) -> Any:
     """The array of noisy scores as an array that stores them."""
     array: Any = noisy.view(WithScores)
     array.scores = scores
-    remember(scores.origin.mechanisms, array)
+    remember(scores.origin.mechanisms.arrays, array)
     return array
 
 

@@ -219,7 +219,7 @@ def drawn(numbers: Any, coins: Coins) -> Any:
     """The numbers as an array that stores `coins`."""
     marked: Any = numbers.view(Drawn)
     marked.coins = dataclasses.replace(coins, shape=numbers.shape, seen=digest(numbers))
-    remember(coins.mechanisms, marked)
+    remember(coins.mechanisms.arrays, marked)
     return marked
 
 
