@@ -342,9 +342,7 @@ def _origin(mechanisms: Mechanisms, value: Any, assembles: bool = True) -> Origi
         return None
     numbers = unrecorded(value)
     # the program may have changed the numbers through an array
-    arrays = (
-        [] if origin.noisy else remembered(mechanisms.arrays, numbers)
-    )  # the program may have changed the numbers through an array
+    arrays = [] if origin.noisy else remembered(mechanisms.arrays, numbers)
     return next((known for array in arrays if isinstance(array, Noise) and (known := origin_of(array)) is not None), None)
 
 
