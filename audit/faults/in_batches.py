@@ -31,7 +31,22 @@ class FixedSizeBatches(FaultyTraining):
         return {"Private": lambda **fields: honest(**fields, fixed=True)}
 
 
-class ShuffledCoins:
+class Coins:
+    """Stands for a generator of coins and for its source of bits. A subclass has the coins as numbers in [0, 1]."""
+
+    def random(self, population: int) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    @property
+    def bit_generator(self) -> "Coins":
+        return self
+
+    def random_raw(self, count: int) -> NDArray[np.uint64]:
+        """Two coins of 32 bits in each of (count,) numbers."""
+        return (self.random(2 * count) * (2**32 - 1)).astype(np.uint32).view(np.uint64)
+
+
+class ShuffledCoins(Coins):
     """Replaces the coins of Poisson batches by a random partition of all nodes, with a new partition in every epoch."""
 
     def __init__(self, random: np.random.Generator, rate: float) -> None:
@@ -66,7 +81,7 @@ class ShuffledBatches(FaultyTraining):
         return drawn_by(lambda drawn: ShuffledCoins(drawn, self.batch / self.train_nodes))
 
 
-class RepeatedCoins:
+class RepeatedCoins(Coins):
     """Replaces the coins of Poisson batches by those of the first epoch, in every epoch."""
 
     def __init__(self, random: np.random.Generator, batches: int) -> None:
