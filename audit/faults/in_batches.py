@@ -1,6 +1,7 @@
 """Models that DP-SGD trains on private nodes, each with a privacy fault in how it draws batches."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,45 +32,32 @@ class FixedSizeBatches(FaultyTraining):
         return {"Private": lambda **fields: honest(**fields, fixed=True)}
 
 
-class Coins:
-    """Stands for a generator of coins and for its source of bits. A subclass has the coins as numbers in [0, 1]."""
-
-    def random(self, population: int) -> NDArray[np.float64]:
-        raise NotImplementedError
-
-    @property
-    def bit_generator(self) -> "Coins":
-        return self
-
-    def random_raw(self, count: int) -> NDArray[np.uint64]:
-        """Two coins of 32 bits in each of (count,) numbers."""
-        return (self.random(2 * count) * (2**32 - 1)).astype(np.uint32).view(np.uint64)
-
-
-class ShuffledCoins(Coins):
-    """Replaces the coins of Poisson batches by a random partition of all nodes, with a new partition in every epoch."""
+class ShuffledCoins:
+    """Replaces the bits of Poisson batches by a random partition of all nodes, with a new partition in every epoch."""
 
     def __init__(self, random: np.random.Generator, rate: float) -> None:
-        self.random_order, self.batches, self.step = random, max(1, round(1 / rate)), 0
+        self.random, self.batches, self.step = random, max(1, round(1 / rate)), 0
 
-    def random(self, population: int) -> NDArray[np.float64]:
-        """(population,) float64: 0 for the nodes of this batch, which then join it, and 1 for all other nodes."""
+    def random_raw(self, count: int) -> NDArray[np.uint64]:
+        """(count,) uint64, each of two coins of 32 bits: 0 for the nodes of this batch, which then join it, and all bits set for
+        all other nodes.
+        """
         if self.step % self.batches == 0:
-            self.order = self.random_order.permutation(population)
+            self.order = self.random.permutation(2 * count)
         part = np.array_split(self.order, self.batches)[self.step % self.batches]
         self.step += 1
-        coins = np.ones(population)
+        coins = np.full(2 * count, 2**32 - 1, dtype=np.uint32)
         coins[part] = 0
-        return coins
+        return coins.view(np.uint64)
 
 
 def drawn_by(coins: Callable[[np.random.Generator], Any]) -> dict[str, Any]:
-    """The change that replaces the generators of Poisson batches. coins: makes the replacement from the honest generator."""
+    """The change that replaces the bits of Poisson batches. coins: makes their new source from the honest generator."""
     honest = dpsgd.stream
 
     def stream(seed: Any, *path: Any) -> Any:
         drawn = honest(seed, *path)
-        return coins(drawn) if path[0] == "batch" else drawn
+        return SimpleNamespace(bit_generator=coins(drawn)) if path[0] == "batch" else drawn
 
     return {"stream": stream}
 
@@ -81,16 +69,16 @@ class ShuffledBatches(FaultyTraining):
         return drawn_by(lambda drawn: ShuffledCoins(drawn, self.batch / self.train_nodes))
 
 
-class RepeatedCoins(Coins):
-    """Replaces the coins of Poisson batches by those of the first epoch, in every epoch."""
+class RepeatedCoins:
+    """Replaces the bits of Poisson batches by those of the first epoch, in every epoch."""
 
     def __init__(self, random: np.random.Generator, batches: int) -> None:
-        self.drawn, self.batches, self.step = random, batches, 0
-        self.epoch: list[NDArray[np.float64]] = []
+        self.random, self.batches, self.step = random, batches, 0
+        self.epoch: list[NDArray[np.uint64]] = []
 
-    def random(self, population: int) -> NDArray[np.float64]:
+    def random_raw(self, count: int) -> NDArray[np.uint64]:
         if len(self.epoch) < self.batches:
-            self.epoch.append(self.drawn.random(population))
+            self.epoch.append(self.random.bit_generator.random_raw(count))
         self.step += 1
         return self.epoch[(self.step - 1) % self.batches]
 

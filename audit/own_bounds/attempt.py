@@ -36,7 +36,8 @@ UNHIDDEN = Condition(
 class Attempt:
     """What a bound from one secret is computed from. moves: how far the secret moves each mechanism, 0 for mechanisms that the
     run does not read. each: the part of these moves that the adversary may be granted. sampled: the positions of draws whose
-    samples are accounted for. closely: whether to find out if the release is a function of fewer numbers than the noisy values.
+    samples are accounted for. projections: whether to find out if the release is a function of fewer numbers than the noisy
+    values.
     """
 
     case: Case
@@ -46,7 +47,7 @@ class Attempt:
     moves: Shifts
     each: Shifts
     sampled: tuple[int, ...] = ()
-    closely: bool = True
+    projections: bool = True
 
     @cached_property
     def shifts(self) -> Shifts:

@@ -75,7 +75,7 @@ def from_mechanisms(case: Case, within: Inside) -> Bound:
         return bound
     why, factor, shown = "each smaller noise shows a smaller part of the moves", bound.notices, bound.epsilon
     for _ in range(PARTS):
-        less, _ = strongest(replace(case, claim=replace(case.claim, epsilon=shown * (1 - EQUAL))), within, closely=False)
+        less, _ = strongest(replace(case, claim=replace(case.claim, epsilon=shown * (1 - EQUAL))), within, projections=False)
         if less.refuted or math.isinf(less.reach):
             why = "" if less.refuted else next((c.detail for c in less.conditions if c.how == "failed"), less.method)
             break
@@ -87,19 +87,19 @@ def from_mechanisms(case: Case, within: Inside) -> Bound:
     return replace(bound, method=method, covers=detected(case, where.run, refuted=not why))
 
 
-def strongest(case: Case, within: Inside, closely: bool = True) -> tuple[Bound, Inside]:
+def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bound, Inside]:
     """The bound from the secret that costs most, and where it was found. A small graph of unusual nodes gives it if its moves
     cost more, and refute the claim or detect smaller violations. If its moves cost more than the claim, and it is not known how
-    much of them the release shows, the bound has no reach. closely: see `Attempt`.
+    much of them the release shows, the bound has no reach. projections: see `Attempt`.
     """
-    bound, unusual = from_worst(case, within, closely), within.small
+    bound, unusual = from_worst(case, within, projections), within.small
     if bound.refuted or unusual is None or unusual.worst is None:
         return bound, within
     claim = case.claim.epsilon
     whole, enough = cost(unusual.mechanisms, unusual.counted(unusual.shifts), case.claim.delta), bound.epsilon * (1 + EQUAL)
     if whole <= (min(enough, claim) if math.isfinite(bound.reach) else claim):
         return bound, within
-    other, where = from_worst(case, unusual, closely), f"on a {UNUSUAL}"
+    other, where = from_worst(case, unusual, projections), f"on a {UNUSUAL}"
     if other.refuted or (not other.failed and other.reach < bound.reach < math.inf):
         return replace(other, method=f"{other.method}, {where}"), unusual
     if whole > claim * (1 + ROUNDING) and math.isfinite(bound.reach) and math.isinf(other.reach):
@@ -108,13 +108,13 @@ def strongest(case: Case, within: Inside, closely: bool = True) -> tuple[Bound, 
     return bound, within
 
 
-def from_worst(case: Case, within: Inside, closely: bool = True) -> Bound:
-    """As `from_mechanisms`, on the graph of the run.
+def from_worst(case: Case, within: Inside, projections: bool = True) -> Bound:
+    """As `strongest`, on the graph of the run.
 
     The release may show only a part of what the secret that costs most moves. If another secret then costs more, the bound is
     that of the other one. Tests at most AGAIN others; if more may cost as much, the bound has no reach.
     """
-    bound, whole = from_secret(case, within, closely)
+    bound, whole = from_secret(case, within, projections)
     if math.isfinite(bound.reach) and not bound.refuted and bound.epsilon < whole * (1 - EQUAL):
         first = within.run
         for number, absent in enumerate(within.others):
@@ -127,7 +127,7 @@ def from_worst(case: Case, within: Inside, closely: bool = True) -> Bound:
             if number == AGAIN:
                 why = "the release shows only part of the noisy values that some secrets move, and not all of these were tried"
                 return without_reach(bound, Condition(UNHIDDEN.what, "failed", why))
-            other, _ = from_secret(case, replace(within, worst=absent, shifts=moves), closely)
+            other, _ = from_secret(case, replace(within, worst=absent, shifts=moves), projections)
             if other.refuted or math.isinf(other.reach):
                 return other
             bound = max(bound, other, key=lambda b: b.epsilon)
@@ -139,7 +139,7 @@ def without_reach(bound: Bound, failed: Condition) -> Bound:
     return replace(bound, epsilon=0.0, notices=math.inf, reach=math.inf, conditions=(*bound.conditions, failed))
 
 
-def from_secret(case: Case, within: Inside, closely: bool = True) -> tuple[Bound, float]:
+def from_secret(case: Case, within: Inside, projections: bool = True) -> tuple[Bound, float]:
     """The bound from one secret, `within.worst`, and what all its moves cost (nats) even if the release shows only part of them.
 
     The bound is infinite if noise that two seeds share, or that two mechanisms share, does not hide the move. The bound is 0
@@ -149,7 +149,7 @@ def from_secret(case: Case, within: Inside, closely: bool = True) -> tuple[Bound
         return nothing_moves(within), 0.0
     first = within.run
     moves = used(first, within)
-    attempt = Attempt(case, within, within.worst, first, moves, granted(case, first, moves), closely=closely)
+    attempt = Attempt(case, within, within.worst, first, moves, granted(case, first, moves), projections=projections)
     for check in (release_of_noisy_values, noise_not_followed, stale_noise, noise_used_twice, unknown_law):
         if (bound := check(attempt)) is not None:
             return bound, math.inf if math.isinf(bound.epsilon) else 0.0
@@ -214,7 +214,7 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     if reason or found.epsilon <= case.claim.epsilon:
         return found
     cells, reason = shown_always(first, shifts)
-    if reason or not attempt.closely:
+    if reason or not attempt.projections:
         return replace(found, reason=reason)
     least, doubt = shown_by(case, within, shifts, cells)
     epsilon = attempt.cost(least)

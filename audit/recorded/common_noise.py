@@ -81,20 +81,19 @@ def reweighted(made: Study, shared: Common, absent: Absence, other: Forced) -> s
     of the noise, and the move of the means does not determine epsilon. Own rows of absent nodes do not count. other: the run
     without the secret.
     """
-    places = sorted(shared.places)
-    change = np.ones(len(shared.moves))
-    run = _moved(made, places, change, absent.worlds)
-    expected, at = change @ shared.moves, 0
-    if run is not None:
-        for source, before in zip(made.sources, other.shifts, strict=True):
-            part = slice(at, at := at + before.size)
-            gaps = laid_out(np.abs(run[part] - before - expected[part]), source.factor.shape, source.across).copy()
-            if absent.hidden is not None and len(gaps) == made.whole.graph.nodes:
-                gaps[absent.hidden] = 0.0
-            if gaps.max(initial=0.0) > LINEAR * np.abs(expected).max():
-                return f"{absent.secret} changes the weight of noise that entries of {source.cell} have in common"
-        return ""
-    return f"{absent.secret} changes the noise that entries of the release have in common"
+    run = _moved(made, sorted(shared.places), np.ones(len(shared.moves)), absent.worlds)
+    if run is None:
+        return f"{absent.secret} changes the noise that entries of the release have in common"
+    expected = shared.moves.sum(0)
+    gaps = np.abs(run - np.concatenate(other.shifts) - expected)
+    ends = np.cumsum([shift.size for shift in other.shifts])[:-1]
+    for source, numbers in zip(made.sources, np.split(gaps, ends), strict=True):
+        rows = laid_out(numbers, source.factor.shape, source.across)
+        if absent.hidden is not None and rows.shape[:1] == (made.whole.graph.nodes,):
+            rows = np.delete(rows, absent.hidden, axis=0)
+        if rows.max(initial=0.0) > LINEAR * np.abs(expected).max():
+            return f"{absent.secret} changes the weight of noise that entries of {source.cell} have in common"
+    return ""
 
 
 def _moved(made: Study, places: Sequence[int], by: Floats, worlds: Worlds | None = None) -> Floats | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..draws.draw import Active, Draw, calling_line, guarded, numbers_of, of_two, parameters, picked_one, put, rows_of
 from ..mechanisms import found_torch
-from ..mechanisms.found import Mechanisms
+from ..mechanisms.found import Mechanisms, following
 from ..mechanisms.single import is_single
 from .changes import changes
 from .masks_torch import with_a_key
@@ -176,8 +176,7 @@ def replaced() -> Iterator[dict[int, Any]]:
     from torch.distributions import Gumbel, Laplace, Normal
 
     def numpy(self: Any, *args: Any, **options: Any) -> Any:
-        recorder = Active.recorder
-        mechanisms = recorder.follow if recorder is not None and isinstance(recorder.follow, Mechanisms) else None
+        mechanisms = following()
         if mechanisms is not None and mechanisms.scores and self in mechanisms.scores:
             return found_torch.scores_as_array(mechanisms, self, lambda: to_numpy(self, *args, **options))
         array = to_numpy(self, *args, **options)
@@ -186,8 +185,7 @@ def replaced() -> Iterator[dict[int, Any]]:
 
     def item(self: Any) -> Any:
         number = to_number(self)
-        recorder = Active.recorder
-        mechanisms = recorder.follow if recorder is not None and isinstance(recorder.follow, Mechanisms) else None
+        mechanisms = following()
         return found_torch.as_number(mechanisms, self, number) if mechanisms is not None and mechanisms.tensors else number
 
     def array_wrap(self: Any, array: Any, *more: Any) -> Any:
@@ -198,16 +196,14 @@ def replaced() -> Iterator[dict[int, Any]]:
     def as_arrays(operation: Any) -> list[Any] | None:
         """The inputs of a NumPy operation, arrays for tensors, if one of these is followed."""
         ufunc, inputs, _ = operation
-        recorder = Active.recorder
-        mechanisms = recorder.follow if recorder is not None and isinstance(recorder.follow, Mechanisms) else None
+        mechanisms = following()
         known = mechanisms.tensors if mechanisms is not None and len(inputs) == ufunc.nin else None
         if not known or not any(isinstance(i, torch.Tensor) and i in known for i in inputs):
             return None
         return [i.numpy() if isinstance(i, torch.Tensor) else i for i in inputs]
 
     def tolist(self: Any) -> Any:
-        recorder = Active.recorder
-        mechanisms = recorder.follow if recorder is not None and isinstance(recorder.follow, Mechanisms) else None
+        mechanisms = following()
         if mechanisms is None or not mechanisms.tensors or self not in mechanisms.tensors:
             return to_list(self)
         return self.item() if self.dim() == 0 else self.detach().cpu().numpy().tolist()
@@ -245,8 +241,7 @@ def made_of(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def tensor(*args: Any, **options: Any) -> Any:
         result = original(*args, **options)
-        recorder = Active.recorder
-        mechanisms = recorder.follow if recorder is not None and isinstance(recorder.follow, Mechanisms) else None
+        mechanisms = following()
         if mechanisms is None or not args:
             return result
         if type(args[0]) in (list, tuple) or is_single(args[0]):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ..draws.draw import PICKS, SHIFTED, Departed, Draw, calling_line, note, outer_lines
+from ..draws.draw import PICKS, SHIFTED, Active, Departed, Draw, calling_line, note, outer_lines
 from .inverse import of_uniform
 from .noise import followed
 from .numbers import Lines, Numbers, name_of
@@ -422,3 +422,9 @@ def located(mechanisms: Mechanisms, draw: Draw) -> Origin:
     same = np.ndim(draw.scale) and np.ptp(draw.scale) == 0
     one = same or np.ndim(draw.scale) == 0
     return Origin(mechanisms, draw, float(np.max(draw.scale)) if one else draw.scale, shift=float(np.max(draw.loc)))
+
+
+def following() -> Mechanisms | None:
+    """The mechanisms of the recording in progress; None if nothing is recorded, or if the recording follows no noise."""
+    recorder = Active.recorder
+    return recorder.follow if recorder is not None and isinstance(recorder.follow, Mechanisms) else None

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ..draws.draw import Active, Draw, guarded, numbers_of, unrecorded
+from ..draws.draw import Draw, guarded, numbers_of, unrecorded
 from ..draws.results import digest
 from . import reports_torch
-from .found import FOLLOWED, Mechanisms, located, located_at_data
+from .found import FOLLOWED, Mechanisms, following, located, located_at_data
 from .joined import joined
 from .lists import begins_with_noise, of_lists
 from .memory import remembered
@@ -35,10 +35,8 @@ KEPT = (
     *("split", "split_with_sizes", "chunk", "roll", "flatten", "unflatten", "movedim", "as_strided", "triu", "tril"),
 )
 INDEXED = ("index", "index_select")
-PLACES = (
-    "select",
-    "slice",
-)  # a program that writes into a tensor first asks for these; its pieces are then not looked at each time
+# a program that writes into a tensor first asks for these; its pieces are then not looked at each time
+PLACES = ("select", "slice")
 # operators that may set entries to 0
 ZEROED = ("where", "masked_fill", "masked_fill_", "index_fill", "index_fill_", "index_put", "index_put_")
 JOINS: dict[str, Callable[..., Any]] = {"cat": np.concatenate, "stack": np.stack}
@@ -144,9 +142,8 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callab
     def call() -> Any:
         return func(*args, **options)
 
-    recorder = Active.recorder
-    mechanisms = recorder.follow if recorder is not None else None
-    if not isinstance(mechanisms, Mechanisms) or not args:
+    mechanisms = following()
+    if mechanisms is None or not args:
         return call()
     if name == "lift_fresh" and mechanisms.arrays and _readable(args[0]):
         result = call()
