@@ -54,6 +54,8 @@ from .storage.store import Store
 if TYPE_CHECKING:
     from rich.console import Console
 
+NO_CLAIM = "no claim was tested"
+FINITE = "To test one, give a model that protects a unit, and a finite --epsilon."
 PATIENCE = 300.0  # seconds that `blackbox` may take on a user's model, by its estimate, in a plan that does not name it
 
 
@@ -306,7 +308,7 @@ def verdict_line(code: int, rows: list[Any]) -> str:
     """The verdict of a run in words, and the names of the models of which nothing was tested. code: the exit code."""
     verdict = {0: "not refuted", 1: "refuted", 2: "nothing was tested", 3: "inconclusive"}[code]
     if code == 0 and all(math.isinf(row.epsilon) for row in rows):
-        verdict = "no claim was tested"
+        verdict = NO_CLAIM
     seen = {row.model for row in rows if not isinstance(row, SkippedRow | AccountRow)}
     missing = dict.fromkeys(row.model for row in rows if row.model not in seen)
     return f"{verdict}; not tested: {', '.join(missing)}" if missing else verdict
@@ -380,13 +382,16 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
         mlflow_mirror.mirror(folder, plan.mlflow)
     if quiet:
         name_untested(results)
+    if (quiet or json) and results.run.verdict == NO_CLAIM:
+        print(f"audit: {NO_CLAIM}. {FINITE}", file=sys.stderr)
     if not (json or quiet) and results.run.exit_code != 2:  # if nothing was tested, the error says why
         claims = claims_of(results)
         known, kinds = deltas(claims), {line.verdict.kind for line in claims}
         code = f"exit code {results.run.exit_code}{'; ' * bool(known)}{known}"
         of_ledgers = "exceeds" in kinds and "refuted" not in kinds
         verdict = "a ledger contradicts the code or its claim" if of_ledgers else results.run.verdict
-        end = f"{verdict[0].upper()}{verdict[1:]} ({code}). Report: {folder / 'report.html'}"
+        way = f" {FINITE}" if verdict == NO_CLAIM else ""
+        end = f"{verdict[0].upper()}{verdict[1:]} ({code}).{way} Report: {folder / 'report.html'}"
         Console(stderr=True, soft_wrap=True).print(end, highlight=False, markup=False)
 
 

@@ -1,5 +1,6 @@
 """Text for error messages, and the exception of a run that its user ended."""
 
+import dataclasses
 import inspect
 import linecache
 import sysconfig
@@ -7,6 +8,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+FROZEN = ". The object is frozen: change a copy of the field instead, such as x = graph.x.copy()"
 INSTALLED = tuple(str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "purelib"))
 
 
@@ -21,7 +23,8 @@ def one_line(error: BaseException) -> str:
 
 def raised(error: BaseException) -> str:
     """An error in one line, with file and line of the last call in a user's own code, if there is one in the traceback."""
-    return f"{place(error)}{type(error).__name__}: {one_line(error)}"
+    way = FROZEN if isinstance(error, dataclasses.FrozenInstanceError) else ""
+    return f"{place(error)}{type(error).__name__}: {one_line(error)}{way}"
 
 
 def place(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import sys
@@ -48,6 +49,12 @@ def check_train(train: object) -> None:
         raise ValueError(f"train{taken}: must take a graph and a seed. Write {way}") from None
 
 
+def copied(graph: Graph) -> Graph:
+    """The graph with arrays of its own: a function that changes them in place changes no other run and no measurement."""
+    names = ("x", "y", "edges", "train", "val", "test")
+    return dataclasses.replace(graph, **{name: getattr(graph, name).copy() for name in names})
+
+
 @dataclass(frozen=True)
 class Decorated:
     """Where a function stands that a decorator has made a `Looped`."""
@@ -72,7 +79,8 @@ class Looped:
     train: returns named arrays, such as {"posteriors": (nodes, classes) natural logarithms}. "aggregates" and "inputs" are (hops,
     nodes, dim). An array of another name, such as "weights", may have any shape; if its first axis counts the nodes, it has one
     row for each node. Its `graph` is the graph of one run: absent edges are gone, and absent nodes have no edges
-    and are in no training set. Its `seed` is an int below 2^64, from which all randomness must come.
+    and are in no training set. The arrays of `graph` are copies, which the function may change. Its `seed` is an int below 2^64,
+    from which all randomness must come.
     unit: the unit that the ledger protects, or its value, such as "node". releases: the names of the arrays. events: the ledger,
     if known; without a ledger every accountant declines. max_degree: the public bound on degrees on which the ledger relies; 0
     means no bound. name: by default the function's own, or "looped" if it has none. claim: what the function claims, for commands
@@ -166,7 +174,7 @@ class Looped:
     def _one(self, alone: Worlds) -> dict[str, NDArray[np.float32]]:
         graph, seed = alone.graph, int(alone.seeds[0])
         with entropy_of(seed):
-            arrays = self.train(graph, seed)
+            arrays = self.train(copied(graph), seed)
         if not isinstance(arrays, Mapping):
             raise ValueError(f'{self.name}: train returned {type(arrays).__name__}; expected {{"posteriors": array}}.')
         watched, more = {}, [str(name) for name in arrays if name not in self.releases]

@@ -125,8 +125,10 @@ def write(evidence: Evidence, run_dir: Path) -> Path:
 
 def read_all(run_dir: Path) -> list[Evidence]:
     """All evidence of a run, in the order of the file names. Raises ValueError with the name of a file that cannot be read."""
-    found = []
-    for path in sorted((Path(run_dir) / "evidence").glob("*.json")):
+    found, folder = [], Path(run_dir) / "evidence"
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder}: must be the folder with the evidence. Restore it, or run the plan in {run_dir} again.")
+    for path in sorted(folder.glob("*.json")):
         try:
             found.append(Evidence.from_json(path.read_text(encoding="utf-8")))
         except ValueError as error:

@@ -148,7 +148,11 @@ def headline(claims: Sequence[Line]) -> str:
     what = "The claim was not refuted" if one else f"None of the {len(claims)} claims was refuted"
     if not weak:
         return f"{what}."
-    return f"{what}, but its test is inconclusive." if one else f"{what}; the tests of {weak} are inconclusive."
+    return (
+        f"{what}, but its test is inconclusive."
+        if one
+        else f"{what}; the tests of {'all ' * (weak == len(claims))}{weak} are inconclusive."
+    )
 
 
 def budget(epsilon: float, infinity: str = "∞") -> str:
@@ -174,12 +178,28 @@ def lines_of(rows: Sequence[Row], notices: float) -> list[Line]:
     """
     accounts, bounds = [r for r in rows if isinstance(r, AccountRow)], [r for r in rows if isinstance(r, BoundRow)]
     keys = dict.fromkeys(key(r) for r in (*accounts, *bounds))
-    causes = {key(row): row.reason for row in rows if isinstance(row, SkippedRow) and of_case(row)}
+    causes = why_untested(row for row in rows if isinstance(row, SkippedRow))
     found = [
         _line(k, [a for a in accounts if key(a) == k], [b for b in bounds if key(b) == k], notices, causes.get(k)) for k in keys
     ]
     worst_first = list(CODES)
     return sorted(found, key=lambda line: (worst_first.index(line.verdict.kind), math.isinf(line.key.epsilon)))
+
+
+def why_untested(rows: Iterable[SkippedRow]) -> dict[Key, str]:
+    """Why no audit tested a claim, if none did: the whole model was skipped, or each audit of the plan was."""
+    found: dict[Key, str] = {}
+    audits: dict[Key, list[SkippedRow]] = {}
+    for row in rows:
+        if of_case(row):
+            found[key(row)] = row.reason
+        elif row.what.startswith("audit "):
+            audits.setdefault(key(row), []).append(row)
+    for place, left in audits.items():
+        one = f"{left[0].what.removeprefix('audit ')} was skipped, because {left[0].reason}"
+        many = f"all {len(left)} audits of the plan were skipped; the report gives the reasons"
+        found.setdefault(place, one if len(left) == 1 else many)
+    return found
 
 
 def of_case(row: SkippedRow) -> bool:

@@ -110,7 +110,7 @@ def together(right: NDArray[np.bool_]) -> Condition:
         return proved(APART, "each training has one canary")
     if runs < FEWEST_RUNS:
         are = "training is" if runs == 1 else "trainings are"
-        return Condition(APART, "failed", f"{runs} {are} too few for this test; it needs {FEWEST_RUNS}")
+        return Condition(APART, "failed", f"{runs} {are} too few for the bound from coins, which needs {FEWEST_RUNS}")
     sums, chance = right.sum(axis=1), float(right.mean())
     spread = canaries * chance * (1 - chance)
     p_value = float(special.chdtrc(runs - 1, float(np.square(sums - sums.mean()).sum()) / spread)) if spread > 0 else 1.0

@@ -56,6 +56,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
 AGAIN = "Nothing is proved or refuted; after the repair, give the same command again."
 # errors that mean that the user named a wrong path, not that the machine failed
 MISNAMED = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
+MISPLACED = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST)  # a run's folder has a file in place of a folder, or the reverse
 for command in COMMANDS:
     app.command()(command)
 app.add_typer(data, name="data")
@@ -186,7 +187,8 @@ def main() -> None:
         named = f"{fault.filename}: {fault.strerror}" if isinstance(fault, OSError) and fault.filename else str(fault)
         what = named if isinstance(fault, MemoryError) and named else starved(fault) or named
         if again := getattr(fault, "__notes__", []):  # only `audit run` keeps parts; its note says how to resume
-            code = failed(f"audit: {what}. Finished parts are kept; after the repair, {again[0]} resumes.", 3)
+            misplaced = isinstance(fault, OSError) and fault.errno in MISPLACED
+            code = failed(f"audit: {what}. Finished parts are kept; after the repair, {again[0]} resumes.", 2 if misplaced else 3)
         elif isinstance(fault, FileNotFoundError) and not fault.filename:
             code = failed("audit: the working directory does not exist any more. Change to another folder.", 2)
         elif isinstance(fault, OSError) and fault.filename and fault.errno in MISNAMED:

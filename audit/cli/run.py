@@ -104,7 +104,8 @@ def run(
     The same plan with the same --out resumes. A folder that holds the run of another plan is refused without --fresh.
 
     Exit codes: 0 no claim is refuted, and the tests of each claim could detect what --notices asks for; 1 a claim is refuted,
-    or its ledger exceeds it; 2 wrong use, or no model could be tested; 3 the run did not finish, or a test is inconclusive.
+    or its ledger exceeds it; 2 wrong use, or no model could be tested; 3 the run did not finish, or a test is inconclusive. A run
+    without a claim ends with 0 and says so, also with --quiet.
 
     Example: audit run --data facebook100:JohnsHopkins55 --data-dir data --models gap,progap --mode both --epsilon 1,4
     """

@@ -19,6 +19,8 @@ from ..key import Key
 from .cores import usable_cores
 from .plan import Plan, read
 
+FOLDERS = ("evidence", "figures")
+FILES = ("plan.toml", "spec.json", "results.json", "report.html", "junit.xml", "card.md", "key")
 MUCH = 500 * 10**6  # bytes; trainings that take more of a disk are worth a word
 log = logging.getLogger(__name__)
 VERSIONED = ("gnnaudit", "torch", "numpy", "scipy", "dp-accounting", "autodp", "opacus", "scikit-learn", "mlflow", "numba")
@@ -33,12 +35,13 @@ STREAMS = (
 def opened(plan: Plan) -> Iterator[Path]:
     """The run's folder, made if it is missing, and locked against a second run.
 
-    Warns if another user could change its files. Raises ValueError if the folder cannot be written, is in use, or holds the run
-    of another plan and this plan is not `fresh`.
+    Warns if another user could change its files. Raises ValueError if the folder cannot be written, is in use, is damaged, or
+    holds the run of another plan and this plan is not `fresh`.
     """
     folder = plan.out
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        refuse_misshapen(folder)
         if reason := shared(folder.resolve()):
             log.warning(
                 "out=%s: %s: another user could change the stored parts and the report. Choose another --out.", folder, reason
@@ -57,6 +60,14 @@ def opened(plan: Plan) -> Iterator[Path]:
             half.unlink(missing_ok=True)
         (folder / "plan.toml").write_text(plan.toml(), encoding="utf-8")
         yield folder
+
+
+def refuse_misshapen(folder: Path) -> None:
+    """Raises ValueError if a file stands where a run stores a folder, or a folder where it stores a file."""
+    for names, fits, must in ((FOLDERS, Path.is_dir, "a folder"), (FILES, Path.is_file, "a file")):
+        for path in (folder / name for name in names):
+            if path.exists() and not fits(path):
+                raise ValueError(f"{path}: must be {must}, because a run stores one there. Remove it, or choose another --out.")
 
 
 def room_taken(folder: Path) -> str:

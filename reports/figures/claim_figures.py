@@ -58,7 +58,7 @@ def moves_plot(found: Evidence) -> Plot:
                 axes.barh(places, [shown[i][1] for i in places], 0.7, color=colour, label=label)
         axes.axvline(allowed, color=INK, linestyle="--", linewidth=1.5, label=f"{curve['limit']}: {allowed:.4g}")
         for i, (_, move) in enumerate(shown):
-            axes.annotate(f"{move:.4g}", (move, i), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8)
+            axes.annotate(f"{move:.4g}", (move, i), xytext=(4, 0), textcoords="offset points", va="center", fontsize=9)
         axes.set_yticks(range(len(shown)), [wrapped(f"without {secret}") for secret, _ in shown])
         axes.set(xlim=(0, 1.2 * max(allowed, shown[0][1])), ylim=(len(shown) - 0.4, -0.6))
         axes.set_xlabel(wrapped(f"move, {curve['by']}", 44))
@@ -109,7 +109,7 @@ def tradeoff_plot(found: Evidence) -> Plot:
 def histogram_plot(found: Evidence) -> Plot:
     """Histograms of the attack's score in each world."""
     pictures = found.curves["histograms"]
-    looks = ((COLOURS[5], ""), (COLOURS[4], "//"), (COLOURS[2], ".."))
+    looks = ((COLOURS[8], ""), (COLOURS[6], "//"), (COLOURS[7], ".."))  # no released array has these colours in other figures
 
     def draw(axes: Axes) -> None:
         for (label, (edges, counts)), (colour, hatch) in zip(pictures.items(), looks, strict=False):
@@ -180,7 +180,7 @@ def bounds_plot(same: Sequence[Evidence]) -> Plot | None:
                 mark = {"marker": "|", "color": INK, "markersize": 11, "linestyle": "none", "zorder": 4}
                 axes.plot(b.reach if b.reach in near else math.nan, i, label="would have been noticed", **mark)
                 if b.reach not in near:
-                    axes.annotate(f"| {up(b.reach, 3)} →", (widest, i), ha="right", va="center", fontsize=7)
+                    axes.annotate(f"| {up(b.reach, 3)} →", (widest, i), ha="right", va="center", fontsize=9)
         axes.axvline(claim.epsilon, color=COLOURS[1], linestyle="--", linewidth=1.5, label="claimed")
         if ceiling and math.isfinite(ceiling[0]):
             axes.axvline(ceiling[0], color=INK, linestyle=":", linewidth=1.2, label="upper bound of the ledger")

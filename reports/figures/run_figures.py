@@ -62,20 +62,22 @@ def utility_plot(results: Results, unit: Unit, look: Looks) -> Plot:
     rows += [(name(*who), "any", *_numbers(row)) for who, row in level.items()]
 
     def draw(axes: Axes) -> None:
-        for who, cells in series.items():
+        wide = max(place.values()) - min(place.values()) or 1.0
+        aside = 0.012 * wide  # so that no interval covers another one
+        for i, (who, cells) in enumerate(series.items()):
             at = sorted(cells)
             values = [100 * cells[e].value for e in at]
-            axes.errorbar(
-                [place[e] for e in at], values, yerr=_bars([cells[e] for e in at]), label=name(*who), capsize=2, **look[who]
-            )
+            places = [place[e] + aside * (i - (len(series) - 1) / 2) for e in at]
+            axes.errorbar(places, values, yerr=_bars([cells[e] for e in at]), label=name(*who), capsize=2, **look[who])
         for who, row in level.items():
             axes.axhline(100 * row.value, color=INK, linestyle=":", linewidth=1)
             axes.annotate(
-                name(*who), (1, 100 * row.value), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=8
+                name(*who), (1, 100 * row.value), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=9
             )
         if learned_nothing is not None:
             axes.axhline(100 * learned_nothing, color=INK, linestyle="-.", linewidth=1, label="a model that has learned nothing")
         axes.set_xticks([place[e] for e in budgets], [budget(e) for e in budgets])
+        axes.set_xlim(min(place.values()) - 0.08 * wide, max(place.values()) + 0.08 * wide)
         axes.set_xlabel(f"ε (protects {UNITS[unit]})")
         axes.set_ylabel(f"test {metric}, %")
         legend(axes, 2)
@@ -131,7 +133,7 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: 
                     axes.barh(first[who] + i, length, 0.9, label=_from(r[3]), **colour)
                 inside = length > 0.35 * widest
                 plain = inside and not colour["hatch"]
-                ink: dict[str, Any] = {"color": "#000000" if plain else INK, "fontsize": 8, "va": "center"}
+                ink: dict[str, Any] = {"color": "#000000" if plain else INK, "fontsize": 9, "va": "center"}
                 shift: dict[str, Any] = {"xytext": (4 if inside else 8, 0), "textcoords": "offset points"}
                 label = _seen(r[4]) if length > 0 else f"≥ 0 from {r[3]}"
                 ink["bbox"] = None if plain else PAGE
@@ -140,7 +142,7 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: 
                     near = r[7] <= 1.2 * widest
                     axes.plot(r[7] if near else math.nan, first[who] + i, label="would have been noticed", **mark)
                     if not near:
-                        axes.annotate(f"| {up(r[7], 3)} →", (1.2 * widest, first[who] + i), ha="right", va="center", fontsize=7)
+                        axes.annotate(f"| {up(r[7], 3)} →", (1.2 * widest, first[who] + i), ha="right", va="center", fontsize=9)
                 axes.annotate(label, (0 if inside else length, first[who] + i), **shift, **ink)
             if line.upper and math.isfinite(line.upper[0]):
                 diamond: dict[str, Any] = {"marker": "D", "color": INK, "markerfacecolor": "none", "linestyle": "none"}

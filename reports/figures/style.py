@@ -42,7 +42,7 @@ STYLE: Any = {
     "grid.alpha": FAINT,
     "grid.linewidth": 0.5,
     "legend.frameon": False,
-    "legend.fontsize": 8.5,
+    "legend.fontsize": 9,
 }
 
 

@@ -26,7 +26,9 @@ def to_markdown(found: Results) -> str:
         str(part) for part in (run.data.get("name"), f"{run.data['nodes']} nodes" if "nodes" in run.data else None) if part
     )
     version, day = run.versions.get("gnnaudit", ""), run.started[:10] or "an unknown day"
-    notes = [f"- {as_text(name(c.key.model, c.key.mode))}: the upper bound is {c.upper_is}." for c in claims if c.upper_is]
+    notes = dict.fromkeys(
+        f"- {as_text(name(c.key.model, c.key.mode))}: the upper bound is {c.upper_is}." for c in claims if c.upper_is
+    )
     return "\n".join(
         [
             "## Privacy audit",

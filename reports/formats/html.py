@@ -110,7 +110,7 @@ def render(run_dir: Path, workers: Executor | None = None, parts: int = 1) -> Pa
         infinite=math.inf,
         signs=SIGNS,
         words=WORDS,
-        exits=EXITS,
+        exits=EXITS if claims_of(found) else EXITS | {0: "no claim was tested"},
         reports=REPORTS,
         whom=UNITS,
         figures={section: draw(plots) for section, plots in sections.items()},

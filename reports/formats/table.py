@@ -71,12 +71,15 @@ def show(results: Results, console: Console) -> None:
         counted = "; each undirected edge of this graph counts as two directed edges" * halves
         title = f"Claims on {UNITS[unit]}{one_delta(alike)}{counted}"
         _print(console, title, _verdicts(alike))
+        notes: dict[str, None] = {}  # what is true of all budgets of a model is said once
         for line in alike:
+            who = name(line.key.model, line.key.mode)
             if line.upper_is:
-                console.print(f"{name(line.key.model, line.key.mode)}: upper is {line.upper_is}", markup=False, highlight=False)
+                notes[f"{who}: upper is {line.upper_is}"] = None
             if line.no_upper:
-                why = f"{name(line.key.model, line.key.mode)}: no upper bound, because {line.no_upper}"
-                console.print(why, markup=False, highlight=False)
+                notes[f"{who}: no upper bound, because {line.no_upper}"] = None
+        for note in notes:
+            console.print(note, markup=False, highlight=False)
 
 
 def _print(console: Console, title: str, table: Table) -> None:

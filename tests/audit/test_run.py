@@ -256,6 +256,18 @@ def test_the_last_line_blames_the_ledger_only_if_no_bound_refutes_the_claim(tmp_
     assert capsys.readouterr().err.startswith(said)
 
 
+@pytest.mark.parametrize("silent", [{"quiet": True}, {"json": True}, {}])
+def test_a_run_that_tested_no_claim_says_so_also_if_it_is_quiet(tmp_path, capsys, monkeypatch, silent):
+    monkeypatch.setattr(html, "render", lambda folder, *workers: folder)
+    row = results.UtilityRow(model="mlp", epsilon=float("inf"), metric="accuracy", split="test", value=0.5, runs=1)
+    found = results.Results(run=results.Run(name="r", verdict="no claim was tested", exit_code=0), rows=(row,))
+    results.write(found, tmp_path)
+    publish(found, tmp_path, read(None, {"mlflow": "none"}), **silent)
+    said = capsys.readouterr().err
+    assert "o claim was tested" in said
+    assert "To test one, give a model that protects a unit, and a finite --epsilon." in said
+
+
 @pytest.mark.nightly
 def test_without_a_seed_the_key_is_secret_and_kept_from_all_reports(tmp_path):
     audit(

@@ -21,6 +21,7 @@ from dp_accounting import GaussianDpEvent
 from gnnaudit import load
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.models.base import Model
+from gnnaudit.models.fitted import fitted
 from gnnaudit.models.graph.graph import Graph, Mask, Worlds
 from gnnaudit.models.looped import Looped
 
@@ -246,3 +247,29 @@ def test_a_global_generator_keeps_its_state_so_that_a_constant_seed_is_still_fou
 
 def of_the_global_generator(graph: Graph, seed: int) -> dict[str, Any]:
     return {"numbers": np.random.normal(size=4)}
+
+
+def changing(graph: Graph, seed: int) -> dict[str, Any]:
+    for array in (graph.x, graph.y, graph.edges, graph.train, graph.val, graph.test):
+        array[...] = 0
+    graph.to_pyg().x.add_(1.0)
+    return {"numbers": graph.x.sum() + graph.y.sum()}
+
+
+def test_a_function_that_changes_its_graph_in_place_changes_no_other_run_and_not_the_graph(graph: Graph) -> None:
+    names = ("x", "y", "edges", "train", "val", "test")
+    before = {name: getattr(graph, name).copy() for name in names}
+    runs = Looped(changing, releases=("numbers",)).fit(Worlds.of(graph, np.arange(3, dtype=np.uint64)))["numbers"]
+    assert np.array_equal(runs, [graph.x.size] * 3)
+    assert all(np.array_equal(getattr(graph, name), before[name]) for name in names)
+
+
+def assigning(graph: Graph, seed: int) -> dict[str, Any]:
+    graph.x += 1  # type: ignore[misc]
+    return {}
+
+
+def test_a_function_that_assigns_a_field_of_its_graph_is_told_to_change_a_copy(graph: Graph) -> None:
+    said = r"test_looped\.py, line \d+: FrozenInstanceError: cannot assign to field 'x'\. The object is frozen: change a copy"
+    with pytest.raises(ValueError, match=said):
+        fitted(Looped(assigning), Worlds.of(graph, np.array([3], dtype=np.uint64)))

@@ -302,3 +302,9 @@ def test_a_claim_far_above_a_computed_bound_is_told_that_more_rounds_do_not_help
     loose = dataclasses.replace(look(0.4, notices=2.0), shape=shape)
     sentence = judge(CLAIM, [], [loose]).sentence
     assert ("the bound of 0.4 is computed, so more rounds do not change it. Try data" in sentence) is said
+
+
+def test_a_file_in_place_of_the_folder_with_the_evidence_is_named(tmp_path):
+    (tmp_path / "evidence").write_text("")
+    with pytest.raises(ValueError, match="evidence: must be the folder with the evidence"):
+        evidence.read_all(tmp_path)

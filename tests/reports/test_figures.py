@@ -2,7 +2,9 @@
 
 import dataclasses
 import math
+import re
 import warnings
+from pathlib import Path
 
 import pytest
 from matplotlib import rc_context
@@ -11,12 +13,13 @@ from matplotlib.figure import Figure
 
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.lower.bounds import Bound
+from gnnaudit.reports import formats
 from gnnaudit.reports.evidence import Evidence
 from gnnaudit.reports.figures.claim_figures import bounds_plot, of_claim, power_of_ten, power_plot
-from gnnaudit.reports.figures.run_figures import epsilon_plots, leakage_plots, of_run
+from gnnaudit.reports.figures.run_figures import BRIGHT, epsilon_plots, leakage_plots, of_run
 from gnnaudit.reports.figures.style import COLOURS, LABEL, STYLE, TICK, Plot, legend, save, wrapped
 from gnnaudit.reports.formats.html import decisive, foremost, proof
-from gnnaudit.reports.results import AttackRow, BoundRow, Results, Run
+from gnnaudit.reports.results import AttackRow, BoundRow, Results, Run, UtilityRow
 from gnnaudit.reports.summary import lines_of
 
 NAME = "undirected-edge-charged-as-one-directed-edge-and-some-more-words-after-it (paper) " * 2
@@ -209,3 +212,42 @@ def test_residuals_of_honest_noise_are_no_figure_of_a_refutation(size, shown):
     found = Evidence(Claim(4.0, 1e-5, Unit.UNDIRECTED_EDGE), "own", "own", "residual", curves={"residuals": curve})
     assert bool(of_claim(found, refuting=True)) is shown
     assert of_claim(found)
+
+
+NARROW = 350.0  # CSS pixels of a figure on a screen of 400
+
+
+def test_every_word_of_a_figure_has_at_least_nine_pixels_on_a_narrow_screen(rendered):
+    css = (Path(formats.__file__).parent / "report.css").read_text()
+    least = 16 * float(re.search(r"\.sized figure svg \{ min-width: calc\(var\(--inches\) \* ([\d.]+)rem\)", css)[1])
+    for path in (rendered / "figures").glob("*.svg"):
+        svg = path.read_text()
+        points = float(re.search(r'viewBox="0 0 ([\d.]+)', svg)[1])
+        wide = max(NARROW, points / 72 * least) if path.name.startswith("leakage") else NARROW
+        sizes = [float(size) for size in re.findall(r"<text style=\"font-size: ([\d.]+)px", svg)]
+        assert min(sizes) * wide / points >= 9, path.name
+
+
+def test_intervals_of_two_models_at_one_budget_stand_side_by_side(tmp_path):
+    where = {"unit": Unit.NODE, "epsilon": 2.0, "metric": "accuracy", "split": "test", "ci95": (0.1, 0.9), "runs": 2}
+    rows = tuple(UtilityRow(**where, model=model, value=0.5) for model in ("gap", "dpar"))
+    (plot,) = of_run(Results(run=Run(name="x"), rows=rows), [])["utility"]
+    seen = []
+
+    def draw(axes):
+        plot.draw(axes)
+        seen.extend(bars.lines[0].get_xdata()[0] for bars in axes.containers)
+        assert all(axes.get_xlim()[0] < x < axes.get_xlim()[1] for x in seen)
+
+    save(dataclasses.replace(plot, draw=draw), tmp_path)
+    assert len(set(seen)) == 2
+
+
+def test_a_released_array_and_a_world_have_no_colour_in_common(tmp_path):
+    worlds = {name: ([0.0, 1.0], [3]) for name in ("without the edge", "with the edge")}
+    found = Evidence(Claim(4.0, 1e-5, Unit.UNDIRECTED_EDGE), "gap", "paper", "game", curves={"histograms": worlds})
+    (plot,) = of_claim(found)
+    save(plot, tmp_path)
+    svg = (tmp_path / f"{plot.name}.svg").read_text()
+    assert not any(COLOURS[i].lower() in svg for i in BRIGHT)
+    assert COLOURS[8].lower() in svg

@@ -165,7 +165,7 @@ def test_half_the_noise_is_refuted_and_hardly_less_is_proved_than_by_counting_al
 
 def test_of_a_few_trainings_nobody_can_tell_what_they_share():
     scores, bits, claim, curve = trainings(8.0, FEWEST_RUNS - 1, 400, 0, shared=False)
-    assert "too few for this test" in guessed(scores, bits, claim, curve).failed[0]
+    assert "too few for the bound from coins" in guessed(scores, bits, claim, curve).failed[0]
     one = guessed(scores.reshape(-1, 1), bits.reshape(-1, 1), claim, curve)
     assert one.withdrawn is None
     assert "each training has one canary" in str(one.conditions[-1])

@@ -1,5 +1,6 @@
 """The command line answers wrong use with one line: the name, the value and the way out."""
 
+import errno
 import os
 import socket
 import sys
@@ -243,6 +244,22 @@ def test_a_wrong_file_or_word_is_named_and_nothing_is_said_to_resume(said, monke
     assert part in told
     assert "resumes" not in told
     assert len(told) < 300
+
+
+@pytest.mark.parametrize(("code", "said"), [(errno.EISDIR, 2), (errno.ENOTDIR, 2), (errno.EEXIST, 2), (errno.ENOSPC, 3)])
+def test_a_damaged_run_folder_is_wrong_use_and_a_full_disk_is_not(monkeypatch, capsys, code, said):
+    def fails(**_):
+        fault = OSError(code, os.strerror(code), "out/x")
+        fault.add_note("the same command")
+        raise fault
+
+    monkeypatch.setattr(main.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(main, "app", fails)
+    monkeypatch.setattr(sys, "argv", ["audit", "run"])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert end.value.code == said
+    assert "the same command resumes" in capsys.readouterr().err
 
 
 def test_a_working_directory_that_is_gone_is_named(said, tmp_path, monkeypatch):

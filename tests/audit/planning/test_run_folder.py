@@ -133,3 +133,17 @@ def test_the_report_says_what_the_noise_came_from_and_what_it_is_not():
     weights = Weights([((torch.zeros(1, 4),), ())])
     add_noise(weights, [stream(1, "x")], 1.0)
     np.testing.assert_array_equal(weights.flat.numpy(), drawn)
+
+
+@pytest.mark.parametrize(("name", "fits"), [("figures", False), ("evidence", False), ("results.json", True), ("plan.toml", True)])
+def test_a_folder_with_a_file_in_place_of_a_folder_or_the_reverse_is_refused_before_the_run(tmp_path, name, fits):
+    plan = Plan(out=tmp_path / "out")
+    with opened(plan):
+        pass
+    path = tmp_path / "out" / name
+    if path.is_dir():
+        path.rmdir()
+    path.unlink(missing_ok=True)
+    path.mkdir() if fits else path.write_text("")
+    with pytest.raises(ValueError, match=f"{name}: must be {'a file' if fits else 'a folder'}, because"), opened(plan):
+        pass

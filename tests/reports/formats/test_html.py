@@ -1,6 +1,7 @@
 """The page needs no other file, mixes no units, and shows every row."""
 
 import csv
+import math
 import re
 import shutil
 from concurrent.futures import Executor, Future
@@ -445,3 +446,20 @@ def test_released_arrays_of_which_the_same_is_known_are_one_line():
     known = [("posteriors", "computed", "x"), ("inputs", "noisy", "y"), ("votes", "computed", "x")]
     arrays = [{"array": array, "how": how, "detail": detail} for array, how, detail in known]
     assert html.grouped(arrays) == [(("computed", "x"), ["posteriors", "votes"]), (("noisy", "y"), ["inputs"])]
+
+
+def test_a_run_without_a_claim_does_not_say_that_its_tests_could_detect_something(tmp_path):
+    text = written(tmp_path, UtilityRow(**{**WHERE, "epsilon": math.inf}, metric="accuracy", split="test", value=0.3, runs=1))
+    assert "0: no claim was tested" in text
+    assert "could detect" not in text
+
+
+def test_if_no_audit_tested_a_claim_the_verdict_says_why_and_the_headline_that_all_are_inconclusive(tmp_path):
+    account = AccountRow(**WHERE, accountant="exact", value=4.0)
+    skipped = [SkippedRow(**WHERE, what=f"audit {name}", reason="it has no votes") for name in ("votes", "rows")]
+    one = written(tmp_path / "one", account, skipped[0])
+    assert "no audit tested this claim: votes was skipped, because it has no votes" in one
+    other = AccountRow(**{**WHERE, "epsilon": 2.0}, accountant="exact", value=2.0)
+    both = written(tmp_path / "both", account, other, *skipped)
+    assert "no audit tested this claim: all 2 audits of the plan were skipped; the report gives the reasons" in both
+    assert "None of the 2 claims was refuted; the tests of all 2 are inconclusive." in both

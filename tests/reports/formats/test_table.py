@@ -8,7 +8,7 @@ from rich.console import Console
 
 from gnnaudit.accounting.claim import Unit
 from gnnaudit.reports import results
-from gnnaudit.reports.formats import table
+from gnnaudit.reports.formats import card, table
 from gnnaudit.reports.results import AccountRow, AttackRow, BoundRow, Results, Run, SkippedRow, UtilityRow
 from gnnaudit.reports.summary import lines, skips, strongest
 
@@ -143,3 +143,10 @@ def test_clauses_that_fail_are_not_among_what_does_not_apply():
     assert "same key, same release" in broken
     assert "fails on a graph of 6 nodes" in broken
     assert "contract" not in others
+
+
+def test_what_is_true_of_all_budgets_of_a_model_is_said_once():
+    where = {"model": "mine", "mode": "own", "unit": Unit.NODE, "delta": 1e-5, "accountant": "exact", "own": True}
+    rows = tuple(AccountRow(**where, epsilon=epsilon, value=epsilon) for epsilon in (1.0, 8.0))
+    assert shown(Results(run=Run(name="r"), rows=rows)).count("which its author declares") == 1
+    assert card.to_markdown(Results(run=Run(name="r"), rows=rows)).count("which its author declares") == 1
