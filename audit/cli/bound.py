@@ -319,7 +319,7 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
     from ...accounting.lower.error_rates import BEFOREHAND
 
     ones = int(np.count_nonzero(columns["bit"]))
-    lines = [f"{path.name}: {len(columns['bit']) - ones} scores of world 0, {ones} of world 1."]
+    lines = [f"{path.name}: {several(len(columns['bit']) - ones, 'score')} of world 0, {ones} of world 1."]
     if len(columns["score"]) <= COUNTED and (distinct := len(np.unique(columns["score"]))) < len(columns["score"]):
         lines.append(f"Only {distinct} scores are distinct; ties are broken at random.")
     lines += _bound_in_words(found, claim, len(columns["bit"]))

@@ -98,7 +98,8 @@ def mirror(runs: Annotated[list[Path], typer.Argument(help="Folders of runs.")],
     reached = [run for run in runs if module.mirror(run, mlflow)]
     folders = [f"--mlflow {mlflow}"] if mlflow else dict.fromkeys(str(run.resolve().parent) for run in reached)
     ways = " ".join(f"`audit ui {folder}` shows {'them' if len(folders) == 1 else 'its runs'}." for folder in folders)
-    print(f"{len(reached)} of {len(runs)} runs are in MLflow.{f' {ways}' if reached else ''}", file=sys.stderr)
+    counted = f"{len(reached)} of {len(runs)} runs are" if len(runs) > 1 else f"The run is{'' if reached else ' not'}"
+    print(f"{counted} in MLflow.{f' {ways}' if reached else ''}", file=sys.stderr)
     raise typer.Exit(0 if len(reached) == len(runs) else 3)
 
 

@@ -18,6 +18,7 @@ from ...models.capabilities import RunsElsewhere
 from ...models.errors import one_line
 from ...models.graph.graph import Graph
 from ...models.recorder.script import of_fewer_nodes
+from ...reports.rounding import several
 from ..case import EDGES
 from ..key import Key
 from .common_noise import Common, common, reweighted
@@ -159,7 +160,8 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
             if shared is not None and (weight := reweighted(made, shared, absent, other)):
                 doubts.setdefault("", weight)
     count = len(made.sources)
-    summary = f"{count} draws of noise were found in the release; {len(moves)} secrets were removed one by one"
+    of_noise = f"{several(count, 'draw')} of noise {'was' if count == 1 else 'were'} found in the release"
+    summary = f"{of_noise}; {several(len(moves), 'secret')} {'was' if len(moves) == 1 else 'were'} removed one by one"
     if moves:
         largest, absent, other = max(moves, key=lambda m: m[0].size)
         summary += f"; {largest.left_out}" if largest.left_out else ""

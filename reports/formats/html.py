@@ -114,7 +114,11 @@ def render(run_dir: Path, workers: Executor | None = None, parts: int = 1) -> Pa
         reports=REPORTS,
         whom=UNITS,
         figures={section: draw(plots) for section, plots in sections.items()},
-        fatal=[{"evidence": decisive(same), "figures": draw(proof(same), "fatal-")} for same in chosen if decisive(same)],
+        fatal=[
+            {"evidence": decided, "why": grounds(decided), "figures": draw(proof(same), "fatal-")}
+            for same in chosen
+            if (decided := decisive(same))
+        ],
         closest=draw([p for same in chosen for p in foremost(same)], "closest-"),
         claims=[{"evidence": same, "figures": draw(plots)} for same, plots in every],
         kinds={p.name.partition("-")[0] for same in chosen for p in foremost(same)},
@@ -233,6 +237,12 @@ def decisive(same: Sequence[Evidence]) -> Evidence | None:
     """The evidence whose bound decides the verdict of a refuted claim; None if no bound refutes."""
     found = [(b.against == "claim", b.epsilon, e) for e in same for b in e.bounds if refutes(b)]
     return max(found, key=lambda item: item[:2])[2] if found else None
+
+
+def grounds(decided: Evidence) -> str:
+    """What the decisive bound of a refutation rests on, if the bound is computed and its method is a sentence; else ""."""
+    worst = max(filter(refutes, decided.bounds), key=lambda b: (b.against == "claim", b.epsilon))
+    return worst.method if " " in worst.method and (worst.shape == "exact" or math.isinf(worst.epsilon)) else ""
 
 
 def pictures(same: Sequence[Evidence]) -> list[Plot]:

@@ -365,7 +365,8 @@ def test_on_a_refutation_the_evidence_that_refutes_is_drawn_first_and_no_other_c
 
     claim, rng = Claim(4.0, 1e-5, Unit.NODE), np.random.default_rng(0)
     common = {"claim": claim, "model": "mine", "mode": "own", "uppers": uppers(claim)}
-    fatal = Evidence(**common, game="replay", bounds=(bound(claim, 28.4, "exact", True, audit="replay"),))
+    moved = bound(claim, 28.4, "exact", True, audit="replay", method="the absence of node 3 moves the means by 9 times the noise")
+    fatal = Evidence(**common, game="replay", bounds=(moved,), reach="1 secret was removed")
     other = Evidence(**common, game="game", bounds=(bound(claim, 2.0, "any", False),), curves=curves(claim, 1.0, rng))
     for one in (fatal, other):
         evidence.write(one, tmp_path)
@@ -377,6 +378,7 @@ def test_on_a_refutation_the_evidence_that_refutes_is_drawn_first_and_no_other_c
     verdicts = page[page.index('<section id="verdicts">') : page.index('<section id="layers">')]
     titles = [" ".join(title.split()) for title in re.findall(r"<figcaption>(.*?)</figcaption>", verdicts)]
     assert titles == ["Lower bounds of mine (own), ε = 4"]
+    assert "<p>The absence of node 3 moves the means by 9 times the noise. 1 secret was removed.</p>" in verdicts
     drawn = list(csv.DictReader((tmp_path / "figures" / "bounds-mine-own-4-node.csv").open()))
     assert [(r["audit"], float(r["lower"]), r["refutes"]) for r in drawn] == [("replay", 28.4, "True"), ("game", 2.0, "False")]
 
