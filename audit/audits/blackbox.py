@@ -1,4 +1,4 @@
-"""Two audits that read posteriors alone. One tests canary edges or nodes in a crafted graph. The other tests a single training,
+"""Two audits that read posteriors alone. One tests canary edges in a crafted graph. The other tests a single training,
 in which many units have coins.
 """
 
@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +21,10 @@ from ...attacks.canary.fisher import log_likelihood_ratio
 from ...attacks.links.similarity import LinkStealing
 from ...attacks.membership.threshold import Confidence
 from ...attacks.signals import logs
-from ...models.capabilities import BoundedDegree, has
 from ...models.graph.graph import Graph, Worlds
 from ...reports.rounding import several
 from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.crafted_graph import STRONG, Crafted, crafted
-from ..games.crafted_stars import CraftedStars, crafted_stars
 from ..games.game import Game, Seen, sample
 from ..instruments.reach import family, promised
 from ..key import Key
@@ -43,7 +40,6 @@ PART = 4  # `check_memory` and `check_time` train on one of so many parts of the
 ATTACK = "aligned-canary"
 READ = ("posteriors",)  # the released arrays that both audits read
 CANARIES = 40  # largest number of canaries in one run; each is in a separate component
-DEGREE = 100  # number of neighbours of a canary node if the model declares no bound on degrees
 COINS = 1000  # largest number of units with a coin in the one-run audit
 
 
@@ -83,26 +79,6 @@ def aligned_canaries(setting: Setting) -> Outcome:
         check_time(setting, made.graph)
     game = canary_game(setting.case, made, setting.key.fold("game"))
     return tested(setting, game, lambda seen: canary_scores(seen, made), f"{CANARIES} canary edges in a crafted graph")
-
-
-def aligned_stars(setting: Setting) -> Outcome:
-    """Tests canary nodes in a graph that the adversary chooses. The posteriors of a canary's neighbours give its score. See
-    `tested` for the tests.
-
-    Canaries are training nodes. Their number of neighbours is the bound on degrees that the model declares, or DEGREE. The graph
-    has as many training nodes as the audited one, because a ledger may depend on this number. Raises ValueError if the bound or
-    the number is too small.
-    """
-    model: Any = setting.case.model
-    train_nodes = int(setting.graph.train.sum())
-    degree = model.max_degree if has(model, BoundedDegree) else DEGREE
-    made = crafted_stars(min(CANARIES, train_nodes // 2), degree, train_nodes)
-    if a_strangers(model):
-        check_memory(setting, made.graph)
-        check_time(setting, made.graph)
-    game = star_game(made, setting.key.fold("game"))
-    what = f"{len(made.centres)} canary nodes of degree {made.leaves.shape[1]} in a crafted graph"
-    return tested(setting, game, lambda seen: star_scores(seen, made), what)
 
 
 def tested(setting: Setting, game: Game, scored: Callable[[Seen], NDArray[np.float64]], what: str) -> Outcome:
@@ -277,21 +253,6 @@ def canary_scores(seen: Seen, made: Crafted) -> NDArray[np.float64]:
         bare, joined, asked = (odds(seen, nodes) for nodes in (made.bare[side], made.joined[side], seen.challenge.items[:, side]))
         scores += [log_likelihood_ratio(*rows, STRONG) for rows in zip(asked, bare, joined, strict=True)]
     return scores
-
-
-def star_game(made: CraftedStars, key: Key) -> Game:
-    """The game with a coin for every canary node. The releases hold the rows of its neighbours and of the reference leaves."""
-    watch = np.unique(np.concatenate([made.bare, made.joined, made.leaves.ravel()]))
-    return Game(made.graph, "node", made.centres, key, watch=watch)
-
-
-def star_scores(seen: Seen, made: CraftedStars) -> NDArray[np.float64]:
-    """(runs, canaries) float64: the sum, over the neighbours of a canary, of the log-likelihood ratios of their posteriors. As in
-    `canary_scores`, the score does not use the bits.
-    """
-    asked, bare, joined = (odds(seen, nodes) for nodes in (made.leaves.ravel(), made.bare, made.joined))
-    ratios = np.stack([log_likelihood_ratio(*run, made.senders) for run in zip(asked, bare, joined, strict=True)])
-    return ratios.reshape(len(ratios), *made.leaves.shape).sum(axis=-1)
 
 
 def odds(seen: Seen, nodes: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from ...accounting.claim import Unit
 from ..case import Case, Outcome, Setting
 from ..channels import entries, exact, transcript, user_reports, votes
 from ..mechanisms.gate import disbelieved
-from . import added_up, blackbox, differential, distinguisher, edge_sums, gradients, node_stars, replay
+from . import added_up, blackbox, blackbox_nodes, differential, distinguisher, edge_sums, gradients, node_stars, replay
 
 UNLIMITED = "the claim is epsilon = inf, so there is nothing to test"
 
@@ -75,7 +75,7 @@ AUDITS: dict[str, Audit] = {
         "blackbox",
         2,
         blackbox.refuses_canaries,
-        by_unit(blackbox.aligned_canaries, blackbox.aligned_stars),
+        by_unit(blackbox.aligned_canaries, blackbox_nodes.aligned_nodes),
         trial_limited=True,
         timed=True,
         seldom=blackbox.seldom_decides,

@@ -19,7 +19,7 @@ CELLS = 5  # cells over which the leaves of a canary are spread, because the lea
 POOL = 0.8  # pool nodes of a cell
 RING = 0.3  # the pool is a ring, in which each node is joined to this many next nodes
 SENDERS = 0.16  # known senders of a joined leaf
-REFERENCES = 60  # cells without a canary, which show how senders change the posteriors
+REFERENCES = 150  # cells without a canary, which show how senders change the posteriors
 
 
 @dataclass(frozen=True, eq=False)

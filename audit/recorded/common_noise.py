@@ -60,9 +60,7 @@ def common(made: Study) -> Common | None:
     sizes = [draws[at].values.size for at in places]
     if not places or not made.sources or any(s.block.law != "normal" for s in made.sources) or sum(sizes) > MOST:
         return None
-    rng = np.random.default_rng(0)
-    several = rng.choice([-1.0, 1.0], sum(sizes)) * (1 + rng.random(sum(sizes)))
-    changes = [size * several for size in SIZES]
+    changes = [size * _unequal(sum(sizes)) for size in SIZES]
     found: list[Floats] = []
     for change in (*changes, *np.eye(sum(sizes))):
         run = _moved(made, places, change)
@@ -81,10 +79,11 @@ def reweighted(made: Study, shared: Common, absent: Absence, other: Forced) -> s
     of the noise, and the move of the means does not determine epsilon. Own rows of absent nodes do not count. other: the run
     without the secret.
     """
-    run = _moved(made, sorted(shared.places), np.ones(len(shared.moves)), absent.worlds)
+    change = _unequal(len(shared.moves))
+    run = _moved(made, sorted(shared.places), change, absent.worlds)
     if run is None:
         return f"{absent.secret} changes the noise that entries of the release have in common"
-    expected = shared.moves.sum(0)
+    expected = change @ shared.moves
     gaps = np.abs(run - np.concatenate(other.shifts) - expected)
     ends = np.cumsum([shift.size for shift in other.shifts])[:-1]
     for source, numbers in zip(made.sources, np.split(gaps, ends), strict=True):
@@ -94,6 +93,12 @@ def reweighted(made: Study, shared: Common, absent: Absence, other: Forced) -> s
         if rows.max(initial=0.0) > LINEAR * np.abs(expected).max():
             return f"{absent.secret} changes the weight of noise that entries of {source.cell} have in common"
     return ""
+
+
+def _unequal(numbers: int) -> Floats:
+    """Changes of several numbers at once, of sizes 1 to 2 and both signs, so that swapped weights give another sum."""
+    rng = np.random.default_rng(0)
+    return rng.choice([-1.0, 1.0], numbers) * (1 + rng.random(numbers))
 
 
 def _moved(made: Study, places: Sequence[int], by: Floats, worlds: Worlds | None = None) -> Floats | None:

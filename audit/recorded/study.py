@@ -158,9 +158,9 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True) -> Study:
     """
     if isinstance(model, RunsElsewhere):
         return study_of_program(model, graph, key)
-    first = key.fold("heard", 0).seed
-    seeds = (first, key.fold("heard", 1).seed, related(first))
-    worlds = [Worlds.of(graph, np.array([seed], dtype=np.uint64)) for seed in seeds]
+    whole = first_run(graph, key)
+    seeds = (key.fold("heard", 1).seed, related(int(whole.seeds[0])))
+    worlds = [whole, *(Worlds.of(graph, np.array([seed], dtype=np.uint64)) for seed in seeds)]
     plain = play(model, worlds[0])  # a library may draw at its first use; such draws do not belong to the model
     if len(plain.draws) > MANY:
         text = f"{len(plain.draws)} numbers are drawn one by one, too many to record (at most {MANY}): draw them as arrays"
@@ -188,6 +188,11 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True) -> Study:
     sources = tuple(located(model, worlds[0], base, tried, copies))
     slack, wide = _slack(model, worlds[0], base, sources, copies)
     return Study(model, worlds[0], base, tuple(o.draws for o in others), sources, constant, copies, slack, wide, few=few)
+
+
+def first_run(graph: Graph, key: Key) -> Worlds:
+    """The run that a study with this key records first."""
+    return Worlds.of(graph, np.array([key.fold("heard", 0).seed], dtype=np.uint64))
 
 
 def not_replayable(made: Study, plain: Play, world: Worlds, others: Sequence[Play]) -> str:
@@ -244,8 +249,8 @@ def study_of_program(model: Model, graph: Graph, key: Key) -> Study:
     seed. A program whose release changes when it is recorded may take random bytes from the operating system; it runs once more,
     with the bytes of the recorded run and without recording.
     """
-    first = key.fold("heard", 0).seed
-    worlds = [Worlds.of(graph, np.array([seed], dtype=np.uint64)) for seed in (first, related(first))]
+    whole = first_run(graph, key)
+    worlds = [whole, Worlds.of(graph, np.array([related(int(whole.seeds[0]))], dtype=np.uint64))]
     bare = Play(cells(model.fit(worlds[0])), [])
     histories = []
     try:

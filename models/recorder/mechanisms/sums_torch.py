@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from .origin import Origin
 
 PRODUCTS = {"addcmul": "mul", "addcdiv": "div"}
+MATRICES = {"addmm": "mm", "addmv": "mv", "addr": "outer", "baddbmm": "bmm"}  # add a product of matrices
 PLACED = ("index_add", "scatter_add")  # add a tensor at places
 OF_LISTS = {"_foreach_add": 1.0, "_foreach_sub": -1.0}
-NAMES = frozenset(name + end for name in (*PRODUCTS, *PLACED, *OF_LISTS, "lerp", "rsub") for end in ("", "_"))
+NAMES = frozenset(name + end for name in (*PRODUCTS, *MATRICES, *PLACED, *OF_LISTS, "lerp", "rsub") for end in ("", "_"))
 
 Noise = Callable[[Any], "Origin | None"]  # a tensor -> its origin if it is noise
 Scaled = Callable[[str, Sequence[Any], Sequence[Any]], "tuple[Any, float] | None"]  # see `_scaled` in found_torch.py
@@ -44,6 +45,8 @@ def sums_of(
         found = [Sum(args[1], args[0], -float(factor), (noise_or_sum(args[1]), noise(args[0])))]
     elif kind in PRODUCTS:
         found = _of_product(PRODUCTS[kind], args, float(options.get("value", 1)), noise, noise_or_sum(args[0]), scaled)
+    elif kind in MATRICES:
+        found = _of_matrices(MATRICES[kind], args, options, noise)
     elif kind == "lerp":
         found = _of_weights(args[0], args[1], args[2], noise)
     elif kind in PLACED:
@@ -70,6 +73,17 @@ def _of_product(
     if changed is None or product.shape != (one if factors[0] is not None else other).shape:
         return []
     return [Sum(first, product, factor, (into, replace(origin, scale=changed[0], shift=changed[1])))]
+
+
+def _of_matrices(operation: str, args: Sequence[Any], options: Mapping[str, Any], noise: Noise) -> list[Sum]:
+    """The sum alpha * (one @ other) + beta * first, of which only the last term may be noise."""
+    import torch
+
+    first, one, other = args[:3]
+    if noise(one) is not None or noise(other) is not None:
+        return []
+    product = float(options.get("alpha", 1)) * getattr(torch, operation)(one, other)
+    return [Sum(product, first, float(options.get("beta", 1)), (None, noise(first)))]
 
 
 def _of_weights(start: Any, end: Any, weight: Any, noise: Noise) -> list[Sum]:

@@ -11,9 +11,10 @@ from scipy.sparse.csgraph import connected_components
 from gnnaudit import Looped, load
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.upper.calibration import calibrate
-from gnnaudit.audit.audits.blackbox import aligned_stars, star_game, star_scores
+from gnnaudit.audit.audits.blackbox_nodes import aligned_nodes, of_features, of_neighbours
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.games.crafted_features import KINDS, LOUDER, crafted_features
 from gnnaudit.audit.games.crafted_stars import CELLS, LEAST, POOL, crafted_stars
 from gnnaudit.audit.games.game import Seen
 from gnnaudit.audit.key import Key
@@ -21,6 +22,7 @@ from gnnaudit.audit.planning.plan import Plan
 from gnnaudit.audit.run import left_out
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.gap.gap import Gap
+from gnnaudit.models.gap.mlp import Mlp
 from gnnaudit.models.graph.graph import Mask
 
 from ...nightly import nightly
@@ -39,7 +41,7 @@ def audited(model, tmp_path, rounds):
     its ledger is Gaussian.
     """
     graph = load("campus:n=800:degree=6")
-    return aligned_stars(Setting(Case(model, NODE), graph, Store(tmp_path), Key("nodes"), rounds, 1e-4))
+    return aligned_nodes(Setting(Case(model, NODE), graph, Store(tmp_path), Key("nodes"), rounds, 1e-4))
 
 
 @pytest.mark.parametrize("degree", [LEAST, 37, *nightly(100)])
@@ -78,23 +80,70 @@ def test_posteriors_alone_refute_a_tenth_of_the_noise_and_not_the_honest_noise(s
     assert any(b.refuted for b in audited(model, tmp_path, 15).bounds) == refuted
 
 
-def test_absent_canaries_are_not_found():
+@pytest.mark.parametrize("make", [lambda: of_neighbours(40, DEGREE, TRAIN), lambda: of_features(40, DEGREE, TRAIN)])
+def test_absent_canaries_are_not_found(make):
     """World 0 in every run, whatever the coins say: more than 260 of 400 right guesses come once in a billion seeds."""
-    made = crafted_stars(40, DEGREE, TRAIN)
-    game = star_game(made, Key("absent")).rounds(10)
+    design = make()
+    game = design.game(Key("absent")).rounds(10)
     nobody = Mask(game.worlds.nodes.items, np.zeros_like(game.worlds.nodes.present))
     seen = Seen(honest().fit(dataclasses.replace(game.worlds, nodes=nobody)), game.challenge, game.bits)
-    right = (star_scores(seen, made) > 0) == game.bits
+    right = (design.score(seen) > 0) == game.bits
     assert right.size == 400
     assert right.sum() <= 260
 
 
-def test_too_small_a_degree_bound_or_too_few_training_nodes_are_refused_with_the_number_that_would_do(tmp_path):
-    narrow = dataclasses.replace(honest(), max_degree=LEAST - 1)
-    with pytest.raises(ValueError, match=f"max_degree={LEAST - 1}: nodes of the crafted graph need up to {LEAST} neighbours"):
-        audited(narrow, tmp_path, 1)
+def test_only_a_canary_and_its_twin_have_its_feature_and_labels_are_balanced():
+    made = crafted_features(40, DEGREE, TRAIN)
+    graph, asked = made.graph, made.twins[2 * made.known :]
+    assert (graph.train.sum(), graph.train[made.centres].all(), graph.train[made.twins].any()) == (TRAIN, True, False)
+    assert np.array_equal(graph.x[made.centres], graph.x[asked])
+    assert np.array_equal(graph.y[made.centres], graph.y[asked])
+    own = graph.x[made.centres].argmax(axis=1)
+    assert np.all((graph.x[:, own] != 0).sum(axis=0) == 2)
+    assert np.all(np.bincount(graph.y[made.centres]) == 40 // KINDS)
+    present = made.twins[made.known : 2 * made.known]
+    assert np.all((graph.x[graph.train] @ graph.x[present].T >= LOUDER**2).sum(axis=0) == 1)
+    absent = made.twins[: made.known]
+    assert not (graph.x[graph.train] @ graph.x[absent].T >= LOUDER**2).any()
+
+
+@cache
+def perceptron(sigma):
+    """DP-MLP on batches of all training nodes: a canary's gradient, and none of its edges, reaches the posteriors."""
+    return Mlp(sigma=sigma, unit=Unit.NODE, train_nodes=TRAIN, batch=TRAIN, epochs=40)
+
+
+def test_canaries_with_their_own_feature_are_found_in_a_network_that_reads_no_edges(tmp_path):
+    """Of noise that a gradient hardly feels, nearly all guesses are right; of much noise, half. 120 guesses each."""
+    for sigma, least, most in ((0.1, 0.9, 1.0), (100.0, 0.3, 0.7)):
+        design = of_features(40, DEGREE, TRAIN)
+        game = design.game(Key("gradients")).rounds(3)
+        seen = Seen(perceptron(sigma).fit(game.worlds), game.challenge, game.bits)
+        assert least <= ((design.score(seen) > 0) == game.bits).mean() <= most
+
+
+def test_the_pilot_chooses_the_canaries_that_the_model_reveals(tmp_path):
+    graph = load("campus:n=800:degree=6")
+    sums = dataclasses.replace(honest(), hops=2).with_noise(0.1)
+    for model, words in ((sums, f"of degree {DEGREE}"), (perceptron(0.1), "with a feature of their own")):
+        outcome = aligned_nodes(Setting(Case(model, NODE), graph, Store(tmp_path / words), Key("pilot"), 1, 0.05))
+        assert words in outcome.reach
+        assert "chosen on 3 other trainings of each of two graphs" in outcome.reach
+
+
+def test_a_degree_bound_too_small_for_neighbours_leaves_canaries_with_a_feature_and_gives_the_reason(tmp_path):
+    narrow = dataclasses.replace(honest(), max_degree=4)
+    reach = audited(narrow, tmp_path, 1).reach
+    assert "with a feature of their own" in reach
+    assert f"max_degree=4: nodes of the crafted graph need up to {LEAST} neighbours" in reach
+
+
+def test_too_few_training_nodes_are_refused_with_the_number_that_would_do():
     with pytest.raises(ValueError, match=r"10 training nodes: the crafted graph needs 13, with 5 canaries"):
         crafted_stars(5, DEGREE, 10)
+    with pytest.raises(ValueError, match=r"36 training nodes: the crafted graph needs 37, with 5 canaries"):
+        crafted_features(5, DEGREE, 36)
+    assert crafted_features(5, DEGREE, 37).graph.train.sum() == 37
 
 
 def test_a_user_s_function_is_trained_on_graphs_that_respect_its_bound(tmp_path):
@@ -106,7 +155,6 @@ def test_a_user_s_function_is_trained_on_graphs_that_respect_its_bound(tmp_path)
 
     outcome = audited(Looped(uniform, unit=Unit.NODE, max_degree=30), tmp_path, 2)
     assert all(b.epsilon == 0 for b in outcome.bounds)
-    assert "canary nodes of degree 30" in outcome.reach
     assert max(trained) == 30
 
 

@@ -260,3 +260,17 @@ def test_common_noise_whose_weight_a_secret_changes_neither_refutes_nor_supports
     found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("weights", number), 2, 1e-4))
     assert not any(b.refuted for b in found.bounds)
     assert not found.covers
+
+
+def test_two_common_numbers_that_swap_their_weights_with_a_secret_support_no_claim(tmp_path):
+    """The sum of both weights is the same with and without the edge."""
+
+    def train(graph, seed):
+        rng, clean = np.random.default_rng(seed), counts(graph)
+        pair = np.where(graph.degree[3] > 0, (3.0, 6.0), (6.0, 3.0)) @ rng.standard_normal(2)
+        return {"sums": clean + STD * rng.standard_normal(clean.shape) + pair}
+
+    case = Case(Looped(train, releases=("sums",), events=dp.GaussianDpEvent(SIGMA)), Claim(CLAIMED, DELTA, Unit.UNDIRECTED_EDGE))
+    found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("swapped"), 2, 1e-4))
+    assert not any(b.refuted for b in found.bounds)
+    assert not found.covers
