@@ -223,9 +223,7 @@ def _not_refuted(claim: Claim, bounds: Sequence[Bound], notices: float, why: str
 
 
 def _withdrawn(bounds: Sequence[Bound]) -> str:
-    """What a check found that withdrew a bound, and the condition that the bound needs if it was above 0; "" if no bound was
-    withdrawn.
-    """
+    """What a check found that withdrew a bound, and the condition of a bound above 0; "" if no bound was withdrawn."""
     failed = {c.detail or c.what: (c, b) for b in bounds for c in b.conditions if c.how == "failed"}
     if not failed:
         return ""

@@ -174,9 +174,7 @@ def _sums(e: NDArray[np.float64], axis: int, fixed: int) -> float:
 
 
 def _between_runs(x: NDArray[np.float64]) -> float:
-    """One-sided p-value of a chi-squared test that the runs' means of x (runs, canaries) differ no more than chance allows. 1 for
-    fewer than ten canaries.
-    """
+    """One-sided chi-squared p-value: the runs' means of x (runs, canaries) differ by chance. 1 for fewer than ten canaries."""
     runs, canaries = x.shape
     within = x.var(axis=1, ddof=1).mean() if canaries > 1 else x.var()
     if canaries < 10 or within == 0:
@@ -186,9 +184,7 @@ def _between_runs(x: NDArray[np.float64]) -> float:
 
 
 def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-    """Two-sided p-value of the hypothesis that x and y are uncorrelated, by a normal approximation. 1 for fewer than FEWEST
-    pairs.
-    """
+    """Two-sided p-value that x and y are uncorrelated, by a normal approximation. 1 for fewer than FEWEST pairs."""
     products = (x * y).ravel()
     scale = math.sqrt(float((products**2).sum())) if products.size >= FEWEST else 0.0
     return float(2 * special.ndtr(-abs(products.sum() / scale))) if scale > 0 else 1.0

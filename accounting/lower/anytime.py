@@ -1,6 +1,4 @@
-"""Bounds that hold at any stopping time: a caller may test after every round, stop early, or continue later, and does not divide
-alpha.
-"""
+"""Bounds for any stopping time: a caller may test after every round, stop early or go on, and does not divide alpha."""
 
 from __future__ import annotations
 
@@ -137,9 +135,7 @@ def any_shape(
 
 
 def _largest_wealth(above0: NDArray[np.bool_], above1: NDArray[np.bool_], epsilon: float, delta: float) -> float:
-    """The logarithm of the largest mean wealth at any time, at least 0. above0, above1: (pairs,) whether each score is above the
-    threshold.
-    """
+    """ln of the largest mean wealth at any time, at least 0. above0, above1: (pairs,) bool, which scores exceed the threshold."""
     if not len(above0):
         return 0.0
     price = math.exp(epsilon)

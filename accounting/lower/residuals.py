@@ -31,9 +31,7 @@ STEADY = 0.05  # largest relative difference between the moves along several his
 
 
 def noise_at_most(residuals: ArrayLike, alpha: float) -> float:
-    """With probability 1 - alpha the sd of independent centred normal residuals is at most this (chi-squared, exact); inf without
-    residuals.
-    """
+    """With probability 1 - alpha, the sd of independent centred normal residuals is at most this (chi-squared); inf for none."""
     r = np.asarray(residuals, float)
     if not r.size:
         return math.inf
@@ -104,9 +102,7 @@ class Moves:
     rate: float = 1.0
 
     def epsilon(self, factor: float, delta: float, interval: float = 5e-5) -> float:
-        """A lower bound (nats) on the epsilon of the composition at `delta`, if all noise is smaller by this factor. interval:
-        the grid of privacy losses, nats.
-        """
+        """A lower bound (nats) on the epsilon at `delta` if all noise is smaller by this factor. interval: of the grid, nats."""
         alone = float(gaussian.epsilon_of(_over(self.plain, 1 / factor if factor else math.inf), delta))
         if not self.steps.any():
             return alone
@@ -211,9 +207,7 @@ def alike(x: Array, rows: float, *, whole: bool) -> Condition:
 
 
 def rows_alike(r: Array) -> float:
-    """p-value of the hypothesis that all rows have one variance, by a chi-squared test of their sums of squares. r: (runs,
-    stages, rows, columns).
-    """
+    """p-value that all rows have one variance, by a chi-squared test of their squares. r: (runs, stages, rows, columns)."""
     # variance of each column in each stage, because columns may differ
     spread = np.sqrt(np.square(r).mean(axis=(0, 2), keepdims=True))
     there = spread[0, :, 0] > 0

@@ -83,9 +83,7 @@ def _check_model(model: object) -> None:
 
 
 def _tight(epsilon: Callable[[float], float], claim: Claim, relative: float, sigma: float) -> bool:
-    """Whether this noise satisfies the claim and slightly less noise does not. Noise multipliers from the cache need this check,
-    because verdicts depend on them.
-    """
+    """Whether this noise satisfies the claim and slightly less does not. Noise from the cache needs this check for verdicts."""
     return 0 < sigma < FARTHEST and epsilon(sigma) <= claim.epsilon < epsilon(sigma / (1 + 3 * relative))
 
 

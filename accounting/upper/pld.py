@@ -162,9 +162,7 @@ def _gaussian(mu: float, interval: float) -> Any:
 
 
 def _laplace(scale: float, interval: float) -> Any:
-    """What `pld.from_laplace_mechanism` returns, bit for bit, in less than half the time: the library inverts the loss in a
-    Python loop.
-    """
+    """What `pld.from_laplace_mechanism` returns, bit for bit, but faster: the library inverts the loss in a Python loop."""
     loss = LaplacePrivacyLoss(scale)
     at = _range(-1 / scale, 1 / scale, interval)
     moved = at * interval * scale
@@ -179,9 +177,7 @@ def _range(low: float, high: float, interval: float) -> NDArray[Any]:
 
 
 def _connect(at: NDArray[Any], deltas: NDArray[np.float64], interval: float) -> Any:
-    """The loss distribution on the points at * interval that has these deltas there, and no smaller deltas than the true ones
-    between.
-    """
+    """The losses on the points at * interval that have these deltas there, and no smaller ones than the true deltas between."""
     deltas = np.minimum.accumulate(np.clip(deltas, 0, 1))
     if at.shape[0] == at[-1] - at[0] + 1 > 1:
         return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, int(at[0]), int(at[-1]), deltas)

@@ -1,6 +1,4 @@
-"""The planted faults, which the self-test must catch, and the honest models, which it must not refute. Each fault has occurred in
-real code.
-"""
+"""The planted faults, each from real code, which the self-test must catch, and the honest models, which it must not refute."""
 
 import dataclasses
 from collections.abc import Callable

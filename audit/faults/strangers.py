@@ -292,9 +292,7 @@ class SecondPass(Sums):
 
 
 class CentredByFew(TrainedHead):
-    """Subtracts from noisy rows their mean over the tenth of nodes with the most neighbours. About one edge in twenty changes
-    which nodes these are.
-    """
+    """Subtracts from noisy rows their mean over the tenth of nodes with most neighbours, which one edge in twenty changes."""
 
     def scores(self, rows: Floats, graph: Graph, degree: Floats, seed: int) -> Floats:
         many = degree >= np.quantile(degree, 0.9)

@@ -78,9 +78,7 @@ def stars(graph: Graph, count: int, leaves: int) -> tuple[Graph, NDArray[np.int6
 
 
 def hub(graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
-    """The graph with a new training node that is joined to all other training nodes, and the id of this node, (1,). Random walks
-    visit the node often.
-    """
+    """The graph with a new training node, joined to all others so that random walks visit it often, and its id, (1,)."""
     means, classes = aligned(graph)
     wider, ids = beside(graph, means[:1], classes[:1], np.zeros((2, 0), dtype=np.int64), "train")
     others = np.flatnonzero(graph.train)

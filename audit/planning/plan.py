@@ -144,9 +144,7 @@ class Plan(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def filled(cls, value: Any, info: ValidationInfo) -> Any:
-        """The value itself. Raises ValueError for an empty text, a text with a null character or that is no UTF-8, and true or
-        false for a number.
-        """
+        """The value. Raises ValueError for an empty text, a null character, a text that is no UTF-8, and a bool for a number."""
         several = value if isinstance(value, list | tuple) else (value,)
         if any(isinstance(v, bool) for v in several) and cls.model_fields[info.field_name or ""].annotation is not bool:
             raise ValueError("must be a number or a text, not true or false")

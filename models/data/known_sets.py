@@ -153,9 +153,7 @@ class Name:
 
 
 def parse(text: str) -> Name:
-    """Parses a name such as facebook100:Rice31:target=gender, pyg:Planetoid:Cora or ./mine.npz:split=50/25/25. Raises ValueError
-    for anything else.
-    """
+    """Parses a name such as facebook100:Rice31:target=gender or ./mine.npz:split=50/25/25. Raises ValueError for others."""
     first, *rest = text.split(":")
     if first == "pyg":
         data = PYG
@@ -204,9 +202,7 @@ def kind_of(path: str) -> str:
 
 
 def chosen(text: str, data: DataSet, options: list[str]) -> dict[str, str]:
-    """The options of a name by key. Raises ValueError for an option that is unknown or repeated, and for a value that is none of
-    its CHOICES.
-    """
+    """The options of a name by key. Raises ValueError for an unknown or repeated option and for a value outside its CHOICES."""
     found = dict(p.split("=", 1) for p in options)
     if len(found) < len(options):
         raise ValueError(f"data {text!r}: gives one option more than once. Leave all but one out.")

@@ -63,9 +63,7 @@ def npz(path: Path) -> Raw:
 
 
 def csr_parts(arrays: Mapping[str, NDArray[Any]], stem: str, path: Path) -> sp.csr_array:
-    """A CSR matrix from its parts in `arrays`, whose names begin with `stem`. The parts are checked, because scipy would read out
-    of bounds for wrong indices.
-    """
+    """A CSR matrix from its parts, named `stem`…. They are checked: scipy would read out of bounds for wrong indices."""
     for style in (f"{stem}_matrix.", f"{stem}_"):
         parts = [arrays.get(style + part) for part in ("data", "indices", "indptr", "shape")]
         if all(p is not None for p in parts):
@@ -196,9 +194,7 @@ def folder(path: Path) -> Raw:
 
 
 def numbers(links: pd.DataFrame, ids: pd.Series | None, nodes: int, path: Path) -> NDArray[np.int64]:
-    """(2, arcs) int64: the row numbers of the nodes whose ids the first two columns of `links` hold. ids: of all nodes, or None
-    if ids are row numbers.
-    """
+    """(2, arcs) int64: the rows of the nodes that the first two columns of `links` name. ids: of all nodes; None for rows."""
     ends = [links.iloc[:, 0], links.iloc[:, 1]]
     if ids is None:
         return np.stack([whole(e.to_numpy(), f"{path}: column {e.name!r}") for e in ends])

@@ -32,9 +32,7 @@ def paired_graph(key: Key, nodes: int = 400) -> Graph:
 
 
 def edge_game(key: Key, name: str, mode: str) -> Certificate:
-    """Plays 400 runs of the likelihood-ratio game on the released sums of GAP or ProGAP. In each, a fair coin keeps or drops each
-    of 200 edges.
-    """
+    """Plays 400 runs of the likelihood-ratio game on GAP's or ProGAP's sums. In each, fair coins keep or drop 200 edges."""
     from ....accounting.upper.tradeoff import curve
     from ....attacks.canary.gaussian_ratio import LikelihoodRatio
     from ...games.game import Game
