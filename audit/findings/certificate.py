@@ -53,6 +53,10 @@ class Certificate:
     figure: Figure
     libraries: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def verdict(self) -> str:
+        return "refuted" if self.bound.refuted else "not-refuted"
+
 
 def computed(claim: Claim, epsilon: float, summary: str, figure: Figure, method: str = "closed form") -> Certificate:
     """A certificate without sampling. epsilon: that of the mechanism as run (nats), or 0 if the experiment computes none."""

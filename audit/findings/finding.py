@@ -24,9 +24,7 @@ class Finding(Description):
 
     def verdict(self, certificate: Certificate) -> str:
         """The verdict "refuted" or "not-refuted"; "argued" if the finding is an argument, whatever the certificate says."""
-        if self.proof == "argued":
-            return "argued"
-        return "refuted" if certificate.bound.refuted else "not-refuted"
+        return "argued" if self.proof == "argued" else certificate.verdict
 
 
 @dataclass(frozen=True, eq=False)

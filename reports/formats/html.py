@@ -100,7 +100,7 @@ def render(run_dir: Path, workers: Executor | None = None, parts: int = 1) -> Pa
         shown = [(p, drawn[p.name]) for p in plots]  # a second copy of a figure on the page gets other ids, by the prefix `again`
         return [{"plot": p, "svg": Markup(svg.replace(f"{p.name}-", f"{again}{p.name}-"))} for p, svg in shown]
 
-    page = template().render(
+    page = template(HERE / "report.html").render(
         css=Markup((HERE / "report.css").read_text(encoding="utf-8")),
         run=found.run,
         name=name,
@@ -132,16 +132,16 @@ def render(run_dir: Path, workers: Executor | None = None, parts: int = 1) -> Pa
 
 
 @cache
-def template() -> Any:
-    """The compiled template of the page."""
+def template(path: Path) -> Any:
+    """The compiled template of a page."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(path.parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"down": down, "up": up, "percent": percent, "budget": budget, "clock": clock, "interval": interval}
     environment.filters |= {"six": six_digits, "breakable": breakable, "unbroken": unbroken}
-    return environment.get_template("report.html")
+    return environment.get_template(path.name)
 
 
 def tables(found: Results) -> dict[str, Any]:
