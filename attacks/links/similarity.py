@@ -44,10 +44,8 @@ class ReferenceGap(LinkStealing):
     name: str = "link-stealing-2"
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        u, v = challenge.items.T
-        measure, guess = distance(self.distance), reference(challenge.known)
-        usual = measure(guess[u], guess[v])
-        return np.stack([usual - measure(p[u], p[v]) for p in probabilities(release, challenge.items, self.query)])
+        ends = (reference(challenge.known)[nodes] for nodes in challenge.items.T)
+        return distance(self.distance)(*ends) + super().score(release, challenge)
 
 
 def probabilities(release: Release, pairs: NDArray[np.int64], query: str) -> Iterator[NDArray[np.float64]]:

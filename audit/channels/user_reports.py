@@ -119,18 +119,10 @@ def of_channels(setting: Setting) -> Bound:
         p_values.append(p_value(kinds, claim.epsilon) / share)
         if len(sides) == 2:
             kappa, total = detectable(kinds, claim.epsilon, share * setting.level), sum(k.copies * k.declared for k in kinds)
-    epsilon = max(epsilons)
-    bound = Bound(
-        epsilon=epsilon,
-        alpha=setting.alpha,
-        shape="any",
-        method="elementary channels",
-        trials=(int((~coins[1]).sum()), int(coins[1].sum())),  # one for each user, by the coin of the label
-        refuted=epsilon > claim.epsilon,
-        p_value=min(1.0, *p_values),
-        notices=kappa,
-        reach=kappa * total,
-    )
+    epsilon, p = max(epsilons), min(1.0, *p_values)
+    trials = int((~coins[1]).sum()), int(coins[1].sum())  # one for each user, by the coin of the label
+    refuted, power = epsilon > claim.epsilon, (kappa, kappa * total)
+    bound = Bound(epsilon, setting.alpha, "any", "elementary channels", trials, refuted, p, *power)
     return resting(bound, THEOREM, OWN_COINS, separate_draws(np.concatenate(right, axis=2)))
 
 

@@ -76,9 +76,11 @@ def save(release: Release, path: Path, in_torch: Collection[str] = ()) -> None:
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(aside, "wb", opener=_for_others_to_read) as f:
+        # only this user may write the file, whatever the umask, so that nobody else replaces releases of a run
+        with open(aside, "wb", opener=lambda path, flags: os.open(path, flags, 0o644)) as f:
             parts: dict[str, Any] = {f"array:{n}": a for n, a in release.arrays.items()}
-            np.savez(f, **parts, watch=release.watch, public=np.array(json.dumps(dict(release.public))), **_torch(in_torch))
+            parts |= {"torch": np.array(sorted(in_torch))} if in_torch else {}
+            np.savez(f, **parts, watch=release.watch, public=np.array(json.dumps(dict(release.public))))
         os.replace(aside, path)
     except OSError as fault:
         raise OSError(fault.errno, fault.strerror or str(fault), str(path)) from None
@@ -87,20 +89,10 @@ def save(release: Release, path: Path, in_torch: Collection[str] = ()) -> None:
             aside.unlink(missing_ok=True)
 
 
-def _torch(in_torch: Collection[str]) -> dict[str, Any]:
-    """The member of a stored part that says what torch trained; none if compiled loops trained all."""
-    return {"torch": np.array(sorted(in_torch))} if in_torch else {}
-
-
 def stages_in_torch(path: Path) -> set[str]:
     """What torch trained of a stored part although compiled loops were used, each with the reason."""
     with open_own(path) as file, np.load(file, allow_pickle=False) as f:
         return set(f["torch"].tolist()) if "torch" in f.files else set()
-
-
-def _for_others_to_read(path: str, flags: int) -> int:
-    """Opens a file that only this user may write, whatever the umask, so that nobody else replaces releases of a run."""
-    return os.open(path, flags, 0o644)
 
 
 def load(path: Path) -> Release | None:
