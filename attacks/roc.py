@@ -93,9 +93,7 @@ def allowed(fpr: NDArray[np.float64] | float, non_members: NDArray[np.int64] | i
 def true_positives(
     scores: NDArray[np.float64], bits: NDArray[np.bool_], fprs: tuple[float, ...] | NDArray[np.float64], rng: np.random.Generator
 ) -> list[int]:
-    """For each FPR, the number of members whose score is higher than that of the first non-member beyond the allowed false
-    positives. Ties are ordered at random. scores, bits: (n,).
-    """
+    """For each FPR, the members above the first non-member beyond the allowed ones; ties at random. scores, bits: (n,)."""
     if not len(fprs):
         return []
     order = np.lexsort((rng.random(len(scores)), -scores))

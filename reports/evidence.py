@@ -251,17 +251,13 @@ def _check(claim: object, ceiling: object, bounds: object, notices: object) -> N
 
 
 def tests_of(claim: Claim, bounds: Sequence[Bound]) -> dict[str, list[Bound]]:
-    """For each array that the claim exposes, the bounds whose tests can detect a violation in this array. A bound that needs an
-    assumption refutes nothing, so it detects no violation.
-    """
+    """For each array that the claim exposes, the bounds without an assumption whose tests can detect a violation in it."""
     able = [b for b in bounds if not b.assumed]
     return {array: [b for b in able if b.covers is None or array in b.covers] for array in claim.exposes}
 
 
 def weakest_link(claim: Claim, bounds: Sequence[Bound]) -> Bound | None:
-    """The bound whose smallest detectable violation the verdict states. For each array, take the most sensitive test; of these
-    tests, the bound is that of the least sensitive one. None without tests.
-    """
+    """The bound that the verdict cites: of each array's most sensitive test, the least sensitive one. None without tests."""
     best_of = [min(tests, key=lambda b: b.notices) for tests in tests_of(claim, bounds).values() if tests]
     return max(best_of, key=lambda b: b.notices, default=None)
 

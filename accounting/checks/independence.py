@@ -1,6 +1,4 @@
-"""Tests whether the canaries of a run behave like independent trials. Only then may a bound count canaries as rounds. And tests
-whether runs depend on one another.
-"""
+"""Tests whether canaries of a run are independent trials, so that a bound may count them as rounds, and whether runs are."""
 
 import math
 from dataclasses import dataclass
@@ -158,9 +156,7 @@ def separate_runs(scores: ArrayLike, bits: ArrayLike, run: ArrayLike) -> Conditi
 
 
 def _sums(e: NDArray[np.float64], axis: int, fixed: int) -> float:
-    """Two-sided p-value of the hypothesis that the sums of e over an axis vary as sums of independent draws of variance 1. fixed:
-    the degrees of freedom that are lost.
-    """
+    """Two-sided p-value of the sums of e over an axis, if e is independent of variance 1. fixed: lost degrees of freedom."""
     if e.shape[axis] == 1:
         return 1.0
     squares = (e.sum(axis=axis) ** 2 / e.shape[axis]).ravel()

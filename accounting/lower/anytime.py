@@ -97,9 +97,7 @@ def excess(t: ArrayLike, alpha: float, scale: float) -> Array:
 
 
 def _notices(claim: Claim, claimed: float, pairs: int, alpha: float, scale: float) -> tuple[float, float]:
-    """`notices` and `reach` of a Bound: the smallest violation that the last of `pairs` pairs detects with 90 % power. Earlier
-    pairs may detect it too, so the power is larger. claimed: the mu of the claim.
-    """
+    """`notices` and `reach` of a Bound: what the last of `pairs` pairs detects with 90 % power. claimed: the mu of the claim."""
     if not 0 < claimed < math.inf or pairs < 1:
         return math.inf, math.inf
     needed = float(excess(pairs, alpha, scale)) + float(special.ndtri(power.POWER)) * math.sqrt(2 * pairs)

@@ -80,9 +80,7 @@ class Bound:
 
     @property
     def granted(self) -> tuple[str, ...]:
-        """What the bound lets the adversary see beyond the released arrays, as the usual proof of such a claim does, and what
-        whoever made the rounds states about them.
-        """
+        """What the bound shows the adversary beyond the released arrays, and what whoever made the rounds states about them."""
         return tuple(c.what for c in self.conditions if c.how == "granted")
 
     @property

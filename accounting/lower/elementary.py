@@ -121,9 +121,7 @@ def sum_at_least(kinds: Sequence[Kind], alpha: float) -> float:
 
 
 def least_rejected(kinds: Sequence[Kind], total: float, alpha: float) -> float:
-    """The smallest weighted number of right guesses whose p-value is below alpha if the epsilons add up to `total` (nats),
-    rounded up by at most a quarter of a guess; infinity if no number does.
-    """
+    """The least weighted number of right guesses that rejects the sum `total` (nats), up to a quarter above; infinity if none."""
     low, high = 0.0, sum(kind.weight * kind.guesses for kind in kinds)
     if p_value(kinds, total, high) >= alpha:
         return math.inf

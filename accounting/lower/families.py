@@ -33,9 +33,7 @@ class Family:
         return bisect_left(KAPPAS, True, key=lambda kappa: not holds(member(kappa)))
 
     def epsilon(self, rejected: Callable[[Curve], bool], delta: float) -> float:
-        """The epsilon (nats) at `delta` of the least private member for which `rejected` is true; 0 if there is none. Without
-        `member`, only the ledger's curve is tried.
-        """
+        """epsilon (nats) at `delta` of the least private member that is `rejected`, or 0. Without `member`, tries `ledger`."""
         if self.member is None:
             last = self.ledger if rejected(self.ledger) else None
         else:

@@ -289,9 +289,7 @@ def _false_positives(a: Array, n0: int) -> tuple[Array, Array]:
 
 
 def _most(counts: Array, claimed: Callable[[Array], Array], n0: int, n1: int, alpha: float) -> Array:
-    """The largest number of misses in n1 rounds of world 1 at which the threshold test rejects `claimed`, for each number of
-    false positives in n0 rounds; negative where no number is small enough.
-    """
+    """The largest number of misses at which the test rejects `claimed`, for each number of false positives; negative for none."""
     limit = claimed(rate_at_most(counts, n0, alpha / 2))
     most = special.bdtrik(alpha / 2, n1, limit)  # fewer misses prove a rate below the limit
     return np.where(np.exp(n1 * np.log1p(-np.minimum(limit, 1 - 1e-16))) < alpha / 2, np.ceil(most) - 1, -1)

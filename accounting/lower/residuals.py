@@ -110,9 +110,7 @@ class Moves:
         return max(alone, epsilon_at_least(self.plain * capped, self.steps * capped, self.rate, delta, interval))
 
     def factor(self, claim: Claim) -> float:
-        """The factor on the moves at which the composition costs the claimed epsilon; infinity if no factor does. With sampled
-        mechanisms it is rounded up and at least one half.
-        """
+        """The factor on the moves that costs the claimed epsilon, or infinity; with samples, rounded up and at least one half."""
         if not self.steps.any():
             claimed = gaussian.mu_of_claim(claim)
             return claimed / self.plain if self.plain else math.inf

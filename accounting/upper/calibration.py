@@ -149,9 +149,7 @@ def _ledger(model: Noisy, claim: Claim, sigma: float) -> DpEvent:
 
 
 def _by_losses(model: Noisy, claim: Claim, sigma: float, coarser: float) -> float:
-    """epsilon (nats) from privacy-loss distributions on a grid that is `coarser` times coarser; for a bounded-range mechanism the
-    smaller of this value and that of RDP.
-    """
+    """epsilon (nats) from losses on a grid that is `coarser` times coarser; for bounded range, at most that of RDP."""
     from ..events.tree import parts
     from ..events.types import BoundedRangeDpEvent
     from .pld import grid

@@ -82,9 +82,7 @@ def epsilon_at_least(mu: float, steps: NDArray[np.float64], rate: float, delta: 
 
 
 def _rounded_down(mu: float, rate: float, interval: float) -> Any:
-    """The distribution of the losses of (1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1), and in the other order. Losses, also
-    those beyond TAIL, are rounded down.
-    """
+    """The losses of (1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1), in both orders, rounded down, also those beyond TAIL."""
     top = mu * mu / 2 + TAIL * mu
     at = _range(math.log1p(-rate) if rate < 1 else -top, math.log1p(rate * math.expm1(min(top, 700.0))), interval)
     with np.errstate(divide="ignore"):

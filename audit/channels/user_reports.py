@@ -217,9 +217,7 @@ def log_ratio(model: RandomisedReports, release: Release, graph: Graph) -> NDArr
 def ratio(
     model: RandomisedReports, graph: Graph, ups: NDArray[np.int64], downs: NDArray[np.int64], sent: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """(n,) float64: the log-likelihood ratios of n users' reports. ups, downs: (n,) how many bits of a user report high and low.
-    sent: (n,) the reported labels.
-    """
+    """(n,) float64: log-likelihood ratios of reports. ups, downs: (n,) bits reported high and low. sent: (n,) reported labels."""
     (bits, _), (labels, _) = model.channels(graph.dim, graph.classes)
     of_sign, of_label = np.log(bits[1]) - np.log(bits[0]), np.log(labels[1]) - np.log(labels[0])
     return np.asarray(ups * of_sign[1] + downs * of_sign[0] + of_label[sent])

@@ -103,9 +103,7 @@ def factor(of: Callable[[float], float], value: float) -> float:
 
 
 def of_whole_sets(setting: Setting) -> Bound:
-    """The bound from the log-likelihood ratios of whole sets of votes, with one coin for each set. The canary changes only votes
-    whose sample contains it, as in the model. See `log_ratio`.
-    """
+    """The bound from log-likelihood ratios of sets of votes. A set's coin changes the votes that sample it. See `log_ratio`."""
     key, model = setting.key.fold("whole"), setting.case.model
     assert isinstance(model, NoisyVotes)
     count = setting.rounds * TRIALS

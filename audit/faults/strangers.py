@@ -1,6 +1,4 @@
-"""Models as a user would write them: they release noisy sums of unit rows, and never call the tool. Each faulty model overrides
-one part of an honest model.
-"""
+"""Models as a user would write them: noisy sums of unit rows, and no call of the tool. A faulty one overrides one part."""
 
 import dataclasses
 from dataclasses import dataclass

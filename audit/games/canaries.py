@@ -38,9 +38,7 @@ def beside(
 
 
 def aligned(graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The mean features of the two commonest classes, (2, dim) float32, and these classes, (2,). A classifier can distinguish the
-    two rows. Raises ValueError if only one class has nodes.
-    """
+    """The mean features of the two commonest classes, (2, dim) float32, and these, (2,). Raises ValueError for one class."""
     sizes = np.bincount(graph.y, minlength=graph.classes)
     if np.count_nonzero(sizes) < 2:
         raise ValueError("the graph has nodes of one class only; canary edges need nodes of two classes")

@@ -53,9 +53,7 @@ class Question:
 
 
 def question(graph: Graph, kind: str, key: Key) -> Question:
-    """The challenges of a game. Label and node games challenge training nodes. The edge game challenges edges with random bits,
-    edges that are always there, and pairs without an edge.
-    """
+    """The challenges of a game: training nodes, or edges with random bits, edges that are always there and pairs without edge."""
     if kind != "edge":
         items = sample(np.flatnonzero(graph.train), ASKED, key.fold("nodes"))
         game = Game(graph, kind, items, key.fold(kind), watch=items, paired=True)

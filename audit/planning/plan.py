@@ -221,9 +221,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def read(path: Path | None, options: dict[str, Any]) -> Plan:
-    """The plan: the [run] table of the plan file, overridden by `options`; a preset and a declaration give defaults. Raises
-    ValueError with a sentence for each error.
-    """
+    """The plan: the [run] table of a file under `options`; a preset and a declaration give defaults. Raises ValueError."""
     table: dict[str, Any] = {}
     if path is not None:
         document, _ = read_toml(path)

@@ -48,9 +48,7 @@ def own_code(model: Model) -> list[str]:
 
 
 def identity(model: Model, game: Game, kept: tuple[str, ...] = ()) -> str:
-    """A hash of everything that determines the stored releases of `model` in `game`: fields, seeds, units, graph, code,
-    arithmetic, and the arrays that are kept if others are not.
-    """
+    """A hash of all that determines stored releases: fields, seeds, units, graph, code, arithmetic, and `kept` if not all."""
     fields = dataclasses.asdict(model) if dataclasses.is_dataclass(model) else getattr(model, "__dict__", {})
     if dataclasses.is_dataclass(model):  # fields with compare=False are left out, because they do not change the release
         fields = {f.name: fields[f.name] for f in dataclasses.fields(model) if f.compare}
@@ -70,9 +68,7 @@ def _named(value: Any) -> str:
 
 
 def save(release: Release, path: Path, in_torch: Collection[str] = ()) -> None:
-    """Writes a part atomically: it is either complete or absent. in_torch: what torch trained although compiled loops were used.
-    Raises OSError with the path of the part.
-    """
+    """Writes a part, complete or not at all. in_torch: what torch trained despite compiled loops. Raises OSError with path."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -195,9 +195,7 @@ class Gnn:
 def loss_weights(
     y: NDArray[np.int64], trained: NDArray[np.bool_], members: list[NDArray[np.int64]], size: int, device: str
 ) -> tuple[Tensor, Tensor]:
-    """The labels, (K, 1, size) int64, and the weight of each row's log-likelihood in the loss, (K, size) float32: -1 / (number of
-    trained rows) for a trained row, else 0.
-    """
+    """The labels, (K, 1, size) int64, and the rows' weights in the loss, (K, size) float32: -1 / (trained rows), or 0."""
     label = np.zeros((len(members), 1, size), dtype=np.int64)
     weight = np.zeros((len(members), size), dtype=np.float32)
     for k, rows in enumerate(members):

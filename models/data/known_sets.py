@@ -188,9 +188,7 @@ def own(text: str) -> Name:
 
 
 def kind_of(path: str) -> str:
-    """The kind of a path: "folder" for a folder; for a file its suffix in lower case, or "file" if it has none; SPECIAL for
-    anything else that exists; "" if nothing exists at the path.
-    """
+    """ "folder", the suffix of a file in lower case or "file" without one, SPECIAL for others that exist, "" for nothing."""
     try:
         at = Path(path).expanduser()
         if path and at.is_dir():

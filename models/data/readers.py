@@ -135,9 +135,7 @@ def as_array(value: torch.Tensor) -> NDArray[Any]:
 
 
 def from_arrays(arrays: Mapping[str, NDArray[Any]], path: Any) -> Raw:
-    """The graph in named arrays: x, y, edge_index and perhaps train_mask, val_mask and test_mask. Of masks with several columns,
-    which are several splits, the first column is used.
-    """
+    """The graph in the arrays x, y, edge_index and perhaps masks. Of masks with several columns (splits), the first is used."""
     lacking = [k for k in ("x", "y", "edge_index") if k not in arrays]
     if lacking:
         raise ValueError(f"{path}: has no {listed(lacking)}; a graph needs x, y and edge_index.")
@@ -237,9 +235,7 @@ def named_split(split: pd.Series, path: Path) -> Masks:
 
 
 def read_table(path: Path, columns: tuple[str, ...] = ()) -> pd.DataFrame:
-    """The table in a CSV or parquet file with a header. Raises ValueError if it cannot be read, repeats the name of a column, or
-    lacks one of `columns`.
-    """
+    """The table in a CSV or parquet file. Raises ValueError if it is unreadable, repeats a column, or lacks one of `columns`."""
     import pandas as pd
 
     try:

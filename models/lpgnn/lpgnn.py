@@ -153,9 +153,7 @@ class Lpgnn:
         return (np.stack([1 - one, one], axis=1), bits), (labels, 1)
 
     def ends(self, graph: Graph) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The lowest and the highest value of every feature, (dim,) each: the public range, or in mode "paper" the extremes over
-        all users.
-        """
+        """The lowest and highest value of each feature, (dim,): the public range, in mode "paper" the extremes over users."""
         if self.mode == "sound":
             return np.full(graph.dim, self.low), np.full(graph.dim, self.high)
         low, high = (np.asarray(v.toarray() if sp.issparse(v) else v).ravel() for v in (graph.x.min(0), graph.x.max(0)))

@@ -1,6 +1,4 @@
-"""PATE, the baseline of PrivGNN: teachers of disjoint private parts vote on the label of each query, noise is added to the votes,
-and a student learns the labels with the most votes.
-"""
+"""PATE, PrivGNN's baseline: teachers of disjoint private parts vote on labels; a student learns the noisy winners."""
 
 from __future__ import annotations
 

@@ -171,9 +171,7 @@ def party_b(
 def train(
     recipe: VesperRecipe, b: PartyB, channel: Channel, seeds: Sequence[int], watch: NDArray[np.int64], decode: bool = True
 ) -> None:
-    """Party B's side of the training, from HELLO to the last gradient. decode: whether B trains its decoder in variant s1. The
-    audit may skip this training, because it comes after A's last release.
-    """
+    """B's side of the training, from HELLO to the last gradient. decode: whether s1 trains its decoder, after A's releases."""
     b.greet(channel)
     if recipe.variant != "pmp":
         b.train_encoder(channel, recipe.epochs)

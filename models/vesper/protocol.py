@@ -52,9 +52,7 @@ class Odometer:
 
 @dataclass(eq=False)
 class PartyA:
-    """The party that holds the graph, the features, the noise and the budget. It sees neither labels nor losses. hello: a digest
-    that must be the same for both parties.
-    """
+    """Holds the graph, the features, the noise and the budget; sees neither labels nor losses. hello: a digest both share."""
 
     hello: bytes
     sender: Sender

@@ -168,9 +168,7 @@ def best_epoch(key: Key, mode: str) -> Certificate:
 
 
 def delta_rule(delta: float) -> Certificate:
-    """Calibrates noise to epsilon = 1 at `delta`, and computes its epsilon at delta = 1e-7. The paper's rule gives 1e-7 for
-    Facebook's 2,117,924 directed edges.
-    """
+    """Computes the epsilon at delta = 1e-7, the paper's rule for Facebook's 2,117,924 arcs, of noise for epsilon 1 at `delta`."""
     from ....models.gap.published import progap_edge_coded
 
     claim = Claim(1.0, 1e-7, Unit.DIRECTED_EDGE)
