@@ -73,10 +73,10 @@ def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True) -> 
     if normal:
         spreads += [not_normal(e[b]), not_normal(e[~b])]
     signs = np.where(b, 1.0, -1.0)
-    links = [_correlation(e[:, :-1], e[:, 1:]), _correlation(e[:, :-1], signs[:, 1:]), _correlation(e[:, 1:], signs[:, :-1])]
+    links = [uncorrelated(e[:, :-1], e[:, 1:]), uncorrelated(e[:, :-1], signs[:, 1:]), uncorrelated(e[:, 1:], signs[:, :-1])]
     if len(e) > 1:
         others = signs.sum(axis=1, keepdims=True) - signs
-        links.append(_correlation(e, others - others.mean()))
+        links.append(uncorrelated(e, others - others.mean()))
     dispersion, correlation = (min(1.0, len(p) * min(p)) if p else 1.0 for p in (spreads, links))
     if dispersion < LEVEL:
         reason = f"scores are dispersed unlike independent draws (p = {dispersion:.1e}, level {LEVEL:g})"
@@ -117,7 +117,7 @@ def separate_draws(right: ArrayLike, what: str = SEPARATE) -> Condition:
     found = [_sums(e, axis, fixed) for axis, fixed in enumerate(lost)]
     for axis in range(3):
         along = np.moveaxis(e, axis, 0)
-        found.append(_correlation(along[:-1], along[1:]))
+        found.append(uncorrelated(along[:-1], along[1:]))
     return checked(what, "sums and neighbours", min(1.0, 6 * min(found)))
 
 
@@ -179,11 +179,15 @@ def _between_runs(x: NDArray[np.float64]) -> float:
     return float(special.chdtrc(runs - 1, between))
 
 
-def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-    """Two-sided p-value that x and y are uncorrelated, by a normal approximation. 1 for fewer than FEWEST pairs."""
+def uncorrelated(x: NDArray[np.float64], y: NDArray[np.float64], fewest: int = FEWEST) -> float:
+    """Two-sided p-value that x and y are uncorrelated, by a normal approximation. 1 for fewer than `fewest` pairs."""
     products = (x * y).ravel()
-    scale = math.sqrt(float((products**2).sum())) if products.size >= FEWEST else 0.0
-    return float(2 * special.ndtr(-abs(products.sum() / scale))) if scale > 0 else 1.0
+    return sum_of_zero(float(products.sum()), float((products**2).sum())) if products.size >= fewest else 1.0
+
+
+def sum_of_zero(total: float, variance: float) -> float:
+    """Two-sided p-value that a normal sum with this variance has mean 0; 1 for variance 0."""
+    return float(2 * special.ndtr(-abs(total) / math.sqrt(variance))) if variance > 0 else 1.0
 
 
 def not_normal(x: NDArray[np.float64]) -> float:

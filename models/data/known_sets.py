@@ -188,7 +188,7 @@ def own(text: str) -> Name:
 
 
 def kind_of(path: str) -> str:
-    """ "folder", the suffix of a file in lower case or "file" without one, SPECIAL for others that exist, "" for nothing."""
+    """A file's suffix in lower case ("file" for none), "folder", SPECIAL for others that exist, "" for nothing."""
     try:
         at = Path(path).expanduser()
         if path and at.is_dir():

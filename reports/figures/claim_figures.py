@@ -95,15 +95,8 @@ def tradeoff_plot(found: Evidence) -> Plot:
 
     rows = tuple((key, x, y) for key in drawn for x, y in zip(*curves[key], strict=True))
     alt = f"Trade-off between the adversary's two error rates for {_who(found)}. {_story(curves)}"
-    return Plot(
-        _name("tradeoff", found),
-        f"Trade-off, audit “{found.game}”, {_who(found)}",
-        alt,
-        ("curve", "fpr", "fnr"),
-        rows,
-        draw,
-        (4.6, 4.4),
-    )
+    title = f"Trade-off, audit “{found.game}”, {_who(found)}"
+    return Plot(_name("tradeoff", found), title, alt, ("curve", "fpr", "fnr"), rows, draw, (4.6, 4.4))
 
 
 def histogram_plot(found: Evidence) -> Plot:
