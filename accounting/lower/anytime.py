@@ -88,11 +88,8 @@ def excess(t: ArrayLike, alpha: float, scale: float) -> Array:
     spread = scale**2 / (1 + scale**2 * t / 2)
     # e(root) = 2 sqrt(spread) / scale exp(root^2/2) Phi(root) equals 1/alpha at one root, which does not depend on mu.
     target = -math.log(2 * alpha) - np.log(spread / scale**2) / 2
-    low, high = np.full(t.shape, -40.0), np.sqrt(2 * np.maximum(target, 0)) + 3.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        below = middle**2 / 2 + special.log_ndtr(middle) < target
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    top = np.sqrt(2 * np.maximum(target, 0)) + 3.0
+    _, high = gaussian.bisected(np.full(t.shape, -40.0), top, lambda x: x**2 / 2 + special.log_ndtr(x) < target, 60)
     return np.asarray(2 * high / np.sqrt(spread))
 
 

@@ -37,11 +37,8 @@ def accuracy(share: ArrayLike, strength: float, delta: float) -> Array:
     share = np.asarray(share, float)
     if delta == 0 or strength <= 0:
         return np.full(share.shape, 1 / (1 + math.exp(-strength)))
-    low, high = np.zeros_like(share), np.full_like(share, strength**2 / 2 + 40 * strength)
-    for _ in range(60):
-        middle = (low + high) / 2
-        more = share_above(middle, strength) > share
-        low, high = np.where(more, middle, low), np.where(more, high, middle)
+    top = np.full_like(share, strength**2 / 2 + 40 * strength)
+    low, _ = gaussian.bisected(np.zeros_like(share), top, lambda x: share_above(x, strength) > share, 60)
     return np.minimum(special.ndtr(strength / 2 - low / strength) / share, 1.0)
 
 

@@ -97,28 +97,22 @@ def _rounded_down(mu: float, rate: float, interval: float) -> Any:
 def _one(event: DpEvent, relation: Relation, interval: float) -> Any:
     if pair := finite_pair(event):
         return _finite(pair, interval)
+    step: dict[str, Any] = {"value_discretization_interval": interval}
     match event:
         case dp.GaussianDpEvent():
             return _gaussian(1 / event.noise_multiplier, interval)
         case dp.LaplaceDpEvent():
             return _laplace(event.noise_multiplier, interval)
         case DiscreteLaplaceDpEvent():
-            return pld.from_discrete_laplace_mechanism(
-                event.noise_parameter, event.sensitivity, value_discretization_interval=interval
-            )
+            return pld.from_discrete_laplace_mechanism(event.noise_parameter, event.sensitivity, **step)
         case MixtureOfGaussiansDpEvent():
             return pld.from_mixture_gaussian_mechanism(
-                event.standard_deviation, event.sensitivities, event.sampling_probs, value_discretization_interval=interval
+                event.standard_deviation, event.sensitivities, event.sampling_probs, **step
             )
         case TruncatedSubsampledGaussianDpEvent():
-            return pld.from_truncated_subsampled_gaussian_mechanism(
-                event.dataset_size,
-                event.sampling_probability,
-                event.truncated_batch_size,
-                event.noise_multiplier,
-                value_discretization_interval=interval,
-                neighboring_relation=LIBRARY_RELATION[relation],
-            )
+            batch = event.dataset_size, event.sampling_probability, event.truncated_batch_size, event.noise_multiplier
+            library = LIBRARY_RELATION[relation]
+            return pld.from_truncated_subsampled_gaussian_mechanism(*batch, neighboring_relation=library, **step)
         case BoundedRangeDpEvent():
             at = _range(-event.epsilon, event.epsilon, interval)
             return pld.PrivacyLossDistribution(_connect(at, bounded_range_delta(event.epsilon, at * interval), interval))
@@ -197,18 +191,14 @@ def _mixture(event: VisibleMixtureDpEvent, relation: Relation, interval: float) 
 
 def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, interval: float) -> Any:
     rate, inner = event.sampling_probability, event.event
+    how: dict[str, Any] = {"value_discretization_interval": interval, "sampling_prob": rate}
     if relation is Relation.REPLACE and isinstance(inner, dp.GaussianDpEvent):
         # dp_accounting expects noise std / (norm of one record); sigma here is noise std / (norm of two records).
-        return pld.from_gaussian_mechanism(
-            2 * inner.noise_multiplier,
-            value_discretization_interval=interval,
-            sampling_prob=rate,
-            neighboring_relation=LIBRARY_RELATION[relation],
-        )
+        return pld.from_gaussian_mechanism(2 * inner.noise_multiplier, neighboring_relation=LIBRARY_RELATION[relation], **how)
     if relation is Relation.REPLACE:
         raise Unsupported(f"Poisson-sampled {type(inner).__name__}: only add-remove neighbours are supported.")
     if isinstance(inner, dp.LaplaceDpEvent):
-        return pld.from_laplace_mechanism(inner.noise_multiplier, value_discretization_interval=interval, sampling_prob=rate)
+        return pld.from_laplace_mechanism(inner.noise_multiplier, **how)
     if isinstance(inner, dp.GaussianDpEvent):
         mu = 1 / inner.noise_multiplier
         same = partial(delta_of, mu)
