@@ -122,10 +122,7 @@ def composed_pure_epsilon(epsilon: float, count: int, delta: float) -> float:
 
 
 def amplified(epsilon: float, rate: float) -> float:
-    """The epsilon (nats) of an epsilon-DP mechanism on a secret Poisson sample: ln(1 + rate (e^epsilon - 1)).
-
-    The delta of the mechanism becomes rate * delta.
-    """
+    """The epsilon (nats) of an epsilon-DP mechanism on a secret Poisson sample: ln(1 + rate (e^epsilon - 1)), at rate * delta."""
     if epsilon > 700:
         return max(0.0, epsilon + math.log(rate))
     return math.log1p(rate * math.expm1(epsilon))

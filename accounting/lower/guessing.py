@@ -117,10 +117,7 @@ def _told(delta: float, rounds: int) -> tuple[Array, Array, float]:
 
 
 def steinke_p_value(epsilon: float, charge: Charge, guesses: int, correct: int, most: float = 0.0) -> float:
-    """An upper bound on the probability that at least `correct` of `guesses` are right (Steinke et al. 2023, Appendix D).
-
-    most: as in `weighted_p_value`.
-    """
+    """An upper bound on P(at least `correct` guesses are right) (Steinke et al. 2023, App. D). most: see `weighted_p_value`."""
     if correct <= 0:
         return 1.0
     q = 1 / (1 + math.exp(-min(epsilon, LARGEST)))

@@ -14,10 +14,7 @@ Experiment = Callable[[Key], Certificate]
 
 @dataclass(frozen=True)
 class Finding(Description):
-    """A published claim with its experiments.
-
-    published: tests the mechanism as published. repaired: the same experiment on the repaired mechanism; None if there is none.
-    """
+    """A published claim with its experiments, on the mechanism as published and as repaired; None without a repair."""
 
     published: Experiment
     repaired: Experiment | None

@@ -35,10 +35,7 @@ def code_version() -> str:
 
 
 def own_code(model: Model) -> list[str]:
-    """Hashes of the files of a user's own model: its module, the modules of its functions, and files named in its command.
-
-    Files that these files import are not included.
-    """
+    """Hashes of the files of a user's own model: of its module, its functions and its command, without what these import."""
     fields: list[Any] = [getattr(model, f.name) for f in dataclasses.fields(model)] if dataclasses.is_dataclass(model) else []
     modules = {getattr(part, "__module__", "") for part in (type(model), *fields) if callable(part)}
     files = {getattr(sys.modules.get(m), "__file__", None) for m in modules if not m.startswith(f"{__package__.split('.')[0]}.")}
@@ -150,10 +147,7 @@ class Store:
     in_torch: dict[str, set[str]] = field(default_factory=dict, compare=False)
 
     def chunk(self, model: Model, graph: Graph) -> int:
-        """The number of runs in one chunk. A chunk of several runs takes at most CHUNK_BYTES of working memory.
-
-        Raises ValueError if a single run needs more than `memory`.
-        """
+        """The number of runs in a chunk of at most CHUNK_BYTES, or one. Raises ValueError if a run needs more than `memory`."""
         needed = model.footprint(graph)
         if not isinstance(needed, int | np.integer) or needed < 0:
             raise ValueError(f"{model.name}: footprint returned {needed!r}; must be a whole number of bytes.")
