@@ -54,11 +54,10 @@ def play(recipe: VesperRecipe, worlds: Worlds, device: str = "cpu") -> Release:
     kinds = ("BATCH", "FWD", "EVAL") if recipe.batched else ("EVAL",)
     channel = Recorder(in_one_process(a.answer), kinds if recorded else ())
     arrays: dict[str, NDArray[np.float32]] = {}
-    if recorded or "posteriors" in recipe.releases:
-        train(recipe, b, channel, seeds_b, worlds.watch)
+    decode = recorded or "posteriors" in recipe.releases
+    train(recipe, b, channel, seeds_b, worlds.watch, decode)
+    if decode:
         arrays["posteriors"] = b.posteriors(channel, worlds.watch)
-    else:
-        train(recipe, b, channel, seeds_b, worlds.watch, decode=False)
     if recorded:
         arrays["transcript"] = _batches(recipe, channel, worlds.watch) if recipe.batched else _passes(recipe, channel)
     if isinstance(a.sender, Refresh) and a.sender.watched:
