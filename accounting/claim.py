@@ -23,9 +23,7 @@ class Unit(StrEnum):
 
     @property
     def relation(self) -> Relation:
-        """How neighbouring graphs differ in a claim about this unit: an edge or a node is there or not, features have others in
-        their place.
-        """
+        """How neighbouring graphs differ in a claim about this unit: an edge or a node is there or not, features are replaced."""
         return Relation.REPLACE if self is Unit.FEATURES else Relation.ADD_REMOVE
 
 

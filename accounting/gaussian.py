@@ -1,5 +1,6 @@
 """The Gaussian mechanism in closed form: conversions between mu, epsilon and delta, and the exact test of mu from two samples."""
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy import special
 from .claim import Claim
 from .noncentral_t import tail
 
+Array = NDArray[np.float64]
 LARGE = 1e6  # a mu above which rounding in `delta_of` outweighs delta
 STEPS = 80  # bisection steps; the bracket shrinks below one unit in the last place
 
@@ -31,13 +33,7 @@ def epsilon_of(mu: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
     with np.errstate(invalid="ignore", over="ignore"):
         # delta(epsilon) <= Phi(-epsilon/mu + mu/2), so this value is never below the solution.
         start = np.maximum(mu * mu / 2 - mu * special.ndtri(delta), 0.0)
-    low, high = np.zeros_like(start), start
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        leaks = delta_of(mu, middle) > delta
-        low, high = np.where(leaks, middle, low), np.where(leaks, high, middle)
-        if not (high - low > 1e-15 * high).any():
-            break
+    _, high = bisected(np.zeros_like(start), start, lambda epsilon: delta_of(mu, epsilon) > delta, near=1e-15)
     high = np.where(mu < LARGE, high, start)
     high = np.where((mu <= 0) | (delta_of(mu, 0.0) <= delta), 0.0, high)
     return np.where((mu > 0) & ((delta <= 0) | np.isinf(mu)), np.inf, high)
@@ -47,13 +43,8 @@ def mu_of(epsilon: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
     """The largest mu at which mu-GDP is (epsilon, delta)-DP; 0 for delta = 0, infinity for epsilon = infinity. Broadcasts."""
     epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
     finite = np.where(np.isinf(epsilon), 0.0, epsilon)
-    low, high = np.zeros_like(finite), np.sqrt(2 * finite) + 80.0  # at this mu, delta equals 1 in double precision
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        fits = delta_of(middle, finite) <= delta
-        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-        if not (high - low > 1e-15 * high).any():
-            break
+    top = np.sqrt(2 * finite) + 80.0  # at this mu, delta equals 1 in double precision
+    low, _ = bisected(np.zeros_like(finite), top, lambda mu: delta_of(mu, finite) <= delta, near=1e-15)
     return np.where(np.isinf(epsilon), np.inf, np.where(delta <= 0, 0.0, low))
 
 
@@ -61,6 +52,19 @@ def mu_of(epsilon: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
 def mu_of_claim(claim: Claim) -> float:
     """The largest mu at which mu-GDP satisfies the claim."""
     return float(mu_of(claim.epsilon, claim.delta))
+
+
+def bisected(
+    low: Array, high: Array, below: Callable[[Array], NDArray[np.bool_]], steps: int = STEPS, near: float = 0.0
+) -> tuple[Array, Array]:
+    """Brackets of any shape, closed in on the point up to which `below` is true. near: relative width that is close enough."""
+    for _ in range(steps):
+        middle = (low + high) / 2
+        is_below = below(middle)
+        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+        if not (high - low > near * high).any():
+            break
+    return low, high
 
 
 def tradeoff(mu: ArrayLike, alpha: ArrayLike) -> NDArray[np.float64]:
@@ -87,12 +91,8 @@ def mu_lower(
     if sd_known:
         return np.maximum(seen + special.ndtri(alpha) * error, 0.0)
     t, freedom = np.broadcast_arrays(seen / error, n0 + n1 - 2)
-    low, high = np.zeros_like(t), np.maximum(t, 0.0) * 1.5 + 10.0
-    for _ in range(STEPS // 2):
-        middle = (low + high) / 2
-        rejected = tail(t, freedom, middle) < alpha
-        low, high = np.where(rejected, middle, low), np.where(rejected, high, middle)
-    return low * error
+    top = np.maximum(t, 0.0) * 1.5 + 10.0
+    return bisected(np.zeros_like(t), top, lambda shift: tail(t, freedom, shift) < alpha, STEPS // 2)[0] * error
 
 
 def mu_p_value(difference: float, sd: float, n0: int, n1: int, mu: float, *, sd_known: bool = False) -> float:

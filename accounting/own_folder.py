@@ -46,9 +46,7 @@ def read_own(path: Path) -> bytes:
 
 
 def open_own(path: Path) -> BinaryIO:
-    """A file that only this user can write, opened for reading. Raises OSError for a file that others own or can write, for a
-    symbolic link and for a missing file.
-    """
+    """Opens a file that only this user can write, for reading. Raises OSError if others can, for links and missing files."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     about, reason = os.fstat(handle), None
     if not stat.S_ISREG(about.st_mode):
@@ -68,9 +66,7 @@ def _named(place: Path, folder: Path) -> str:
 
 
 def _by_others(about: os.stat_result) -> int:
-    """The mode bits that let other users write to the file. The group's bit is left out if this user is the only member of the
-    group.
-    """
+    """The mode bits that let other users write. Without the group's bit if this user is the only member of the group."""
     import grp
     import pwd
 

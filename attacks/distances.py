@@ -33,30 +33,14 @@ def euclidean(a: Rows, b: Rows) -> Rows:
     return np.sqrt(sqeuclidean(a, b))
 
 
-def chebyshev(a: Rows, b: Rows) -> Rows:
-    return np.asarray(np.abs(a - b).max(-1))
-
-
-def braycurtis(a: Rows, b: Rows) -> Rows:
-    return ratio(np.abs(a - b).sum(-1), np.abs(a + b).sum(-1))
-
-
-def canberra(a: Rows, b: Rows) -> Rows:
-    return np.asarray(ratio(np.abs(a - b), np.abs(a) + np.abs(b)).sum(-1))
-
-
-def cityblock(a: Rows, b: Rows) -> Rows:
-    return np.asarray(np.abs(a - b).sum(-1))
-
-
 DISTANCES: dict[str, Distance] = {
     "cosine": cosine,
     "euclidean": euclidean,
     "correlation": correlation,
-    "chebyshev": chebyshev,
-    "braycurtis": braycurtis,
-    "canberra": canberra,
-    "cityblock": cityblock,
+    "chebyshev": lambda a, b: np.abs(a - b).max(-1),
+    "braycurtis": lambda a, b: ratio(np.abs(a - b).sum(-1), np.abs(a + b).sum(-1)),
+    "canberra": lambda a, b: ratio(np.abs(a - b), np.abs(a) + np.abs(b)).sum(-1),
+    "cityblock": lambda a, b: np.abs(a - b).sum(-1),
     "sqeuclidean": sqeuclidean,
 }
 

@@ -60,15 +60,17 @@ class System:
     baseline: bool = False
 
 
-def factory(entry: str, name: str, fields: Callable[[str, Facts, bool], dict[str, Any]] = lambda *_: {}) -> Factory:
+def factory(entry: str, place: str, fields: Callable[[str, Facts, bool], dict[str, Any]] = lambda *_: {}) -> Factory:
     """A factory that imports the model only when it makes one, so that listing the systems does not load torch.
 
-    entry: the `__name__` of the entry's file; the package of this file offers the model under `name`. fields: from the arguments
-    of `System.make`, the fields of the recipe that are not the model's defaults, except `mode`.
+    entry: the `__name__` of the entry's file. place: FILE.CLASS of the model, in the same folder. fields: from the arguments of
+    `System.make`, the fields of the recipe that are not the model's defaults, except `mode`.
     """
 
     def make(mode: str, facts: Facts, private: bool) -> Model:
-        made: Model = getattr(import_module(entry.rpartition(".")[0]), name)(mode=mode, **fields(mode, facts, private))
+        file, name = place.split(".")
+        module = import_module(f"{entry.rpartition('.')[0]}.{file}")
+        made: Model = getattr(module, name)(mode=mode, **fields(mode, facts, private))
         return made
 
     return make

@@ -247,6 +247,10 @@ def parse(document: Any) -> Results:
         raise ValueError(f"{place}={first.get('input')!r:.100}: {first['msg'][0].lower()}{first['msg'][1:]}.") from None
 
 
+# the fields that a row has from a bound under the same name
+SAME = ("audit", "attack", "shape", "notices", "reach", "method", "confirmed", "theorem", "against", "withdrawn")
+
+
 def bound_rows(evidence: Evidence, notices: float) -> list[BoundRow]:
     """A row for each lower bound. notices: the violation that the plan asks to detect, as a factor of the noise."""
     claim = evidence.claim
@@ -260,23 +264,14 @@ def bound_rows(evidence: Evidence, notices: float) -> list[BoundRow]:
     return [
         BoundRow(
             **common,
-            audit=b.audit,
-            attack=b.attack,
-            shape=b.shape,
+            **{name: getattr(b, name) for name in SAME},
             value=b.epsilon,
             confidence=1 - b.alpha,
             rounds=sum(b.trials),
             verdict="inconclusive" if b.refuted and b.assumed else verdict(b.refuted, b.notices),
-            notices=b.notices,
-            reach=b.reach,
             detectable_epsilon=b.reach if math.isfinite(b.reach) else None,
             detectable_by=None if b.covers is None else dict(b.covers),
-            method=b.method,
-            confirmed=b.confirmed,
-            theorem=b.theorem,
             conditions=[dataclasses.asdict(condition) for condition in b.conditions],
-            against=b.against,
-            withdrawn=b.withdrawn,
         )
         for b in evidence.bounds
     ]

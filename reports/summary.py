@@ -240,22 +240,10 @@ def _bound(row: BoundRow) -> Bound:
     conditions = tuple(Condition(c["what"], c["how"], c.get("detail", "")) for c in row.conditions)
     refuted = row.verdict == "refuted" or (row.value > row.epsilon and any(c.how == "assumed" for c in conditions))
     notices, reach = (math.inf if value is None else value for value in (row.notices, row.reach))
-    return Bound(
-        epsilon=row.value,
-        alpha=1 - row.confidence,
-        shape=row.shape,
-        method=row.method,
-        trials=(row.rounds, 0),
-        refuted=refuted,
-        p_value=None,
-        notices=notices,
-        reach=reach,
-        confirmed=row.confirmed,
-        conditions=conditions,
-        against=row.against,
-        covers=row.detectable_by,
-        withdrawn=row.withdrawn,
-    )
+    more: dict[str, Any] = {"confirmed": row.confirmed, "conditions": conditions, "against": row.against}
+    more |= {"covers": row.detectable_by, "withdrawn": row.withdrawn}
+    alpha, trials = 1 - row.confidence, (row.rounds, 0)
+    return Bound(row.value, alpha, row.shape, row.method, trials, refuted, None, notices, reach, **more)
 
 
 def units(rows: Iterable[Row | Key]) -> list[Unit | None]:

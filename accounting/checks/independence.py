@@ -1,6 +1,4 @@
-"""Tests whether the canaries of a run behave like independent trials. Only then may a bound count canaries as rounds. And tests
-whether runs depend on one another.
-"""
+"""Tests whether canaries of a run are independent trials, so that a bound may count them as rounds, and whether runs are."""
 
 import math
 from dataclasses import dataclass
@@ -75,10 +73,10 @@ def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True) -> 
     if normal:
         spreads += [not_normal(e[b]), not_normal(e[~b])]
     signs = np.where(b, 1.0, -1.0)
-    links = [_correlation(e[:, :-1], e[:, 1:]), _correlation(e[:, :-1], signs[:, 1:]), _correlation(e[:, 1:], signs[:, :-1])]
+    links = [uncorrelated(e[:, :-1], e[:, 1:]), uncorrelated(e[:, :-1], signs[:, 1:]), uncorrelated(e[:, 1:], signs[:, :-1])]
     if len(e) > 1:
         others = signs.sum(axis=1, keepdims=True) - signs
-        links.append(_correlation(e, others - others.mean()))
+        links.append(uncorrelated(e, others - others.mean()))
     dispersion, correlation = (min(1.0, len(p) * min(p)) if p else 1.0 for p in (spreads, links))
     if dispersion < LEVEL:
         reason = f"scores are dispersed unlike independent draws (p = {dispersion:.1e}, level {LEVEL:g})"
@@ -119,7 +117,7 @@ def separate_draws(right: ArrayLike, what: str = SEPARATE) -> Condition:
     found = [_sums(e, axis, fixed) for axis, fixed in enumerate(lost)]
     for axis in range(3):
         along = np.moveaxis(e, axis, 0)
-        found.append(_correlation(along[:-1], along[1:]))
+        found.append(uncorrelated(along[:-1], along[1:]))
     return checked(what, "sums and neighbours", min(1.0, 6 * min(found)))
 
 
@@ -158,9 +156,7 @@ def separate_runs(scores: ArrayLike, bits: ArrayLike, run: ArrayLike) -> Conditi
 
 
 def _sums(e: NDArray[np.float64], axis: int, fixed: int) -> float:
-    """Two-sided p-value of the hypothesis that the sums of e over an axis vary as sums of independent draws of variance 1. fixed:
-    the degrees of freedom that are lost.
-    """
+    """Two-sided p-value of the sums of e over an axis, if e is independent of variance 1. fixed: lost degrees of freedom."""
     if e.shape[axis] == 1:
         return 1.0
     squares = (e.sum(axis=axis) ** 2 / e.shape[axis]).ravel()
@@ -174,9 +170,7 @@ def _sums(e: NDArray[np.float64], axis: int, fixed: int) -> float:
 
 
 def _between_runs(x: NDArray[np.float64]) -> float:
-    """One-sided p-value of a chi-squared test that the runs' means of x (runs, canaries) differ no more than chance allows. 1 for
-    fewer than ten canaries.
-    """
+    """One-sided chi-squared p-value: the runs' means of x (runs, canaries) differ by chance. 1 for fewer than ten canaries."""
     runs, canaries = x.shape
     within = x.var(axis=1, ddof=1).mean() if canaries > 1 else x.var()
     if canaries < 10 or within == 0:
@@ -185,13 +179,15 @@ def _between_runs(x: NDArray[np.float64]) -> float:
     return float(special.chdtrc(runs - 1, between))
 
 
-def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-    """Two-sided p-value of the hypothesis that x and y are uncorrelated, by a normal approximation. 1 for fewer than FEWEST
-    pairs.
-    """
+def uncorrelated(x: NDArray[np.float64], y: NDArray[np.float64], fewest: int = FEWEST) -> float:
+    """Two-sided p-value that x and y are uncorrelated, by a normal approximation. 1 for fewer than `fewest` pairs."""
     products = (x * y).ravel()
-    scale = math.sqrt(float((products**2).sum())) if products.size >= FEWEST else 0.0
-    return float(2 * special.ndtr(-abs(products.sum() / scale))) if scale > 0 else 1.0
+    return sum_of_zero(float(products.sum()), float((products**2).sum())) if products.size >= fewest else 1.0
+
+
+def sum_of_zero(total: float, variance: float) -> float:
+    """Two-sided p-value that a normal sum with this variance has mean 0; 1 for variance 0."""
+    return float(2 * special.ndtr(-abs(total) / math.sqrt(variance))) if variance > 0 else 1.0
 
 
 def not_normal(x: NDArray[np.float64]) -> float:

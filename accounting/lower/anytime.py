@@ -1,6 +1,4 @@
-"""Bounds that hold at any stopping time: a caller may test after every round, stop early, or continue later, and does not divide
-alpha.
-"""
+"""Bounds for any stopping time: a caller may test after every round, stop early or go on, and does not divide alpha."""
 
 from __future__ import annotations
 
@@ -90,18 +88,13 @@ def excess(t: ArrayLike, alpha: float, scale: float) -> Array:
     spread = scale**2 / (1 + scale**2 * t / 2)
     # e(root) = 2 sqrt(spread) / scale exp(root^2/2) Phi(root) equals 1/alpha at one root, which does not depend on mu.
     target = -math.log(2 * alpha) - np.log(spread / scale**2) / 2
-    low, high = np.full(t.shape, -40.0), np.sqrt(2 * np.maximum(target, 0)) + 3.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        below = middle**2 / 2 + special.log_ndtr(middle) < target
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    top = np.sqrt(2 * np.maximum(target, 0)) + 3.0
+    _, high = gaussian.bisected(np.full(t.shape, -40.0), top, lambda x: x**2 / 2 + special.log_ndtr(x) < target, 60)
     return np.asarray(2 * high / np.sqrt(spread))
 
 
 def _notices(claim: Claim, claimed: float, pairs: int, alpha: float, scale: float) -> tuple[float, float]:
-    """`notices` and `reach` of a Bound: the smallest violation that the last of `pairs` pairs detects with 90 % power. Earlier
-    pairs may detect it too, so the power is larger. claimed: the mu of the claim.
-    """
+    """`notices` and `reach` of a Bound: what the last of `pairs` pairs detects with 90 % power. claimed: the mu of the claim."""
     if not 0 < claimed < math.inf or pairs < 1:
         return math.inf, math.inf
     needed = float(excess(pairs, alpha, scale)) + float(special.ndtri(power.POWER)) * math.sqrt(2 * pairs)
@@ -137,9 +130,7 @@ def any_shape(
 
 
 def _largest_wealth(above0: NDArray[np.bool_], above1: NDArray[np.bool_], epsilon: float, delta: float) -> float:
-    """The logarithm of the largest mean wealth at any time, at least 0. above0, above1: (pairs,) whether each score is above the
-    threshold.
-    """
+    """ln of the largest mean wealth at any time, at least 0. above0, above1: (pairs,) bool, which scores exceed the threshold."""
     if not len(above0):
         return 0.0
     price = math.exp(epsilon)

@@ -10,7 +10,7 @@ from scipy import special
 
 from .. import gaussian
 from ..checks.conditions import Condition, checked, proved
-from ..checks.independence import not_normal
+from ..checks.independence import not_normal, sum_of_zero, uncorrelated
 from ..claim import Claim
 from ..upper.pld import epsilon_at_least
 from .bounds import Bound, resting
@@ -31,9 +31,7 @@ STEADY = 0.05  # largest relative difference between the moves along several his
 
 
 def noise_at_most(residuals: ArrayLike, alpha: float) -> float:
-    """With probability 1 - alpha the sd of independent centred normal residuals is at most this (chi-squared, exact); inf without
-    residuals.
-    """
+    """With probability 1 - alpha, the sd of independent centred normal residuals is at most this (chi-squared); inf for none."""
     r = np.asarray(residuals, float)
     if not r.size:
         return math.inf
@@ -79,16 +77,11 @@ def factorised(residuals: ArrayLike, moves: ArrayLike, claim: Claim, alpha: floa
     p_value = min(_p_value(*views[name], claimed) * alpha / shares[name] for name in standing)
     notices, reach = _notices(claim, claimed, strength, r.size, shares["all noise"])
     method = "replay and residuals" if best == "all noise" else f"replay and residuals, {best}"
-    refuted = epsilon > claim.epsilon
-    p_value = min(1.0, p_value)
+    refuted, p_value = epsilon > claim.epsilon, min(1.0, p_value)
     bound = Bound(epsilon, alpha, "ledger", method, (r.size, 0), refuted, p_value, notices, reach, against="ledger")
     theorem = "mu = move of the means / chi-squared upper limit of the noise (Dong et al. 2022 for its epsilon)"
-    return resting(
-        bound,
-        theorem,
-        proved("the means move by the stated distance", "a replay computed the moves along the released history"),
-        tested[best],
-    )
+    moved = proved("the means move by the stated distance", "a replay computed the moves along the released history")
+    return resting(bound, theorem, moved, tested[best])
 
 
 @dataclass(frozen=True)
@@ -104,9 +97,7 @@ class Moves:
     rate: float = 1.0
 
     def epsilon(self, factor: float, delta: float, interval: float = 5e-5) -> float:
-        """A lower bound (nats) on the epsilon of the composition at `delta`, if all noise is smaller by this factor. interval:
-        the grid of privacy losses, nats.
-        """
+        """A lower bound (nats) on the epsilon at `delta` if all noise is smaller by this factor. interval: of the grid, nats."""
         alone = float(gaussian.epsilon_of(_over(self.plain, 1 / factor if factor else math.inf), delta))
         if not self.steps.any():
             return alone
@@ -114,9 +105,7 @@ class Moves:
         return max(alone, epsilon_at_least(self.plain * capped, self.steps * capped, self.rate, delta, interval))
 
     def factor(self, claim: Claim) -> float:
-        """The factor on the moves at which the composition costs the claimed epsilon; infinity if no factor does. With sampled
-        mechanisms it is rounded up and at least one half.
-        """
+        """The factor on the moves that costs the claimed epsilon, or infinity; with samples, rounded up and at least one half."""
         if not self.steps.any():
             claimed = gaussian.mu_of_claim(claim)
             return claimed / self.plain if self.plain else math.inf
@@ -148,18 +137,9 @@ def added_up(
     least = Moves(min(m.plain for m in moves), np.min([m.steps for m in moves], axis=0) if paired else np.zeros(0), moves[0].rate)
     epsilon, needed = least.epsilon(factor, claim.delta), least.factor(claim)
     notices, _ = _notices(claim, needed, 1.0, every.size, alpha)
-    bound = Bound(
-        epsilon,
-        alpha,
-        "ledger",
-        "all releases added up",
-        (every.size, 0),
-        epsilon > claim.epsilon,
-        _p_value(every, 1.0, needed),
-        notices,
-        worth(notices) if math.isfinite(notices) else math.inf,
-        against="ledger",
-    )
+    refuted, p_value = epsilon > claim.epsilon, _p_value(every, 1.0, needed)
+    method, trials, reach = "all releases added up", (every.size, 0), worth(notices) if math.isfinite(notices) else math.inf
+    bound = Bound(epsilon, alpha, "ledger", method, trials, refuted, p_value, notices, reach, against="ledger")
     theorem = "the composition of (moves along the released history / chi-squared upper limit of the noise)"
     spread = max(sizes) / min(sizes) - 1 if min(sizes) else math.inf
     detail = f"the smallest move of {len(sizes)} histories is used; they differ by {spread:.2%}"
@@ -180,7 +160,7 @@ def alike_in_parts(residuals: Sequence[Array]) -> Condition:
     roots = np.cbrt([float(np.square(r).mean()) / mean for r in parts]) - 1 + 2 / (9 * sizes)
     p_values = [float(special.chdtrc(max(len(parts) - 1, 1), float((np.square(roots) * 9 * sizes / 2).sum())))]
     p_values += [not_normal(r[:: max(1, r.size // MOST_SORTED)]) for r in parts]
-    p_values += [_link(r[:-1], r[1:]) for r in parts]
+    p_values += [uncorrelated(r[:-1], r[1:], fewest=1) for r in parts]
     p_values.append(0.0 if repeats(every) else 1.0)
     return checked(ALIKE, "law, variances, neighbours and repeated numbers", min(1.0, len(p_values) * min(p_values)))
 
@@ -211,9 +191,7 @@ def alike(x: Array, rows: float, *, whole: bool) -> Condition:
 
 
 def rows_alike(r: Array) -> float:
-    """p-value of the hypothesis that all rows have one variance, by a chi-squared test of their sums of squares. r: (runs,
-    stages, rows, columns).
-    """
+    """p-value that all rows have one variance, by a chi-squared test of their squares. r: (runs, stages, rows, columns)."""
     # variance of each column in each stage, because columns may differ
     spread = np.sqrt(np.square(r).mean(axis=(0, 2), keepdims=True))
     there = spread[0, :, 0] > 0
@@ -245,11 +223,11 @@ def assumptions(residuals: ArrayLike) -> Mapping[str, float]:
     repeats = r.shape[3] >= 3 and len(np.unique(rows.view([("", rows.dtype)] * r.shape[3]))) < len(rows)
     return {
         "variance": min(1.0, 2 * min(tail, 1 - tail)),
-        "mean": _two_sided(float(flat.sum()), square),
+        "mean": sum_of_zero(float(flat.sum()), square),
         "normality": not_normal(flat[:: max(1, n // MOST_SORTED)]),
         "columns": float(special.chdtrc(r.shape[3] - 1, spread)) if r.shape[3] > 1 else 1.0,
-        "stages": _link(r[:, :-1], r[:, 1:]),
-        "rows": _link(r[:, :, :-1], r[:, :, 1:]),
+        "stages": uncorrelated(r[:, :-1], r[:, 1:], fewest=1),
+        "rows": uncorrelated(r[:, :, :-1], r[:, :, 1:], fewest=1),
         "duplicates": 0.0 if repeats else 1.0,
     }
 
@@ -322,13 +300,3 @@ def _notices(claim: Claim, claimed: float, strength: float, entries: int, alpha:
     usual, rare = special.gammaincinv(entries / 2, 0.9), special.gammaincinv(entries / 2, alpha)
     kappa = math.sqrt(usual / rare) * max(claimed / strength, 1.0) if rare > 0 else math.inf
     return kappa, float(gaussian.epsilon_of(kappa * claimed, claim.delta))
-
-
-def _two_sided(total: float, square: float) -> float:
-    return float(2 * special.ndtr(-abs(total) / math.sqrt(square))) if square > 0 else 1.0
-
-
-def _link(x: Array, y: Array) -> float:
-    """Two-sided p-value of the hypothesis that paired entries are uncorrelated, by a normal approximation."""
-    products = x * y
-    return _two_sided(float(products.sum()), float((products**2).sum())) if products.size else 1.0

@@ -82,9 +82,7 @@ def epsilon_at_least(mu: float, steps: NDArray[np.float64], rate: float, delta: 
 
 
 def _rounded_down(mu: float, rate: float, interval: float) -> Any:
-    """The distribution of the losses of (1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1), and in the other order. Losses, also
-    those beyond TAIL, are rounded down.
-    """
+    """The losses of (1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1), in both orders, rounded down, also those beyond TAIL."""
     top = mu * mu / 2 + TAIL * mu
     at = _range(math.log1p(-rate) if rate < 1 else -top, math.log1p(rate * math.expm1(min(top, 700.0))), interval)
     with np.errstate(divide="ignore"):
@@ -99,28 +97,22 @@ def _rounded_down(mu: float, rate: float, interval: float) -> Any:
 def _one(event: DpEvent, relation: Relation, interval: float) -> Any:
     if pair := finite_pair(event):
         return _finite(pair, interval)
+    step: dict[str, Any] = {"value_discretization_interval": interval}
     match event:
         case dp.GaussianDpEvent():
             return _gaussian(1 / event.noise_multiplier, interval)
         case dp.LaplaceDpEvent():
             return _laplace(event.noise_multiplier, interval)
         case DiscreteLaplaceDpEvent():
-            return pld.from_discrete_laplace_mechanism(
-                event.noise_parameter, event.sensitivity, value_discretization_interval=interval
-            )
+            return pld.from_discrete_laplace_mechanism(event.noise_parameter, event.sensitivity, **step)
         case MixtureOfGaussiansDpEvent():
             return pld.from_mixture_gaussian_mechanism(
-                event.standard_deviation, event.sensitivities, event.sampling_probs, value_discretization_interval=interval
+                event.standard_deviation, event.sensitivities, event.sampling_probs, **step
             )
         case TruncatedSubsampledGaussianDpEvent():
-            return pld.from_truncated_subsampled_gaussian_mechanism(
-                event.dataset_size,
-                event.sampling_probability,
-                event.truncated_batch_size,
-                event.noise_multiplier,
-                value_discretization_interval=interval,
-                neighboring_relation=LIBRARY_RELATION[relation],
-            )
+            batch = event.dataset_size, event.sampling_probability, event.truncated_batch_size, event.noise_multiplier
+            library = LIBRARY_RELATION[relation]
+            return pld.from_truncated_subsampled_gaussian_mechanism(*batch, neighboring_relation=library, **step)
         case BoundedRangeDpEvent():
             at = _range(-event.epsilon, event.epsilon, interval)
             return pld.PrivacyLossDistribution(_connect(at, bounded_range_delta(event.epsilon, at * interval), interval))
@@ -162,9 +154,7 @@ def _gaussian(mu: float, interval: float) -> Any:
 
 
 def _laplace(scale: float, interval: float) -> Any:
-    """What `pld.from_laplace_mechanism` returns, bit for bit, in less than half the time: the library inverts the loss in a
-    Python loop.
-    """
+    """What `pld.from_laplace_mechanism` returns, bit for bit, but faster: the library inverts the loss in a Python loop."""
     loss = LaplacePrivacyLoss(scale)
     at = _range(-1 / scale, 1 / scale, interval)
     moved = at * interval * scale
@@ -179,9 +169,7 @@ def _range(low: float, high: float, interval: float) -> NDArray[Any]:
 
 
 def _connect(at: NDArray[Any], deltas: NDArray[np.float64], interval: float) -> Any:
-    """The loss distribution on the points at * interval that has these deltas there, and no smaller deltas than the true ones
-    between.
-    """
+    """The losses on the points at * interval that have these deltas there, and no smaller ones than the true deltas between."""
     deltas = np.minimum.accumulate(np.clip(deltas, 0, 1))
     if at.shape[0] == at[-1] - at[0] + 1 > 1:
         return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, int(at[0]), int(at[-1]), deltas)
@@ -203,18 +191,14 @@ def _mixture(event: VisibleMixtureDpEvent, relation: Relation, interval: float) 
 
 def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, interval: float) -> Any:
     rate, inner = event.sampling_probability, event.event
+    how: dict[str, Any] = {"value_discretization_interval": interval, "sampling_prob": rate}
     if relation is Relation.REPLACE and isinstance(inner, dp.GaussianDpEvent):
         # dp_accounting expects noise std / (norm of one record); sigma here is noise std / (norm of two records).
-        return pld.from_gaussian_mechanism(
-            2 * inner.noise_multiplier,
-            value_discretization_interval=interval,
-            sampling_prob=rate,
-            neighboring_relation=LIBRARY_RELATION[relation],
-        )
+        return pld.from_gaussian_mechanism(2 * inner.noise_multiplier, neighboring_relation=LIBRARY_RELATION[relation], **how)
     if relation is Relation.REPLACE:
         raise Unsupported(f"Poisson-sampled {type(inner).__name__}: only add-remove neighbours are supported.")
     if isinstance(inner, dp.LaplaceDpEvent):
-        return pld.from_laplace_mechanism(inner.noise_multiplier, value_discretization_interval=interval, sampling_prob=rate)
+        return pld.from_laplace_mechanism(inner.noise_multiplier, **how)
     if isinstance(inner, dp.GaussianDpEvent):
         mu = 1 / inner.noise_multiplier
         same = partial(delta_of, mu)

@@ -149,9 +149,7 @@ def gaussian(mu: float) -> Curve:
 
 
 def gaussian_curve(claim: Claim) -> Curve:
-    """The curve of the Gaussian mechanism that just satisfies a claim. Raises ValueError for a finite epsilon with delta = 0,
-    which no Gaussian mechanism satisfies.
-    """
+    """The curve of the Gaussian mechanism that just satisfies a claim. Raises ValueError for a finite epsilon at delta = 0."""
     check_claim(claim)
     if claim.delta == 0 and claim.epsilon < math.inf:
         way = "Claim a delta above 0, or use curve(PureDpEvent(epsilon))."

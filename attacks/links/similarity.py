@@ -44,16 +44,12 @@ class ReferenceGap(LinkStealing):
     name: str = "link-stealing-2"
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        u, v = challenge.items.T
-        measure, guess = distance(self.distance), reference(challenge.known)
-        usual = measure(guess[u], guess[v])
-        return np.stack([usual - measure(p[u], p[v]) for p in probabilities(release, challenge.items, self.query)])
+        ends = (reference(challenge.known)[nodes] for nodes in challenge.items.T)
+        return distance(self.distance)(*ends) + super().score(release, challenge)
 
 
 def probabilities(release: Release, pairs: NDArray[np.int64], query: str) -> Iterator[NDArray[np.float64]]:
-    """For each run, an array of probabilities (ids, classes), indexed by node id. It holds the ends of `pairs`, and NaN for other
-    nodes. Raises ValueError for an end that is not watched.
-    """
+    """For each run, probabilities (ids, classes) of the ends of `pairs`, NaN for others. Raises ValueError for unwatched ends."""
     ends = np.unique(pairs)
     for k in range(len(release)):
         log_p = logs(release.part(slice(k, k + 1)), ends, query)[0]

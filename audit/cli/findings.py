@@ -81,7 +81,6 @@ def _on_checkout(ids: list[str], folder: Path, python: str, seed: str, json: boo
     if json:
         print(page.encoded(page.checkout_document(ids[0], certificate, seed)), end="")
     else:
-        verdict = "refuted" if certificate.bound.refuted else "not refuted"
         print(f"{ids[0]}: {certificate.summary}")
-        print(f"Claim {certificate.claim}: {verdict}; epsilon is {page.in_words(certificate)}.")
+        print(f"Claim {certificate.claim}: {certificate.verdict.replace('-', ' ')}; epsilon is {page.in_words(certificate)}.")
     return int(certificate.bound.refuted)

@@ -80,44 +80,18 @@ def gap_as_published(facts: Facts) -> Any:
     return Gap(mode="paper")
 
 
-def dpsgd_fields(facts: Facts) -> dict[str, Any]:
-    """The fields of DP-SGD on all training nodes: ten epochs of about five batches, with a norm that clips every gradient."""
-    return {"unit": Unit.NODE, "train_nodes": facts.train, "batch": facts.train // 5, "epochs": 10, "clip": 0.1}
+def mlp(facts: Facts, kind: type[Any] = Mlp, **other: Any) -> Any:
+    """DP-SGD on all training nodes: ten epochs of about five batches, with a norm that clips every gradient."""
+    usual = {"unit": Unit.NODE, "train_nodes": facts.train, "batch": facts.train // 5, "epochs": 10, "clip": 0.1}
+    return kind(**{**usual, **other})
 
 
-def mlp(facts: Facts) -> Any:
-    return Mlp(**dpsgd_fields(facts))
-
-
-def mlp_uneven_batches(facts: Facts) -> Any:
-    """The recipe of `mlp` with a batch size that does not divide the number of training nodes."""
-    return Mlp(**{**dpsgd_fields(facts), "batch": facts.train * 4 // 15})
-
-
-def mlp_large_clip(facts: Facts) -> Any:
-    """The recipe of `mlp` with a clipping norm above one."""
-    return Mlp(**{**dpsgd_fields(facts), "clip": 5.0})
-
-
-def gap_for_nodes(facts: Facts) -> Any:
-    return Gap(**{**dpsgd_fields(facts), "max_degree": facts.nodes, "clip": 1.0})
-
-
-def gap_small_degree_bound(facts: Facts) -> Any:
-    return dataclasses.replace(gap_for_nodes(facts), max_degree=4)
-
-
-def gap_one_hop(facts: Facts) -> Any:
-    return dataclasses.replace(gap_for_nodes(facts), hops=1)
+def gap_for_nodes(facts: Facts, **other: Any) -> Any:
+    return mlp(facts, Gap, **{"max_degree": facts.nodes, "clip": 1.0, **other})
 
 
 def dpar(facts: Facts) -> Any:
     return Dpar(train_nodes=facts.train, batch=facts.train // 5, epochs=4)
-
-
-def dpar_many_lists(facts: Facts) -> Any:
-    """The recipe of DPAR in which a node is in about eight neighbour lists, and each step trains on all lists."""
-    return Dpar(train_nodes=facts.train, epochs=4, sources=facts.train, picks=8, clip=0.01)
 
 
 def lpgnn(facts: Facts) -> Any:

@@ -1,6 +1,4 @@
-"""The planted faults, which the self-test must catch, and the honest models, which it must not refute. Each fault has occurred in
-real code.
-"""
+"""The planted faults, each from real code, which the self-test must catch, and the honest models, which it must not refute."""
 
 import dataclasses
 from collections.abc import Callable
@@ -12,6 +10,7 @@ from ...accounting.claim import Claim
 from ...accounting.events.counts import unsampled
 from ...accounting.upper.calibration import calibrate
 from ...models.baselines.edgerand import EdgeRand
+from ...models.dpar.dpar import Dpar
 from ...models.facts import Facts
 from ...models.gap.gap import Gap
 from ...models.gap.progap import ProGap
@@ -34,18 +33,12 @@ from .fault import (
     Fault,
     calibrated,
     dpar,
-    dpar_many_lists,
-    dpsgd_fields,
     faulty,
     gap,
     gap_as_published,
     gap_for_nodes,
-    gap_one_hop,
-    gap_small_degree_bound,
     lpgnn,
     mlp,
-    mlp_large_clip,
-    mlp_uneven_batches,
     of_own_noise,
     privgnn,
 )
@@ -74,7 +67,7 @@ def less_noise(share: Callable[[float], float], claim: Claim = EDGE) -> Factory:
 
 
 in_gap, in_vesper = partial(faulty, gap, EDGE), partial(faulty, lambda f: Vesper(), EDGE)
-for_nodes, few_degrees = partial(faulty, gap_for_nodes, NODE), partial(faulty, gap_small_degree_bound, NODE)
+for_nodes, few_degrees = (partial(faulty, recipe, NODE) for recipe in (gap_for_nodes, partial(gap_for_nodes, max_degree=4)))
 uncharged_hop = partial(of_own_noise, lambda f: sums.OneHopNotCharged(), EDGE)
 for_one_direction = calibrated(gap_as_published, DIRECTED_EDGE)
 
@@ -106,8 +99,12 @@ IN_SUMS = (
     in_gap("exact mean degree in a log", sums.LogsMeanDegree, "differential", INFINITE),
 )
 
-in_mlp, in_uneven_batches, in_large_clip = (partial(faulty, recipe, NODE) for recipe in (mlp, mlp_uneven_batches, mlp_large_clip))
-in_gap_one_hop, in_dpar, in_dpar_lists = (partial(faulty, recipe, NODE) for recipe in (gap_one_hop, dpar, dpar_many_lists))
+in_mlp, in_dpar, in_large_clip = (partial(faulty, recipe, NODE) for recipe in (mlp, dpar, partial(mlp, clip=5.0)))
+in_gap_one_hop = partial(faulty, partial(gap_for_nodes, hops=1), NODE)
+# the batch size does not divide the number of training nodes
+in_uneven_batches = partial(faulty, lambda f: mlp(f, batch=f.train * 4 // 15), NODE)
+# a node is in about eight neighbour lists, and each step trains on all lists
+in_dpar_lists = partial(faulty, lambda f: Dpar(train_nodes=f.train, epochs=4, sources=f.train, picks=8, clip=0.01), NODE)
 of_partition = against_true_ledger(lambda m: events.dp_sgd_fixed(m.sigma, m.epochs))
 of_gap = against_true_ledger(lambda m: Gap(**vars(m)).ledger)
 
@@ -140,53 +137,30 @@ edges_for_one_direction = calibrated(lambda f: EdgeRand(mode="paper", nodes=f.no
 without_samples = against_true_ledger(lambda m: unsampled(m.ledger))
 of_all_queries = against_true_ledger(lambda m: PrivGnn(**vars(m)).ledger)
 TEN_TIMES_DELTA = dataclasses.replace(EDGE, delta=10 * EDGE.delta)
-SLIGHTLY_MORE = dataclasses.replace(SMALL_EPSILON, epsilon=SMALL_EPSILON.epsilon + 1e-3)
+above_claim = calibrated(gap, dataclasses.replace(SMALL_EPSILON, epsilon=SMALL_EPSILON.epsilon + 1e-3))
+of_mlp, of_single = (against_honest_noise(recipe, NODE) for recipe in (mlp, privgnn(single=True)))
 
 # local reports, votes and ledgers
 IN_REPORTS = (
     in_lpgnn("full budget on each of two features", reports.FullBudgetPerFeature, "exact", by_enumeration),
     in_lpgnn("full budget on features and again on the label", reports.FullBudgetForFeaturesAndLabel, "exact", by_enumeration),
     in_lpgnn("label response for two classes used for more", reports.BinaryLabelProbability, "exact", by_enumeration),
-    in_lpgnn(
-        "full budget on each of two features, undeclared", reports.UndeclaredFullBudgetPerFeature, "reports", undivided_budget
-    ),
+    in_lpgnn("full budget on each of two features, undeclared", reports.UndeclaredFullBudget, "reports", undivided_budget),
     in_lpgnn("either of two reports", reports.EitherOfTwoReports, "reports", undivided_budget),
     in_lpgnn("feature range taken from private values", reports.PrivateFeatureRange, "differential", INFINITE),
     Fault("each direction of an edge randomised, charged once", edges_for_one_direction, EDGE, "entries", constant(2.0)),
     of_own_noise(lambda f: reports.StoredZeros(), EDGE, "dropped edges stay as stored zeros", "entries", INFINITE),
-    of_own_noise(
-        lambda f: reports.MarginSensitivityOne(queries=4), VOTES, "margin sensitivity 1 in place of 2", "exact", by_enumeration
-    ),
+    of_own_noise(lambda f: reports.MarginOfOne(queries=4), VOTES, "margin sensitivity 1 in place of 2", "exact", by_enumeration),
     in_privgnn("noise for probabilities added to their logarithms", reports.NoiseOnLogProbabilities, "differential", INFINITE),
     in_privgnn("sampling charged but not done", reports.NoSampling, "differential", without_samples),
     of_own_noise(privgnn(reports.HalfTheQueriesCharged), NODE, "half of the queries not charged", "differential", of_all_queries),
     in_privgnn("queries selected without noise", reports.ScreensBeforeNoise, "differential", INFINITE),
     Fault("ten times the delta", calibrated(gap, TEN_TIMES_DELTA), EDGE, "account", against_honest_noise(gap, EDGE)),
     of_own_noise(lambda f: reports.EpsilonToBaseTen(), EDGE, "epsilon to base ten", "account", against_honest_noise(gap, EDGE)),
-    Fault(
-        "calibration stops above the claim",
-        calibrated(gap, SLIGHTLY_MORE),
-        SMALL_EPSILON,
-        "account",
-        against_honest_noise(gap, SMALL_EPSILON),
-    ),
-    of_own_noise(
-        lambda f: reports.SmallDivergencesDropped(**dpsgd_fields(f)),
-        NODE,
-        "small divergences counted as 0",
-        "account",
-        against_honest_noise(mlp, NODE),
-    ),
-    of_own_noise(
-        privgnn(reports.LinearAmplification, single=True),
-        NODE,
-        "sampling multiplies epsilon",
-        "account",
-        against_honest_noise(privgnn(single=True), NODE),
-    ),
-    dataclasses.replace(
-        faulty(gap, EDGE, "no noise in one run of a million", sums.NoNoiseOnceInAMillion, "game"), undetectable=True
-    ),
+    Fault("calibration stops above the claim", above_claim, SMALL_EPSILON, "account", against_honest_noise(gap, SMALL_EPSILON)),
+    of_own_noise(lambda f: mlp(f, reports.SmallDivergencesDropped), NODE, "small divergences counted as 0", "account", of_mlp),
+    of_own_noise(privgnn(reports.LinearAmplification, single=True), NODE, "sampling multiplies epsilon", "account", of_single),
+    dataclasses.replace(in_gap("no noise in one run of a million", sums.NoNoiseOnceInAMillion, "game"), undetectable=True),
 )
 
 FAULTS: tuple[Fault, ...] = (*IN_SUMS, *IN_TRAINING, *IN_REPORTS)

@@ -1,6 +1,4 @@
-"""The certificate of one experiment: a bound on epsilon, a summary and a figure. The certificate of an exact bound also holds the
-value of each independent computation.
-"""
+"""The certificate of one experiment: a bound on epsilon, a summary, a figure and, for exact bounds, every computed value."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,6 +50,10 @@ class Certificate:
     summary: str
     figure: Figure
     libraries: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        return "refuted" if self.bound.refuted else "not-refuted"
 
 
 def computed(claim: Claim, epsilon: float, summary: str, figure: Figure, method: str = "closed form") -> Certificate:

@@ -14,19 +14,14 @@ Experiment = Callable[[Key], Certificate]
 
 @dataclass(frozen=True)
 class Finding(Description):
-    """A published claim with its experiments.
-
-    published: tests the mechanism as published. repaired: the same experiment on the repaired mechanism; None if there is none.
-    """
+    """A published claim with its experiments, on the mechanism as published and as repaired; None without a repair."""
 
     published: Experiment
     repaired: Experiment | None
 
     def verdict(self, certificate: Certificate) -> str:
         """The verdict "refuted" or "not-refuted"; "argued" if the finding is an argument, whatever the certificate says."""
-        if self.proof == "argued":
-            return "argued"
-        return "refuted" if certificate.bound.refuted else "not-refuted"
+        return "argued" if self.proof == "argued" else certificate.verdict
 
 
 @dataclass(frozen=True, eq=False)

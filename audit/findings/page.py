@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 STYLES = {"refuted": "bold red", "argued": "yellow", "not-refuted": "green"}
 SIGNS = {"refuted": "✖", "argued": "?", "not-refuted": "○"}
 WORDS = {"refuted": "refuted", "argued": "argued, not refuted", "not-refuted": "not refuted"}
+SEARCHED = ("id", "paper", "short", "plain", "argument")  # the texts in which the page searches
 FEW = 8  # a logarithmic axis with at most this many points has a label at each point
 
 
 def row(result: Result) -> dict[str, Any]:
     """The row of findings.json for one finding, with its certificate."""
-    f, c = result.finding, result.certificate
+    f, repaired = result.finding, result.repaired
+    texts = ("short", "plain", "claim", "source", "paper", "proof", "view", "argument", "remains", "repair")
     return {
-        "kind": "finding",
+        **_tested(f.id, result.certificate, result.verdict),
         "model": f.id.partition("-")[0],
         "mode": "paper",
-        "unit": str(c.claim.unit),
-        "epsilon": c.claim.epsilon,
-        "delta": c.claim.delta,
-        **{name: getattr(f, name) for name in ("id", "short", "plain", "claim")},
+        **{name: getattr(f, name) for name in texts},
         "printed_epsilon": f.printed,
-        "lower": c.bound.epsilon,
-        "confidence": 1 - c.bound.alpha,
-        "verdict": result.verdict,
-        **{name: getattr(f, name) for name in ("source", "paper", "proof", "view", "argument", "remains", "repair")},
         "seconds": result.seconds,
-        **_certificate(c),
-        "fixed": None if result.repaired is None else {"lower": result.repaired.bound.epsilon, **_certificate(result.repaired)},
+        "fixed": None if repaired is None else {"lower": repaired.bound.epsilon, **_certificate(repaired)},
     }
+
+
+def _tested(name: str, c: Certificate, verdict: str) -> dict[str, Any]:
+    claim = {"unit": str(c.claim.unit), "epsilon": c.claim.epsilon, "delta": c.claim.delta}
+    bound = {"lower": c.bound.epsilon, "confidence": 1 - c.bound.alpha, "verdict": verdict}
+    return {"kind": "finding", "id": name, **claim, **bound, **_certificate(c)}
 
 
 def _certificate(c: Certificate) -> dict[str, Any]:
@@ -65,16 +65,16 @@ def _certificate(c: Certificate) -> dict[str, Any]:
 
 def document(results: Sequence[Result], seed: str) -> dict[str, Any]:
     """The content of findings.json."""
-    return {"schema": 1, "seed": seed, "alpha": ALPHA, "rows": [row(r) for r in results]}
+    return _document([row(r) for r in results], seed)
 
 
 def checkout_document(name: str, certificate: Certificate, seed: str) -> dict[str, Any]:
     """The JSON document for an experiment on a user's checkout, with one row. name: the id of the finding."""
-    claim, bound = certificate.claim, certificate.bound
-    verdict = "refuted" if bound.refuted else "not-refuted"
-    facts = {"kind": "finding", "id": name, "unit": str(claim.unit), "epsilon": claim.epsilon, "delta": claim.delta}
-    facts |= {"lower": bound.epsilon, "confidence": 1 - bound.alpha, "verdict": verdict}
-    return {"schema": 1, "seed": seed, "alpha": ALPHA, "rows": [facts | _certificate(certificate)]}
+    return _document([_tested(name, certificate, certificate.verdict)], seed)
+
+
+def _document(rows: list[dict[str, Any]], seed: str) -> dict[str, Any]:
+    return {"schema": 1, "seed": seed, "alpha": ALPHA, "rows": rows}
 
 
 def encoded(document: dict[str, Any]) -> str:
@@ -115,9 +115,7 @@ def how(bound: Bound) -> str:
 
 def repaired_verdict(result: Result) -> str:
     """The verdict of the same experiment on the repaired mechanism; "-" if there is none."""
-    if result.repaired is None:
-        return "-"
-    return "refuted" if result.repaired.bound.refuted else "not refuted"
+    return "-" if result.repaired is None else result.repaired.verdict.replace("-", " ")
 
 
 def severity(result: Result) -> tuple[int, float]:
@@ -151,19 +149,10 @@ def letter(result: Result) -> str:
 
 def write(results: Sequence[Result], document: dict[str, Any], out: Path) -> None:
     """Writes OUT/findings.json, OUT/findings.html, OUT/letters/ID.md, and each figure to OUT/figures as SVG, PNG and CSV."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     from ...reports.formats import html
 
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"down": down, "percent": percent}
     parts = [
         {
             "result": r,
@@ -172,15 +161,13 @@ def write(results: Sequence[Result], document: dict[str, Any], out: Path) -> Non
             "said": in_words(r.certificate),
             "svg": Markup(style.save(plot(r), out / "figures")),
             "repaired": repaired_verdict(r),
-            "text": " ".join(
-                (r.finding.id, r.finding.paper, r.finding.short, r.finding.plain, r.finding.argument, r.verdict)
-            ).lower(),
+            "text": " ".join([*(getattr(r.finding, name) for name in SEARCHED), r.verdict]).lower(),
         }
         for r in sorted(results, key=severity)
     ]
     for r in results:
         write_text(out / "letters" / f"{r.finding.id}.md", letter(r))
-    text = environment.get_template("findings.html").render(
+    text = html.template(Path(__file__).with_name("findings.html")).render(
         css=Markup((html.HERE / "report.css").read_text(encoding="utf-8")),
         parts=parts,
         signs=SIGNS,

@@ -53,9 +53,7 @@ class Question:
 
 
 def question(graph: Graph, kind: str, key: Key) -> Question:
-    """The challenges of a game. Label and node games challenge training nodes. The edge game challenges edges with random bits,
-    edges that are always there, and pairs without an edge.
-    """
+    """The challenges of a game: training nodes, or edges with random bits, edges that are always there and pairs without edge."""
     if kind != "edge":
         items = sample(np.flatnonzero(graph.train), ASKED, key.fold("nodes"))
         game = Game(graph, kind, items, key.fold(kind), watch=items, paired=True)
@@ -76,9 +74,7 @@ def question(graph: Graph, kind: str, key: Key) -> Question:
 
 
 def public_part(graph: Graph, key: Key) -> Graph:
-    """The graph of the nodes that are not training nodes, as public data for shadow models. `key` draws its split: 75 % train, 10
-    % validation, 15 % test.
-    """
+    """The graph of the nodes that are not for training, public data. `key` draws its split: 75 % train, 10 % val, 15 % test."""
     nodes = np.flatnonzero(~graph.train)
     place = np.full(graph.nodes, -1)
     place[nodes] = np.arange(len(nodes))
@@ -125,8 +121,6 @@ NON_EDGES: dict[str, Callable[[Graph, int, Key], NDArray[np.int64]]] = {"random"
 
 
 def view(case: Case) -> tuple[str, ...]:
-    """What the adversary sees: the arrays of the claim, and "queries" or "graph queries" if the model answers on chosen features
-    or graphs.
-    """
+    """What the adversary sees: the claim's arrays, and "queries" or "graph queries" if the model answers on chosen inputs."""
     live = {AnswersOtherFeatures: "queries", AnswersOtherGraphs: "graph queries"}
     return (*case.claim.exposes, *(name for capability, name in live.items() if has(case.model, capability)))

@@ -34,14 +34,16 @@ ACCOUNTANTS = (
 
 @dataclass(frozen=True)
 class Rule:
-    """name: the id of the rule. reason: why the pattern can break a privacy promise. advice: what to do. find: finds the places
-    in one file, as nodes that have a line.
-    """
+    """find: finds the places in one file, as nodes that have a line. reason: why they can break a promise. advice: what to do."""
 
-    name: str
+    find: Callable[[Source], Iterator[Any]]
     reason: str
     advice: str
-    find: Callable[[Source], Iterator[Any]]
+
+    @property
+    def name(self) -> str:
+        """The id of the rule: the name of its function, with dashes."""
+        return str(getattr(self.find, "__name__", "")).replace("_", "-")
 
 
 def shared_generator(source: Source) -> Iterator[ast.AST]:
@@ -165,58 +167,49 @@ RULES = {
     rule.name: rule
     for rule in (
         Rule(
-            "shared-generator",
+            shared_generator,
             "A random generator goes to tasks of other processes; each gets a copy and draws the same numbers.",
             "Give each task a child: rng.spawn(n). See lpgnet-shared-noise.",
-            shared_generator,
         ),
         Rule(
-            "state-dict-assignment",
+            state_dict_assignment,
             "state_dict() makes a new dictionary, so this assignment changes no weight.",
             "Use load_state_dict, or copy into the parameter. See dpdgc-normalisation-noop.",
-            state_dict_assignment,
         ),
         Rule(
-            "noise-without-clip",
+            noise_without_clip,
             "The noise does not grow with the clipping norm, but the sensitivity does.",
             "Multiply the noise by the clipping norm, or check that it is 1. See dpgnns-noise-without-clip.",
-            noise_without_clip,
         ),
         Rule(
-            "noise-per-tensor",
+            noise_per_tensor,
             "Each tensor is clipped alone and gets its own noise, but one example moves all tensors at once.",
             "Clip all tensors together, or scale the noise by the L2 norm of all clipping norms. See dpgnn-per-tensor.",
-            noise_per_tensor,
         ),
         Rule(
-            "fixed-seed",
+            fixed_seed,
             "Private noise is drawn after a seed that is written in the code; whoever reads it can subtract the noise.",
             "Take the seed of the noise from the operating system. See dpar-fixed-noise.",
-            fixed_seed,
         ),
         Rule(
-            "classical-gaussian",
+            classical_gaussian,
             "The formula sqrt(2 ln(1.25 / delta)) / epsilon is proved for epsilon below 1 only.",
             "Use the exact Gaussian calibration, or check epsilon. See dpar-row-sensitivity.",
-            classical_gaussian,
         ),
         Rule(
-            "private-maximum",
+            private_maximum,
             "A maximum over private data, such as the largest degree, sets noise or a threshold, and changes with one record.",
             "Use a public bound. See pushflow-max-degree.",
-            private_maximum,
         ),
         Rule(
-            "best-on-private-data",
+            best_on_private_data,
             "The best epoch or model is chosen by a score; if its data are private, the choice costs privacy.",
             "Keep the last epoch, choose on public data, or charge the choice. See gap-best-epoch.",
-            best_on_private_data,
         ),
         Rule(
-            "shuffled-batches",
+            shuffled_batches,
             "Batches are shuffled, while the accountant assumes that each example joins each batch independently.",
             "Draw Poisson batches, or use an accountant for shuffled ones. See dpar-cached-batches.",
-            shuffled_batches,
         ),
     )
 }

@@ -35,10 +35,7 @@ def code_version() -> str:
 
 
 def own_code(model: Model) -> list[str]:
-    """Hashes of the files of a user's own model: its module, the modules of its functions, and files named in its command.
-
-    Files that these files import are not included.
-    """
+    """Hashes of the files of a user's own model: of its module, its functions and its command, without what these import."""
     fields: list[Any] = [getattr(model, f.name) for f in dataclasses.fields(model)] if dataclasses.is_dataclass(model) else []
     modules = {getattr(part, "__module__", "") for part in (type(model), *fields) if callable(part)}
     files = {getattr(sys.modules.get(m), "__file__", None) for m in modules if not m.startswith(f"{__package__.split('.')[0]}.")}
@@ -48,9 +45,7 @@ def own_code(model: Model) -> list[str]:
 
 
 def identity(model: Model, game: Game, kept: tuple[str, ...] = ()) -> str:
-    """A hash of everything that determines the stored releases of `model` in `game`: fields, seeds, units, graph, code,
-    arithmetic, and the arrays that are kept if others are not.
-    """
+    """A hash of all that determines stored releases: fields, seeds, units, graph, code, arithmetic, and `kept` if not all."""
     fields = dataclasses.asdict(model) if dataclasses.is_dataclass(model) else getattr(model, "__dict__", {})
     if dataclasses.is_dataclass(model):  # fields with compare=False are left out, because they do not change the release
         fields = {f.name: fields[f.name] for f in dataclasses.fields(model) if f.compare}
@@ -70,15 +65,15 @@ def _named(value: Any) -> str:
 
 
 def save(release: Release, path: Path, in_torch: Collection[str] = ()) -> None:
-    """Writes a part atomically: it is either complete or absent. in_torch: what torch trained although compiled loops were used.
-    Raises OSError with the path of the part.
-    """
+    """Writes a part, complete or not at all. in_torch: what torch trained despite compiled loops. Raises OSError with path."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(aside, "wb", opener=_for_others_to_read) as f:
+        # only this user may write the file, whatever the umask, so that nobody else replaces releases of a run
+        with open(aside, "wb", opener=lambda path, flags: os.open(path, flags, 0o644)) as f:
             parts: dict[str, Any] = {f"array:{n}": a for n, a in release.arrays.items()}
-            np.savez(f, **parts, watch=release.watch, public=np.array(json.dumps(dict(release.public))), **_torch(in_torch))
+            parts |= {"torch": np.array(sorted(in_torch))} if in_torch else {}
+            np.savez(f, **parts, watch=release.watch, public=np.array(json.dumps(dict(release.public))))
         os.replace(aside, path)
     except OSError as fault:
         raise OSError(fault.errno, fault.strerror or str(fault), str(path)) from None
@@ -87,20 +82,10 @@ def save(release: Release, path: Path, in_torch: Collection[str] = ()) -> None:
             aside.unlink(missing_ok=True)
 
 
-def _torch(in_torch: Collection[str]) -> dict[str, Any]:
-    """The member of a stored part that says what torch trained; none if compiled loops trained all."""
-    return {"torch": np.array(sorted(in_torch))} if in_torch else {}
-
-
 def stages_in_torch(path: Path) -> set[str]:
     """What torch trained of a stored part although compiled loops were used, each with the reason."""
     with open_own(path) as file, np.load(file, allow_pickle=False) as f:
         return set(f["torch"].tolist()) if "torch" in f.files else set()
-
-
-def _for_others_to_read(path: str, flags: int) -> int:
-    """Opens a file that only this user may write, whatever the umask, so that nobody else replaces releases of a run."""
-    return os.open(path, flags, 0o644)
 
 
 def load(path: Path) -> Release | None:
@@ -162,10 +147,7 @@ class Store:
     in_torch: dict[str, set[str]] = field(default_factory=dict, compare=False)
 
     def chunk(self, model: Model, graph: Graph) -> int:
-        """The number of runs in one chunk. A chunk of several runs takes at most CHUNK_BYTES of working memory.
-
-        Raises ValueError if a single run needs more than `memory`.
-        """
+        """The number of runs in a chunk of at most CHUNK_BYTES, or one. Raises ValueError if a run needs more than `memory`."""
         needed = model.footprint(graph)
         if not isinstance(needed, int | np.integer) or needed < 0:
             raise ValueError(f"{model.name}: footprint returned {needed!r}; must be a whole number of bytes.")

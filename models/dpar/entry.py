@@ -12,7 +12,7 @@ def _fields(mode: str, facts: Facts, private: bool) -> dict[str, Any]:
 
 
 DPAR = System(
-    make=factory(__name__, "Dpar", _fields),
+    make=factory(__name__, "dpar.Dpar", _fields),
     protects="a node with its edges",
     sees="posteriors, or noisy PageRank rows and gradients",
     source="Zhang et al., WWW 2024",

@@ -93,9 +93,7 @@ class Perturbed(Sender):
         rows: Tensor,
         learn: bool,
     ) -> Tensor:
-        """The rows of `wanted` before noise, from the rows of `given`: W times the sum of the node's own row and the rows of its
-        sampled neighbours, with the weights of the aggregator.
-        """
+        """The rows of `wanted` before noise: W times the weighted sum of a node's own row and its sampled neighbours'."""
         send, receive = arcs
         own = rows[np.searchsorted(given, wanted)]
         messages = rows[np.searchsorted(given, send)]

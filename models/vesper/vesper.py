@@ -54,11 +54,10 @@ def play(recipe: VesperRecipe, worlds: Worlds, device: str = "cpu") -> Release:
     kinds = ("BATCH", "FWD", "EVAL") if recipe.batched else ("EVAL",)
     channel = Recorder(in_one_process(a.answer), kinds if recorded else ())
     arrays: dict[str, NDArray[np.float32]] = {}
-    if recorded or "posteriors" in recipe.releases:
-        train(recipe, b, channel, seeds_b, worlds.watch)
+    decode = recorded or "posteriors" in recipe.releases
+    train(recipe, b, channel, seeds_b, worlds.watch, decode)
+    if decode:
         arrays["posteriors"] = b.posteriors(channel, worlds.watch)
-    else:
-        train(recipe, b, channel, seeds_b, worlds.watch, decode=False)
     if recorded:
         arrays["transcript"] = _batches(recipe, channel, worlds.watch) if recipe.batched else _passes(recipe, channel)
     if isinstance(a.sender, Refresh) and a.sender.watched:
@@ -69,9 +68,7 @@ def play(recipe: VesperRecipe, worlds: Worlds, device: str = "cpu") -> Release:
 
 
 def _passes(recipe: VesperRecipe, channel: Recorder) -> NDArray[np.float32]:
-    """The watched rows of every pass, with the axis of nodes before that of dimensions. For s1, the first message is left out,
-    because it holds the training rows.
-    """
+    """The watched rows of every pass, nodes before dimensions. Not s1's first message, which holds the training rows."""
     passes = [payload for kind, payload in channel.messages if kind == "EVAL"]
     rows = np.concatenate(passes[1:] if recipe.variant == "s1" else passes, axis=1)
     return np.ascontiguousarray(rows.swapaxes(2, 3))

@@ -95,15 +95,8 @@ def tradeoff_plot(found: Evidence) -> Plot:
 
     rows = tuple((key, x, y) for key in drawn for x, y in zip(*curves[key], strict=True))
     alt = f"Trade-off between the adversary's two error rates for {_who(found)}. {_story(curves)}"
-    return Plot(
-        _name("tradeoff", found),
-        f"Trade-off, audit “{found.game}”, {_who(found)}",
-        alt,
-        ("curve", "fpr", "fnr"),
-        rows,
-        draw,
-        (4.6, 4.4),
-    )
+    title = f"Trade-off, audit “{found.game}”, {_who(found)}"
+    return Plot(_name("tradeoff", found), title, alt, ("curve", "fpr", "fnr"), rows, draw, (4.6, 4.4))
 
 
 def histogram_plot(found: Evidence) -> Plot:
@@ -255,10 +248,7 @@ def _colour(audit: str) -> str:
 
 
 def power_of_ten(value: float) -> str:
-    """A power of ten as text, such as "10³"; another number as usual.
-
-    Matplotlib's own labels are formulas, which take several times as long to draw.
-    """
+    """A power of ten as text, such as "10³"; other numbers as usual. Matplotlib's own labels are formulas, drawn slowly."""
     exponent = round(math.log10(value))
     if not math.isclose(value, 10.0**exponent):
         return f"{value:g}"

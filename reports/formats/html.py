@@ -60,9 +60,7 @@ def save_all(plots: Iterable[Plot], run_dir: Path) -> dict[str, str]:
 
 
 def save_some(run_dir: Path, part: int, parts: int) -> dict[str, str]:
-    """`save_all` for one of `parts` equal parts of the figures of a run. A worker makes its figures itself, because a function
-    that draws cannot be sent to it.
-    """
+    """`save_all` for one of `parts` equal parts of a run's figures, which a worker makes: no function that draws can be sent."""
     found, seen = results.read(run_dir), evidence.read_all(run_dir)
     of_sections = [plot for plots in of_run(found, seen).values() for plot in plots]
     own = by_claim(seen)[part::parts]
@@ -100,7 +98,7 @@ def render(run_dir: Path, workers: Executor | None = None, parts: int = 1) -> Pa
         shown = [(p, drawn[p.name]) for p in plots]  # a second copy of a figure on the page gets other ids, by the prefix `again`
         return [{"plot": p, "svg": Markup(svg.replace(f"{p.name}-", f"{again}{p.name}-"))} for p, svg in shown]
 
-    page = template().render(
+    page = template(HERE / "report.html").render(
         css=Markup((HERE / "report.css").read_text(encoding="utf-8")),
         run=found.run,
         name=name,
@@ -136,16 +134,16 @@ def render(run_dir: Path, workers: Executor | None = None, parts: int = 1) -> Pa
 
 
 @cache
-def template() -> Any:
-    """The compiled template of the page."""
+def template(path: Path) -> Any:
+    """The compiled template of a page."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(path.parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"down": down, "up": up, "percent": percent, "budget": budget, "clock": clock, "interval": interval}
     environment.filters |= {"six": six_digits, "breakable": breakable, "unbroken": unbroken}
-    return environment.get_template("report.html")
+    return environment.get_template(path.name)
 
 
 def tables(found: Results) -> dict[str, Any]:
@@ -259,9 +257,7 @@ def proof(same: Sequence[Evidence]) -> list[Plot]:
 
 
 def foremost(same: Sequence[Evidence]) -> list[Plot]:
-    """The figures that represent a claim. If it is refuted: those of all evidence that refutes it, without those of `proof`. Else
-    all but histograms and moves.
-    """
+    """The figures for a claim: of all evidence that refutes it, without those of `proof`; else all but histograms and moves."""
     if decisive(same) is None:
         return [p for p in pictures(same) if not p.name.startswith(("scores", "moves"))]
     shown = {p.name for p in proof(same)}

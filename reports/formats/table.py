@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -44,12 +44,14 @@ def show(results: Results, console: Console) -> None:
     """Prints what was skipped, the strongest attacks, utility and verdicts, with separate tables for each unit."""
     skipped = results.of(SkippedRow)
     if untested := skips(row for row in skipped if of_case(row)):
-        _print(console, "Not tested", _untested(untested))
+        _print(console, "Not tested", _texts(("model", "ε", "why"), (texts for _, *texts in untested)))
     if fails := [row for row in skipped if of_contract(row)]:
-        _print(console, "Clauses of the contract that fail", _broken(fails))
+        clauses = ((name(row.model, row.mode), row.what.partition(": ")[2], row.reason) for row in fails)
+        _print(console, "Clauses of the contract that fail", _texts(("model", "clauses", "why"), clauses))
     if others := inapplicable(row for row in skipped if not of_contract(row)):
         title = "Audits and attacks that do not apply; the report gives the reasons"
-        _print(console, title, _skipped(others))
+        what = ((who, listed(dict.fromkeys(row.what for row in rows))) for who, rows in others.items())
+        _print(console, title, _texts(("model", "what"), what))
     for unit in units(results.of(AttackRow)):
         attacks = strongest(row for row in results.of(AttackRow) if row.unit == unit)
         best = "Strongest attack on each model, the best of many, without a correction for the choice"
@@ -151,22 +153,8 @@ def _attacks(rows: list[AttackRow], among: Mapping[tuple[Key, str], int]) -> Tab
     return table
 
 
-def _untested(entries: list[tuple[str, str, str, str]]) -> Table:
-    table = _table("model", "ε", "why")
-    for _, *entry in entries:
-        table.add_row(*(escape(text) for text in entry))
-    return table
-
-
-def _broken(rows: Sequence[SkippedRow]) -> Table:
-    table = _table("model", "clauses", "why")
+def _texts(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = _table(*columns)
     for row in rows:
-        table.add_row(escape(name(row.model, row.mode)), escape(row.what.partition(": ")[2]), escape(row.reason))
-    return table
-
-
-def _skipped(of: Mapping[str, list[SkippedRow]]) -> Table:
-    table = _table("model", "what")
-    for who, rows in of.items():
-        table.add_row(escape(who), escape(listed(dict.fromkeys(row.what for row in rows))))
+        table.add_row(*map(escape, row))
     return table

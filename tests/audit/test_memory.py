@@ -32,12 +32,12 @@ from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.data.loading import load
-from gnnaudit.models.gap import Gap
-from gnnaudit.models.graph import Worlds
-from gnnaudit.models.lpgnn import Lpgnn
+from gnnaudit.models.gap.gap import Gap
+from gnnaudit.models.graph.graph import Worlds
+from gnnaudit.models.lpgnn.lpgnn import Lpgnn
 from gnnaudit.models.graph.memory_mapped import read
-from gnnaudit.models.gap import ProGap
-from gnnaudit.models.vesper import Vesper
+from gnnaudit.models.gap.progap import ProGap
+from gnnaudit.models.vesper.vesper import Vesper
 
 torch.set_num_threads(1)
 graph, held, small = read(sys.argv[1]), int(sys.argv[2]), load("campus:n=300")

@@ -21,7 +21,7 @@ OWN = """
 import numpy as np
 from dataclasses import dataclass
 from gnnaudit.accounting.claim import Unit
-from gnnaudit.models.gap import Gap
+from gnnaudit.models.gap.gap import Gap
 from gnnaudit.models.looped import Looped
 
 @dataclass(frozen=True)

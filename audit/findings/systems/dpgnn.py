@@ -13,19 +13,15 @@ LEAVES, CAP = 30, 5
 STEP = Claim(1.0, 1e-5, Unit.NODE)
 
 
-def kept_lists(own: bool) -> np.ndarray:
-    """(LEAVES,) bool: which leaves of a star read the hub.
+def hub_leaves(own: bool) -> Certificate:
+    """Computes the epsilon of one full-batch step on a star: how far the hub's removal moves the sum of clipped gradients.
 
     own: the cap limits how many neighbours a node reads; a leaf reads only the hub, so the cap cuts no edge. Otherwise the cap
     limits to CAP how many nodes read the hub.
     """
-    return np.ones(LEAVES, dtype=bool) if own else np.arange(LEAVES) < CAP
-
-
-def hub_leaves(own: bool) -> Certificate:
-    """Computes the epsilon of one full-batch step on a star: how far the hub's removal moves the sum of clipped gradients."""
+    kept = np.arange(LEAVES) < (LEAVES if own else CAP)
     hub = np.array([100.0, 0.0])  # the features of the hub; leaves have zero features, so the hub alone causes a leaf's gradient
-    terms = kept_lists(own)[:, None] * hub
+    terms = kept[:, None] * hub
     clipped = terms / np.maximum(1.0, np.linalg.norm(terms, axis=1, keepdims=True))
     shift = float(np.linalg.norm(clipped.sum(0)))
     noise = 2 * (CAP + 1) / float(mu_of(STEP.epsilon, STEP.delta))

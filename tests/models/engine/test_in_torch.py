@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from gnnaudit import Claim, Unit, calibrate, load
-from gnnaudit.models.gap import Gap, Mlp
-from gnnaudit.models.graph import Worlds, memory_mapped
+from gnnaudit.models.gap.gap import Gap
+from gnnaudit.models.gap.mlp import Mlp
+from gnnaudit.models.graph import memory_mapped
+from gnnaudit.models.graph.graph import Worlds
 from gnnaudit.models.kernels import compiled
-from gnnaudit.models.lpgnn import Lpgnn
-from gnnaudit.models.vesper import Vesper
+from gnnaudit.models.lpgnn.lpgnn import Lpgnn
+from gnnaudit.models.vesper.vesper import Vesper
 
 pytestmark = pytest.mark.skipif(not compiled.found(), reason="Numba is not installed or switched off")
 
