@@ -30,6 +30,7 @@ Floats = NDArray[np.float64]
 FARTHEST = 64.0  # in units of the scale: noise numbers beyond it are not tried
 NEAREST, NEAR = 1e-7, 1e-3  # in units of the scale: noise numbers near 0 lie between these
 RAREST, SELDOM = 1e-9, 0.05  # uniform numbers from which noise is computed are tried so close to the ends of their interval
+EXACT = 1024.0  # in units of the precision of the numbers: uniform numbers are not tried closer to 1/2
 USUAL = 2.0  # in units of the scale: "far" numbers lie beyond it
 # the ratio of the largest far number to the smallest. So many float32 numbers with a ratio below e^2 would have more equal pairs
 # than independent noise, and the recorder would take them for copies.
@@ -170,12 +171,14 @@ def _ends(draw: Draw, near: bool, chance: float) -> tuple[float, float]:
 
 def _of_the_made(draw: Draw, near: bool, signs: NDArray[Any], chance: float, random: np.random.Generator) -> NDArray[Any]:
     """Uniform or exponential numbers from which the program computes noise that is far from 0, or near it."""
-    least = max(chance, RAREST, float(np.finfo(draw.values.dtype).eps))
-    tails = SELDOM * (least / SELDOM) ** random.random(signs.shape)
+    precision = float(np.finfo(draw.values.dtype).eps)
+    least, even = max(chance, RAREST, precision), random.random(signs.shape)
+    tails = SELDOM * (least / SELDOM) ** even
     if draw.law == "exponential":
         units = tails if near else np.where(signs > 0, -np.log(tails), tails)
     else:
-        units = 0.5 + signs * NEAR * tails if near else np.where(signs > 0, 1 - tails, tails)
+        nearest = max(NEAREST, EXACT * precision)  # so that noise computed from the distance to 1/2 has few rounding errors
+        units = 0.5 + signs * NEAR * (nearest / NEAR) ** even if near else np.where(signs > 0, 1 - tails, tails)
     return np.asarray(draw.loc + draw.scale * units)
 
 

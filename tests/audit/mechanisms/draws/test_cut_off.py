@@ -165,3 +165,25 @@ def many(change):
 )
 def test_many_numbers_of_a_short_type_are_noise_of_their_own(change, says):
     assert verdict(many(change)) == says
+
+
+def from_uniform_numbers(change):
+    """Laplace noise by its inverse distribution function on every pair of nodes: with so many numbers, some lie close to 1/2."""
+
+    def run(graph, seed):
+        away = np.random.default_rng(seed).random((graph.nodes, graph.nodes)) - 0.5
+        noise = -0.5 * np.sign(away) * np.log1p(-2 * np.abs(away))
+        return {"pairs": np.triu(graph.adjacency().toarray(), 1) + change(noise)}
+
+    return Looped(run, releases=("pairs",), events=dp.LaplaceDpEvent(0.5))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [(lambda noise: noise, "not refuted"), (lambda noise: np.where(np.abs(noise) < 1e-4, 0, noise), "inconclusive")],
+)
+def test_noise_that_is_computed_from_many_uniform_numbers_is_tested_near_zero(change, says):
+    found = audit(
+        from_uniform_numbers(change), GRAPH, Claim(2.0, 0.0), attacks="none", audits="differential", repeats=1, seed="u"
+    )
+    assert found.run.verdict == says
