@@ -125,7 +125,11 @@ def from_worst(case: Case, within: Inside, projections: bool = True) -> Bound:
             if cost(first.mechanisms, within.counted(moves), case.claim.delta) <= bound.epsilon * (1 + EQUAL):
                 break
             if number == AGAIN:
-                why = "the release shows only part of the noisy values that some secrets move, and not all of these were tried"
+                lines = ", ".join(dict.fromkeys(m.line for m, by in zip(first.mechanisms, moves, strict=True) if np.any(by)))
+                why = (
+                    f"the release shows only part of the noisy values at {lines} that some secrets move; "
+                    f"{several(AGAIN + 1, 'secret')} that move them far were tried, and others may cost more"
+                )
                 return without_reach(bound, Condition(UNHIDDEN.what, "failed", why))
             other, _ = from_secret(case, replace(within, worst=absent, shifts=moves), projections)
             if other.refuted or math.isinf(other.reach):

@@ -22,6 +22,7 @@ from ...models.recorder import Draw
 from ...models.recorder.draws.draw import SHIFTED
 from ...models.recorder.mechanisms.found import Mechanism, Mechanisms, OtherMechanisms
 from ...models.recorder.mechanisms.sharing import in_common
+from ...reports.rounding import several
 from ..key import Key
 from ..own.programs.recording import Request, Unrecorded
 from .playing import Cell, Diverged, Play, alike, cells, play, rounding
@@ -139,7 +140,7 @@ class Study:
 
     def values(self, at: int) -> str:
         """A remark on how many values a draw takes; "" if this is not known."""
-        return f" (it takes about {self.few[at]} values)" if at in self.few else ""
+        return f" (it takes about {several(self.few[at], 'value')})" if at in self.few else ""
 
     @property
     def effort(self) -> Effort:
