@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..draws.draw import Active, Draw, calling_line, of_two, parameters, picked_one, recorded_call, rows_of, shuffled
-from ..mechanisms.lists import gathering, iterating
+from ..mechanisms.lists import gathering, iterating, preparing
 from .changes import changes
 
 # Method -> its law, and the names of its arguments in order. Only loc, scale, low, high, n, a, p, replace, mean and cov are read.
@@ -46,6 +47,7 @@ ORDERS = ("shuffle", "permutation", "permuted")  # methods whose draw is an orde
 # loc and scale describe them completely
 LOCATED = ("normal", "laplace", "gumbel", "logistic", "cauchy", "uniform", "exponential")
 COPIES = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "from_dlpack")  # functions that copy arrays
+EMPTY = ("zeros", "empty", "zeros_like", "empty_like")  # functions that make arrays to write into
 FEW = 1024  # probabilities are kept for draws from at most this many values
 BASES = (np.random.Generator, np.random.RandomState)
 
@@ -212,7 +214,14 @@ def replaced() -> Iterator[dict[int, Any]]:
         for name, value in new.items():
             put(np.random, name, value)
         put(mtrand, "_rand", shared)
-        for name in COPIES:
-            put(np, name, gathering(getattr(np, name)))
-        put(np, "fromiter", iterating(np.fromiter))
+        kinds = {gathering: COPIES, preparing: EMPTY, iterating: ("fromiter",)}
+        plainly: dict[int, Any] = {}
+        for follow, name in ((follow, name) for follow, names in kinds.items() for name in names):
+            before, after = getattr(np, name), follow(getattr(np, name))
+            plainly[id(after)] = before
+            put(np, name, after)
+        numba: Any = sys.modules.get("numba.core.typing.context")
+        if numba is not None:  # it compiles functions of NumPy that it finds by their identity
+            lookup = getattr(numba.BaseContext, "_lookup_global")  # noqa: B009
+            put(numba.BaseContext, "_lookup_global", lambda self, value: lookup(self, plainly.get(id(value), value)))
         yield originals

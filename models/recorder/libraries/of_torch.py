@@ -170,10 +170,11 @@ def _absent() -> tuple[Any, ...]:
 @contextmanager
 def replaced() -> Iterator[dict[int, Any]]:
     """Within this context, every random operator of this thread is recorded. A normal, Laplace or Gumbel sample of
-    `torch.distributions` is one draw. Yields id of an original -> its replacement, of functions that modules may have imported.
+    `torch.distributions` is one draw, and so is a multivariate normal one whose coordinates are independent. Yields id of an
+    original -> its replacement, of functions that modules may have imported.
     """
     import torch
-    from torch.distributions import Gumbel, Laplace, Normal
+    from torch.distributions import Gumbel, Laplace, MultivariateNormal, Normal
 
     def numpy(self: Any, *args: Any, **options: Any) -> Any:
         mechanisms = following()
@@ -211,6 +212,7 @@ def replaced() -> Iterator[dict[int, Any]]:
     to_numpy, to_number, to_list = torch.Tensor.numpy, torch.Tensor.item, torch.Tensor.tolist
     to_tensor = torch.Tensor.__array_wrap__
     methods: list[tuple[Any, str, str]] = [(Laplace, "rsample", "laplace"), (Normal, "rsample", "normal")]
+    methods += [(MultivariateNormal, "rsample", "normal")]
     methods += [(Gumbel, name, "gumbel") for name in ("rsample", "sample")]  # Gumbel.sample does not call rsample
     with changes() as put:
         for family, name, law in methods:
@@ -255,6 +257,14 @@ def made_of(original: Callable[..., Any]) -> Callable[..., Any]:
     return tensor
 
 
+def _scale(family: Any) -> Any:
+    """The scale of a distribution; None if the coordinates of its samples are not independent."""
+    if not hasattr(family, "scale_tril"):
+        return family.scale
+    scale = family.scale_tril.diagonal(dim1=-2, dim2=-1)
+    return scale if bool((family.scale_tril == scale.diag_embed()).all()) else None
+
+
 @cache
 def _sample(sample: Any, law: str) -> Any:
     """Wraps a distribution's `sample` or `rsample`, so that it is recorded as one draw with its location and scale."""
@@ -264,13 +274,15 @@ def _sample(sample: Any, law: str) -> Any:
         recorder = Active.recorder
         if recorder is None or recorder.inside:
             return sample(self, sample_shape)
+        if (scale := _scale(self)) is None:
+            return sample(self, sample_shape)
         recorder.inside = True
         try:
             result = sample(self, sample_shape)
         finally:
             recorder.inside = False
         before = len(recorder.draws)
-        draw = guarded(lambda: Draw(law, plain(result).copy(), calling_line(), plain(self.loc), plain(self.scale)))
+        draw = guarded(lambda: Draw(law, plain(result).copy(), calling_line(), plain(self.loc), plain(scale)))
         instead = None if draw is None else recorder.record(draw)
         if instead is not None:
             put_into(result, instead)

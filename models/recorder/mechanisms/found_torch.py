@@ -18,10 +18,10 @@ from .memory import remembered
 from .noise import Noise, followed, mark, now, origin_of, scaled_together, untouched
 from .noisy_maximum import Scores, WithScores, scored, with_scores
 from .origin import Origin
+from .pieces import assembled, written
 from .reports import Drawn, coins_of
 from .single import is_single, noise_of, plain, single
 from .sums_torch import NAMES, sums_of
-from .written_torch import assembled, written
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -332,7 +332,7 @@ def _origin(mechanisms: Mechanisms, value: Any, assembles: bool = True) -> Origi
     in_pieces = mechanisms.parts.get(value) if assembles and mechanisms.parts else None
     if (origin is None and in_pieces is None) or (origin is not None and untouched(origin, unrecorded(value))):
         return origin
-    if in_pieces is not None and (found := assembled(in_pieces.values(), value)) is not None:
+    if in_pieces is not None and (found := assembled(in_pieces.values(), unrecorded(value))) is not None:
         _follow(value, found)
         return cast("Origin", origins(mechanisms).get(value))
     if origin is None:

@@ -49,6 +49,20 @@ def gathering(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @cache
+def preparing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A function such as `numpy.zeros`, into whose arrays the program may write noise. Libraries get plain arrays."""
+
+    def prepared(*args: Any, **options: Any) -> Any:
+        result = original(*args, **options)
+        if Active.recorder is None or Active.recorder.follow is None or type(result) is not np.ndarray:
+            return result
+        may_hold = result.ndim and result.dtype.kind == "f" and not of_others(sys._getframe(1).f_code.co_filename)
+        return result.view(Noise) if may_hold else result
+
+    return prepared
+
+
+@cache
 def iterating(original: Callable[..., Any]) -> Callable[..., Any]:
     """The function `numpy.fromiter`, which also follows drawn numbers."""
 

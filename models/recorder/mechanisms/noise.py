@@ -19,6 +19,7 @@ from .joined import joined
 from .memory import place_of, remember, remembered
 from .noisy_maximum import with_scores
 from .origin import Origin
+from .pieces import Piece, assembled, written_at
 from .same_numbers import any_repeated, bits_of, of_mirrored
 from .single import is_single, single
 
@@ -30,9 +31,12 @@ SAME = 1e-5  # relative: two numbers of scale 1, each rounded to float32, agree 
 
 
 class Noise(np.ndarray):
-    """Drawn numbers that have not been added to data yet. origin: None if the numbers are not known to be noise."""
+    """Drawn numbers that have not been added to data yet, or an empty array into which the program may write them. origin: None
+    if the numbers are not known to be noise. pieces: the noise that the program has written into the array.
+    """
 
     origin: Origin | None
+    pieces: dict[Any, Piece] | None = None
 
     def __array_finalize__(self, source: Any) -> None:
         self.origin = guarded(lambda: _inherited(self, source))
@@ -49,6 +53,8 @@ class Noise(np.ndarray):
         super().__setitem__(key, value)
         if isinstance(value, Noise) and self.origin is not None and place_of(value) == place_of(self):
             self.origin = value.origin
+        elif isinstance(value, Noise):
+            guarded(lambda: _write(self, key, value))
 
     def item(self, *args: Any) -> Any:
         value = super().item(*args)
@@ -89,8 +95,11 @@ class Noise(np.ndarray):
         out = options.get("out", ())
         if not out and method == "__call__" and any(hasattr(i, "detach") for i in inputs):
             return _with_tensors(ufunc, inputs, options)
-        before = guarded(lambda: _before(ufunc, method, inputs, options))
         named = {name: without(Noise, value, plain) for name, value in options.items()}
+        if not any(isinstance(i, Noise) and (i.origin or i.pieces) for i in inputs):  # another input may be a single number
+            result = getattr(ufunc, method)(*(plain(i) if isinstance(i, Noise) else i for i in inputs), **named)
+            return out[0] if len(out) == 1 else result
+        before = guarded(lambda: _before(ufunc, method, inputs, options))
         result = getattr(ufunc, method)(*(plain(i) for i in inputs), **named)
         given = out[0] if out and len(out) == 1 else result
         if method == "at":
@@ -193,12 +202,33 @@ def origin_of(value: Any, begun: bool = False) -> Origin | None:
     """The origin of an array of noise; None for other values, and if the program has written numbers other than 0 into it. begun:
     whether data may have been added into the array.
     """
+    if isinstance(value, Noise):
+        assemble(value)
     origin = value.origin if isinstance(value, Noise) else None
     if origin is None or (origin.at is not None and (origin.read or not begun)):
         return None
     if untouched(origin, plain(value)):
         return origin
     return None if origin.at is not None else _of_the_same_memory(origin, value)
+
+
+def _write(array: Noise, key: Any, noise: Noise) -> None:
+    """Stores that the program has written noise into an array by `array[key] = noise`."""
+    if (origin := origin_of(noise)) is None:
+        return
+    mark(noise)
+    parts = array.pieces or {}
+    if written_at(parts, plain(array), key, origin, noise.shape):
+        array.pieces = parts
+        remember(origin.mechanisms.arrays, array)
+
+
+def assemble(array: Noise) -> None:
+    """Follows an array into which the program has written noise piece by piece, if it is not followed as it is now."""
+    if not array.pieces or (array.origin is not None and untouched(array.origin, plain(array))):
+        return
+    if (found := assembled(array.pieces.values(), plain(array))) is not None:
+        followed(array, found)
 
 
 def _of_the_same_memory(origin: Origin, value: Any) -> Origin | None:
@@ -262,6 +292,8 @@ def plain(value: Any) -> Any:
 
 def _inherited(array: Any, source: Any) -> Origin | None:
     """The origin of an array that NumPy made from `source`; None if it is no view of noise."""
+    if isinstance(source, Noise):
+        assemble(source)
     origin = getattr(source, "origin", None)
     if origin is None or origin.at is not None or not _is_view(array, source, np.ndim(origin.scale) > 0):
         return None

@@ -107,6 +107,29 @@ def test_a_covariance_without_entries_beside_the_diagonal_is_independent_normal_
     np.testing.assert_allclose(apart.units, (apart.values - [1.0, 2.0]) / [2.0, 3.0])
 
 
+def test_a_tensor_with_such_a_covariance_is_independent_normal_noise():
+    with recording() as recorded:
+        for covariance in ([[4.0, 0.0], [0.0, 9.0]], [[4.0, 1.0], [1.0, 9.0]]):
+            torch.distributions.MultivariateNormal(torch.tensor([1.0, 2.0]), torch.tensor(covariance)).sample((5,))
+    apart, together = recorded.draws
+    np.testing.assert_array_equal(apart.loc, [1.0, 2.0])
+    np.testing.assert_allclose(apart.scale, [2.0, 3.0])
+    np.testing.assert_array_equal(together.scale, 1.0)  # of the numbers before they are multiplied by the factor of the matrix
+
+
+def test_numba_compiles_functions_of_numpy_within_a_recording():
+    numba = pytest.importorskip("numba")
+    numba.njit(lambda x: x + 1)(1)  # loads what numba knows of the standard library
+
+    def numbers(count):
+        found = np.zeros(count)
+        found[0] = np.asarray(np.array([1.0, 2.0])).sum()
+        return found
+
+    with recording(follow=Mechanisms()):
+        assert numba.njit(numbers)(2).tolist() == [3.0, 0.0]
+
+
 def test_the_line_that_draws_is_named():
     with recording() as recorded:
         default_rng(1).normal()

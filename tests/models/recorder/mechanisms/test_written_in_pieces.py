@@ -1,4 +1,6 @@
-"""Noise that a program writes into a tensor piece by piece. The truth is the program itself: the noise is `noisy - clean`."""
+"""Noise that a program writes into an array or a tensor piece by piece. The truth is the program itself: the noise is
+`noisy - clean`.
+"""
 
 import numpy as np
 import pytest
@@ -44,6 +46,28 @@ def written_again():
     return noise
 
 
+def array_rows(scale=1.0, among=range(6), make="empty", law="normal", dtype=np.float64):
+    draw, noise = np.random.RandomState(torch.initial_seed() % 2**32), getattr(np, make)((6, 4), dtype)
+    for i in among:
+        noise[i] = scale * getattr(draw, law)(0, 0.5, 4)
+    return noise
+
+
+def array_columns():
+    draw, noise = np.random.default_rng(torch.initial_seed()), np.empty_like(CLEAN)
+    for k in range(4):
+        noise[..., k] = draw.normal(0, 0.5, 6)
+    return noise
+
+
+def array_blocks():
+    draw, noise = np.random.default_rng(torch.initial_seed()), np.zeros_like(CLEAN)
+    noise[:2, :] = draw.normal(0, 0.5, (2, 4))
+    noise[2:] = draw.normal(0, 0.5, (4, 4))
+    noise *= 4
+    return noise / 4
+
+
 def followed(way, seed=1, script=None):
     torch.manual_seed(seed)
     with recording(follow=Mechanisms(script)) as recorded:
@@ -59,6 +83,13 @@ WAYS = [
     lambda: DATA + written_again(),
     lambda: CLEAN + rows().numpy(),
     lambda: DATA + rows().float().double(),
+    lambda: CLEAN + array_rows(),
+    lambda: CLEAN + 0.25 * array_rows(4.0, make="zeros"),
+    lambda: CLEAN + array_rows(law="laplace", dtype=np.float32),
+    lambda: CLEAN + array_columns(),
+    lambda: CLEAN + array_blocks(),
+    lambda: DATA + torch.from_numpy(array_rows()),
+    lambda: DATA + torch.tensor(array_rows()),
 ]
 
 
@@ -75,8 +106,15 @@ def test_the_pieces_are_one_mechanism(way):
     assert np.array_equal(again, noisy)
 
 
-def test_rows_that_were_not_written_have_no_noise():
-    _, (mechanism,), _ = followed(lambda: DATA + rows(among=(0, 2, 5), into=torch.zeros))
+SOME = [
+    lambda: DATA + rows(among=(0, 2, 5), into=torch.zeros),
+    lambda: CLEAN + array_rows(among=(0, 2, 5), make="zeros"),
+]
+
+
+@pytest.mark.parametrize("way", SOME)
+def test_rows_that_were_not_written_have_no_noise(way):
+    _, (mechanism,), _ = followed(way)
     assert mechanism.covered.all(1).tolist() == mechanism.covered.any(1).tolist() == [True, False, True, False, False, True]
 
 
@@ -98,9 +136,28 @@ def rows_of_two_laws():
     return DATA + noise
 
 
-@pytest.mark.parametrize("way", [a_row_of_data, a_row_twice, rows_of_two_laws])
+def an_array_with(row):
+    noise = array_rows()
+    noise[2] = row(noise)
+    return CLEAN + noise
+
+
+IN_ARRAYS = [
+    lambda: an_array_with(lambda noise: CLEAN[2]),
+    lambda: an_array_with(lambda noise: noise[4]),
+    lambda: an_array_with(lambda noise: np.random.default_rng(1).laplace(0, 1.0, 4)),
+    lambda: an_array_with(lambda noise: np.random.default_rng(1).normal(0, 1.0, 4)[:1]),
+]
+
+
+@pytest.mark.parametrize("way", [a_row_of_data, a_row_twice, rows_of_two_laws, *IN_ARRAYS])
 def test_other_rows_among_the_pieces_are_noticed(way):
     assert followed(way)[1] == []
+
+
+def test_a_row_that_stands_twice_in_another_order_is_noticed():
+    _, _, notes = followed(lambda: an_array_with(lambda noise: noise[4, ::-1]))
+    assert "have the same noise number" in notes[0]
 
 
 def test_noise_that_is_copied_over_noise_is_that_of_the_second_draw():
@@ -111,3 +168,26 @@ def test_noise_that_is_copied_over_noise_is_that_of_the_second_draw():
     _, (mechanism,), _ = followed(way)
     assert mechanism.scale == 1.5
     assert np.allclose(mechanism.units, mechanism.draw.values.reshape(6, 4))
+
+
+def test_one_number_that_is_added_to_an_array_of_the_program_is_shared():
+    def way():
+        sums = np.zeros((6, 4))
+        sums += CLEAN
+        return sums + np.random.default_rng(1).normal(0, 2.0)
+
+    _, (mechanism,), _ = followed(way)
+    assert mechanism.scale == 2.0
+    assert mechanism.shared == (0, 1)
+
+
+def test_each_row_of_noise_is_followed_to_its_own_sum():
+    def way():
+        noise, noisy = array_rows(), np.empty_like(CLEAN)
+        for i in range(6):
+            noisy[i] = CLEAN[i] + noise[i]
+        return noisy
+
+    noisy, found, _ = followed(way)
+    assert np.array_equal(np.stack([m.noisy for m in found]), noisy)
+    assert np.array_equal(np.stack([m.clean for m in found]), CLEAN)

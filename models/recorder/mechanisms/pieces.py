@@ -1,4 +1,4 @@
-"""Noise that a program writes into a tensor piece by piece, as by `noise[i] = torch.randn(d)`."""
+"""Noise that a program writes into an array or a tensor piece by piece, as by `noise[i] = torch.randn(d)`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..draws.draw import unrecorded
 from .joined import joined
 
 if TYPE_CHECKING:
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Noise in a part of a tensor. at: where the part begins, and its shape and steps, all in numbers. origin: of the noise.
-    seen: its numbers.
+    """Noise in a part of an array or a tensor. at: where the part begins, and its shape and steps, all in numbers. origin: of
+    the noise. seen: its numbers.
     """
 
     at: tuple[int, tuple[int, ...], tuple[int, ...]]
@@ -28,7 +27,7 @@ class Piece:
     seen: NDArray[Any]
 
     def of(self, whole: NDArray[Any]) -> NDArray[Any]:
-        """This part of an array with the shape of the tensor."""
+        """This part of an array with the shape of the whole."""
         start, shape, steps = self.at
         strides = [step * whole.itemsize for step in steps]
         return np.lib.stride_tricks.as_strided(whole.ravel()[start:], shape, strides)
@@ -42,9 +41,25 @@ def written(parts: Any, view: Any, origin: Origin) -> None:
         parts.setdefault(whole, {})[place] = Piece(place, origin, origin.seen)
 
 
-def assembled(pieces: Iterable[Piece], tensor: Any) -> Origin | None:
-    """The origin of a tensor into which noise was written in pieces; None if other numbers than 0 stand beside the pieces."""
-    numbers = unrecorded(tensor)
+def written_at(parts: dict[Any, Piece], whole: NDArray[Any], key: Any, origin: Origin, shape: tuple[int, ...]) -> bool:
+    """As `written`, for noise of this shape that was written into an array by `whole[key] = noise`. parts: the pieces of the
+    array, by their place. Returns whether the noise was stored: not if each number was written to several places, and not if
+    `key` holds lists of places.
+    """
+    keys = key if isinstance(key, tuple) else (key,)
+    part = whole[key if any(each is Ellipsis for each in keys) else (*keys, ...)]
+    if not whole.flags.c_contiguous or part.shape != shape or not np.may_share_memory(part, whole):
+        return False
+    start = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    place = start // whole.itemsize, part.shape, tuple(step // whole.itemsize for step in part.strides)
+    parts[place] = Piece(place, origin, part.copy())
+    return True
+
+
+def assembled(pieces: Iterable[Piece], numbers: NDArray[Any]) -> Origin | None:
+    """The origin of the numbers of an array or a tensor into which noise was written in pieces; None if other numbers than 0
+    stand beside the pieces.
+    """
     kept = [piece for piece in pieces if np.array_equal(piece.of(numbers), piece.seen)]
     covered = np.zeros(numbers.shape, dtype=bool)
     for piece in kept:
