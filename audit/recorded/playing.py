@@ -36,7 +36,7 @@ class Cell:
     public: bool = False
 
     def __str__(self) -> str:
-        return f"'{self.array}'" if self.hop is None else f"hop {self.hop + 1} of '{self.array}'"
+        return f"'{self.array}'" if self.hop is None else f"'{self.array}'[{self.hop}]"
 
 
 @dataclass(frozen=True, eq=False)

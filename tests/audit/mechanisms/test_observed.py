@@ -42,7 +42,7 @@ def test_of_an_honest_model_the_observed_ledger_is_the_declared_one(kind):
     found = observed(kind(sigma=SIGMA))
     assert found.agrees
     assert [m.number for m in found.mechanisms] == [1, 2]
-    assert [m.released for m in found.mechanisms] == ["hop 1 of 'aggregates'", "hop 2 of 'aggregates'"]
+    assert [m.released for m in found.mechanisms] == ["'aggregates'[0]", "'aggregates'[1]"]
     for m in found.mechanisms:
         assert m.scale == pytest.approx((SIGMA * 2**0.5,) * 2, rel=1e-4)
         assert m.move == pytest.approx(1 / SIGMA, rel=1e-4)
@@ -279,7 +279,7 @@ def test_the_report_shows_the_mechanisms_and_no_record_leaves_them_out(tmp_path)
     results = audit(model, GRAPH, claim, out=tmp_path / "on", **options)
     (recorded,) = results.run.observed
     assert (recorded["model"], recorded["epsilon"]) == ("laplace", 1.0)
-    assert recorded["mechanisms"][0]["released"] == "hop 1 of 'aggregates'"
+    assert recorded["mechanisms"][0]["released"] == "'aggregates'[0]"
     (file,) = (tmp_path / "on" / "evidence").glob("*recorder.json")
     assert json.loads(file.read_text())["observed"]["mechanisms"] == recorded["mechanisms"]
     page = (tmp_path / "on" / "report.html").read_text()
