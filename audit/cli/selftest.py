@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..case import Outcome
     from ..faults.fault import Fault
 
+WRONG = ("MISSED", "FALSE ALARM")  # results that mean that the tool is wrong
 ALPHA = 1e-4  # level of each statistical test: a test refutes an honest model with at most one seed in ten thousand
 
 
@@ -51,7 +52,7 @@ def selftest(
         print_json(plain(rows))
     else:
         show(rows)
-    raise typer.Exit(int(any(r["result"] in ("MISSED", "FALSE ALARM") for r in rows)))
+    raise typer.Exit(int(any(r["result"] in WRONG for r in rows)))
 
 
 def results(seed: str, graph: Graph) -> list[dict[str, Any]]:
@@ -133,7 +134,7 @@ def outcome_of(fault: Fault, model: Any, graph: Graph, seed: str) -> Outcome:
 
 
 def verdict(planted: bool, undetectable: bool, refuted: bool) -> str:
-    """The word in the column "result". "MISSED" and "FALSE ALARM" mean that the tool is wrong."""
+    """The word in the column "result"."""
     if undetectable:
         return "caught" if refuted else "undetectable by sampling"
     if planted:
@@ -153,6 +154,9 @@ def show(rows: list[dict[str, Any]]) -> None:
         if row is [r for r in rows if r["planted"]][-1]:
             shown.add_section()
     console().print(shown)
+    for row in rows:
+        if row["result"] in WRONG:
+            console().print(f"{row['name']}: {row['result']}; {row['found']}", markup=False)
     planted, count = sum(r["planted"] for r in rows), Counter(r["result"] for r in rows)
     undetectable = count["undetectable by sampling"]
     caught = f"{count['caught']} of {planted - undetectable} planted faults caught; {undetectable} cannot be detected by sampling"

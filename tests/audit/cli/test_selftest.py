@@ -11,10 +11,21 @@ def test_a_missed_fault_and_a_false_alarm_are_reported_and_fail(monkeypatch):
     assert selftest.verdict(True, False, False) == "MISSED"
     assert selftest.verdict(False, False, True) == "FALSE ALARM"
     assert selftest.verdict(True, True, False) == "undetectable by sampling"
-    row = {"name": "x", "planted": True, "audit": "game", "kappa": 2.0, "claim": 4.0, "lower": 0.0, "found": "", "seconds": 0.0}
+    row = {
+        "name": "x",
+        "planted": True,
+        "audit": "game",
+        "kappa": 2.0,
+        "claim": 4.0,
+        "lower": 0.0,
+        "found": "why",
+        "seconds": 0.0,
+    }
     for result, code in (("caught", 0), ("MISSED", 1), ("FALSE ALARM", 1)):
         monkeypatch.setattr(selftest, "results", lambda *_, result=result: [row | {"result": result}])
-        assert CliRunner().invoke(app, ["selftest"]).exit_code == code
+        played = CliRunner().invoke(app, ["selftest"])
+        assert played.exit_code == code
+        assert (f"x: {result}; why" in played.output) == bool(code)
 
 
 def test_a_model_whose_run_fails_is_reported_and_the_others_are_judged(monkeypatch):
