@@ -168,7 +168,7 @@ def two_views(both):
     return train
 
 
-def test_a_secret_that_two_views_with_one_noise_show_apart_is_found_among_all_secrets():
+def test_a_secret_that_two_views_with_one_noise_show_apart_is_found_among_all_secrets(thorough):
     found = bound(two_views(True), 50.0, releases=("posteriors", "core"))
     assert found.refuted
     assert found.epsilon == np.inf
