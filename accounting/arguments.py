@@ -66,7 +66,9 @@ def member(name: str, value: Any, kind: type[Named]) -> Named:
 
 
 def words(name: str, value: object, example: str) -> tuple[str, ...]:
-    """A list or tuple of different words as a tuple. Raises ValueError for other values, also for a single string."""
+    """A list or tuple of different words as a tuple. Raises ValueError for other values; a single string would be read as
+    letters.
+    """
     if not (isinstance(value, list | tuple) and all(isinstance(word, str) and word for word in value)):
         raise ValueError(f"{name}={shown(value)}: must be a tuple of words, such as {example}.")
     if len(set(value)) < len(value):

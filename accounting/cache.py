@@ -89,7 +89,9 @@ def _sum(name: str, value: Any) -> str:
 
 @cache
 def _usable(where: Path) -> bool:
-    """Whether this user alone can store results in the folder. Logs one warning if others could write, or access is denied."""
+    """Whether results can be stored in the folder, and by this user alone. Logs one warning if others could write to it or access
+    is denied.
+    """
     try:
         make_own(where)
     except PermissionError as fault:

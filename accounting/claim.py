@@ -23,7 +23,9 @@ class Unit(StrEnum):
 
     @property
     def relation(self) -> Relation:
-        """How neighbouring graphs differ in a claim about this unit: an edge or a node is there or not, features are replaced."""
+        """How neighbouring graphs differ in a claim about this unit: an edge or a node is there or not, features have others in
+        their place.
+        """
         return Relation.REPLACE if self is Unit.FEATURES else Relation.ADD_REMOVE
 
 

@@ -88,7 +88,9 @@ def gauss_legendre(nodes: int) -> tuple[NDArray[np.float64], NDArray[np.float64]
 
 
 def laplace_epsilon(scale: float, delta: float) -> float:
-    """The smallest epsilon (nats) at delta of a Laplace release: 1/scale + 2 ln(1 - delta), or 0. scale: noise / sensitivity."""
+    """The smallest epsilon (nats) of one Laplace release at delta: 1/scale + 2 ln(1 - delta), at least 0. scale: noise scale /
+    sensitivity.
+    """
     return max(0.0, 1 / scale + 2 * math.log1p(-delta))
 
 
@@ -109,7 +111,9 @@ def composed_pure_delta(epsilon: float, count: int, target: float) -> float:
 
 
 def composed_pure_epsilon(epsilon: float, count: int, delta: float) -> float:
-    """The smallest epsilon (nats) at delta for every adaptive composition of `count` epsilon-DP mechanisms."""
+    """The smallest epsilon (nats) at delta for every adaptive composition of `count` epsilon-DP mechanisms; count * epsilon for
+    delta 0.
+    """
     if delta <= 0 or epsilon == 0:
         return count * epsilon
     low, high = 0.0, count * epsilon
@@ -122,7 +126,10 @@ def composed_pure_epsilon(epsilon: float, count: int, delta: float) -> float:
 
 
 def amplified(epsilon: float, rate: float) -> float:
-    """The epsilon (nats) of an epsilon-DP mechanism on a secret Poisson sample: ln(1 + rate (e^epsilon - 1)), at rate * delta."""
+    """The epsilon (nats) of an epsilon-DP mechanism on a secret Poisson sample: ln(1 + rate (e^epsilon - 1)).
+
+    The delta of the mechanism becomes rate * delta.
+    """
     if epsilon > 700:
         return max(0.0, epsilon + math.log(rate))
     return math.log1p(rate * math.expm1(epsilon))

@@ -78,7 +78,9 @@ def _over_z(t: Array, freedom: Array, shift: Array) -> Array:
 
 
 def _below(s: Array, freedom: Array) -> Array:
-    """P(S < s). Broadcasts. Above MANY degrees of freedom, where SciPy is imprecise, as Barndorff-Nielsen (1986) approximates."""
+    """P(S < s). Broadcasts. Above MANY degrees of freedom, where SciPy's incomplete gamma function is imprecise, by the normal
+    approximation of Barndorff-Nielsen (1986).
+    """
     above, root = np.maximum(s * s, 1e-9) - 1, np.sqrt(freedom / 2)  # with MANY, the chance below 1e-9 is 0 in floating point
     with np.errstate(divide="ignore", invalid="ignore"):
         r = np.sign(above) * np.sqrt(freedom * (above - np.log1p(above)))

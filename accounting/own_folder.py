@@ -46,7 +46,9 @@ def read_own(path: Path) -> bytes:
 
 
 def open_own(path: Path) -> BinaryIO:
-    """Opens a file that only this user can write, for reading. Raises OSError if others can, for links and missing files."""
+    """A file that only this user can write, opened for reading. Raises OSError for a file that others own or can write, for a
+    symbolic link and for a missing file.
+    """
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     about, reason = os.fstat(handle), None
     if not stat.S_ISREG(about.st_mode):
@@ -66,7 +68,9 @@ def _named(place: Path, folder: Path) -> str:
 
 
 def _by_others(about: os.stat_result) -> int:
-    """The mode bits that let other users write. Without the group's bit if this user is the only member of the group."""
+    """The mode bits that let other users write to the file. The group's bit is left out if this user is the only member of the
+    group.
+    """
     import grp
     import pwd
 

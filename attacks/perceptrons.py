@@ -17,7 +17,9 @@ DECAY, FIRST, SECOND, TINY = 1e-4, 0.9, 0.999, 1e-8  # scikit-learn's penalty an
 
 @dataclass(frozen=True, eq=False)
 class Perceptrons:
-    """K perceptrons. centre, scale: (K, 1, dim), of the rows. layers: (K, in, out) weights and (K, 1, out) biases, float32."""
+    """K perceptrons. centre, scale: (K, 1, dim), which standardise the rows. layers: (K, in, out) weights and (K, 1, out) biases,
+    float32.
+    """
 
     centre: Numbers
     scale: Numbers
@@ -39,7 +41,9 @@ class Perceptrons:
         return seen
 
     def slopes(self, rows: Numbers, bits: NDArray[np.bool_]) -> Iterator[tuple[Numbers, Numbers]]:
-        """The gradients of each perceptron's mean log-loss and penalty, last layer first. rows: (K, b, dim). bits: (K, b)."""
+        """The gradients of each perceptron's mean log-loss and penalty, for weights and biases, last layer first. rows: (K, b,
+        dim). bits: (K, b).
+        """
         seen = self._forward(rows)
         slope = (expit(seen[-1]) - bits[..., None]) / bits.shape[1]
         for (weight, _), entered in zip(reversed(self.layers), reversed(seen[:-1]), strict=True):

@@ -31,7 +31,9 @@ PAIRS_LEARNT = 4000  # how many training pairs each perceptron of link stealing 
 
 
 def _steps(attack: ShadowMlp) -> ShadowMlp:
-    """The attack with a batch size and epochs that give, on the whole pool of shadow models, about the steps of its paper."""
+    """The attack with another batch size and number of epochs. On the whole pool of shadow models, it then takes about as many
+    steps of the optimiser as its paper takes on one shadow model.
+    """
     return replace(attack, batch=128, epochs=30)
 
 

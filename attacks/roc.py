@@ -62,14 +62,18 @@ def measure(scores: NDArray[np.float64], bits: NDArray[np.bool_], seed: int = 0,
 def measure_slices(
     scores: NDArray[np.float64], bits: NDArray[np.bool_], groups: NDArray[np.generic], fprs: tuple[float, ...] = FPRS
 ) -> Mapping[str, Leak]:
-    """`measure` by group of challenges, without groups in which no target has members and non-members. groups: (challenges,)."""
+    """`measure` for each group of challenges, by its name. groups: (challenges,). Groups in which no target has both members and
+    non-members are dropped.
+    """
     parts = {str(g): groups == g for g in np.unique(groups)}
     mixed = {g: m for g, m in parts.items() if (bits[:, m].any(1) & ~bits[:, m].all(1)).any()}
     return {g: measure(scores[:, m], bits[:, m], fprs=fprs) for g, m in mixed.items()}
 
 
 def roc_points(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """A ROC for a plot: false-positive rates, 0 and then evenly spaced logarithms, and mean true-positive rates, (200,) each."""
+    """A ROC for a plot: false-positive rates, 0 and then evenly spaced on a log scale, and the mean true-positive rates over
+    targets, (200,) each.
+    """
     scores, bits = one_roc_a_row(scores, bits)
     lowest = 1 / max(1, int((~bits).sum(1).max()))
     grid = np.concatenate([[0.0], np.geomspace(lowest, 1.0, 199)])
@@ -79,7 +83,9 @@ def roc_points(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> tuple[ND
 
 
 def auc(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> float:
-    """The probability that a member scores above a non-member, half for ties (Mann and Whitney 1947). scores, bits: (n,)."""
+    """The probability that a member has a higher score than a non-member; a tie counts one half (Mann and Whitney 1947). scores,
+    bits: (n,).
+    """
     ins = int(bits.sum())
     below = rankdata(scores)[bits].sum() - ins * (ins + 1) / 2
     return float(below / (ins * (len(bits) - ins)))
@@ -93,7 +99,9 @@ def allowed(fpr: NDArray[np.float64] | float, non_members: NDArray[np.int64] | i
 def true_positives(
     scores: NDArray[np.float64], bits: NDArray[np.bool_], fprs: tuple[float, ...] | NDArray[np.float64], rng: np.random.Generator
 ) -> list[int]:
-    """For each FPR, the members above the first non-member beyond the allowed ones; ties at random. scores, bits: (n,)."""
+    """For each FPR, the number of members whose score is higher than that of the first non-member beyond the allowed false
+    positives. Ties are ordered at random. scores, bits: (n,).
+    """
     if not len(fprs):
         return []
     order = np.lexsort((rng.random(len(scores)), -scores))
@@ -154,7 +162,9 @@ def auc_interval(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> tuple[
 
 
 def one_roc_a_row(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The rows with members and non-members. A single column becomes one row first. Raises ValueError as `measure` does."""
+    """The rows that have both members and non-members. A single column becomes one row first. Raises ValueError as `measure`
+    does.
+    """
     scores, bits = np.asarray(scores, dtype=np.float64), np.asarray(bits, dtype=bool)
     if scores.shape != bits.shape or scores.ndim != 2:
         raise ValueError(f"scores {scores.shape} and bits {bits.shape}: both must be (targets, challenges).")

@@ -11,7 +11,10 @@ from .base import Challenge
 
 
 def rows(release: Release, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The row of each node in the release: ids of any shape -> int64 of the same shape. Raises ValueError for unwatched nodes."""
+    """The row of each node in the release: node ids of any shape -> int64 row numbers of the same shape.
+
+    Raises ValueError for a node that is not watched.
+    """
     place = np.full(max(release.watch.max(initial=-1), nodes.max(initial=-1)) + 1, -1)
     place[release.watch] = np.arange(len(release.watch))
     found: NDArray[np.int64] = place[nodes]

@@ -63,7 +63,9 @@ def _reader(x: Floats, moves: Floats) -> Callable[[Floats], Floats]:
 
 
 def _classifiers(features: Floats, seed: int) -> list[Any]:
-    """Untrained classifiers. Naive Bayes counts numbers in its BINS, or on their borders: released values may be discrete."""
+    """Untrained classifiers. Naive Bayes counts how often a number falls into each of its BINS, or on their borders: released
+    values may be discrete.
+    """
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.naive_bayes import CategoricalNB

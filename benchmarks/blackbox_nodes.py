@@ -23,7 +23,7 @@ from gnnaudit.accounting.lower.one_run import steinke
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.accounting.upper.tradeoff import curve
 from gnnaudit.audit.audits.blackbox import CANARIES
-from gnnaudit.audit.audits.blackbox_nodes import DEGREE, of_features, of_neighbours
+from gnnaudit.audit.audits.blackbox_nodes import DEGREE, apart, of_features, of_neighbours
 from gnnaudit.audit.games.game import Seen
 from gnnaudit.audit.instruments.reach import family
 from gnnaudit.audit.key import Key
@@ -46,8 +46,7 @@ def played(model, design, key, trainings):
 
 def measured(scores, bits, claim, shaped, members, seed):
     """Mu of the scores, its epsilon, and the two bounds: by the ledger's curve and for any shape."""
-    ins, outs = scores[bits], scores[~bits]
-    mu = (ins.mean() - outs.mean()) / np.sqrt((ins.var() + outs.var()) / 2)
+    mu = apart(scores, bits)
     bound = guessed(scores, bits, claim, shaped, family=members)
     return mu, float(epsilon_of(max(mu, 0.0), DELTA)), bound.epsilon, steinke(scores, bits, claim, seed=seed).epsilon
 

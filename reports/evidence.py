@@ -225,7 +225,9 @@ def _not_refuted(claim: Claim, bounds: Sequence[Bound], notices: float, why: str
 
 
 def _withdrawn(bounds: Sequence[Bound]) -> str:
-    """What a check found that withdrew a bound, and the condition of a bound above 0; "" if no bound was withdrawn."""
+    """What a check found that withdrew a bound, and the condition that the bound needs if it was above 0; "" if no bound was
+    withdrawn.
+    """
     failed = {c.detail or c.what: (c, b) for b in bounds for c in b.conditions if c.how == "failed"}
     if not failed:
         return ""
@@ -253,13 +255,17 @@ def _check(claim: object, ceiling: object, bounds: object, notices: object) -> N
 
 
 def tests_of(claim: Claim, bounds: Sequence[Bound]) -> dict[str, list[Bound]]:
-    """For each array that the claim exposes, the bounds without an assumption whose tests can detect a violation in it."""
+    """For each array that the claim exposes, the bounds whose tests can detect a violation in this array. A bound that needs an
+    assumption refutes nothing, so it detects no violation.
+    """
     able = [b for b in bounds if not b.assumed]
     return {array: [b for b in able if b.covers is None or array in b.covers] for array in claim.exposes}
 
 
 def weakest_link(claim: Claim, bounds: Sequence[Bound]) -> Bound | None:
-    """The bound that the verdict cites: of each array's most sensitive test, the least sensitive one. None without tests."""
+    """The bound whose smallest detectable violation the verdict states. For each array, take the most sensitive test; of these
+    tests, the bound is that of the least sensitive one. None without tests.
+    """
     best_of = [min(tests, key=lambda b: b.notices) for tests in tests_of(claim, bounds).values() if tests]
     return max(best_of, key=lambda b: b.notices, default=None)
 

@@ -11,7 +11,9 @@ NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Writes a text file atomically, in a folder that it makes, and returns its path. Raises as `replaceable`, and OSError."""
+    """Writes a text file atomically, by renaming a temporary one, and returns its path. Makes a missing folder. Raises what
+    `replaceable` raises, and OSError with `path` as its file name.
+    """
     replaceable(path)
     aside = None
     try:
@@ -38,7 +40,9 @@ def replaceable(path: Path) -> None:
 
 
 def writable(folder: Path, given: str = "") -> None:
-    """Raises ValueError, beginning with `given` or `folder`, if no file can be made in the first existing folder of its path."""
+    """Raises ValueError if no file can be made in `folder`, or in the first existing folder above. given: what the user gave, if
+    it is not the folder; the message begins with it.
+    """
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     why = "" if there.is_dir() else "is no folder"
     try:

@@ -161,7 +161,9 @@ def _bounds(line: Line, audits: Sequence[str]) -> list[BoundRow]:
 
 
 def _telling(bound: BoundRow) -> bool:
-    """Whether a bound could have contradicted its claim: no condition failed, and it is above 0, refutes or would notice."""
+    """Whether a bound could have contradicted its claim: no condition failed, and it is above 0, refutes, or would have noticed a
+    violation.
+    """
     if bound.withdrawn is not None or any(c["how"] == "failed" for c in bound.conditions):
         return False
     noticing = bound.reach is not None and math.isfinite(bound.reach)

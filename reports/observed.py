@@ -46,7 +46,9 @@ class Released:
 
 @dataclass(frozen=True)
 class UnplacedDraw:
-    """Draws of one line that are no mechanism's noise. draws, numbers: how many. note: why they are not fresh, or ""."""
+    """Draws of one line of code that are not the noise of a mechanism. draws, numbers: how many draws, and how many numbers in
+    all. note: why they are not fresh; "" if they are.
+    """
 
     line: str
     law: str

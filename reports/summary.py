@@ -148,11 +148,10 @@ def headline(claims: Sequence[Line]) -> str:
     what = "The claim was not refuted" if one else f"None of the {len(claims)} claims was refuted"
     if not weak:
         return f"{what}."
-    return (
-        f"{what}, but its test is inconclusive."
-        if one
-        else f"{what}; the tests of {'all ' * (weak == len(claims))}{weak} are inconclusive."
-    )
+    if one:
+        return f"{what}, but its test is inconclusive."
+    every = "all " if weak == len(claims) else ""
+    return f"{what}; the tests of {every}{weak} are inconclusive."
 
 
 def budget(epsilon: float, infinity: str = "∞") -> str:
@@ -240,10 +239,22 @@ def _bound(row: BoundRow) -> Bound:
     conditions = tuple(Condition(c["what"], c["how"], c.get("detail", "")) for c in row.conditions)
     refuted = row.verdict == "refuted" or (row.value > row.epsilon and any(c.how == "assumed" for c in conditions))
     notices, reach = (math.inf if value is None else value for value in (row.notices, row.reach))
-    more: dict[str, Any] = {"confirmed": row.confirmed, "conditions": conditions, "against": row.against}
-    more |= {"covers": row.detectable_by, "withdrawn": row.withdrawn}
-    alpha, trials = 1 - row.confidence, (row.rounds, 0)
-    return Bound(row.value, alpha, row.shape, row.method, trials, refuted, None, notices, reach, **more)
+    return Bound(
+        epsilon=row.value,
+        alpha=1 - row.confidence,
+        shape=row.shape,
+        method=row.method,
+        trials=(row.rounds, 0),
+        refuted=refuted,
+        p_value=None,
+        notices=notices,
+        reach=reach,
+        confirmed=row.confirmed,
+        conditions=conditions,
+        against=row.against,
+        covers=row.detectable_by,
+        withdrawn=row.withdrawn,
+    )
 
 
 def units(rows: Iterable[Row | Key]) -> list[Unit | None]:

@@ -41,7 +41,9 @@ class Condition:
 
 
 def most_telling(reasons: Iterable[str]) -> str:
-    """The reason that tells a user most, by the order of TELLING; "" if there is none. Of reasons of one kind, the first."""
+    """The reason that tells a user most; "" if there is none. First comes a path past the noise with its line, then noise that is
+    not fresh, then draws that were not followed to the data. Of reasons of one kind, the first.
+    """
 
     def place(reason: str) -> int:
         return next((i for i, words in enumerate(TELLING) if words in reason), len(TELLING))

@@ -1,4 +1,6 @@
-"""Tests whether canaries of a run are independent trials, so that a bound may count them as rounds, and whether runs are."""
+"""Tests whether the canaries of a run behave like independent trials. Only then may a bound count canaries as rounds. And tests
+whether runs depend on one another.
+"""
 
 import math
 from dataclasses import dataclass
@@ -156,7 +158,9 @@ def separate_runs(scores: ArrayLike, bits: ArrayLike, run: ArrayLike) -> Conditi
 
 
 def _sums(e: NDArray[np.float64], axis: int, fixed: int) -> float:
-    """Two-sided p-value of the sums of e over an axis, if e is independent of variance 1. fixed: lost degrees of freedom."""
+    """Two-sided p-value of the hypothesis that the sums of e over an axis vary as sums of independent draws of variance 1. fixed:
+    the degrees of freedom that are lost.
+    """
     if e.shape[axis] == 1:
         return 1.0
     squares = (e.sum(axis=axis) ** 2 / e.shape[axis]).ravel()
@@ -170,7 +174,9 @@ def _sums(e: NDArray[np.float64], axis: int, fixed: int) -> float:
 
 
 def _between_runs(x: NDArray[np.float64]) -> float:
-    """One-sided chi-squared p-value: the runs' means of x (runs, canaries) differ by chance. 1 for fewer than ten canaries."""
+    """One-sided p-value of a chi-squared test that the runs' means of x (runs, canaries) differ no more than chance allows. 1 for
+    fewer than ten canaries.
+    """
     runs, canaries = x.shape
     within = x.var(axis=1, ddof=1).mean() if canaries > 1 else x.var()
     if canaries < 10 or within == 0:

@@ -1,4 +1,6 @@
-"""Tests whether scores are continuous, unbounded and normal, and whether those of separate rounds depend on one another."""
+"""Tests whether scores are continuous and unbounded, whether they are normal, and whether those of separate rounds depend on
+one another.
+"""
 
 import math
 
@@ -101,7 +103,9 @@ def distance_p_value(standard: Array) -> float:
 
 
 def _furthest(largest: float, n: int) -> float:
-    """Two-sided p-value, slightly too large, of the largest of n normal scores, standardised by their own mean and sd."""
+    """Two-sided p-value of the largest of n standardised normal scores. The scores are standardised by their own mean and sd,
+    which makes the p-value slightly too large.
+    """
     below = math.exp(n * float(special.log_ndtr(largest)))
     return min(1.0, 2 * min(below, -math.expm1(n * float(special.log_ndtr(largest)))))
 

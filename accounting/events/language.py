@@ -67,7 +67,9 @@ def ledger(text: str, values: Mapping[str, float]) -> DpEvent:
 
 
 def number(text: str, values: Mapping[str, float]) -> float:
-    """The number that a text describes. values: name -> value. Raises ValueError (one line) if it describes no finite number."""
+    """The number that a text describes. values: name -> value. Raises ValueError (one line) if the text describes no finite
+    number.
+    """
     found = _read(text, values)
     if not isinstance(found, float) or not math.isfinite(found):
         raise ValueError(f"{text!r} is no finite number; expected one, such as 3.7 or sqrt(2) * sigma.")

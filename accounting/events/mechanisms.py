@@ -97,7 +97,9 @@ def dp_sgd_fixed(sigma: float, epochs: int, visits: int = 1) -> DpEvent:
 
 
 def dp_sgd_seen(sigma: float, rate: float, steps: int) -> DpEvent:
-    """DP-SGD with independent random batches that the adversary knows: the cost is linear in the rate, not quadratic."""
+    """DP-SGD with independent random batches that the adversary knows. Its cost grows linearly with the rate; with secret batches
+    it would grow quadratically.
+    """
     rate, event = _probability("rate", rate), gaussian(sigma)
     if isinstance(event, dp.NonPrivateDpEvent) and rate:
         return event
@@ -241,7 +243,9 @@ def _each_sampled(event: DpEvent, rate: float, count: int) -> DpEvent:
 
 
 def repeated(event: DpEvent, count: int) -> DpEvent:
-    """The same mechanism `count` times, composed adaptively. Raises ValueError if count is no whole number of at least 0."""
+    """The same mechanism `count` times, composed adaptively: each run may depend on the outputs of earlier ones. Raises
+    ValueError if count is no whole number of at least 0.
+    """
     if int(count) != count or count < 0:
         raise ValueError(f"count={count}: must be a whole number of at least 0.")
     if count == 0 or isinstance(event, dp.NoOpDpEvent):

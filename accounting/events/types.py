@@ -8,7 +8,10 @@ from .well_formed import check_field
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PureDpEvent(DpEvent):
-    """An epsilon-DP mechanism without further known properties. epsilon: nats. Raises ValueError unless finite, at least 0."""
+    """An epsilon-differentially private mechanism without further known properties. epsilon: nats.
+
+    Raises ValueError if epsilon is no finite number of at least 0.
+    """
 
     epsilon: float
 

@@ -1,4 +1,6 @@
-"""Bounds for any stopping time: a caller may test after every round, stop early or go on, and does not divide alpha."""
+"""Bounds that hold at any stopping time: a caller may test after every round, stop early, or continue later, and does not divide
+alpha.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def excess(t: ArrayLike, alpha: float, scale: float) -> Array:
 
 
 def _notices(claim: Claim, claimed: float, pairs: int, alpha: float, scale: float) -> tuple[float, float]:
-    """`notices` and `reach` of a Bound: what the last of `pairs` pairs detects with 90 % power. claimed: the mu of the claim."""
+    """`notices` and `reach` of a Bound: the smallest violation that the last of `pairs` pairs detects with 90 % power. Earlier
+    pairs may detect it too, so the power is larger. claimed: the mu of the claim.
+    """
     if not 0 < claimed < math.inf or pairs < 1:
         return math.inf, math.inf
     needed = float(excess(pairs, alpha, scale)) + float(special.ndtri(power.POWER)) * math.sqrt(2 * pairs)
@@ -130,7 +134,9 @@ def any_shape(
 
 
 def _largest_wealth(above0: NDArray[np.bool_], above1: NDArray[np.bool_], epsilon: float, delta: float) -> float:
-    """ln of the largest mean wealth at any time, at least 0. above0, above1: (pairs,) bool, which scores exceed the threshold."""
+    """The logarithm of the largest mean wealth at any time, at least 0. above0, above1: (pairs,) whether each score is above the
+    threshold.
+    """
     if not len(above0):
         return 0.0
     price = math.exp(epsilon)

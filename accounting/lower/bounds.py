@@ -80,7 +80,9 @@ class Bound:
 
     @property
     def granted(self) -> tuple[str, ...]:
-        """What the bound shows the adversary beyond the released arrays, and what whoever made the rounds states about them."""
+        """What the bound lets the adversary see beyond the released arrays, as the usual proof of such a claim does, and what
+        whoever made the rounds states about them.
+        """
         return tuple(c.what for c in self.conditions if c.how == "granted")
 
     @property
@@ -109,7 +111,9 @@ def resting(bound: Bound, theorem: str, *conditions: Condition) -> Bound:
 
 
 def unknown(bound: Bound) -> Bound:
-    """The bound with infinite `notices` and `reach`, because its attack may not be optimal and its power is unknown."""
+    """The bound without a smallest detectable violation: `notices` and `reach` are infinite. For bounds whose attack may not be
+    optimal, so that its power is unknown.
+    """
     return dataclasses.replace(bound, notices=math.inf, reach=math.inf)
 
 
@@ -182,7 +186,9 @@ def from_rounds(
 
 
 class _Divided(NamedTuple):
-    """The scores of each world that count, those that choose the threshold (none if a rule was given), and how it is fixed."""
+    """The scores of world 0 and of world 1 that count for the bound, those that choose the threshold (none if a rule was given),
+    and the condition that the threshold is fixed.
+    """
 
     counted: tuple[Array, Array]
     piloted: tuple[Array, Array]
@@ -260,7 +266,9 @@ def _of_rates(
 
 
 def split(scores: ArrayLike, bits: ArrayLike, *, of: str = "") -> tuple[Array, Array]:
-    """The scores of worlds 0 and 1, flat. Raises ValueError, which begins with `of`, for malformed scores or a missing world."""
+    """The scores of world 0 and of world 1, flat. Raises ValueError, which begins with `of`, for NaN, bits other than 0 and 1,
+    unequal shapes, and a missing world.
+    """
     s, b = _scores(scores, of), _bits(bits, of)
     if s.shape != b.shape:
         raise ValueError(f"{of}scores have shape {s.shape}, bits {b.shape}: the shapes must be equal.")
@@ -302,7 +310,9 @@ def _numbers(name: str, values: ArrayLike, of: str) -> NDArray[Any]:
 
 
 def _split_off(scores0: Array, scores1: Array, random: np.random.Generator) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """Draws random rounds, as many as `pilot_rounds` says: the pilot scores of worlds 0 and 1, then the other scores of both."""
+    """Draws as many random rounds of each world as `pilot_rounds` says. Returns the pilot scores of world 0 and of world 1, and
+    the other scores of world 0 and of world 1.
+    """
     drawn, rest = [], []
     for scores, count in zip((scores0, scores1), pilot_rounds(len(scores0), len(scores1)), strict=True):
         chosen = np.zeros(len(scores), dtype=bool)
@@ -313,7 +323,9 @@ def _split_off(scores0: Array, scores1: Array, random: np.random.Generator) -> t
 
 
 def _has_a_spread(scores0: Array, scores1: Array, sd: float | None) -> bool:
-    """Whether the scores can be normal: more than two, all finite and, unless `sd` is given, not all equal in each world."""
+    """Whether the scores can be normal samples: more than two, all finite and, unless `sd` is given, not all equal within each
+    world.
+    """
     finite = bool(np.isfinite(scores0).all() and np.isfinite(scores1).all())
     if not finite or len(scores0) + len(scores1) <= 2:
         return False

@@ -1,4 +1,6 @@
-"""A bound for every mechanism from rounds. Their bits must be fair coins; else coins are drawn here, and select the rounds."""
+"""A bound for every mechanism from independent rounds. The bits must be fair coins. If they do not look like fair coins, this
+module draws coins and selects rounds whose bits equal these coins.
+"""
 
 import math
 

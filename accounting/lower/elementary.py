@@ -1,4 +1,6 @@
-"""Exact tests of a mechanism's elementary channels, which randomise one bit, label or vote, and of the sum of their epsilons."""
+"""Exact tests of the elementary channels of a mechanism, which randomise one bit, label or vote each, and of the sum of their
+epsilons.
+"""
 
 import math
 from collections.abc import Sequence
@@ -121,7 +123,9 @@ def sum_at_least(kinds: Sequence[Kind], alpha: float) -> float:
 
 
 def least_rejected(kinds: Sequence[Kind], total: float, alpha: float) -> float:
-    """The least weighted number of right guesses that rejects the sum `total` (nats), up to a quarter above; infinity if none."""
+    """The smallest weighted number of right guesses whose p-value is below alpha if the epsilons add up to `total` (nats),
+    rounded up by at most a quarter of a guess; infinity if no number does.
+    """
     low, high = 0.0, sum(kind.weight * kind.guesses for kind in kinds)
     if p_value(kinds, total, high) >= alpha:
         return math.inf
@@ -132,7 +136,9 @@ def least_rejected(kinds: Sequence[Kind], total: float, alpha: float) -> float:
 
 
 def detectable(kinds: Sequence[Kind], total: float, alpha: float) -> float:
-    """The smallest factor on all epsilons at which 90 % of the audits reject `total` (nats); infinity if none up to 1000 does."""
+    """The smallest factor on all declared epsilons at which 90 % of the audits reject `total` (nats); infinity if no factor up to
+    1000 suffices.
+    """
     least = least_rejected(kinds, total, alpha) if all(kind.guesses for kind in kinds) else math.inf
     if math.isinf(least):
         return math.inf

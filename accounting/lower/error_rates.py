@@ -19,7 +19,9 @@ PILOT_LEAST = 2  # rounds of each world in the pilot, if the world has twice as 
 
 @dataclass(frozen=True)
 class Rule:
-    """Guesses "world 1" if sign * score > threshold. Raises ValueError for a NaN threshold or a sign other than 1 and -1."""
+    """The rule that guesses "world 1" if sign * score > threshold. Raises ValueError for a NaN threshold or a sign other than 1
+    and -1.
+    """
 
     threshold: float
     sign: int
@@ -60,7 +62,9 @@ def mu_of_rates(false_positive: ArrayLike, false_negative: ArrayLike) -> Array:
 
 
 def smallest_level(rejects: Callable[[float], bool]) -> float:
-    """The p-value of a test: the smallest level (at least 1e-300) from which on `rejects` is true; 1 if there is none."""
+    """The p-value of a test: the smallest level (at least 1e-300) for which `rejects` is true; 1 if none is. Larger levels must
+    reject too.
+    """
     low, high = -300.0, 0.0  # powers of ten
     if not rejects(0.999):
         return 1.0
@@ -71,7 +75,9 @@ def smallest_level(rejects: Callable[[float], bool]) -> float:
 
 
 def pilot_rounds(rounds0: int, rounds1: int) -> tuple[int, int]:
-    """How many rounds of worlds 0 and 1 choose the threshold: equal shares, but at least PILOT_LEAST of each or half of them."""
+    """The numbers of rounds of world 0 and of world 1 that choose the threshold: the same share of both, but at least PILOT_LEAST
+    of each or half of them.
+    """
     share = min(PILOT_SHARE, PILOT_MOST / (rounds0 + rounds1))
     least = [min(PILOT_LEAST, rounds // 2) for rounds in (rounds0, rounds1)]
     return max(round(share * rounds0), least[0]), max(round(share * rounds1), least[1])
@@ -109,7 +115,9 @@ def choose(
 
 
 def _about(rate: Array, trials: float, alpha: float) -> Array:
-    """Wilson's upper limit for an observed rate: close enough to `rate_at_most` to compare thresholds, and much faster."""
+    """Wilson's upper confidence limit for an observed rate. For a comparison of thresholds it is close enough to `rate_at_most`,
+    and much faster.
+    """
     z, n = -special.ndtri(alpha), np.maximum(trials, 1)
     return np.asarray((rate + z * z / (2 * n) + z * np.sqrt(rate * (1 - rate) / n + (z / (2 * n)) ** 2)) / (1 + z * z / n))
 

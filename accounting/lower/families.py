@@ -1,4 +1,6 @@
-"""The family of a ledger, whose noise is divided by one factor, kappa. Finds the members that two error rates contradict."""
+"""The family of a ledger: the same ledger with all noise divided by one factor, kappa. Finds the members that two error rates
+contradict.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +23,25 @@ KAPPAS = tuple(float(k) for k in np.exp2(np.arange(-640, 641) / 128))
 
 @dataclass(frozen=True)
 class Family:
-    """The curves of a ledger whose noise is divided by kappa. ledger: for kappa = 1. member: kappa -> curve, None if unknown."""
+    """The curves of a ledger whose noise is divided by kappa. ledger: the curve at kappa = 1. member: kappa -> curve; None if
+    only `ledger` is known.
+    """
 
     ledger: Curve
     member: Callable[[float], Curve] | None
 
     def holding(self, holds: Callable[[Curve], bool]) -> int:
-        """The number of KAPPAS for which `holds` is true, which must be the smallest ones. Needs `member`."""
+        """The number of KAPPAS for which `holds` is true. `holds` must be true up to some kappa and false above it. Needs
+        `member`.
+        """
         member = self.member
         assert member is not None
         return bisect_left(KAPPAS, True, key=lambda kappa: not holds(member(kappa)))
 
     def epsilon(self, rejected: Callable[[Curve], bool], delta: float) -> float:
-        """epsilon (nats) at `delta` of the least private member that is `rejected`, or 0. Without `member`, tries `ledger`."""
+        """The epsilon (nats) at `delta` of the least private member for which `rejected` is true; 0 if there is none. Without
+        `member`, only the ledger's curve is tried.
+        """
         if self.member is None:
             last = self.ledger if rejected(self.ledger) else None
         else:

@@ -70,14 +70,18 @@ def guessed(
 
 
 def chance_of_so_many(right: NDArray[np.bool_], most: float) -> float:
-    """p-value of the hypothesis that each guess is right with probability at most `most`. right: (trainings, canaries) bool."""
+    """The p-value of the hypothesis that each guess is correct with probability at most `most`. right: (trainings, canaries)
+    bool.
+    """
     total, count = int(right.sum()), right.size
     counted = float(special.betainc(total, count - total + 1, most)) if total else 1.0
     return max(counted, mean_p_value(right.mean(axis=1), most)) if right.shape[1] > 1 else counted
 
 
 def mean_at_least(shares: NDArray[np.float64], alpha: float) -> float:
-    """Student's lower limit, at 1 - alpha, of the mean share of right guesses over trainings; of one training, the share."""
+    """Student's lower confidence limit, at 1 - alpha, of the mean share of correct guesses over trainings. For one training it is
+    the share itself.
+    """
     runs = len(shares)
     error = float(shares.std(ddof=1)) / math.sqrt(runs) if runs > 1 else 0.0
     return float(np.clip(shares.mean() - special.stdtrit(max(runs - 1, 1), 1 - alpha) * error, 0.0, 1.0))

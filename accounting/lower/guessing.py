@@ -51,7 +51,9 @@ def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int | Groups, s
 
 
 def by_score(scores: ArrayLike, bits: ArrayLike, seed: int = 0) -> NDArray[np.bool_]:
-    """The bits in ascending order of scores; seeded random numbers break ties. Raises ValueError for NaN, unequal shapes."""
+    """The bits in the order of their scores, the lowest first. Seeded random numbers break ties. Raises ValueError for NaN and
+    unequal shapes.
+    """
     s, b = np.asarray(scores, float).ravel(), np.asarray(bits).astype(bool).ravel()
     if s.shape != b.shape:
         raise ValueError(f"scores have shape {np.shape(scores)}, bits {np.shape(bits)}: the shapes must be equal.")
@@ -117,7 +119,10 @@ def _told(delta: float, rounds: int) -> tuple[Array, Array, float]:
 
 
 def steinke_p_value(epsilon: float, charge: Charge, guesses: int, correct: int, most: float = 0.0) -> float:
-    """An upper bound on P(at least `correct` guesses are right) (Steinke et al. 2023, App. D). most: see `weighted_p_value`."""
+    """An upper bound on the probability that at least `correct` of `guesses` are right (Steinke et al. 2023, Appendix D).
+
+    most: as in `weighted_p_value`.
+    """
     if correct <= 0:
         return 1.0
     q = 1 / (1 + math.exp(-min(epsilon, LARGEST)))
@@ -220,12 +225,16 @@ def weights(canaries: int, mu: float, epsilon: float, levels: int = LEVELS, capp
 
 
 def share_above(certainty: Array, mu: float) -> Array:
-    """The expected share of canaries whose log-likelihood ratio is above `certainty` in size, for a Gaussian mechanism of mu."""
+    """The expected share of canaries whose absolute log-likelihood ratio exceeds `certainty`, for a Gaussian mechanism of this
+    mu.
+    """
     return np.asarray(special.ndtr(mu / 2 - certainty / mu) + special.ndtr(-mu / 2 - certainty / mu))
 
 
 def _surest(canaries: int, mu: float) -> float:
-    """About the largest size of a log-likelihood ratio among the canaries: the value that 1/2 canary is expected to exceed."""
+    """Approximately the largest absolute log-likelihood ratio among the canaries: the value that 1/2 canary is expected to
+    exceed.
+    """
     low, high = 0.0, mu * mu / 2 + 40 * mu
     for _ in range(60):
         middle = (low + high) / 2
@@ -293,7 +302,9 @@ def most_provable(epsilon: float, delta: float, trials: int, alpha: float) -> fl
 
 
 def rejects(beta: Callable[[Array], Array], canaries: int, guesses: int, correct: int, level: Array) -> NDArray[np.bool_]:
-    """Whether so many right guesses reject the curve `beta` at each of several levels (Mahloujifar et al. 2024, Algorithm 1)."""
+    """Whether `correct` right guesses of `guesses` reject a trade-off curve, at each level (Mahloujifar et al. 2024, Algorithm
+    1). beta: the curve, for arrays of the shape of `level`.
+    """
     level = np.asarray(level, float)
     r, h = level * correct / canaries, level * (guesses - correct) / canaries
     for i in range(correct - 1, -1, -1):

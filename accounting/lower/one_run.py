@@ -188,7 +188,9 @@ def uncounted(coins: Condition) -> int:
 
 
 def tied(scores: Array) -> int:
-    """The largest even number of guesses of which half are on scores tied for the highest, half on scores tied for the lowest."""
+    """The largest even number of guesses on scores that are tied for the highest and, equally many, on scores that are tied for
+    the lowest.
+    """
     if not len(scores) or scores.min() == scores.max():
         return 0
     return 2 * int(min(np.count_nonzero(scores == scores.min()), np.count_nonzero(scores == scores.max())))
@@ -239,7 +241,9 @@ def mahloujifar(
 
 
 def like(curve: Curve, delta: float) -> Claim:
-    """The claim of the Gaussian mechanism whose coins are guessed as often as this curve's. At delta = 0, epsilon is its mu."""
+    """The claim of the Gaussian mechanism whose coins are guessed as often as those of this curve. At delta = 0, epsilon is the
+    mu of that mechanism.
+    """
     mu = curve.mu if curve.mu is not None else 2 * float(special.ndtri(min(luck(curve), 1 - 1e-12)))
     epsilon = mu if delta == 0 else float(gaussian.epsilon_of(mu, delta))
     return Claim(epsilon, delta)
@@ -261,7 +265,9 @@ def guesses_beyond(curve: Curve, delta: float, m: int, alpha: float) -> int:
 
 
 def _largest(level: Callable[[float], float], alpha: float, low: float, high: float) -> float:
-    """The largest epsilon in [low, high] with level(epsilon) < alpha. `level` must increase and be below alpha at `low`."""
+    """The largest epsilon in [low, high] whose p-value `level(epsilon)` is below alpha. The p-value must increase with epsilon,
+    and be below alpha at `low`.
+    """
     if level(high) < alpha:
         return high
     step = 1.0
@@ -281,7 +287,9 @@ def _trials(bits: ArrayLike) -> tuple[int, int]:
 
 @lru_cache(maxsize=1024)
 def best_guesses(claim: Claim, m: int, alpha: float) -> int:
-    """The number of guesses with which `mahloujifar` proves most, if the claim is exactly true and the attack is optimal."""
+    """The number of guesses with which `mahloujifar` proves the largest epsilon, if the claim is exactly true and the attack is
+    optimal.
+    """
     if math.isinf(claim.epsilon):
         return m
     strength = claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim)
@@ -326,7 +334,9 @@ def _notices_played(claim: Claim, trials: tuple[int, int], tests: tuple[tuple[Gr
 
 
 def _notices(claim: Claim, m: int, groups: Groups, rejected: Callable[[int], bool]) -> tuple[float, float]:
-    """`notices` and `reach` of a Bound: the smallest violation whose sum of weights is `rejected` in 90 % of the audits."""
+    """`notices` and `reach` of a Bound: the smallest violation at which 90 % of the audits get a sum of weights that `rejected`
+    rejects.
+    """
     wanted = POWER if claim.delta == 0 else NOMINAL
     strength, most = claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim), sum(w * n for w, n in groups)
     high = _least(groups, rejected)

@@ -156,7 +156,9 @@ def notices_along(
 
 
 def smallest(noticed: Callable[[float], bool], low: float = 1.0, near: float = 1.005, most: float = MOST_KAPPA) -> float:
-    """The smallest factor from `low` to `most` for which `noticed` is true, rounded up by at most `near`; infinity if none is."""
+    """The smallest factor above `low` for which `noticed` is true, rounded up by at most the ratio `near`; infinity if no factor
+    up to `most` is found.
+    """
     high = 2 * low
     while not noticed(high):
         low, high = high, high * 2
@@ -217,7 +219,9 @@ def _power(claim: Claim, kappa: float, n0: int, n1: int, alpha: float, method: s
 
 @lru_cache(maxsize=256)
 def _limits(claim: Claim, n0: int, n1: int, alpha: float, method: str) -> tuple[Array, Array, Array]:
-    """Thresholds, as false-positive rates (26,), with `_false_positives` and `_most` for them: what no violation changes."""
+    """Thresholds, given by their false-positive rates (26,), and the results of `_false_positives` and `_most` for them. None of
+    them depends on the violation.
+    """
     mu = _mu(claim)
     a = np.concatenate([np.geomspace(min(0.2 / n0, 0.1), 0.3, 18), np.linspace(0.36, 0.98, 8)])
     claimed = (lambda x: _region(claim, x)) if method == "any" else (lambda x: gaussian.tradeoff(mu, x))
@@ -271,7 +275,9 @@ def _power_of_t(mu: float, true: float, n0: int, n1: int, alpha: float) -> float
 
 
 def _power_of_gate(a: Array, b: Array, claimed: Callable[[Array], Array], n0: int, n1: int, alpha: float) -> Array:
-    """The probability that the test at each threshold, of true error rates a and b, rejects `claimed`. -> (thresholds,)."""
+    """The probability that the threshold test rejects `claimed` at each threshold with true error rates a and b. (thresholds,) ->
+    (thresholds,).
+    """
     counts, chances = _false_positives(a, n0)
     return _rejects(chances, _most(counts, claimed, n0, n1, alpha), b, n1)
 
@@ -289,14 +295,18 @@ def _false_positives(a: Array, n0: int) -> tuple[Array, Array]:
 
 
 def _most(counts: Array, claimed: Callable[[Array], Array], n0: int, n1: int, alpha: float) -> Array:
-    """The largest number of misses at which the test rejects `claimed`, for each number of false positives; negative for none."""
+    """The largest number of misses in n1 rounds of world 1 at which the threshold test rejects `claimed`, for each number of
+    false positives in n0 rounds; negative where no number is small enough.
+    """
     limit = claimed(rate_at_most(counts, n0, alpha / 2))
     most = special.bdtrik(alpha / 2, n1, limit)  # fewer misses prove a rate below the limit
     return np.where(np.exp(n1 * np.log1p(-np.minimum(limit, 1 - 1e-16))) < alpha / 2, np.ceil(most) - 1, -1)
 
 
 def _rejects(chances: Array, most: Array, b: Array, n1: int) -> Array:
-    """The probability of at most `most` misses in n1 rounds at true rates b, averaged by `chances`. -> (thresholds,)."""
+    """The probability of at most `most` misses in n1 rounds at true rates b, averaged over the numbers of false positives, which
+    have these chances. -> (thresholds,).
+    """
     shape = (len(b), most.shape[-1])
     k, rates, weights = (np.broadcast_to(values, shape) for values in (most, b[:, None], chances))
     counts = (k >= 0) & (weights > RARE)

@@ -1,4 +1,6 @@
-"""The rank gate tests the ledger's curve without pilot rounds: it counts scores of world 1 below a high score of world 0."""
+"""The rank gate, a test of the ledger's curve without pilot rounds: it counts the scores of world 1 that rank below a high score
+of world 0.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,9 @@ def chance_of_so_few(missed: int, place: int, trials: tuple[int, int], beta: Bet
 
 @lru_cache(maxsize=256)
 def cells(place: int, trials: int) -> tuple[Array, Array]:
-    """The law of the false-positive rate at the place-th highest of `trials` scores: right ends and chances of 900 cells."""
+    """The distribution of the false-positive rate at the place-th highest of `trials` scores, in 900 cells. Returns the right end
+    and the probability of each cell.
+    """
     low, high = special.ndtr(CELLS), special.ndtr(-CELLS)
     other = trials - place + 1
     rates = np.where(CELLS < 0, special.betaincinv(place, other, low), special.betainccinv(place, other, high))

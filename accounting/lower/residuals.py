@@ -31,7 +31,9 @@ STEADY = 0.05  # largest relative difference between the moves along several his
 
 
 def noise_at_most(residuals: ArrayLike, alpha: float) -> float:
-    """With probability 1 - alpha, the sd of independent centred normal residuals is at most this (chi-squared); inf for none."""
+    """With probability 1 - alpha the sd of independent centred normal residuals is at most this (chi-squared, exact); inf without
+    residuals.
+    """
     r = np.asarray(residuals, float)
     if not r.size:
         return math.inf
@@ -97,7 +99,9 @@ class Moves:
     rate: float = 1.0
 
     def epsilon(self, factor: float, delta: float, interval: float = 5e-5) -> float:
-        """A lower bound (nats) on the epsilon at `delta` if all noise is smaller by this factor. interval: of the grid, nats."""
+        """A lower bound (nats) on the epsilon of the composition at `delta`, if all noise is smaller by this factor. interval:
+        the grid of privacy losses, nats.
+        """
         alone = float(gaussian.epsilon_of(_over(self.plain, 1 / factor if factor else math.inf), delta))
         if not self.steps.any():
             return alone
@@ -105,7 +109,9 @@ class Moves:
         return max(alone, epsilon_at_least(self.plain * capped, self.steps * capped, self.rate, delta, interval))
 
     def factor(self, claim: Claim) -> float:
-        """The factor on the moves that costs the claimed epsilon, or infinity; with samples, rounded up and at least one half."""
+        """The factor on the moves at which the composition costs the claimed epsilon; infinity if no factor does. With sampled
+        mechanisms it is rounded up and at least one half.
+        """
         if not self.steps.any():
             claimed = gaussian.mu_of_claim(claim)
             return claimed / self.plain if self.plain else math.inf
@@ -137,9 +143,18 @@ def added_up(
     least = Moves(min(m.plain for m in moves), np.min([m.steps for m in moves], axis=0) if paired else np.zeros(0), moves[0].rate)
     epsilon, needed = least.epsilon(factor, claim.delta), least.factor(claim)
     notices, _ = _notices(claim, needed, 1.0, every.size, alpha)
-    refuted, p_value = epsilon > claim.epsilon, _p_value(every, 1.0, needed)
-    method, trials, reach = "all releases added up", (every.size, 0), worth(notices) if math.isfinite(notices) else math.inf
-    bound = Bound(epsilon, alpha, "ledger", method, trials, refuted, p_value, notices, reach, against="ledger")
+    bound = Bound(
+        epsilon,
+        alpha,
+        "ledger",
+        "all releases added up",
+        (every.size, 0),
+        epsilon > claim.epsilon,
+        _p_value(every, 1.0, needed),
+        notices,
+        worth(notices) if math.isfinite(notices) else math.inf,
+        against="ledger",
+    )
     theorem = "the composition of (moves along the released history / chi-squared upper limit of the noise)"
     spread = max(sizes) / min(sizes) - 1 if min(sizes) else math.inf
     detail = f"the smallest move of {len(sizes)} histories is used; they differ by {spread:.2%}"
@@ -191,7 +206,9 @@ def alike(x: Array, rows: float, *, whole: bool) -> Condition:
 
 
 def rows_alike(r: Array) -> float:
-    """p-value that all rows have one variance, by a chi-squared test of their squares. r: (runs, stages, rows, columns)."""
+    """p-value of the hypothesis that all rows have one variance, by a chi-squared test of their sums of squares. r: (runs,
+    stages, rows, columns).
+    """
     # variance of each column in each stage, because columns may differ
     spread = np.sqrt(np.square(r).mean(axis=(0, 2), keepdims=True))
     there = spread[0, :, 0] > 0

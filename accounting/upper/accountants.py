@@ -119,7 +119,9 @@ def _is_row(name: str, stored: dict[str, object]) -> bool:
 
 
 def _agreed(rows: Iterable[Upper], ledger: DpEvent, delta: float, relation: Relation, target: float) -> bool:
-    """Whether the tightest row satisfies the claim and a new computation confirms it: no other row can change the verdict."""
+    """Whether the tightest row satisfies the claim, and a new computation reproduces this row. Then no other row can change the
+    verdict.
+    """
     best = tightest(rows)
     if best is None or best.epsilon is None or best.epsilon > target:
         return False

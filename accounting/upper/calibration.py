@@ -83,7 +83,9 @@ def _check_model(model: object) -> None:
 
 
 def _tight(epsilon: Callable[[float], float], claim: Claim, relative: float, sigma: float) -> bool:
-    """Whether this noise satisfies the claim and slightly less does not. Noise from the cache needs this check for verdicts."""
+    """Whether this noise satisfies the claim and slightly less noise does not. Noise multipliers from the cache need this check,
+    because verdicts depend on them.
+    """
     return 0 < sigma < FARTHEST and epsilon(sigma) <= claim.epsilon < epsilon(sigma / (1 + 3 * relative))
 
 
@@ -149,7 +151,9 @@ def _ledger(model: Noisy, claim: Claim, sigma: float) -> DpEvent:
 
 
 def _by_losses(model: Noisy, claim: Claim, sigma: float, coarser: float) -> float:
-    """epsilon (nats) from losses on a grid that is `coarser` times coarser; for bounded range, at most that of RDP."""
+    """epsilon (nats) from privacy-loss distributions on a grid that is `coarser` times coarser; for a bounded-range mechanism the
+    smaller of this value and that of RDP.
+    """
     from ..events.tree import parts
     from ..events.types import BoundedRangeDpEvent
     from .pld import grid

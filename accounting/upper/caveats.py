@@ -19,7 +19,10 @@ def proved_for_others(ledger: DpEvent, relation: Relation) -> str:
 
 
 def doubts(ledger: DpEvent, claim: Claim, units: int | None = None) -> tuple[str, ...]:
-    """Warnings about a ledger and a claim, one sentence each. units: the number of protected nodes or edges, if it is public."""
+    """Warnings about a ledger and a claim, one sentence each.
+
+    units: the number of nodes or edges that the claim protects, if this number is public.
+    """
     found = [_odd_number(ledger), _large_delta(claim, units), _seen_sample(ledger, claim), _shared_sample(ledger)]
     found.append(_sampled_values(ledger, claim))
     other = proved_for_others(ledger, claim.relation)

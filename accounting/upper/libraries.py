@@ -27,7 +27,9 @@ LARGEST_PRV = 200.0  # largest range of losses, in nats; a grid over a wider ran
 
 @np.errstate(over="ignore")  # where an overflow matters, the library raises OverflowError
 def dp_accounting_pld(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
-    """epsilon (nats) from dp_accounting's PLDAccountant. Raises Unsupported for events that it declines and for replacement."""
+    """epsilon (nats) from dp_accounting's own PLDAccountant. Raises Unsupported for events that it declines, and under
+    replacement.
+    """
     if relation is Relation.REPLACE:
         raise Unsupported("dp_accounting doubles every sensitivity under replacement, which sigma already contains.")
     asked = dp.pld.PLDAccountant(value_discretization_interval=grid(ledger, relation))
@@ -87,12 +89,16 @@ def _autodp(event: DpEvent, relation: Relation) -> Any:
 
 
 def opacus_rdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
-    """epsilon (nats) by Opacus' RDP accountant. Raises Unsupported for delta = 0 and all but (Poisson-sampled) Gaussian noise."""
+    """epsilon (nats) from Opacus' RDP accountant. Raises Unsupported for delta = 0 and for events other than Gaussian noise,
+    Poisson-sampled or not.
+    """
     return _opacus("RDPAccountant", ledger, delta, relation)
 
 
 def sampled_gaussian_rdp(rate: float, sigma: float, orders: tuple[float, ...]) -> NDArray[np.float64]:
-    """The Renyi divergence (nats) of a Poisson-sampled Gaussian at each order, whole or not, by Opacus. -> (orders,) float64."""
+    """The Renyi divergence (nats) of one Poisson-sampled Gaussian at each order, by Opacus. Its series also converges at
+    fractional orders. -> (orders,) float64.
+    """
     analysis = _opacus_accountants().rdp.privacy_analysis
     with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         return np.asarray(analysis.compute_rdp(q=rate, noise_multiplier=sigma, steps=1, orders=list(orders)), dtype=np.float64)
@@ -123,14 +129,18 @@ def lost_to_rounding(accountant: str, ledger: DpEvent, delta: float) -> str:
 
 
 def opacus_gdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
-    """epsilon (nats) by the central limit theorem, perhaps far too small. Raises Unsupported also for several kinds of step."""
+    """epsilon (nats) by the central limit theorem. It is no upper bound: it may be far too small. Raises Unsupported as
+    `opacus_rdp`, and for several kinds of step.
+    """
     if len(parts(ledger)) > 1:
         raise Unsupported("Opacus' GDP accountant supports one kind of step; this ledger has several.")
     return _opacus("GaussianAccountant", ledger, delta, relation)
 
 
 def _opacus_history(ledger: DpEvent, relation: Relation) -> list[tuple[float, float, int]] | None:
-    """(noise multiplier, sampling rate, steps) of every part; None without privacy. Raises Unsupported for other events."""
+    """(noise multiplier, sampling rate, steps) of every part; None for a ledger without privacy. Raises Unsupported for other
+    events.
+    """
     history: list[tuple[float, float, int]] = []
     for event, count in parts(ledger):
         match event:

@@ -32,7 +32,9 @@ def epsilon(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REM
 
 
 def best(rdp: NDArray[np.float64], delta: float, orders: tuple[float, ...] = ORDERS) -> float:
-    """The smallest R(a) + ln((a-1)/a) - (ln delta + ln a)/(a-1) over all orders a, nats. rdp: R, (orders,); inf is skipped."""
+    """The smallest epsilon over all orders a: R(a) + ln((a-1)/a) - (ln delta + ln a)/(a-1). rdp: R, (orders,) nats; orders with
+    inf are skipped.
+    """
     if delta <= 0 or not np.any(np.isfinite(rdp)):
         return 0.0 if np.all(rdp == 0) else math.inf
     # rounding may leave a divergence just below 0
@@ -40,7 +42,9 @@ def best(rdp: NDArray[np.float64], delta: float, orders: tuple[float, ...] = ORD
 
 
 def curve(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, orders: tuple[float, ...] = ORDERS) -> NDArray[np.float64]:
-    """The Renyi divergence (nats) of a ledger at every order. -> (orders,) float64. Raises Unsupported for unknown events."""
+    """The Renyi divergence (nats) of the whole ledger at every order. -> (orders,) float64. Raises Unsupported for unknown
+    events.
+    """
     total = np.zeros(len(orders))
     for event, count in parts(ledger):
         total = total + count * _one(event, relation, np.array(orders))
@@ -80,7 +84,9 @@ def _library(event: DpEvent, relation: Relation, orders: NDArray[np.float64]) ->
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silences the library's warnings about fractional orders. It skips orders that do not converge, so its result is a bound."""
+    """Silences the library's warnings about fractional orders whose series do not converge. The library skips these orders, so
+    its result is still an upper bound.
+    """
     logger = logging.getLogger("absl")
     before = logger.level
     logger.setLevel(logging.ERROR)

@@ -149,7 +149,9 @@ def gaussian(mu: float) -> Curve:
 
 
 def gaussian_curve(claim: Claim) -> Curve:
-    """The curve of the Gaussian mechanism that just satisfies a claim. Raises ValueError for a finite epsilon at delta = 0."""
+    """The curve of the Gaussian mechanism that just satisfies a claim. Raises ValueError for a finite epsilon with delta = 0,
+    which no Gaussian mechanism satisfies.
+    """
     check_claim(claim)
     if claim.delta == 0 and claim.epsilon < math.inf:
         way = "Claim a delta above 0, or use curve(PureDpEvent(epsilon))."

@@ -48,7 +48,9 @@ class DirectionRatio(Untrained):
 
 
 def log_density(u: NDArray[np.float32], mean: NDArray[np.float32], std: float) -> NDArray[np.float64]:
-    """The log-density, up to a constant, of the direction u of a normal vector of this mean and std. (…, dim) -> (…) float64."""
+    """The log-density, up to a constant, of the direction u of a normal vector with this mean and std. (…, dim) -> (…)
+    float64.
+    """
     u, scaled = u.astype(np.float64), mean.astype(np.float64) / std
     return log_moment((u * scaled).sum(-1), u.shape[-1] - 1) - np.square(scaled).sum(-1) / 2
 

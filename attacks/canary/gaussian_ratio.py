@@ -106,7 +106,9 @@ def ends(challenge: Challenge) -> NDArray[np.int64]:
 
 
 def gaps(release: Release, challenge: Challenge, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    """For each chunk of runs, its slice and the sums of `nodes` minus those over known arcs: (runs, hops, nodes, dim) float32."""
+    """For each chunk of runs, its slice, and the released sums of `nodes` minus the sums over known arcs: (runs, hops, nodes,
+    dim) float32.
+    """
     seen = rows(release, nodes)
     for part, known in known_sums(release, release["inputs"], challenge, nodes):
         yield part, release["aggregates"][part][:, :, seen] - known

@@ -1,4 +1,6 @@
-"""LinkTeller: the influence of a node's features on another node's posterior, if a deployed model reads the graph."""
+"""LinkTeller: the influence of one node's features on another node's posterior, for a deployed model that reads the graph when it
+answers a query.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,7 +16,9 @@ TINY = 1e-30
 
 
 class Query(Protocol):
-    """A deployed model. Maps features of all nodes, dense or sparse (nodes, dim), to log-probabilities (runs, nodes, classes)."""
+    """A deployed model. It maps features of all nodes, dense or sparse (nodes, dim), to log-probabilities (runs, nodes,
+    classes).
+    """
 
     def __call__(self, x: Any) -> NDArray[np.float32]: ...
 

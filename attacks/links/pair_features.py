@@ -55,7 +55,9 @@ class Public:
 
 
 def reference(known: Graph, seed: int = 0) -> Rows:
-    """He et al.'s reference model (2021): (nodes, classes) probabilities of a perceptron without edges. Cached."""
+    """The reference model of He et al. 2021: (nodes, classes) probabilities of a perceptron that is trained on public features
+    and training labels, without edges. The result is cached, because several attacks need it.
+    """
     return _reference(Public.of(known), seed)
 
 

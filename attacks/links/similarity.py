@@ -49,7 +49,9 @@ class ReferenceGap(LinkStealing):
 
 
 def probabilities(release: Release, pairs: NDArray[np.int64], query: str) -> Iterator[NDArray[np.float64]]:
-    """For each run, probabilities (ids, classes) of the ends of `pairs`, NaN for others. Raises ValueError for unwatched ends."""
+    """For each run, an array of probabilities (ids, classes), indexed by node id. It holds the ends of `pairs`, and NaN for other
+    nodes. Raises ValueError for an end that is not watched.
+    """
     ends = np.unique(pairs)
     for k in range(len(release)):
         log_p = logs(release.part(slice(k, k + 1)), ends, query)[0]

@@ -18,7 +18,9 @@ from .shrinkage import TINY, prior_freedom, shrunk
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Mean and variance of each challenge's signal over shadow models with it ("in") and without it ("out"), (c,) float64."""
+    """The mean and variance of each challenge's signal over shadow models that contain the challenge ("in") and over those that
+    do not ("out"), (c,) float64 each.
+    """
 
     mean_in: NDArray[np.float64]
     mean_out: NDArray[np.float64]
@@ -53,7 +55,9 @@ class Moments:
 def moments(
     signal: NDArray[np.float64], side: NDArray[np.bool_], shrinkage: float | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """The mean, the shrunk variance and the number of each challenge's shadows on one side, (c,). side: (shadows, c) bool."""
+    """The mean, the shrunk variance and the number of each challenge's shadows on one side, (c,) each. side: (shadows, c)
+    bool.
+    """
     n = side.sum(0)
     mean = np.where(side, signal, 0).sum(0) / np.maximum(n, 1)
     squares = (np.where(side, signal - mean, 0) ** 2).sum(0)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...accounting.checks.score_law import pooled_sd
 from ...attacks.canary.fisher import log_likelihood_ratio
 from ...attacks.signals import logs
 from ...models.capabilities import BoundedDegree, has
@@ -82,20 +83,23 @@ def aligned_nodes(setting: Setting) -> Outcome:
             refused.append(str(error))
     if not designs:
         raise ValueError(refused[0])
-    apart = [separation(setting, design) for design in designs] if len(designs) > 1 else [0.0]
-    design = designs[int(np.argmax(apart))]
+    design = max(designs, key=lambda one: separation(setting, one)) if len(designs) > 1 else designs[0]
     other = f"not tried: {refused[0]}" if refused else f"chosen on {several(PILOTS, 'other training')} of each of two graphs"
     what = f"{len(design.canaries)} {design.name} in a crafted graph ({other})"
     return tested(setting, design.game(setting.key.fold("game")), design.score, what)
 
 
 def separation(setting: Setting, design: Design) -> float:
-    """The difference of the mean scores of the two worlds over their pooled standard deviation, in the trainings of a pilot."""
+    """How far a pilot of PILOTS trainings sets the scores of the two worlds apart, see `apart`."""
     game = design.game(setting.key.fold("pilot", design.name))
     seen = setting.store.fit(keeping(setting.case.model, READ), game, PILOTS, READ)
-    scores, bits = design.score(seen), seen.bits
+    return apart(design.score(seen), seen.bits)
+
+
+def apart(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> float:
+    """The difference of the mean scores of the two worlds over their pooled standard deviation; 0 if the scores do not vary."""
     present, absent = scores[bits], scores[~bits]
-    spread = float(np.sqrt((present.var() + absent.var()) / 2))
+    spread = pooled_sd(absent, present)
     return float(present.mean() - absent.mean()) / spread if spread > 0 else 0.0
 
 

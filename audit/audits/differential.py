@@ -121,14 +121,14 @@ def on_other_lines(setting: Setting) -> Iterator[tuple[Setting, str]]:
     model = keeping(setting.case.model, offered(setting.case.model))
     if not effort(model).thorough:
         return
-    known, yielded = lines_of(model, setting), 0
-    for number in range(TRIED):
-        other = dataclasses.replace(setting, key=setting.key.fold("other lines", number), shared={})
-        lines = lines_of(model, other)
-        if lines - known and yielded < MOST:
+    known = lines_of(model, setting)
+    others = (dataclasses.replace(setting, key=setting.key.fold("other lines", n), shared={}) for n in range(TRIED))
+    yielded = 0
+    while yielded < MOST and (other := next(others, None)) is not None:
+        if new := lines_of(model, other) - known:
+            known |= new
             yielded += 1
-            yield other, in_words(lines - known)
-        known |= lines
+            yield other, in_words(new)
 
 
 def lines_of(model: Model, setting: Setting) -> set[Line]:

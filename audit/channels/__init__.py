@@ -1,1 +1,3 @@
-"""Audits of single mechanisms: votes, users' reports, adjacency entries, messages. One computes finite channels exactly."""
+"""Audits of single mechanisms: votes, users' reports, adjacency entries and messages. One audit computes the exact epsilon of
+finite channels.
+"""

@@ -58,8 +58,17 @@ def enumerate_channels(setting: Setting) -> Outcome:
         channels = model.channels(graph.dim, graph.classes)
         epsilon = channels_epsilon(channels, delta)
         text = f"channels of {' + '.join(f'{copies * channel_epsilon(matrix):.4g}' for matrix, copies in channels)} nats"
-    refuted = epsilon > case.claim.epsilon
-    bound = Bound(epsilon, 0.0, "exact", "enumeration", (0, 0), refuted, p_value=None, notices=math.inf, reach=math.inf)
+    bound = Bound(
+        epsilon=epsilon,
+        alpha=0.0,
+        shape="exact",
+        method="enumeration",
+        trials=(0, 0),
+        refuted=epsilon > case.claim.epsilon,
+        p_value=None,
+        notices=math.inf,
+        reach=math.inf,
+    )
     bound = resting(bound, THEOREM, OURS if is_built_in(model) else assumed("the channel is as declared"))
     sent = tuple(name for name in offered(case.model) if name != "posteriors")
     return Outcome("exact", (bound,), {}, text, sent, attack="enumeration")

@@ -119,10 +119,18 @@ def of_channels(setting: Setting) -> Bound:
         p_values.append(p_value(kinds, claim.epsilon) / share)
         if len(sides) == 2:
             kappa, total = detectable(kinds, claim.epsilon, share * setting.level), sum(k.copies * k.declared for k in kinds)
-    epsilon, p = max(epsilons), min(1.0, *p_values)
-    trials = int((~coins[1]).sum()), int(coins[1].sum())  # one for each user, by the coin of the label
-    refuted, power = epsilon > claim.epsilon, (kappa, kappa * total)
-    bound = Bound(epsilon, setting.alpha, "any", "elementary channels", trials, refuted, p, *power)
+    epsilon = max(epsilons)
+    bound = Bound(
+        epsilon=epsilon,
+        alpha=setting.alpha,
+        shape="any",
+        method="elementary channels",
+        trials=(int((~coins[1]).sum()), int(coins[1].sum())),  # one for each user, by the coin of the label
+        refuted=epsilon > claim.epsilon,
+        p_value=min(1.0, *p_values),
+        notices=kappa,
+        reach=kappa * total,
+    )
     return resting(bound, THEOREM, OWN_COINS, separate_draws(np.concatenate(right, axis=2)))
 
 
@@ -217,7 +225,9 @@ def log_ratio(model: RandomisedReports, release: Release, graph: Graph) -> NDArr
 def ratio(
     model: RandomisedReports, graph: Graph, ups: NDArray[np.int64], downs: NDArray[np.int64], sent: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """(n,) float64: log-likelihood ratios of reports. ups, downs: (n,) bits reported high and low. sent: (n,) reported labels."""
+    """(n,) float64: the log-likelihood ratios of n users' reports. ups, downs: (n,) how many bits of a user report high and low.
+    sent: (n,) the reported labels.
+    """
     (bits, _), (labels, _) = model.channels(graph.dim, graph.classes)
     of_sign, of_label = np.log(bits[1]) - np.log(bits[0]), np.log(labels[1]) - np.log(labels[0])
     return np.asarray(ups * of_sign[1] + downs * of_sign[0] + of_label[sent])

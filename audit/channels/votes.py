@@ -79,11 +79,20 @@ def of_votes(setting: Setting, labels: NDArray[np.int64], turned: NDArray[np.boo
 
     allowed = vote(factor(composed, claim.epsilon))
     one, noticed = sum_at_least(kinds, alpha), detectable(kinds, allowed, SHARE * setting.level)
-    epsilon, p = composed(factor(vote, one) / (1 + NEAR)), min(1.0, p_value(kinds, allowed) / SHARE)
+    proved = factor(vote, one) / (1 + NEAR)
     kappa = factor(vote, noticed * vote(1.0)) if np.isfinite(noticed) else np.inf
-    trials = int((~turned).sum()), int(turned.sum())
-    refuted, power = epsilon > claim.epsilon, (kappa, composed(kappa) if np.isfinite(kappa) else np.inf)
-    bound = Bound(epsilon, setting.alpha, "ledger", "elementary channels", trials, refuted, p, *power, against="ledger")
+    bound = Bound(
+        epsilon=composed(proved),
+        alpha=setting.alpha,
+        shape="ledger",
+        method="elementary channels",
+        trials=(int((~turned).sum()), int(turned.sum())),
+        refuted=composed(proved) > claim.epsilon,
+        p_value=min(1.0, p_value(kinds, allowed) / SHARE),
+        notices=kappa,
+        reach=composed(kappa) if np.isfinite(kappa) else np.inf,
+        against="ledger",
+    )
     each = np.where(labels == turned, 1.0, np.where((labels == 0) | (labels == 1), -1.0, 0.0))
     return resting(bound, THEOREM, COINS, separate_draws(each))
 
@@ -103,7 +112,9 @@ def factor(of: Callable[[float], float], value: float) -> float:
 
 
 def of_whole_sets(setting: Setting) -> Bound:
-    """The bound from log-likelihood ratios of sets of votes. A set's coin changes the votes that sample it. See `log_ratio`."""
+    """The bound from the log-likelihood ratios of whole sets of votes, with one coin for each set. The canary changes only votes
+    whose sample contains it, as in the model. See `log_ratio`.
+    """
     key, model = setting.key.fold("whole"), setting.case.model
     assert isinstance(model, NoisyVotes)
     count = setting.rounds * TRIALS

@@ -1,4 +1,7 @@
-"""The command line: the app, its short commands, errors and signals. Each command imports its libraries when it runs."""
+"""The command line: the app, its short commands, and the handling of errors and signals.
+
+Each command imports the libraries that it needs only when it runs.
+"""
 
 import errno
 import io

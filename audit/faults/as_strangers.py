@@ -99,7 +99,9 @@ def disguised(fault: Fault, facts: Facts) -> Model:
 
 
 def whole_run(name: str, planted: bool, claim: Claim, make: Callable[[], Model], graph: Graph, seed: str) -> tuple[bool, str]:
-    """Whether `audit run` gives an accepted exit code (CODES) for a model and writes its files; and the verdict in words."""
+    """Whether `audit run` gives an accepted exit code (CODES) for the model that `make` returns, and writes its files; and the
+    verdict in words.
+    """
     model = make()
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         out = Path(folder) / "run"

@@ -39,7 +39,9 @@ class ShuffledCoins:
         self.random, self.batches, self.step = random, max(1, round(1 / rate)), 0
 
     def random_raw(self, count: int) -> NDArray[np.uint64]:
-        """(count,) uint64, each of two coins of 32 bits: 0 for the nodes of this batch, which then join it, else all bits set."""
+        """(count,) uint64, each of two coins of 32 bits: 0 for the nodes of this batch, which then join it, and all bits set for
+        all other nodes.
+        """
         if self.step % self.batches == 0:
             self.order = self.random.permutation(2 * count)
         part = np.array_split(self.order, self.batches)[self.step % self.batches]

@@ -57,7 +57,7 @@ class FullBudgetForFeaturesAndLabel(Lpgnn):
         return Lpgnn(feature_budget=total, label_budget=total).channels(dim, classes)
 
 
-class UndeclaredFullBudget(Lpgnn):
+class UndeclaredFullBudgetPerFeature(Lpgnn):
     """Declares that two sampled features share the feature budget, and spends the whole budget on each."""
 
     def _bits(self, dim: int) -> int:
@@ -119,7 +119,7 @@ class TwoClassPate(Pate):
         return ((max(worst, key=lambda pair: float(np.abs(np.diff(np.log(pair), axis=0)).max())), self.queries),)
 
 
-class MarginOfOne(TwoClassPate):
+class MarginSensitivityOne(TwoClassPate):
     """Charges for sensitivity 1 of the margin, because a node changes one vote. The sensitivity is 2."""
 
     @property

@@ -170,7 +170,9 @@ class UnchargedSumsForPredictions(Gap):
 
 @dataclass(frozen=True)
 class GreedyDegreeCap(Gap):
-    """Keeps an edge, in order, if both ends have fewer than `most` kept ones: without one edge, it may keep others instead."""
+    """Visits the edges in order, and keeps an edge if both of its ends have fewer than `most` kept edges so far. So, if one edge
+    is removed, the cap may keep other edges in its place.
+    """
 
     most: int = 10
 

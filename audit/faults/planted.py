@@ -1,4 +1,6 @@
-"""The planted faults, each from real code, which the self-test must catch, and the honest models, which it must not refute."""
+"""The planted faults, which the self-test must catch, and the honest models, which it must not refute. Each fault has occurred in
+real code.
+"""
 
 import dataclasses
 from collections.abc import Callable
@@ -145,12 +147,16 @@ IN_REPORTS = (
     in_lpgnn("full budget on each of two features", reports.FullBudgetPerFeature, "exact", by_enumeration),
     in_lpgnn("full budget on features and again on the label", reports.FullBudgetForFeaturesAndLabel, "exact", by_enumeration),
     in_lpgnn("label response for two classes used for more", reports.BinaryLabelProbability, "exact", by_enumeration),
-    in_lpgnn("full budget on each of two features, undeclared", reports.UndeclaredFullBudget, "reports", undivided_budget),
+    in_lpgnn(
+        "full budget on each of two features, undeclared", reports.UndeclaredFullBudgetPerFeature, "reports", undivided_budget
+    ),
     in_lpgnn("either of two reports", reports.EitherOfTwoReports, "reports", undivided_budget),
     in_lpgnn("feature range taken from private values", reports.PrivateFeatureRange, "differential", INFINITE),
     Fault("each direction of an edge randomised, charged once", edges_for_one_direction, EDGE, "entries", constant(2.0)),
     of_own_noise(lambda f: reports.StoredZeros(), EDGE, "dropped edges stay as stored zeros", "entries", INFINITE),
-    of_own_noise(lambda f: reports.MarginOfOne(queries=4), VOTES, "margin sensitivity 1 in place of 2", "exact", by_enumeration),
+    of_own_noise(
+        lambda f: reports.MarginSensitivityOne(queries=4), VOTES, "margin sensitivity 1 in place of 2", "exact", by_enumeration
+    ),
     in_privgnn("noise for probabilities added to their logarithms", reports.NoiseOnLogProbabilities, "differential", INFINITE),
     in_privgnn("sampling charged but not done", reports.NoSampling, "differential", without_samples),
     of_own_noise(privgnn(reports.HalfTheQueriesCharged), NODE, "half of the queries not charged", "differential", of_all_queries),

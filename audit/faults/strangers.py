@@ -1,4 +1,6 @@
-"""Models as a user would write them: noisy sums of unit rows, and no call of the tool. A faulty one overrides one part."""
+"""Models as a user would write them: they release noisy sums of unit rows, and never call the tool. Each faulty model overrides
+one part of an honest model.
+"""
 
 import dataclasses
 from dataclasses import dataclass
@@ -290,7 +292,9 @@ class SecondPass(Sums):
 
 
 class CentredByFew(TrainedHead):
-    """Subtracts from noisy rows their mean over the tenth of nodes with most neighbours, which one edge in twenty changes."""
+    """Subtracts from noisy rows their mean over the tenth of nodes with the most neighbours. About one edge in twenty changes
+    which nodes these are.
+    """
 
     def scores(self, rows: Floats, graph: Graph, degree: Floats, seed: int) -> Floats:
         many = degree >= np.quantile(degree, 0.9)

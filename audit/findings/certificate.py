@@ -1,4 +1,6 @@
-"""The certificate of one experiment: a bound on epsilon, a summary, a figure and, for exact bounds, every computed value."""
+"""The certificate of one experiment: a bound on epsilon, a summary and a figure. The certificate of an exact bound also holds the
+value of each independent computation.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -126,7 +126,10 @@ def symmetric_response(module: ModuleType, seed: int) -> Scores:
 
 
 def pooled_counts(module: ModuleType, seed: int) -> Scores:
-    """Nodes j and 20 + j have 40 neighbours in cluster 0, node j perhaps one more. Score 1: its noisy count is larger by 1."""
+    """Nodes j and 20 + j have 40 neighbours in cluster 0, and node j may have one more.
+
+    The score is 1 if the noisy count of node j is larger by exactly 1, else 0.
+    """
     slices, rounds, scores = 20, 24, ([], [])  # type: ignore[var-annotated]
     coins = np.random.default_rng(seed)
     for _ in range(rounds):
@@ -144,7 +147,10 @@ def pooled_counts(module: ModuleType, seed: int) -> Scores:
 
 
 def stored_zeros(module: ModuleType, seed: int) -> Scores:
-    """In one world every pair (i, i + 1) has an edge, in the other none. Score 1: the sparse release stores a zero for it."""
+    """In one world every pair (i, i + 1) has an edge, in the other none has.
+
+    The score of a pair is 1 if the released sparse matrix stores a zero for it, else 0.
+    """
     import scipy.sparse as sp
 
     nodes, rounds, scores = 40, 40, []
@@ -164,7 +170,10 @@ def stored_zeros(module: ModuleType, seed: int) -> Scores:
 
 
 def kept_directions(module: ModuleType, seed: int) -> Scores:
-    """Releases a star with or without the edge of one leaf. The score is the released entry of this pair; -1 for an error."""
+    """Releases a star with or without the edge between its centre and one leaf.
+
+    The score is the released entry of this pair; -1 if the mechanism stops with an error.
+    """
     import scipy.sparse as sp
 
     leaves, rounds, scores = 200, 120, []

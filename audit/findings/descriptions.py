@@ -42,7 +42,10 @@ KEYS = tuple(f.name for f in fields(Description) if f.name != "id")
 
 
 def read(path: Path) -> dict[str, Description]:
-    """id -> description, in the order of the file. Raises ValueError for invalid TOML, and unknown, missing or wrong keys."""
+    """id -> description, in the order of the file.
+
+    Raises ValueError for invalid TOML, and for a key that is unknown, missing or has a wrong value.
+    """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as fault:

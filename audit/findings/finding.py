@@ -14,7 +14,10 @@ Experiment = Callable[[Key], Certificate]
 
 @dataclass(frozen=True)
 class Finding(Description):
-    """A published claim with its experiments, on the mechanism as published and as repaired; None without a repair."""
+    """A published claim with its experiments.
+
+    published: tests the mechanism as published. repaired: the same experiment on the repaired mechanism; None if there is none.
+    """
 
     published: Experiment
     repaired: Experiment | None

@@ -38,7 +38,9 @@ def beside(
 
 
 def aligned(graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The mean features of the two commonest classes, (2, dim) float32, and these, (2,). Raises ValueError for one class."""
+    """The mean features of the two commonest classes, (2, dim) float32, and these classes, (2,). A classifier can distinguish the
+    two rows. Raises ValueError if only one class has nodes.
+    """
     sizes = np.bincount(graph.y, minlength=graph.classes)
     if np.count_nonzero(sizes) < 2:
         raise ValueError("the graph has nodes of one class only; canary edges need nodes of two classes")
@@ -76,7 +78,9 @@ def stars(graph: Graph, count: int, leaves: int) -> tuple[Graph, NDArray[np.int6
 
 
 def hub(graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
-    """The graph with a new training node, joined to all others so that random walks visit it often, and its id, (1,)."""
+    """The graph with a new training node that is joined to all other training nodes, and the id of this node, (1,). Random walks
+    visit the node often.
+    """
     means, classes = aligned(graph)
     wider, ids = beside(graph, means[:1], classes[:1], np.zeros((2, 0), dtype=np.int64), "train")
     others = np.flatnonzero(graph.train)

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.graph.graph import Graph
+from .crafted_graph import around
 
 KINDS = 8  # kinds of ordinary training nodes, each with its own feature and class
 LOUD = 10.0  # size of the feature of a kind
-LOUDER = (
-    20.0  # size of a candidate's own feature, so large that most of the candidate's gradient acts on the weights of this feature
-)
+LOUDER = 20.0  # size of a candidate's own feature, so large that most of its gradient acts on the weights of this feature
 KNOWN = 80  # most reference nodes that are present; as many are absent
 RING = 3  # the ordinary nodes of a kind are a ring, in which each is joined to this many next nodes
 WIDE = 2000  # features, most of them unused: a first layer with many inputs starts from small weights, which hide little
@@ -35,7 +34,8 @@ class CraftedFeatures:
 
 
 def crafted_features(canaries: int, degree: int, train_nodes: int) -> CraftedFeatures:
-    """A graph with this number of private training nodes, `train_nodes` training nodes in all, and at most `degree` neighbours.
+    """A graph with this number of private training nodes, in which no node has more than `degree` neighbours. train_nodes: the
+    number of all training nodes.
 
     Each candidate has a feature of its own, and one that all candidates share. It has no neighbours. A gradient of the first
     layer is an outer product with the features, so only the candidate itself moves the weights of its own feature, by up to the
@@ -60,11 +60,7 @@ def crafted_features(canaries: int, degree: int, train_nodes: int) -> CraftedFea
     x[of_candidate, KINDS + 1 + candidate[of_candidate]] = LOUDER
     train = np.arange(nodes) < train_nodes
     rings = [np.arange(one, ordinary, KINDS) for one in range(KINDS)]
-    edges = [
-        np.stack([ring, np.roll(ring, step)])
-        for ring in rings
-        for step in range(1, min(RING, degree // 2, (len(ring) - 1) // 2) + 1)
-    ]
+    edges = [edge for members in rings for edge in around(members, min(RING, degree // 2))]
     graph = Graph(
         x=x,
         y=np.where(candidate < 0, kind, candidate % KINDS),

@@ -81,8 +81,14 @@ def crafted(canaries: int) -> Crafted:
 def _around(side: NDArray[np.int64]) -> NDArray[np.int64]:
     """(2, m) int64: the edges within one side, which form a ring of the pool and join every end to every pool node."""
     pool, ends = side[:POOL], side[POOL:]
-    rings = [np.stack([pool, np.roll(pool, step)]) for step in range(1, RING + 1)]
-    return np.concatenate([*rings, np.stack([np.repeat(pool, ENDS), np.tile(ends, POOL)])], axis=1)
+    return np.concatenate([*around(pool, RING), np.stack([np.repeat(pool, ENDS), np.tile(ends, POOL)])], axis=1)
+
+
+def around(nodes: NDArray[np.int64], most: int) -> list[NDArray[np.int64]]:
+    """The edges of a ring in which each node is joined to up to `most` next nodes, never twice to one: an array (2, ...) for each
+    distance. nodes: (n,), or (n, rings) for several rings.
+    """
+    return [np.stack([nodes, np.roll(nodes, step, axis=0)]) for step in range(1, min(most, (len(nodes) - 1) // 2) + 1)]
 
 
 def _across(sides: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.graph.graph import Graph
+from .crafted_graph import around
 
 KINDS = 8  # kinds of nodes, each with its own feature and class
 CLASSES = 48  # most classes have no node; with more classes, posteriors preserve more directions
@@ -67,11 +68,7 @@ def crafted_stars(canaries: int, degree: int, train_nodes: int) -> CraftedStars:
     sending = after + np.arange(len(joined) * senders).reshape(len(joined), senders)
     centres = after + sending.size + np.arange(canaries)
     rings = [pools.T, *(np.arange(kind, singles, KINDS) for kind in range(KINDS))]
-    edges = [
-        np.stack([nodes, np.roll(nodes, step, axis=0)]).reshape(2, -1)
-        for nodes in rings
-        for step in range(1, min(ring, (len(nodes) - 1) // 2) + 1)
-    ]
+    edges = [edge.reshape(2, -1) for members in rings for edge in around(members, ring)]
     edges.append(np.stack([np.repeat(pools, each, axis=1), np.tile(leaves, pool)]).reshape(2, -1))
     edges += [np.stack(np.meshgrid(group, some)).reshape(2, -1) for group, some in zip(joined, sending, strict=True)]
     edges.append(np.stack([asked.ravel(), np.repeat(centres, degree)]))

@@ -14,7 +14,9 @@ EACH = 3  # largest number of edges of each of the four kinds
 
 
 def catalogue(graph: Graph, key: Key) -> NDArray[np.int64]:
-    """The ids of the selected edges, (c,) int64, ascending. The last node is the largest id of a node with an edge."""
+    """The ids of the selected edges, (c,) int64, ascending. Of all nodes with an edge, the last node is the one with the largest
+    id.
+    """
     degree, last = graph.degree, max((int(block.max()) for block in graph.edge_blocks() if block.size), default=-1)
     most, least, at_last, at = np.zeros((2, 0), dtype=np.int64), np.zeros((2, 0), dtype=np.int64), [], 0
     for block in graph.edge_blocks():

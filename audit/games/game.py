@@ -23,7 +23,10 @@ DRAWS = 64  # number of blocks in which MANY edges are drawn
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """The worlds to train on, the challenge for the attacker, and the secret bits: (runs, units) bool, True if present."""
+    """The worlds on which the model trains, the challenge for the attacker, and the secret bits.
+
+    bits: (runs, units) bool, True if the unit is present.
+    """
 
     worlds: Worlds
     challenge: Challenge

@@ -43,7 +43,9 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """The runs of one game. asked: the challenges. pilot: shadow runs, whose bits the attacker knows. target: target runs."""
+    """The runs of one game. asked: the challenges. pilot: the shadow runs, whose bits the attacker knows. target: the target
+    runs.
+    """
 
     asked: Question
     pilot: Seen
@@ -60,7 +62,9 @@ def membership(
     targets: int,
     games: tuple[str, ...] = tuple(GAMES),
 ) -> Measured:
-    """Runs every named attack on each game. Of a game's runs, the first `shadows` are shadow runs, the others target runs."""
+    """Runs every named attack on each game. Of a game's pool of runs, the first `shadows` are shadow runs, the others target
+    runs.
+    """
     found, seen = Measured(), view(case)
     for kind, query in ((kind, query) for kind, query in GAMES.items() if kind in games):
         attacks = [a for a in (ATTACKS[name](query) for name in names) if kind in a.kinds]
@@ -82,7 +86,9 @@ def membership(
 def attacked(
     case: Case, graph: Graph, kind: str, store: Store, key: Key, attacks: list[Attack], shadows: int, targets: int
 ) -> Measured:
-    """Runs these attacks and the baselines on one game. Only attacks that query models or use public data need more trainings."""
+    """Runs these attacks and the baselines on one game. Only attacks that query models, or use shadow models of public data, need
+    further training.
+    """
     asked = question(graph, kind, key)
     pool = store.fit(keeping(case.model, (DEPLOYED,)), asked.game, shadows + targets, (DEPLOYED,))
     split = Pool(asked, pool[:shadows], pool[shadows:])
@@ -106,7 +112,9 @@ def attacked(
 
 
 def with_models(attacks: list[Any], model: Any, split: Pool, device: str) -> Iterator[Any]:
-    """Yields the attacks with the models that they query: those of the pool's runs, trained again from the same seeds."""
+    """Yields the attacks with the models that they query. The models are those of the pool's runs, trained again from the same
+    seeds.
+    """
     shadows, targets = len(split.pilot), len(split.target)
     worlds = split.asked.game.rounds(shadows + targets).worlds
     behind_api = functools.cache(lambda: model.deployed(worlds[shadows:], device))

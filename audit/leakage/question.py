@@ -53,7 +53,9 @@ class Question:
 
 
 def question(graph: Graph, kind: str, key: Key) -> Question:
-    """The challenges of a game: training nodes, or edges with random bits, edges that are always there and pairs without edge."""
+    """The challenges of a game. Label and node games challenge training nodes. The edge game challenges edges with random bits,
+    edges that are always there, and pairs without an edge.
+    """
     if kind != "edge":
         items = sample(np.flatnonzero(graph.train), ASKED, key.fold("nodes"))
         game = Game(graph, kind, items, key.fold(kind), watch=items, paired=True)
@@ -74,7 +76,9 @@ def question(graph: Graph, kind: str, key: Key) -> Question:
 
 
 def public_part(graph: Graph, key: Key) -> Graph:
-    """The graph of the nodes that are not for training, public data. `key` draws its split: 75 % train, 10 % val, 15 % test."""
+    """The graph of the nodes that are not training nodes, as public data for shadow models. `key` draws its split: 75 % train, 10
+    % validation, 15 % test.
+    """
     nodes = np.flatnonzero(~graph.train)
     place = np.full(graph.nodes, -1)
     place[nodes] = np.arange(len(nodes))
@@ -121,6 +125,8 @@ NON_EDGES: dict[str, Callable[[Graph, int, Key], NDArray[np.int64]]] = {"random"
 
 
 def view(case: Case) -> tuple[str, ...]:
-    """What the adversary sees: the claim's arrays, and "queries" or "graph queries" if the model answers on chosen inputs."""
+    """What the adversary sees: the arrays of the claim, and "queries" or "graph queries" if the model answers on chosen features
+    or graphs.
+    """
     live = {AnswersOtherFeatures: "queries", AnswersOtherGraphs: "graph queries"}
     return (*case.claim.exposes, *(name for capability, name in live.items() if has(case.model, capability)))

@@ -144,7 +144,9 @@ class Plan(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def filled(cls, value: Any, info: ValidationInfo) -> Any:
-        """The value. Raises ValueError for an empty text, a null character, a text that is no UTF-8, and a bool for a number."""
+        """The value itself. Raises ValueError for an empty text, a text with a null character or that is no UTF-8, and true or
+        false for a number.
+        """
         several = value if isinstance(value, list | tuple) else (value,)
         if any(isinstance(v, bool) for v in several) and cls.model_fields[info.field_name or ""].annotation is not bool:
             raise ValueError("must be a number or a text, not true or false")
@@ -221,7 +223,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def read(path: Path | None, options: dict[str, Any]) -> Plan:
-    """The plan: the [run] table of a file under `options`; a preset and a declaration give defaults. Raises ValueError."""
+    """The plan: the [run] table of the plan file, overridden by `options`; a preset and a declaration give defaults. Raises
+    ValueError with a sentence for each error.
+    """
     table: dict[str, Any] = {}
     if path is not None:
         document, _ = read_toml(path)

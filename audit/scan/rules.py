@@ -34,7 +34,9 @@ ACCOUNTANTS = (
 
 @dataclass(frozen=True)
 class Rule:
-    """find: finds the places in one file, as nodes that have a line. reason: why they can break a promise. advice: what to do."""
+    """find: finds the places in one file, as nodes that have a line. reason: why the pattern can break a privacy promise. advice:
+    what to do.
+    """
 
     find: Callable[[Source], Iterator[Any]]
     reason: str

@@ -51,7 +51,10 @@ def hidden(path: Path) -> bool:
 
 
 def scan(path: Path) -> tuple[list[Hit], list[str]]:
-    """The hits in a file or in all Python files of a folder, and a line for each unread file. Raises ValueError."""
+    """The hits in a file, or in all Python files of a folder, and one line for each file that could not be read.
+
+    Raises ValueError, like `python_files`.
+    """
     hits: list[Hit] = []
     unread: list[str] = []
     for file in python_files(path):

@@ -196,7 +196,9 @@ def processes(jobs: int) -> Iterator[Execute]:
 
 
 def connected(address: str, jobs: int) -> tuple[Cluster, int]:
-    """The Ray cluster on `address` and its number of workers. Raises ValueError if there is no Ray or no answer."""
+    """The Ray cluster on `address` and its number of workers. Raises ValueError if Ray is not installed or the cluster cannot be
+    reached.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray  # noqa: F401

@@ -35,7 +35,10 @@ def code_version() -> str:
 
 
 def own_code(model: Model) -> list[str]:
-    """Hashes of the files of a user's own model: of its module, its functions and its command, without what these import."""
+    """Hashes of the files of a user's own model: its module, the modules of its functions, and files named in its command.
+
+    Files that these files import are not included.
+    """
     fields: list[Any] = [getattr(model, f.name) for f in dataclasses.fields(model)] if dataclasses.is_dataclass(model) else []
     modules = {getattr(part, "__module__", "") for part in (type(model), *fields) if callable(part)}
     files = {getattr(sys.modules.get(m), "__file__", None) for m in modules if not m.startswith(f"{__package__.split('.')[0]}.")}
@@ -45,7 +48,9 @@ def own_code(model: Model) -> list[str]:
 
 
 def identity(model: Model, game: Game, kept: tuple[str, ...] = ()) -> str:
-    """A hash of all that determines stored releases: fields, seeds, units, graph, code, arithmetic, and `kept` if not all."""
+    """A hash of everything that determines the stored releases of `model` in `game`: fields, seeds, units, graph, code,
+    arithmetic, and the arrays that are kept if others are not.
+    """
     fields = dataclasses.asdict(model) if dataclasses.is_dataclass(model) else getattr(model, "__dict__", {})
     if dataclasses.is_dataclass(model):  # fields with compare=False are left out, because they do not change the release
         fields = {f.name: fields[f.name] for f in dataclasses.fields(model) if f.compare}
@@ -65,7 +70,9 @@ def _named(value: Any) -> str:
 
 
 def save(release: Release, path: Path, in_torch: Collection[str] = ()) -> None:
-    """Writes a part, complete or not at all. in_torch: what torch trained despite compiled loops. Raises OSError with path."""
+    """Writes a part atomically: it is either complete or absent. in_torch: what torch trained although compiled loops were
+    used. Raises OSError with the path of the part.
+    """
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +154,10 @@ class Store:
     in_torch: dict[str, set[str]] = field(default_factory=dict, compare=False)
 
     def chunk(self, model: Model, graph: Graph) -> int:
-        """The number of runs in a chunk of at most CHUNK_BYTES, or one. Raises ValueError if a run needs more than `memory`."""
+        """The number of runs in one chunk. A chunk of several runs takes at most CHUNK_BYTES of working memory.
+
+        Raises ValueError if a single run needs more than `memory`.
+        """
         needed = model.footprint(graph)
         if not isinstance(needed, int | np.integer) or needed < 0:
             raise ValueError(f"{model.name}: footprint returned {needed!r}; must be a whole number of bytes.")

@@ -134,7 +134,9 @@ class DpGnn(common.DegreeRecipe):
         return present
 
     def _mean(self, group: RunGroup, kept: list[NDArray[np.bool_]]) -> Tensor:
-        """(runs, nodes, dim): the mean features of each node's senders over the arcs `kept`, (arcs,) bool a run, or zero."""
+        """(runs, nodes, dim): for each node, the mean of the features of its senders over the arcs `kept`, (arcs,) bool for each
+        run; zero if it has no sender.
+        """
         graph = group.worlds.graph
         x = group.features("all").dense.unsqueeze(0).expand(len(kept), -1, -1)
         sums = Aggregation.over(graph.nodes, [graph.arcs[:, arcs] for arcs in kept], group.device)(x)

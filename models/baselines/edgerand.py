@@ -121,7 +121,9 @@ class EdgeRand(common.EdgeRecipe):
         return {} if self.sigma else {"RandomisedEdges": "without noise it flips no entry"}
 
     def entry_chances(self, density: float, kappa: float = 1.0) -> tuple[float, float]:
-        """The probabilities that an edge is kept and that an absent one appears, at `kappa` times the epsilon of an entry."""
+        """The probabilities that an existing edge is kept and that an absent edge appears, at `kappa` times the epsilon that the
+        recipe spends on an entry.
+        """
         return probabilities(LINK_SHARE * kappa * self.epsilon, density)
 
     def response(self, worlds: Worlds, run: int) -> NDArray[np.int64]:

@@ -89,7 +89,9 @@ class Gnn:
         return None
 
     def footprint(self, graph: Graph) -> int:
-        """Bytes of the weights, gradients and Adam's moments, a few activations of each layer, the features, four releases."""
+        """Bytes of the weights, their gradients and Adam's two moments, a few activations of every layer, the features, and four
+        releases.
+        """
         weights = (graph.dim + self.layers * self.hidden) * self.hidden
         stored = int(graph.x.nnz if hasattr(graph.x, "nnz") else graph.x.size)
         return 20 * weights + 8 * self.layers * self._activation(graph) + 32 * graph.nodes * graph.classes + 32 * stored
@@ -142,7 +144,9 @@ class Gnn:
         return lambda x: self.posteriors(values, features(x, everyone, device), blocks)
 
     def anywhere(self, worlds: Worlds, device: str = "cpu") -> Callable[[Graph], NDArray[np.float32]]:
-        """Trains every run. Returns a function: any graph -> log-probabilities (K, nodes of that graph, classes) float32."""
+        """Trains every run and returns a function that takes any graph and returns log-probabilities (K, nodes of that graph,
+        classes) float32.
+        """
         values = self.train(worlds, device)
 
         def answer(graph: Graph) -> NDArray[np.float32]:
@@ -195,7 +199,9 @@ class Gnn:
 def loss_weights(
     y: NDArray[np.int64], trained: NDArray[np.bool_], members: list[NDArray[np.int64]], size: int, device: str
 ) -> tuple[Tensor, Tensor]:
-    """The labels, (K, 1, size) int64, and the rows' weights in the loss, (K, size) float32: -1 / (trained rows), or 0."""
+    """The labels, (K, 1, size) int64, and the weight of each row's log-likelihood in the loss, (K, size) float32: -1 / (number of
+    trained rows) for a trained row, else 0.
+    """
     label = np.zeros((len(members), 1, size), dtype=np.int64)
     weight = np.zeros((len(members), size), dtype=np.float32)
     for k, rows in enumerate(members):

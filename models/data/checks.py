@@ -89,7 +89,9 @@ def check_masks(masks: Masks, nodes: int) -> None:
 
 
 def whole(values: NDArray[np.generic], name: str) -> NDArray[np.int64]:
-    """The numbers as int64, a copy unless they have this type already. Raises ValueError for numbers that are not whole."""
+    """The numbers as int64: the array itself if it already has this type, else a copy. Raises ValueError for numbers that are not
+    whole.
+    """
     a = np.asarray(values)
     if a.dtype.kind in "iub":
         if a.dtype == np.uint64 and a.size and a.max() > np.iinfo(np.int64).max:
@@ -137,7 +139,9 @@ def features(x: Features) -> Features:
 
 
 def labelled(raw: Raw) -> Raw:
-    """The graph without the nodes that have no label: no model can use them. Raises ValueError if no node has a label."""
+    """The graph without the nodes that have no label, because no model can train or be tested on them. Raises ValueError if no
+    node has a label.
+    """
     keep = raw.y >= 0
     if keep.all():
         return raw
@@ -162,7 +166,9 @@ def frequent(raw: Raw, least: int) -> Raw:
 
 
 def numbered(raw: Raw) -> Raw:
-    """The graph with classes 0 … classes-1 in the order of the stored values, none empty. Raises ValueError for one class."""
+    """The graph with classes 0 … classes-1, in the order of the stored values, none of them empty. Raises ValueError if there is
+    only one class.
+    """
     values, y = np.unique(raw.y, return_inverse=True)
     if values.size < 2:
         raise ValueError(f"all nodes are of class {values[0]}: at least two classes are needed.")
@@ -260,7 +266,9 @@ def trained(raw: Raw) -> Raw:
 
 
 def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The different values, ascending, in the memory of `values`. np.unique of numpy 2.4 is 40 times slower and makes copies."""
+    """The different values, ascending, in the memory of `values`, which are overwritten. np.unique of numpy 2.4 is 40 times
+    slower and makes copies.
+    """
     values.sort()
     end, last = 0, None
     for at in range(0, values.size, BLOCK):

@@ -153,7 +153,9 @@ class Name:
 
 
 def parse(text: str) -> Name:
-    """Parses a name such as facebook100:Rice31:target=gender or ./mine.npz:split=50/25/25. Raises ValueError for others."""
+    """Parses a name such as facebook100:Rice31:target=gender, pyg:Planetoid:Cora or ./mine.npz:split=50/25/25. Raises ValueError
+    for anything else.
+    """
     first, *rest = text.split(":")
     if first == "pyg":
         data = PYG
@@ -188,7 +190,9 @@ def own(text: str) -> Name:
 
 
 def kind_of(path: str) -> str:
-    """A file's suffix in lower case ("file" for none), "folder", SPECIAL for others that exist, "" for nothing."""
+    """The kind of a path: "folder" for a folder; for a file its suffix in lower case, or "file" if it has none; SPECIAL for
+    anything else that exists; "" if nothing exists at the path.
+    """
     try:
         at = Path(path).expanduser()
         if path and at.is_dir():
@@ -200,7 +204,9 @@ def kind_of(path: str) -> str:
 
 
 def chosen(text: str, data: DataSet, options: list[str]) -> dict[str, str]:
-    """The options of a name by key. Raises ValueError for an unknown or repeated option and for a value outside its CHOICES."""
+    """The options of a name by key. Raises ValueError for an option that is unknown or repeated, and for a value that is none of
+    its CHOICES.
+    """
     found = dict(p.split("=", 1) for p in options)
     if len(found) < len(options):
         raise ValueError(f"data {text!r}: gives one option more than once. Leave all but one out.")

@@ -173,7 +173,9 @@ def _lines(path: Path) -> NDArray[np.int64]:
 
 
 def musae_facebook(edges: Path, features: Path, target: Path) -> Raw:
-    """Facebook pages that like each other, of four types (Rozemberczki, Allen & Sarkar 2021). Raises ValueError if damaged."""
+    """Facebook pages that like each other (Rozemberczki, Allen & Sarkar 2021). The label is the type of the page. Raises
+    ValueError for damaged files.
+    """
     links, pages = read_table(edges, ("id_1", "id_2")), read_table(target, ("id", "page_type"))
     kinds, y = np.unique(pages["page_type"].astype(str).to_numpy(dtype=str), return_inverse=True)
     nodes = len(pages)

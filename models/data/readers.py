@@ -63,7 +63,9 @@ def npz(path: Path) -> Raw:
 
 
 def csr_parts(arrays: Mapping[str, NDArray[Any]], stem: str, path: Path) -> sp.csr_array:
-    """A CSR matrix from its parts, named `stem`…. They are checked: scipy would read out of bounds for wrong indices."""
+    """A CSR matrix from its parts in `arrays`, whose names begin with `stem`. The parts are checked, because scipy would read out
+    of bounds for wrong indices.
+    """
     for style in (f"{stem}_matrix.", f"{stem}_"):
         parts = [arrays.get(style + part) for part in ("data", "indices", "indptr", "shape")]
         if all(p is not None for p in parts):
@@ -135,7 +137,9 @@ def as_array(value: torch.Tensor) -> NDArray[Any]:
 
 
 def from_arrays(arrays: Mapping[str, NDArray[Any]], path: Any) -> Raw:
-    """The graph in the arrays x, y, edge_index and perhaps masks. Of masks with several columns (splits), the first is used."""
+    """The graph in named arrays: x, y, edge_index and perhaps train_mask, val_mask and test_mask. Of masks with several columns,
+    which are several splits, the first column is used.
+    """
     lacking = [k for k in ("x", "y", "edge_index") if k not in arrays]
     if lacking:
         raise ValueError(f"{path}: has no {listed(lacking)}; a graph needs x, y and edge_index.")
@@ -192,7 +196,9 @@ def folder(path: Path) -> Raw:
 
 
 def numbers(links: pd.DataFrame, ids: pd.Series | None, nodes: int, path: Path) -> NDArray[np.int64]:
-    """(2, arcs) int64: the rows of the nodes that the first two columns of `links` name. ids: of all nodes; None for rows."""
+    """(2, arcs) int64: the row numbers of the nodes whose ids the first two columns of `links` hold. ids: of all nodes, or None
+    if ids are row numbers.
+    """
     ends = [links.iloc[:, 0], links.iloc[:, 1]]
     if ids is None:
         return np.stack([whole(e.to_numpy(), f"{path}: column {e.name!r}") for e in ends])
@@ -235,7 +241,9 @@ def named_split(split: pd.Series, path: Path) -> Masks:
 
 
 def read_table(path: Path, columns: tuple[str, ...] = ()) -> pd.DataFrame:
-    """The table in a CSV or parquet file. Raises ValueError if it is unreadable, repeats a column, or lacks one of `columns`."""
+    """The table in a CSV or parquet file with a header. Raises ValueError if it cannot be read, repeats the name of a column, or
+    lacks one of `columns`.
+    """
     import pandas as pd
 
     try:

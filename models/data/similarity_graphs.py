@@ -54,7 +54,9 @@ def german(path: Path) -> Raw:
 
 
 def digits(k: int = 10) -> Raw:
-    """Scikit-learn's 1,797 images of digits, each joined to the k nearest others. Raises ValueError for a k out of range."""
+    """Scikit-learn's 1,797 images of handwritten digits, each joined to the k nearest other images. Raises ValueError for a k out
+    of range.
+    """
     from scipy.spatial import KDTree
     from sklearn.datasets import load_digits
 

@@ -72,7 +72,9 @@ def parquet(path: Path, memory: int) -> int:
 
 
 def table(path: Path, memory: int) -> int:
-    """Counts eight bytes for each entry. Raises ValueError for a NUL character: readers disagree about the rest of its line."""
+    """Counts eight bytes for each entry. Raises ValueError for a NUL character, because readers of CSV files disagree about the
+    rest of its line.
+    """
     entries = 0
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):

@@ -77,7 +77,9 @@ class Dpar(DparRecipe):
     def _answers(
         self, graph: Graph, edges: NDArray[np.int64], first: NDArray[np.float32], second: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """(nodes, classes) log-posteriors: each node's own, smoothed by PageRank over edges among validation and test nodes."""
+        """(nodes, classes) log-posteriors: each node's own prediction, smoothed by PageRank over the edges among validation and
+        test nodes.
+        """
         walk = among(edges, graph.val | graph.test, self.symmetric(graph))
         scores = smoothed(np.maximum(limited(graph.x) @ first, 0) @ second, walk, self.teleport, self.smoothing)
         return log_softmax(scores, axis=1).astype(np.float32)

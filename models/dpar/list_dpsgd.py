@@ -70,7 +70,9 @@ class Trainer:
         return Operator.of(sp.csr_array(sp.block_diag([_matrix(own) for own in self.lists], format="csr")), self.device)
 
     def step(self, batch: NDArray[np.bool_], noises: list[np.random.Generator]) -> Tensor:
-        """One step on the noisy sum of clipped gradients; returns this sum, (K, parameters). batch: (K, rows) bool."""
+        """Takes one step on the noisy sum of clipped gradients, and returns this sum: (K, parameters). batch: (K, rows) bool.
+        noises: the generator of each run's noise.
+        """
         witness.sampled("steps", batch)
         sums = self.gradient(self._tensor(batch), self._dropped(), self.inputs.features(self.x))
         witness.clean("steps", *sums)

@@ -67,5 +67,7 @@ def dp_sgd_unamplified(sigma: float, records: int, batch: int, epochs: int, rate
 
 
 def dp_sgd_printed(sigma: float, records: int, batch: int, epochs: int, rate: float, delta: float = 1e-3) -> float:
-    """The epsilon that the code prints for DP-SGD: q times `dp_sgd_unamplified`. The true value is ln(1 + q (e^epsilon - 1))."""
+    """The epsilon that the code prints for DP-SGD: q times the result of `dp_sgd_unamplified`. The correct value is ln(1 + q
+    (e^epsilon - 1)).
+    """
     return rate * dp_sgd_unamplified(sigma, records, batch, epochs, rate, delta)

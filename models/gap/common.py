@@ -64,7 +64,9 @@ class EdgeRecipe:
             raise ValueError(f"{self.name} counts undirected edges, and {graph.name} is directed. Use unit = 'directed-edge'.")
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        """Trains all runs, in groups that fit the processor's caches. Raises ValueError for a graph outside the ledger."""
+        """Trains all runs, in groups that fit the processor's caches. Raises ValueError for a graph that the ledger does not
+        cover.
+        """
         self.check(worlds.graph)
         parts = [self._fit(RunGroup(worlds[runs], device)) for runs in companies(worlds, self.hidden, self._batch)]
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in self.releases}
@@ -205,7 +207,9 @@ class NoisySums(DegreeRecipe):
         return self.printed(delta)
 
     def _watched(self, worlds: Worlds, **sums: list[Tensor]) -> dict[str, NDArray[np.float32]]:
-        """The watched rows of each array that a release holds, of all hops: (runs, nodes, dim) -> (runs, hops, w, dim)."""
+        """The watched rows of those arrays that a release holds: for each, the rows of every hop, (runs, nodes, dim) -> (runs,
+        hops, w, dim) float32.
+        """
         rows = torch.from_numpy(worlds.watch)
         kept = {name: hops for name, hops in sums.items() if name in self.keep}
         return {n: torch.stack([h.index_select(1, rows.to(h.device)) for h in hops], 1).cpu().numpy() for n, hops in kept.items()}
@@ -239,7 +243,9 @@ def sensitivity(unit: Unit, max_degree: int) -> float:
 
 
 def perturb(sums: Tensor, seeds: NDArray[np.uint64], std: float, hop: int) -> Tensor:
-    """Adds Gaussian noise to every entry, in place. sums: (runs, nodes, dim). hop: from 1, a part of the stream's name."""
+    """Adds Gaussian noise to every entry, in place. sums: (runs, nodes, dim). hop: the number of the hop, from 1, which is a part
+    of the stream's name.
+    """
     if std:
         witness.clean("aggregate", sums)
         streams.add_normal(sums, seeds, std, "aggregate", hop)

@@ -85,7 +85,9 @@ class Gap(common.NoisySums):
         return z.transpose(1, 2).expand(worlds.runs, -1, -1)
 
     def _classified(self, group: RunGroup, steps: list[Tensor]) -> NDArray[np.float32]:
-        """Trains the classifier on the rows of all hops, (runs, nodes, hidden). Returns log-probabilities (runs, w, classes)."""
+        """Trains the classifier on the rows of all hops, (runs, nodes, hidden) each. Returns log-probabilities (runs, w,
+        classes).
+        """
         worlds, classes = group.worlds, group.worlds.graph.classes
         base, wide = mlp([self.hidden] * (self.base_layers + 1), self.unit), self.hidden * len(steps)
         trunk = (UnitLength(), *activated(wide, self.unit), Linear(wide, classes))
@@ -96,7 +98,9 @@ class Gap(common.NoisySums):
 
 
 def activated(units: int, unit: Unit) -> tuple[Layer, ...]:
-    """A batch norm, then SELU. At node level SELU alone: DP-SGD needs one gradient a node, and a batch norm mixes nodes."""
+    """A batch norm, then SELU. At node level SELU alone, because DP-SGD needs a gradient for each node and a batch norm mixes
+    nodes.
+    """
     return (Selu(),) if unit is Unit.NODE else (BatchNorm(units), Selu())
 
 

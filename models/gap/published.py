@@ -66,7 +66,9 @@ def dp_mlp_coded(sigma: float, records: int, batch: int, epochs: int, delta: flo
 
 
 def dp_gnn_multi_term(sigma: float, degree: int, records: int, batch: int, epochs: int, delta: float) -> float:
-    """The epsilon that ProGAP's DP-GNN computes but does not print: T steps of `multi_term_rdp` with degree + 1 loss terms."""
+    """The epsilon that ProGAP's DP-GNN computes but does not print: T steps of `multi_term_rdp`, in which each node affects
+    degree + 1 loss terms.
+    """
     steps = epochs * records // batch
     return converted(lambda alpha: steps * multi_term_rdp(alpha, sigma, degree, records, batch), delta)
 
@@ -112,7 +114,9 @@ def converted(rdp: RdpCurve, delta: float) -> float:
 
 
 def interpolated(rdp: Callable[[int], float]) -> RdpCurve:
-    """An RDP curve for all real orders, by autodp's rule: (alpha-1) R(alpha) is linear between integers, R constant below 2."""
+    """An RDP curve for all real orders, by autodp's rule: (alpha-1) R(alpha) is linear between neighbouring integers, and R is
+    constant below 2.
+    """
     known: dict[int, float] = {}
 
     def at(alpha: int) -> float:

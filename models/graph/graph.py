@@ -134,7 +134,10 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """Which of `items`, (c,) int64 ids, ascending without repeats, each run has: present, (runs, c) bool. All else exists."""
+    """Which of `items` exist in each run. Everything else exists in all runs.
+
+    items: (c,) int64 ids, ascending, without repeats. present: (runs, c) bool.
+    """
 
     items: NDArray[np.int64]
     present: NDArray[np.bool_]

@@ -61,7 +61,9 @@ def blocks(edges: NDArray[np.int64], directed: bool) -> Iterator[NDArray[np.int6
 
 
 def received(lists: Lists, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.int32]]]:
-    """The lists of `nodes`, in blocks of about BLOCK arcs: a slice of `nodes`, and the `starts` and `senders` of their lists."""
+    """The lists of `nodes`, in blocks of about BLOCK arcs. A block is a slice of `nodes`, and the `starts` and `senders` of the
+    lists of these nodes.
+    """
     begin, counts = lists.starts[nodes], lists.starts[nodes + 1] - lists.starts[nodes]
     cuts = np.flatnonzero(np.diff(np.cumsum(counts) // BLOCK, prepend=0)) + 1
     for first, stop in pairwise([0, *cuts.tolist(), len(nodes)]):

@@ -26,7 +26,9 @@ def expressible(backbone: str, device: str) -> bool:
 
 
 def train(task: Task, x: Any, first: Values, second: Values, dropout: Dropout, choice: drop.Choice) -> None:
-    """`training.train` for a task of one run, with the same draws. x: the input of `sage`. Raises ValueError for other labels."""
+    """`training.train` for a task of one run, with the same random draws. x: the input of `sage`. Raises ValueError for a label
+    that is no class of the network.
+    """
     from ..kernels import sage_head
 
     values = [*first.values(), *second.values()]
@@ -118,7 +120,9 @@ def wide(x: Any, values: Values, gradient: Tensor, blocks: Whole) -> Callable[[]
 
 
 def propagated_slope(task: Task, scores: Tensor) -> Tensor:
-    """(nodes, classes): the gradient of the training loss in the logits, (1, classes, nodes), if labels are propagated."""
+    """(nodes, classes): the gradient of the training loss with respect to the logits `scores`, (1, classes, nodes), if labels are
+    propagated.
+    """
     scores = scores.clone().requires_grad_()
     (found,) = torch.autograd.grad(task.training_loss(scores).sum(), scores)
     return found[0].t().contiguous()

@@ -48,7 +48,9 @@ def cross_entropy(posterior: Tensor, y: Tensor, rows: Tensor) -> Tensor:
 
 
 def accuracy(scores: Tensor, y: Tensor, rows: Tensor) -> Tensor:
-    """(K,): the percentage of each run's rows whose class y scores highest. scores: (K, classes, nodes); y, rows: (K, nodes)."""
+    """(K,): the percentage of each run's rows whose class y has the highest score. scores: (K, classes, nodes); y, rows: (K,
+    nodes).
+    """
     hits = (scores.gather(1, y[:, None])[:, 0] == scores.amax(dim=1)) & rows
     return 100 * hits.sum(dim=1) / rows.sum(dim=1).clamp(min=1)
 

@@ -22,7 +22,9 @@ def distinct(rng: np.random.Generator, rows: int, dim: int, size: int) -> NDArra
 
 
 def one_probability(x: NDArray[np.float32], budget: float, low: float, high: float) -> NDArray[np.float64]:
-    """P(bit = 1) of a feature x for one randomised bit of `budget` nats: log-odds of -budget at `low` and +budget at `high`."""
+    """P(bit = 1) of a feature x in [low, high], for one randomised bit of `budget` nats. The log-odds are -budget at `low` and
+    +budget at `high`.
+    """
     place = (np.clip(x, low, high).astype(np.float64) - low) / (high - low)
     zero = math.exp(-budget) / (1 + math.exp(-budget))
     return zero + place * math.tanh(budget / 2)
@@ -104,7 +106,9 @@ def keep_probability(budget: float, classes: int) -> float:
 
 
 def randomise_labels(y: NDArray[np.int64], budget: float, classes: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Each user's label, kept with `keep_probability`, else a uniform other label: (nodes,) int64. Pure epsilon = budget."""
+    """Each user's label, kept with `keep_probability`, otherwise replaced by a uniform draw from the other labels: (nodes,)
+    int64. Pure epsilon = budget.
+    """
     kept = rng.random(y.shape) < keep_probability(budget, classes)
     other = rng.integers(1, max(classes, 2), size=y.shape)
     return np.where(kept, y, (y + other) % classes)

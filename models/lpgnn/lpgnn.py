@@ -153,7 +153,9 @@ class Lpgnn:
         return (np.stack([1 - one, one], axis=1), bits), (labels, 1)
 
     def ends(self, graph: Graph) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The lowest and highest value of each feature, (dim,): the public range, in mode "paper" the extremes over users."""
+        """The lowest and the highest value of every feature, (dim,) each: the public range, or in mode "paper" the extremes over
+        all users.
+        """
         if self.mode == "sound":
             return np.full(graph.dim, self.low), np.full(graph.dim, self.high)
         low, high = (np.asarray(v.toarray() if sp.issparse(v) else v).ravel() for v in (graph.x.min(0), graph.x.max(0)))
@@ -187,7 +189,9 @@ class Lpgnn:
         return Release(arrays, worlds.watch, {"feature_budget": self.feature_budget, "label_budget": self.label_budget})
 
     def _received(self, worlds: Worlds, device: str) -> tuple[Operator | Tensor, float, NDArray[Any]]:
-        """The server's estimate of all runs' features, the number to add to every entry, and the watched users' reports."""
+        """The server's estimate of the features of all runs, the number to add to every entry of it, and the reports of the
+        watched users.
+        """
         x, low, high = worlds.graph.x, self.low, self.high
         if self.mode == "paper":
             x, low, high = ldp.scaled(x), 0.0, 1.0
@@ -215,7 +219,9 @@ class Lpgnn:
         return (bits_best if self.mode == "sound" else bits_printed)(self.feature_budget, dim)
 
     def _labels(self, worlds: Worlds) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """(K, nodes) int64, the randomised labels, and (K, nodes) bool, who sends one: the trained and the validation nodes."""
+        """(K, nodes) int64, the randomised labels, and (K, nodes) bool, which users send their label: the trained and the
+        validation nodes.
+        """
         graph = worlds.graph
         sent = worlds.trained() | graph.val
         if math.isinf(self.label_budget):
@@ -226,7 +232,9 @@ class Lpgnn:
     def _train(
         self, worlds: Worlds, stored: Operator | Tensor, offset: float, labels: NDArray[np.int64], device: str
     ) -> NDArray[np.float32]:
-        """Trains on the labels that users sent (see drop.py). Returns the log-posteriors of the chosen epoch, (K, w, classes)."""
+        """Trains on the labels that users sent (see drop.py), and returns the log-posteriors of the chosen epoch, (K, w,
+        classes).
+        """
         graph, classes = worlds.graph, worlds.graph.classes
         blocks = Whole.of(worlds, device)
         hop = blocks.normalised

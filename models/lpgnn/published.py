@@ -19,6 +19,8 @@ def bits_printed(epsilon: float, dim: int) -> int:
 
 
 def bits_best(epsilon: float, dim: int) -> int:
-    """The number m of bits with the least variance, coth(epsilon / (2m))^2 / m, of the integers near the best real number."""
+    """The number m of bits with the smallest variance: the minimum of coth(epsilon / (2m))^2 / m over integers near the best real
+    number.
+    """
     near = range(max(1, math.floor(epsilon / OPTIMUM) - 1), min(dim, math.ceil(epsilon / OPTIMUM) + 1) + 1)
     return min(near, key=lambda m: 1 / math.tanh(epsilon / (2 * m)) ** 2 / m, default=dim)

@@ -44,7 +44,9 @@ class Task:
 
 
 def train(task: Task, x: Any, first: Values, second: Values, dropout: Dropout, choice: drop.Choice) -> None:
-    """Trains the networks; `choice` sees every epoch. x: the first layer's input. first, second: parameters, changed in place."""
+    """Trains the networks, and offers every epoch to `choice`. x: the input of the first layer. first, second: the parameters of
+    the layers, which are changed in place.
+    """
     layer, blocks, values = KINDS[task.backbone].forward, task.blocks, [*first.values(), *second.values()]
     adams = [Adam(value.detach(), task.learning_rate) for value in values]
     train_accuracy = torch.zeros(len(task.y), device=task.y.device)

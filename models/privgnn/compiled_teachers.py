@@ -139,7 +139,9 @@ def shapes_of(units: Sequence[int], columns: int) -> Shapes:
 
 
 def layers_of(units: Sequence[int], columns: int) -> NDArray[np.int64]:
-    """(layers, 7) int64: numbers of units read and written, offsets of parameters; kernels/teachers.py names the columns."""
+    """(layers, 7) int64: for each layer, the numbers of units that it reads and writes, and the offsets of its parameters.
+    kernels/teachers.py names the columns.
+    """
     begins = [0, *np.cumsum([a * b for a, b in shapes_of(units, columns)]).tolist()]
     inputs, last, found = [columns, *units], len(units) - 1, []
     for i, outputs in enumerate(units):

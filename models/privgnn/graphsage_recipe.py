@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Recipe:
-    """Layers of `hidden` units with batch norm, ReLU and dropout, one of `classes` units; full-batch Adam on cross-entropy."""
+    """A network has layers of `hidden` units with batch norm, ReLU and dropout, then one layer of `classes` units. It is trained
+    by full-batch Adam on the cross-entropy.
+    """
 
     hidden: tuple[int, ...]
     classes: int

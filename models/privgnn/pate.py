@@ -1,4 +1,6 @@
-"""PATE, PrivGNN's baseline: teachers of disjoint private parts vote on labels; a student learns the noisy winners."""
+"""PATE, the baseline of PrivGNN: teachers of disjoint private parts vote on the label of each query, noise is added to the votes,
+and a student learns the labels with the most votes.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ class Pate(TaughtByVotes):
         return self.answered(worlds, queries, self.counts(public, queries, device), device)
 
     def answered(self, worlds: Worlds, queries: NDArray[np.int64], counts: NDArray[np.int64], device: str = "cpu") -> Release:
-        """The release for these counts of votes, which do not depend on sigma: noisy labels, and the posteriors of a student."""
+        """The release for these counts of votes: the noisy labels, and the posteriors of the student that learns them. `counts`
+        do not depend on sigma.
+        """
         votes = (counts + self._noise(worlds, queries, counts.shape[2])).argmax(2)
         return self._release(worlds, queries, votes, device)
 

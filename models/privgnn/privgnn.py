@@ -1,4 +1,6 @@
-"""PrivGNN: for each public query, a new teacher learns a secret sample of private nodes; its noisy answer is the label."""
+"""PrivGNN: for each public query, a new teacher is trained on a secret sample of private nodes, and its noisy answer is the
+label.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,9 @@ class PrivGnn(TaughtByVotes):
         return None if self.as_coded else self.printed(delta)
 
     def coded_epsilon(self, delta: float) -> float | None:
-        """The epsilon of the released code for this noise; None in mode "sound", and with `single`, which it does not offer."""
+        """The epsilon that the released code computes for the same noise; None in mode "sound", and with `single`, which the code
+        does not offer.
+        """
         none = self.single or self.mode == "sound"
         return None if none else dataclasses.replace(self, as_coded=True).printed(delta)
 

@@ -106,7 +106,9 @@ class Public:
         return np.repeat(candidates[None, :count], len(self.worlds), axis=0)
 
     def _page_rank(self, run: int) -> NDArray[np.float64]:
-        """(nodes,) float64: PageRank in one run's public graph. From a node without outgoing arcs, the walk jumps anywhere."""
+        """(nodes,) float64: the PageRank of each node in the public graph of one run, by power iteration. From a node without
+        outgoing arcs, the walk jumps to a random public node.
+        """
         nodes = self.worlds.graph.nodes
         everyone = [np.arange(nodes)]
         send, receive = arcs_within(self.arcs, everyone, self.usable(np.array([run])))

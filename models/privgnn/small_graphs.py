@@ -40,7 +40,9 @@ class Graphs:
 
     @staticmethod
     def cut_out(inputs: Any, members: list[NDArray[np.int64]], arcs: NDArray[np.int64]) -> Graphs:
-        """Parts of a larger graph, whose means were taken there. inputs: (nodes, 2 dim), `with_mean` of the larger graph."""
+        """Parts of a larger graph, whose means were taken in the larger graph. inputs: (nodes, 2 dim), the result of `with_mean`
+        for the larger graph.
+        """
         rows, counts = stacked(inputs, members)
         return Graphs(rows, counts, arcs)
 

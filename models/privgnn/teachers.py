@@ -75,7 +75,9 @@ def train(
     randoms: list[np.random.Generator],
     adams: list[Adam],
 ) -> None:
-    """Minimises -sum(target * log softmax), in place. target: (graphs, classes, size), a row's label distribution and weight."""
+    """Minimises -sum(target * log softmax), and changes the networks in place. target: (graphs, classes, size), the label
+    distribution of each row times the weight of the row.
+    """
     if compiled_teachers.expressible(graphs):
         compiled_teachers.train(recipe, values, trained(values), graphs, target, randoms, adams)
         return

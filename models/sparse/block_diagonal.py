@@ -173,7 +173,9 @@ def products(factors: NDArray[np.float64], arcs: NDArray[Any]) -> NDArray[np.flo
 
 
 def features(x: Any, members: list[NDArray[np.int64]], device: str) -> Operator | Tensor:
-    """The members' rows of x, zero-padded: a block-diagonal matrix (K * size, K * dim) up to DENSE, else (K, size, dim)."""
+    """The members' rows of x for every run, padded with zero rows. A block-diagonal matrix (K * size, K * dim) if at most a share
+    DENSE of x is non-zero, else a tensor (K, size, dim).
+    """
     size = max(len(rows) for rows in members)
     share = x.nnz / (x.shape[0] * x.shape[1]) if sp.issparse(x) else np.count_nonzero(x) / max(x.size, 1)
     if share <= DENSE:

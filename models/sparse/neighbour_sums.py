@@ -40,7 +40,9 @@ class Bags:
 
     @cached_property
     def blocks(self) -> tuple[tuple[Tensor, Tensor], ...]:
-        """For each block of ROWS receivers: the senders, (arcs,) int32, and where each list begins, (receivers + 1,) int32."""
+        """For each block of ROWS receivers: the senders, (arcs,) int32, and where each receiver's list begins, (receivers + 1,)
+        int32.
+        """
         starts, senders, found = self.lists.starts, mapped(self.lists.senders).to(self.device), []
         for at in range(0, len(starts) - 1, ROWS):
             own = starts[at : at + ROWS + 1]

@@ -62,7 +62,9 @@ class Neighbours:
     def of(
         edges: NDArray[np.int64], present: NDArray[np.bool_], nodes: int, device: str = "cpu", lists: Lists | None = None
     ) -> Neighbours:
-        """edges: (2, m), undirected, listed once. present: (K, m) bool, a run's edges. lists: of all edges; None builds them."""
+        """edges: (2, m), undirected, each listed once. present: (K, m) bool, the edges of each run. lists: the neighbour lists of
+        all edges; None means that they are built.
+        """
         no_nodes = np.zeros(nodes, dtype=bool)
         bare = Graph(np.empty((nodes, 0), dtype=np.float32), no_nodes.astype(np.int64), edges, no_nodes, no_nodes, no_nodes)
         items = np.flatnonzero(~present.all(axis=0))

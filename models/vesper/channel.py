@@ -41,7 +41,9 @@ class Channel(Protocol):
 
 
 def pack(kind: str, payload: Message) -> tuple[bytes, bytearray]:
-    """The header and the body, a copy of the payload, of a message. Raises ValueError for one that is not on the whitelist."""
+    """The header and the body of a message; the body is a copy of the payload. Raises ValueError for a message that is not on the
+    whitelist.
+    """
     dtype = named(payload.dtype)
     _check(kind, dtype, payload.ndim)
     header = json.dumps([kind, dtype, list(payload.shape)]).encode()
@@ -71,7 +73,9 @@ def _check(kind: str, dtype: str, dimensions: int) -> None:
 
 
 def ask(channel: Channel, kind: str, payload: Message, answer: str) -> Message:
-    """Sends a request and returns its answer's payload. Raises BudgetSpent if A refuses, ValueError for another answer."""
+    """Sends a request and returns the payload of its answer, which must be of kind `answer`. Raises BudgetSpent if A refuses, and
+    ValueError for an answer of another kind.
+    """
     channel.send(kind, payload)
     got, rows = channel.receive()
     if got == "REFUSED":

@@ -44,7 +44,9 @@ class Learner:
 
     @cached_property
     def matrices(self) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]]:
-        """The weights, and their parts of `gradient`, as NumPy arrays (K, numbers of a run) on the same memory."""
+        """The weights, and the parts of `gradient` that belong to them, as NumPy arrays (K, numbers of a run) on the same
+        memory.
+        """
         sizes, shapes = [w.numel() for w in self.weights], [(w.shape[0], w[0].numel()) for w in self.weights]
         weights, slopes = (
             [part.view(shape).numpy() for part, shape in zip(flat.split(sizes), shapes, strict=True)]

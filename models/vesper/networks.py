@@ -97,7 +97,9 @@ def step(kind: str, network: Learner, rows: Tensor, labels: Tensor, share: Tenso
 
 
 def _compiled_step(network: Learner, rows: Tensor, labels: Tensor, share: Tensor, back: bool) -> Tensor | None:
-    """`step` for the decoders "linear" and "concat" in the compiled kernel. Raises ValueError for a label that is no class."""
+    """`step` for the decoders "linear" and "concat" in the compiled kernel. Raises ValueError for a label that is no class of the
+    decoder.
+    """
     from ..kernels import decoders
 
     classes, known = network.weights[-1].shape[1], labels.numpy()
@@ -156,7 +158,9 @@ class Encoder:
         return normalise(torch.selu(product))
 
     def sent(self, weights: list[Tensor], nodes: NDArray[np.int64]) -> tuple[Tensor, Pull]:
-        """The encoded features (K, 1, width, rows) of these nodes, and a Pull for `weights`, of which the encoder uses two."""
+        """The encoded features (K, 1, width, rows) of these nodes, and a Pull for all `weights`, of which the encoder uses only
+        the first two.
+        """
         if self.device != "cpu" or not compiled.used():
             with torch.enable_grad():
                 made = self(weights[:2], nodes)[:, None]
@@ -207,11 +211,15 @@ class Sender:
         raise NotImplementedError
 
     def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
-        """(runs, layers, width, rows) float32: the rows of these nodes in all layers. learn: whether a gradient will follow."""
+        """(runs, layers, width, rows) float32: the rows of these nodes in all layers. learn: whether a gradient for them will
+        follow.
+        """
         raise NotImplementedError
 
     def learn(self, gradient: NDArray[np.float32]) -> None:
-        """Takes one step from the gradient in the rows sent last. Raises ValueError if B did not ask to learn from them."""
+        """Takes one step from the gradient with respect to the rows that were sent last. Raises ValueError if B did not ask to
+        learn from them.
+        """
         if self._pull is None:
             raise ValueError("party B sent a gradient for rows that it did not ask to learn from.")
         pull, self._pull = self._pull, None

@@ -28,7 +28,9 @@ from .recipe import VesperRecipe
 
 
 def gaussian_noise(seeds: Sequence[int], std: float) -> Perturb:
-    """A function that adds fresh noise to every layer of every pass: float64 from A's seeds; the noisy sum is float32."""
+    """A function that adds fresh noise to every layer of every pass. The noise is drawn in float64 from A's own seeds, and the
+    noisy sum is rounded to float32.
+    """
 
     def perturb(path: tuple[str, int, int], clean: Tensor) -> Tensor:
         if not std:
@@ -155,7 +157,9 @@ def party_b(
     seeds: Sequence[int],
     device: str = "cpu",
 ) -> PartyB:
-    """The party that holds the labels y, (nodes,) int64. trained: (K, nodes) bool, the nodes to train on. seeds: B's own."""
+    """The party that holds the labels y, (nodes,) int64. trained: (K, nodes) bool, on which nodes each run trains. seeds: B's
+    own.
+    """
     return PartyB(
         hello=greeting(recipe, y.shape[0]),
         labels=y,
@@ -171,7 +175,9 @@ def party_b(
 def train(
     recipe: VesperRecipe, b: PartyB, channel: Channel, seeds: Sequence[int], watch: NDArray[np.int64], decode: bool = True
 ) -> None:
-    """B's side of the training, from HELLO to the last gradient. decode: whether s1 trains its decoder, after A's releases."""
+    """Party B's side of the training, from HELLO to the last gradient. decode: whether B trains its decoder in variant s1. The
+    audit may skip this training, because it comes after A's last release.
+    """
     b.greet(channel)
     if recipe.variant != "pmp":
         b.train_encoder(channel, recipe.epochs)

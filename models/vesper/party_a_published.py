@@ -93,7 +93,9 @@ class Perturbed(Sender):
         rows: Tensor,
         learn: bool,
     ) -> Tensor:
-        """The rows of `wanted` before noise: W times the weighted sum of a node's own row and its sampled neighbours'."""
+        """The rows of `wanted` before noise, from the rows of `given`: W times the sum of the node's own row and the rows of its
+        sampled neighbours, with the weights of the aggregator.
+        """
         send, receive = arcs
         own = rows[np.searchsorted(given, wanted)]
         messages = rows[np.searchsorted(given, send)]

@@ -23,7 +23,9 @@ Perturb = Callable[[tuple[str, int, int], Tensor], Tensor]
 
 
 class _NoisyBackward(torch.autograd.Function):
-    """Returns `released`. Its backward pass applies `back`: it clips the gradient's rows, sums neighbours and adds noise."""
+    """Returns `released`. The backward pass applies `back`, which clips the rows of the gradient, sums them over neighbours and
+    adds noise.
+    """
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, released: Tensor, back: Callable[[Tensor], Tensor]) -> Tensor:
@@ -93,7 +95,9 @@ class Refresh(Sender):
         return back
 
     def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
-        """(K, 1 + layers, width, rows) float32: layer 0, without edges, then the last pass. learn: whether a gradient follows."""
+        """(K, 1 + layers, width, rows) float32: layer 0, which reads no edges, then every layer of the last pass. learn: whether
+        a gradient for these rows will follow.
+        """
         index = torch.from_numpy(nodes)
         if learn and self.clip is not None and self._graph:
             slots = [rows[:, :, index] for rows in self._graph]

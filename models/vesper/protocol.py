@@ -52,7 +52,9 @@ class Odometer:
 
 @dataclass(eq=False)
 class PartyA:
-    """Holds the graph, the features, the noise and the budget; sees neither labels nor losses. hello: a digest both share."""
+    """The party that holds the graph, the features, the noise and the budget. It sees neither labels nor losses. hello: a digest
+    that must be the same for both parties.
+    """
 
     hello: bytes
     sender: Sender
@@ -122,7 +124,9 @@ class PartyB:
         ask(channel, "HELLO", np.frombuffer(self.hello, dtype=np.uint8), "HELLO")
 
     def learn(self, nodes: NDArray[np.int64], rows: NDArray[np.float32], back: bool = True) -> NDArray[np.float32]:
-        """One step of the decoder on rows (K, slots, dim, rows). Returns the gradient in them if `back`, else an empty array."""
+        """One step of the decoder on these rows, (K, slots, dim, rows). Returns the gradient with respect to them if `back`, else
+        an empty array.
+        """
         if self.network is None:
             self.network = self.start(self.decoder, rows.shape[1], rows.shape[2])
         return self._step(self.decoder, self.network, nodes, rows, back)
@@ -135,7 +139,9 @@ class PartyB:
         return rows[:0] if pulls is None else pulls.cpu().numpy()
 
     def _known(self, nodes: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
-        """The labels of these nodes, and each one's share of a run's loss, (K, rows). Cached: most requests repeat the nodes."""
+        """The labels of these nodes, and each node's share of a run's loss, (K, rows). The result is cached, because most
+        requests are for the same nodes.
+        """
         if self._last is None or self._last[0] is not nodes:
             weight = np.ascontiguousarray(self.weight[:, nodes])
             share = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1)
@@ -163,7 +169,9 @@ class PartyB:
             self.learn(self.nodes, rows, back=False)
 
     def train_refreshed(self, channel: Channel, steps: Iterable[int], watch: NDArray[np.int64]) -> None:
-        """s2, s3: for each number in `steps`, requests a noisy pass and the watched rows, then takes so many steps with A."""
+        """s2, s3: for each number in `steps`, requests a noisy pass and the watched rows, then takes this number of steps with
+        both parties.
+        """
         for count in steps:
             ask(channel, "REFRESH", EMPTY, "DONE")
             ask(channel, "EVAL_REQ", watch, "EVAL")
@@ -179,7 +187,9 @@ class PartyB:
                 self.learn(nodes, ask(channel, "BATCH", nodes, "FWD"), back=False)
 
     def posteriors(self, channel: Channel, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
-        """(K, rows, classes) float32: log-probabilities of the classes of these nodes. Raises ValueError before any training."""
+        """(K, rows, classes) float32: logarithms of the class probabilities of these nodes. Raises ValueError before any
+        training.
+        """
         if self.network is None:
             raise ValueError("party B has no decoder yet; train it first.")
         received = torch.from_numpy(ask(channel, "EVAL_REQ", nodes, "EVAL")).to(self.device)

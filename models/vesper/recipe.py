@@ -105,7 +105,9 @@ class VesperRecipe:
 
     @property
     def offers(self) -> tuple[str, ...]:
-        """The arrays that this variant can release. "aggregates" must be plain sums of "inputs", without coefficients."""
+        """The arrays that this variant can release. "aggregates" must be plain sums of "inputs", so sums with coefficients are
+        left out.
+        """
         plain = not self.batched and self.aggregator == "gin" and self.layers > 0
         return ARRAYS if plain else ("posteriors", "transcript")
 
@@ -161,7 +163,9 @@ class VesperRecipe:
 
     @property
     def passes(self) -> int:
-        """The number of noisy passes in training. s1: one. s2: `refreshes`. s3: one a step. Training in batches: one a batch."""
+        """The number of noisy passes during training. s1: one. s2: `refreshes`. s3: one for each step. Variants that train in
+        batches: one for each batch.
+        """
         if self.batched:
             return self.epochs * -(-self.n_train // self.batch_size)
         return {"s1": 1, "s2": self.refreshes, "s3": self.epochs}[self.variant]

@@ -68,7 +68,9 @@ def play(recipe: VesperRecipe, worlds: Worlds, device: str = "cpu") -> Release:
 
 
 def _passes(recipe: VesperRecipe, channel: Recorder) -> NDArray[np.float32]:
-    """The watched rows of every pass, nodes before dimensions. Not s1's first message, which holds the training rows."""
+    """The watched rows of every pass, with the axis of nodes before that of dimensions. For s1, the first message is left out,
+    because it holds the training rows.
+    """
     passes = [payload for kind, payload in channel.messages if kind == "EVAL"]
     rows = np.concatenate(passes[1:] if recipe.variant == "s1" else passes, axis=1)
     return np.ascontiguousarray(rows.swapaxes(2, 3))

@@ -60,7 +60,9 @@ class Reasons(NamedTuple):
 
 
 def reasons(costs: list[Cost]) -> Reasons:
-    """The reasons why an epsilon of a paper or accountant is missing or not the true one, or is contradicted by a bound."""
+    """The reasons for every epsilon of a paper or an accountant that is missing or not the true one, and for every ledger that a
+    lower bound contradicts.
+    """
     found, missing = [], []
     for cost in costs:
         if cost.contradicted:

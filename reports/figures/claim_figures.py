@@ -248,7 +248,10 @@ def _colour(audit: str) -> str:
 
 
 def power_of_ten(value: float) -> str:
-    """A power of ten as text, such as "10³"; other numbers as usual. Matplotlib's own labels are formulas, drawn slowly."""
+    """A power of ten as text, such as "10³"; another number as usual.
+
+    Matplotlib's own labels are formulas, which take several times as long to draw.
+    """
     exponent = round(math.log10(value))
     if not math.isclose(value, 10.0**exponent):
         return f"{value:g}"

@@ -60,7 +60,9 @@ def save_all(plots: Iterable[Plot], run_dir: Path) -> dict[str, str]:
 
 
 def save_some(run_dir: Path, part: int, parts: int) -> dict[str, str]:
-    """`save_all` for one of `parts` equal parts of a run's figures, which a worker makes: no function that draws can be sent."""
+    """`save_all` for one of `parts` equal parts of the figures of a run. A worker makes its figures itself, because a function
+    that draws cannot be sent to it.
+    """
     found, seen = results.read(run_dir), evidence.read_all(run_dir)
     of_sections = [plot for plots in of_run(found, seen).values() for plot in plots]
     own = by_claim(seen)[part::parts]
@@ -257,7 +259,9 @@ def proof(same: Sequence[Evidence]) -> list[Plot]:
 
 
 def foremost(same: Sequence[Evidence]) -> list[Plot]:
-    """The figures for a claim: of all evidence that refutes it, without those of `proof`; else all but histograms and moves."""
+    """The figures that represent a claim. If it is refuted: those of all evidence that refutes it, without those of `proof`. Else
+    all but histograms and moves.
+    """
     if decisive(same) is None:
         return [p for p in pictures(same) if not p.name.startswith(("scores", "moves"))]
     shown = {p.name for p in proof(same)}

@@ -162,7 +162,9 @@ def _epsilons(k: Key, line: Line | None, rows: Iterable[Any]) -> dict[str, float
 
 
 def _best(k: Key, rows: Iterable[AttackRow]) -> dict[str, float]:
-    """auc_best and tpr_at_0.1pct_best: of the attacks on the claim's unit, without baselines, random and 2-hop non-edges."""
+    """auc_best and tpr_at_0.1pct_best: the largest values of the attacks on the unit that the claim protects,
+    without baselines and without random and 2-hop non-edges.
+    """
     protected = [r for r in rows if r.game in COVERED[k.unit] and shows_leakage(r)]
     if not protected:
         return {}

@@ -265,6 +265,7 @@ def test_a_function_that_changes_its_graph_in_place_changes_no_other_run_and_not
 
 
 def assigning(graph: Graph, seed: int) -> dict[str, Any]:
+    """The mistake under test: a type checker names it, too."""
     graph.x += 1  # type: ignore[misc]
     return {}
 

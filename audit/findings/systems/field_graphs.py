@@ -104,7 +104,10 @@ def answered_twice(diagonal: int) -> Certificate:
 
 
 def stored_zero(dropped: bool) -> Certificate:
-    """Enumerates the outcomes for a pair of randomised response as a sum of sparse matrices. dropped: no zeros are stored."""
+    """Enumerates the outcomes for one pair of randomised response that is computed as a sum of sparse matrices.
+
+    dropped: whether stored zeros are removed.
+    """
     hit = 2 / (math.e + 1)  # the probability that the pair gets a new random entry
     table = np.zeros((2, 3))
     for world in (0, 1):
@@ -124,7 +127,10 @@ def stored_zero(dropped: bool) -> Certificate:
 
 
 def row_outcomes(noisy: NDArray[np.float64], edge: int) -> NDArray[np.float64]:
-    """(n,) noisy densities -> (n, 2 MOST) probabilities of (bit of the edge, number of other ones). edge: 1 if the row has it."""
+    """(n,) noisy densities -> (n, 2 MOST): the probabilities of the row's outcomes (bit of the edge, number of other ones).
+
+    edge: 1 if the row has the edge, else 0.
+    """
     from scipy.stats import binom
 
     keep = 1 / (1 + math.exp(-0.9))
@@ -135,7 +141,10 @@ def row_outcomes(noisy: NDArray[np.float64], edge: int) -> NDArray[np.float64]:
 
 
 def density(rows: int) -> Certificate:
-    """Computes the epsilon of one row of SIZE entries with one edge or none. rows: the noise is made for so large a chunk."""
+    """Computes the epsilon of one chunk, a single row of SIZE entries with one edge or none.
+
+    rows: the noise on the density is made for a chunk of this many rows.
+    """
     from scipy.integrate import simpson
 
     # the density gets a tenth of the budget

@@ -157,7 +157,10 @@ def opacus_rdp(multiplier: float, rate: float, steps: int, delta: float) -> floa
 
 
 def touched_rows(key: Key, all_rows: bool) -> Certificate:
-    """Trains the embeddings of three nodes; node 2 has one edge or none. all_rows: noise on all rows, else where they change."""
+    """Trains the embeddings of three nodes for STEPS steps; node 2 has one edge or none.
+
+    all_rows: every row gets noise. Otherwise only rows with a gradient get noise.
+    """
     moves = np.zeros((2, 2))  # rows: the two worlds; columns: the vector stays, the vector changes
     for world in (0, 1):
         rng = key.fold("noise", world).generator()

@@ -32,7 +32,9 @@ def paired_graph(key: Key, nodes: int = 400) -> Graph:
 
 
 def edge_game(key: Key, name: str, mode: str) -> Certificate:
-    """Plays 400 runs of the likelihood-ratio game on GAP's or ProGAP's sums. In each, fair coins keep or drop 200 edges."""
+    """Plays 400 runs of the likelihood-ratio game on the released sums of GAP or ProGAP. In each, a fair coin keeps or drops each
+    of 200 edges.
+    """
     from ....accounting.upper.tradeoff import curve
     from ....attacks.canary.gaussian_ratio import LikelihoodRatio
     from ...games.game import Game
@@ -168,7 +170,9 @@ def best_epoch(key: Key, mode: str) -> Certificate:
 
 
 def delta_rule(delta: float) -> Certificate:
-    """Computes the epsilon at delta = 1e-7, the paper's rule for Facebook's 2,117,924 arcs, of noise for epsilon 1 at `delta`."""
+    """Calibrates noise to epsilon = 1 at `delta`, and computes its epsilon at delta = 1e-7. The paper's rule gives 1e-7 for
+    Facebook's 2,117,924 directed edges.
+    """
     from ....models.gap.published import progap_edge_coded
 
     claim = Claim(1.0, 1e-7, Unit.DIRECTED_EDGE)

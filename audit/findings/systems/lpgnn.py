@@ -41,7 +41,9 @@ def scaling(by_data: bool) -> Certificate:
 
 
 def fair_coins(key: Key) -> Certificate:
-    """Measures LPGNN's accuracy at epsilon = 0.01, with fair coins as reports, and at epsilon = 1, in ten trainings each."""
+    """Measures the accuracy of LPGNN at epsilon = 0.01, with fair coins in place of the reports, and at epsilon = 1. Each has ten
+    trainings with the same propagation steps.
+    """
     from ....models.data.loading import load
     from ....models.graph.graph import Worlds
     from ....models.lpgnn.lpgnn import Lpgnn

@@ -1,7 +1,7 @@
 """Notes which lines of a program's own files run."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -25,10 +25,17 @@ def lines_run() -> Iterator[set[Line]]:
             found.add((file, frame.f_lineno))
         return trace
 
+    with tracing(trace):
+        yield found
+
+
+@contextmanager
+def tracing(trace: Callable[[Any, str, Any], Any]) -> Iterator[None]:
+    """Calls a trace function within this context, in this thread, in place of the one before."""
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        yield found
+        yield
     finally:
         sys.settrace(before)
 
@@ -40,7 +47,7 @@ def in_words(lines: Iterable[Line]) -> str:
         numbers = [number for _, number in group]
         starts = [n for n in numbers if n - 1 not in numbers]
         ends = [n for n in numbers if n + 1 not in numbers]
-        ranges = [f"{a}" if a == b else f"{a}-{b}" for a, b in zip(starts, ends, strict=True)]
+        ranges = [f"{a}" if a == b else f"{a}-{b}" for a, b in zip(starts, ends)]  # noqa: B905  (Python 3.9)
         word = "line" if len(numbers) == 1 else "lines"
         texts.append(f"{Path(file).name}, {word} {', '.join(ranges[:-1])}{' and ' if len(ranges) > 1 else ''}{ranges[-1]}")
     return "; ".join(texts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .draw import numbers_of, of_others, outer_lines
+from .lines import tracing
 
 MOST = 1 << 30  # how many numbers a recording reads at most
 
@@ -113,12 +113,9 @@ class Results:
 @contextmanager
 def results(begun: Callable[[], bool]) -> Iterator[list[Result]]:
     """Records the results of the program's own lines within this context, in this thread, from the first line after `begun`."""
-    recorded, before = Results(begun), sys.gettrace()
-    sys.settrace(recorded)
-    try:
+    recorded = Results(begun)
+    with tracing(recorded):
         yield recorded.found
-    finally:
-        sys.settrace(before)
 
 
 def parting(one: list[Result], other: list[Result]) -> str:

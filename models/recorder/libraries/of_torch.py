@@ -272,9 +272,7 @@ def _sample(sample: Any, law: str) -> Any:
 
     def recorded(self: Any, sample_shape: Any = torch.Size()) -> Any:
         recorder = Active.recorder
-        if recorder is None or recorder.inside:
-            return sample(self, sample_shape)
-        if (scale := _scale(self)) is None:
+        if recorder is None or recorder.inside or (scale := _scale(self)) is None:
             return sample(self, sample_shape)
         recorder.inside = True
         try:
