@@ -93,7 +93,8 @@ class Results:
     def look(self, frame: Any, event: str, value: Any) -> None:
         """Records the variables of a frame that are new or have another value than before, and what the frame returns."""
         before, now = self.variables.get(id(frame), {}), self.digests(frame)
-        where = outer_lines(frame.f_back) if event == "call" else outer_lines(frame, self.last.get(id(frame)))
+        called = outer_lines(frame.f_back) if event == "call" else ()  # empty if a library or this package calls it
+        where = called or outer_lines(frame, self.last.get(id(frame)))
         for name, number in now.items():
             if before.get(name) != number:
                 self.record(where, name, number)

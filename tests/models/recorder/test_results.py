@@ -1,11 +1,13 @@
 """The first line of a program whose result differs between two runs."""
 
 from functools import partialmethod
+from threading import Thread
 
 import numpy as np
 import pytest
 import torch
 
+from gnnaudit.models.recorder.draws.lines import tracing
 from gnnaudit.models.recorder.draws.results import Results, parting, results, size
 
 
@@ -95,3 +97,15 @@ def test_a_recording_ends_when_it_has_read_as_many_numbers_as_it_may(values, mon
     assert recorded() == 50
     monkeypatch.setattr(Results, "__init__", partialmethod(Results.__init__, left=20_000))
     assert recorded() < 20
+
+
+def test_a_function_that_no_line_of_the_program_calls_is_named_by_its_own_line():
+    """As an installed command calls it: here a thread, whose first line is a line of the standard library."""
+    runs = []
+    for x in (np.ones(3), np.zeros(3)):
+        recorded = Results(lambda: True)
+        thread = Thread(target=tracing(recorded)(list), args=(map(halved, [np.arange(3.0), x]),))
+        thread.start()
+        thread.join()
+        runs.append(recorded.found)
+    assert parting(*runs) == line_of("def halved(x):")
