@@ -1,6 +1,7 @@
 """How much of a node-level epsilon posteriors prove, with canary nodes in a crafted graph, delta = 1e-5.
 
     python benchmarks/blackbox_nodes.py [--systems gap,progap,dpar] [--epsilon 8] [--trainings 20,100] [--audits 5] [--noise 1]
+        [--canaries neighbours,feature]
 
 Prints Markdown, a row for each design of canaries and number of trainings: medians over the audits, with minimum and maximum.
 Columns: the difference of the mean scores of the two worlds over their pooled standard deviation, and the epsilon of a Gaussian
@@ -32,6 +33,7 @@ from gnnaudit.models.facts import Facts
 from gnnaudit.models.systems import SYSTEMS, at_unit
 
 DELTA, CHUNK = 1e-5, 10
+DESIGNS = {"neighbours": of_neighbours, "feature": of_features}
 
 
 def played(model, design, key, trainings):
@@ -58,6 +60,7 @@ def main():
     parser.add_argument("--trainings", default="20,100")
     parser.add_argument("--audits", type=int, default=5)
     parser.add_argument("--noise", type=float, default=1.0)
+    parser.add_argument("--canaries", default=",".join(DESIGNS))
     options = parser.parse_args()
     one_thread()
     facts, claim = Facts.of(load("campus")), Claim(options.epsilon, DELTA, Unit.NODE)
@@ -68,7 +71,7 @@ def main():
         model = calibrate(dataclasses.replace(recipe, **at_unit(recipe, Unit.NODE, facts)), claim)
         shaped, members = curve(model.ledger), family(model.ledger)
         degree = getattr(model, "max_degree", DEGREE)
-        designs = (make(CANARIES, degree, facts.train) for make in (of_neighbours, of_features))
+        designs = (DESIGNS[kind](CANARIES, degree, facts.train) for kind in options.canaries.split(","))
         for design, trainings in itertools.product(designs, map(int, options.trainings.split(","))):
             clock, found = time.process_time(), []
             for seed in range(options.audits):

@@ -15,7 +15,7 @@ from ...models.graph.graph import Graph
 from ...reports.rounding import several
 from ..case import Outcome, Setting, keeping
 from ..games.crafted_features import CraftedFeatures, crafted_features
-from ..games.crafted_stars import CraftedStars, crafted_stars
+from ..games.crafted_stars import KINDS, CraftedStars, crafted_stars
 from ..games.game import Game, Seen
 from ..key import Key
 from ..mechanisms.gate import a_strangers
@@ -44,10 +44,10 @@ class Design:
 
 
 def of_neighbours(canaries: int, degree: int, train_nodes: int) -> Design:
-    """Canaries that change the sums of many neighbours. Raises ValueError as `crafted_stars`."""
+    """Canaries that change the sums of many neighbours, and the weights of a class. Raises ValueError as `crafted_stars`."""
     made = crafted_stars(canaries, degree, train_nodes)
-    watch = np.unique(np.concatenate([made.bare, made.joined, made.leaves.ravel()]))
-    name = f"canary nodes of degree {made.leaves.shape[1]}"
+    watch = np.unique(np.concatenate([made.bare, made.joined, made.leaves.ravel(), made.probes]))
+    name = f"canary nodes of degree {degree} with a class of their own"
     return Design(name, made.graph, made.centres, watch, lambda seen: star_scores(seen, made))
 
 
@@ -61,11 +61,11 @@ def of_features(canaries: int, degree: int, train_nodes: int) -> Design:
 def aligned_nodes(setting: Setting) -> Outcome:
     """Tests canary nodes in a graph that the adversary chooses. See `tested` for the tests.
 
-    Canaries are training nodes. There are two designs: canaries with as many neighbours as the model's declared bound on degrees
-    allows, or DEGREE, and canaries with a feature of their own. PILOTS trainings of each, with other coins, choose the design
-    whose scores differ more between the two worlds. Each graph has as many training nodes as the audited one, because a ledger
-    may depend on this number. Raises ValueError if neither graph can be made, or if a user's model needs too much memory or time
-    for both.
+    Canaries are training nodes. There are two designs: canaries with a class of their own and as many neighbours as the model's
+    declared bound on degrees allows, or DEGREE, and canaries with a feature of their own. PILOTS trainings of each, with other
+    coins, choose the design whose scores differ more between the two worlds. Each graph has as many training nodes as the audited
+    one, because a ledger may depend on this number. Raises ValueError if neither graph can be made, or if a user's model needs
+    too much memory or time for both.
     """
     model: Any = setting.case.model
     train_nodes = int(setting.graph.train.sum())
@@ -104,12 +104,25 @@ def apart(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> float:
 
 
 def star_scores(seen: Seen, made: CraftedStars) -> NDArray[np.float64]:
-    """(runs, canaries) float64: the sum, over the neighbours of a canary, of the log-likelihood ratios of their posteriors. In
-    each run, the reference leaves alone determine how posteriors become a score.
+    """(runs, canaries) float64: the sum, over the neighbours of a canary, of the log-likelihood ratios of their posteriors, and
+    that of its class. In each run, the known leaves alone determine how posteriors become a score.
     """
     asked, bare, joined = (odds(seen, nodes) for nodes in (made.leaves.ravel(), made.bare, made.joined))
     ratios = np.stack([log_likelihood_ratio(*run, made.senders) for run in zip(asked, bare, joined, strict=True)])
-    return ratios.reshape(len(ratios), *made.leaves.shape).sum(axis=-1)
+    return ratios.reshape(len(ratios), *made.leaves.shape).sum(axis=-1) + class_scores(seen, made)
+
+
+def class_scores(seen: Seen, made: CraftedStars) -> NDArray[np.float64]:
+    """(runs, canaries) float64: the log-likelihood ratio of the mean log-probability that the probes have a canary's class. The
+    classes without a training node give the mean and the spread in each run. Those with one give the difference, over all runs.
+    """
+    means = logs(seen.release, made.probes).mean(axis=1)[:, KINDS:]
+    absent, present, asked = np.split(means, (made.known, 2 * made.known), axis=1)
+    centre, spread = absent.mean(axis=1, keepdims=True), absent.std(axis=1, ddof=1, keepdims=True)
+    moved, scores = (np.divide(by - centre, spread, out=np.zeros_like(by), where=spread > 0) for by in (present, asked))
+    step = moved.mean()
+    found: NDArray[np.float64] = step * (scores - step / 2)
+    return found
 
 
 def twin_scores(seen: Seen, made: CraftedFeatures) -> NDArray[np.float64]:

@@ -11,12 +11,12 @@ from scipy.sparse.csgraph import connected_components
 from gnnaudit import Looped, load
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.upper.calibration import calibrate
-from gnnaudit.audit.audits.blackbox_nodes import aligned_nodes, of_features, of_neighbours
+from gnnaudit.audit.audits.blackbox_nodes import aligned_nodes, class_scores, of_features, of_neighbours
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
-from gnnaudit.audit.games.crafted_features import KINDS, LOUDER, crafted_features
-from gnnaudit.audit.games.crafted_stars import CELLS, LEAST, POOL, crafted_stars
-from gnnaudit.audit.games.game import Seen
+from gnnaudit.audit.games.crafted_features import LOUDER, crafted_features
+from gnnaudit.audit.games.crafted_stars import KINDS, LEAST, crafted_stars
+from gnnaudit.audit.games.game import Game, Seen
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.planning.plan import Plan
 from gnnaudit.audit.run import left_out
@@ -59,18 +59,38 @@ def test_no_node_exceeds_the_degree_bound_and_every_canary_has_a_component_to_it
     assert not np.isin(component[np.concatenate([made.bare, made.joined])], component[made.centres]).any()
 
 
-def test_the_neighbours_of_a_canary_differ_from_the_references_by_it_alone():
+def test_the_neighbours_of_a_canary_differ_from_the_known_leaves_by_it_alone():
     made = crafted_stars(2, DEGREE, 100)
-    graph, pool = made.graph, round(POOL * DEGREE)
-    assert made.leaves.shape == (2, DEGREE // CELLS * CELLS)
-    assert np.all(graph.degree[made.leaves] == pool + 1)
-    assert np.all(graph.degree[made.bare] == pool)
-    assert np.all(graph.degree[made.joined] == pool + made.senders)
-    adjacent = graph.adjacency()
-    beside = np.setdiff1d(adjacent[[made.joined[0]]].indices, adjacent[[made.bare[0]]].indices)
-    like = [node for node in beside if np.array_equal(graph.x[node], graph.x[made.centres[0]])]
-    assert len(like) == made.senders
+    graph = made.graph
+    assert made.leaves.shape == (2, DEGREE)
+    assert [set(graph.degree[some].tolist()) for some in (made.leaves.ravel(), made.bare, made.joined)] == [
+        {1},
+        {0},
+        {made.senders},
+    ]
     assert np.array_equal(graph.x[made.bare[0]], graph.x[made.leaves[0, 0]])
+    like = graph.adjacency()[[made.joined[0]]].indices
+    assert np.all(graph.x[like] == graph.x[made.centres[0]])
+    assert np.all(graph.x[made.probes] == graph.x[made.centres[0]])
+
+
+def test_each_canary_has_a_class_that_no_other_training_node_has():
+    made = crafted_stars(3, DEGREE, 100)
+    graph, known = made.graph, made.known
+    taught = np.bincount(graph.y[graph.train], minlength=graph.classes)
+    assert not graph.train[made.probes].any()
+    assert taught[KINDS : KINDS + known].max() == 0
+    assert np.all(taught[KINDS + known :] == 1)
+    assert graph.y[made.centres].tolist() == list(range(graph.classes))[-3:]
+
+
+def test_a_class_is_found_by_the_posteriors_of_nodes_that_are_like_its_node(tmp_path):
+    """The canaries have neighbours that the network does not read, so their classes alone reveal them."""
+    for sigma, least, most in ((0.1, 0.9, 1.0), (100.0, 0.3, 0.7)):
+        made = crafted_stars(40, DEGREE, TRAIN)
+        game = Game(made.graph, "node", made.centres, Key("classes"), watch=made.probes).rounds(3)
+        seen = Seen(perceptron(sigma).fit(game.worlds), game.challenge, game.bits)
+        assert least <= ((class_scores(seen, made) > 0) == game.bits).mean() <= most
 
 
 @pytest.mark.parametrize(("share", "refuted"), [(0.1, True), *nightly((1.0, False))])
@@ -125,21 +145,21 @@ def test_canaries_with_their_own_feature_are_found_in_a_network_that_reads_no_ed
 def test_the_pilot_chooses_the_canaries_that_the_model_reveals(tmp_path):
     graph = load("campus:n=800:degree=6")
     sums = dataclasses.replace(honest(), hops=2).with_noise(0.1)
-    for model, words in ((sums, f"of degree {DEGREE}"), (perceptron(0.1), "with a feature of their own")):
+    for model, words in ((sums, f"of degree {DEGREE}"), (perceptron(1.0), "with a feature of their own")):
         outcome = aligned_nodes(Setting(Case(model, NODE), graph, Store(tmp_path / words), Key("pilot"), 1, 0.05))
         assert words in outcome.reach
         assert "chosen on 3 other trainings of each of two graphs" in outcome.reach
 
 
 def test_a_degree_bound_too_small_for_neighbours_leaves_canaries_with_a_feature_and_gives_the_reason(tmp_path):
-    narrow = dataclasses.replace(honest(), max_degree=4)
+    narrow = dataclasses.replace(honest(), max_degree=1)
     reach = audited(narrow, tmp_path, 1).reach
     assert "with a feature of their own" in reach
-    assert f"max_degree=4: nodes of the crafted graph need up to {LEAST} neighbours" in reach
+    assert f"max_degree=1: nodes of the crafted graph need up to {LEAST} neighbours" in reach
 
 
 def test_too_few_training_nodes_are_refused_with_the_number_that_would_do():
-    with pytest.raises(ValueError, match=r"10 training nodes: the crafted graph needs 13, with 5 canaries"):
+    with pytest.raises(ValueError, match=r"10 training nodes: the crafted graph needs 15, with 5 canaries"):
         crafted_stars(5, DEGREE, 10)
     with pytest.raises(ValueError, match=r"36 training nodes: the crafted graph needs 37, with 5 canaries"):
         crafted_features(5, DEGREE, 36)
