@@ -71,7 +71,7 @@ def fair(bits: NDArray[np.bool_]) -> Condition:
     tested = checked(FAIR, tests, min(1.0, len(p_values) * min(p_values)), LEVEL)
     if tested.how == "failed":
         return tested
-    detail = f"stated by whoever drew them, because bits that somebody chose may look random; {tested.detail}"
+    detail = f"stated by whoever drew them, because bits that somebody chose may look random; tested: {tested.detail}"
     return Condition(f"if {FAIR}", "granted", detail)
 
 

@@ -112,7 +112,7 @@ def show(document: dict[str, Any], style: str = "table") -> None:
         "epsilon in nats, rounded up. printed: by the accounting that sets the noise in mode paper. theorem: by the formula in",
         "the paper. as coded: by the paper's code. true: the tightest upper bound. *: central limit, not an upper bound.",
     ]
-    if own := dict.fromkeys(row["model"] for row in accounts if row["own"]):
+    if own := dict.fromkeys(row["model"] for row in accounts if row["own"] and row["value"] is not None):
         notes.append(f"The ledger of {', '.join(own)} is what its author declares; `audit run` tests it.")
     reasons = dict.fromkeys((row["accountant"], _reason(row)) for row in accounts if _reason(row))
     notes += [f"  {COLUMNS.get(name, name)}: {reason}" for name, reason in reasons]

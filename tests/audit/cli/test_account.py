@@ -220,6 +220,15 @@ def test_the_claim_of_ones_own_model_is_the_one_that_it_states(capsys, tmp_path)
         account(model=f"{file}:silent")
 
 
+def test_no_author_is_said_to_declare_a_ledger_that_is_not_there(capsys, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("from gnnaudit import Looped\ndef train(graph, seed): ...\nmine = Looped(train)\n")
+    account(model=f"{file}:mine", epsilon="1")
+    said = capsys.readouterr().out
+    assert "the model states no ledger" in said
+    assert "its author declares" not in said
+
+
 def test_importing_the_command_loads_nothing_heavy():
     heavy = "torch", "dp_accounting", "autodp", "opacus", "scipy", "pandas", "mlflow"
     code = f"import sys, gnnaudit.audit.cli.account; print([m for m in {heavy!r} if m in sys.modules])"
