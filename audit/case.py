@@ -13,6 +13,7 @@ from ..models.fitted import of_user
 from ..models.graph.graph import Graph
 from ..reports.observed import Observed
 from ..reports.results import SkippedRow
+from ..reports.summary import UNITS
 from .key import Key
 from .storage.store import Store
 
@@ -58,6 +59,12 @@ class Case:
     def follows_from_ledger(self) -> bool:
         """Whether the claim rests on the model's accounting alone: `calibrate` set the noise, and for the unit of the claim."""
         return self.claim.unit is self.model.unit and not noise_of_its_own(self.model)
+
+    @property
+    def other_unit(self) -> str:
+        """Why the ledger says nothing about the claim: the two are about different units; "" if they are about the same."""
+        same = self.claim.unit is self.model.unit
+        return "" if same else f"the ledger is about {UNITS[self.model.unit]}, and the claim about {UNITS[self.claim.unit]}"
 
     def __str__(self) -> str:
         return f"{self.model.name} {shown_mode(self.model)} epsilon={self.claim.epsilon:g}"

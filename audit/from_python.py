@@ -1,6 +1,8 @@
 """`gnnaudit.audit(model, graph, claim)`: what `audit run --model` does, for code that already has a model and a graph."""
 
+import inspect
 import tempfile
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from ..accounting.claim import Claim, check_claim
 from ..models.base import Model
 from ..models.graph.checks import check
 from ..models.graph.graph import Graph
+from ..models.looped import Looped
 from ..reports.results import Results
 from .own.model_file import checked
 from .own.stated_claim import check_tested, claim_of
@@ -24,9 +27,17 @@ GIVEN = {
 }
 
 
-def audit(model: Model, graph: Graph, claim: Claim | None = None, *, out: str | Path | None = None, **options: Any) -> Results:
+def audit(
+    model: Model | Callable[[Graph, int], Mapping[str, Any]],
+    graph: Graph,
+    claim: Claim | None = None,
+    *,
+    out: str | Path | None = None,
+    **options: Any,
+) -> Results:
     """Audits a model against a claim on a graph, and returns what results.json holds.
 
+    model: a model, or a function train(graph, seed), which counts as `Looped(train, unit=claim.unit)`.
     claim: None stands for the claim that the model states in its attribute `claim`.
     out: the run folder, with report.html, junit.xml and the evidence; None: a temporary folder, which is removed at the end.
     options: those of `audit run` with underscores, such as rounds=10, attacks="lira", audits="all", seed="word". By default,
@@ -42,10 +53,11 @@ def audit(model: Model, graph: Graph, claim: Claim | None = None, *, out: str | 
 
     if isinstance(model, type):
         raise ValueError(f"model={shown(model)}: is a class. Give a model, such as {model.__name__}(…).")
-    checked(model, "model")
-    claim = claim_of(model) if claim is None else claim
+    made: Any = looped(model, claim) if inspect.isroutine(model) or isinstance(model, partial) else model
+    checked(made, "model")
+    claim = claim_of(made) if claim is None else claim
     if claim is None:
-        raise ValueError(f"claim=None: {model.name} states no claim. Give one, such as Claim(epsilon=1.0, delta=1e-5).")
+        raise ValueError(f"claim=None: {made.name} states no claim. Give one, such as Claim(epsilon=1.0, delta=1e-5).")
     check(graph)
     check_testable(graph, claim)
     for name, instead in GIVEN.items():
@@ -56,12 +68,20 @@ def audit(model: Model, graph: Graph, claim: Claim | None = None, *, out: str | 
         chosen: dict[str, Any] = {"attacks": "none", "mlflow": "none", "jobs": 1} | options
         chosen |= {"data": graph.name, "epsilon": (claim.epsilon,), "delta": claim.delta, "unit": str(claim.unit)}
         # no file contains this model, so plan.toml alone does not run it again
-        chosen["model"] = f"{model.name}, given in Python"
+        chosen["model"] = f"{made.name}, given in Python"
         plan = read(None, {**chosen, "out": folder if out is None else out})
-        makes = {model.name: lambda mode, facts, private: model}
+        makes = {made.name: lambda mode, facts, private: made}
         kept = out is not None or plan.mlflow != "none"  # nobody could read a report in the temporary folder
         quietly = partial(publish, quiet=True) if kept else lambda results, folder, plan: name_untested(results)
         return carry_out(plan, makes, graph, None, Console(quiet=True), False, quietly)
+
+
+def looped(train: Callable[[Graph, int], Mapping[str, Any]], claim: Claim | None) -> Looped:
+    """A function as a model that protects the unit of the claim. Raises ValueError for a claim or a function of another form."""
+    if claim is None:
+        raise ValueError("claim=None: a function states no claim. Give one, such as Claim(epsilon=1.0, delta=1e-5).")
+    check_claim(claim)
+    return Looped(train, unit=claim.unit)
 
 
 def check_testable(graph: Graph, claim: Claim) -> None:

@@ -72,19 +72,12 @@ def assert_private(request: pytest.FixtureRequest) -> Callable[..., Results]:
 
 def audited(train: Any, claim: Claim | None, graph: Graph | str, options: dict[str, Any]) -> tuple[Results, str, bool]:
     """The results, a line with the claim and its verdict, and whether the run is inconclusive because its tests are too weak."""
-    from ..accounting.claim import check_claim
     from ..models.base import Model
     from ..models.data.loading import load
-    from ..models.looped import Looped
     from ..reports.summary import UNITS, claimed, lines
-    from .from_python import audit
+    from .from_python import audit, looped
 
-    if isinstance(train, Model):
-        model = train
-    else:
-        check_claim(claim)
-        assert claim is not None
-        model = Looped(train, unit=claim.unit, name=getattr(train, "__name__", "train"))
+    model = train if isinstance(train, Model) else looped(train, claim)
     found = audit(model, load(graph) if isinstance(graph, str) else graph, claim, **{**USUAL, **options})
     claims = lines(found)
     sentences = [f"{line.key.model}, {claimed(line)} for {UNITS[line.key.unit]}: {line.verdict.sentence}" for line in claims]

@@ -224,7 +224,7 @@ def _summary(claims: list[Judged], found: list[Difference], other: str) -> str:
             if any(counts)
             else "shows no significant difference from the first"
         )
-        parts.append(f"By {len(kind)} {what}, the second run ({other}) {changed}.")
+        parts.append(f"Measured by {len(kind)} {what}, the second run ({other}) {changed}.")
     return f"{' '.join(parts)} Only significant differences count (95 %, Bonferroni over all comparisons of a kind)."
 
 

@@ -154,8 +154,7 @@ def judge(
     """
     _check(claim, ceiling, bounds, notices)
     unsure = [b for b in bounds if b.refuted and b.assumed]
-    worst = max(filter(refutes, bounds), key=lambda b: (b.against == "claim", b.epsilon), default=None)
-    if worst is not None:
+    if worst := refuting(bounds):
         return _refuted(claim, worst, from_ledger)
     if math.isinf(claim.epsilon):
         most = max(bounds, key=lambda b: b.epsilon, default=None)
@@ -241,6 +240,11 @@ def _withdrawn(bounds: Sequence[Bound]) -> str:
 def refutes(bound: Bound) -> bool:
     """Whether a bound counts as a refutation: it needs no unchecked assumption, and no repetition contradicted it."""
     return bound.refuted and bound.confirmed is not False and not bound.assumed
+
+
+def refuting(bounds: Iterable[Bound]) -> Bound | None:
+    """The bound that a refutation names: the largest that contradicts the claim itself, or else the ledger; None if none does."""
+    return max(filter(refutes, bounds), key=lambda b: (b.against == "claim", b.epsilon), default=None)
 
 
 def _check(claim: object, ceiling: object, bounds: object, notices: object) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..accounting.checks.conditions import Condition
 from ..accounting.claim import Claim, Unit
 from ..accounting.upper.accountants import Upper
-from .evidence import CODES, Verdict, contradicting, judge, lowest, weakest_link
+from .evidence import CODES, Verdict, contradicting, judge, lowest, refuting, weakest_link
 from .results import AccountRow, AttackRow, BoundRow, Results, Row, SkippedRow, UtilityRow
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """One claim. upper: the tightest valid upper bound (nats) and its accountant. lower: the row of the largest lower bound.
+    """One claim. upper: the tightest valid upper bound (nats) and its accountant. lower: the row of the largest lower bound, or
+    of the one that the verdict names, if it is refuted.
 
     noticing: the row of `weakest_link`, whose smallest detectable violation the verdict states. own: True for a user's own model,
     for whose ledger only its author vouches.
@@ -223,6 +224,9 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
     verdict = judge(claim, ceiling, tests, notices, from_ledger=from_ledger)
     if cause and not bounds and verdict.kind == "inconclusive":
         verdict = dataclasses.replace(verdict, sentence=f"{verdict.sentence}: {cause}")
+    if verdict.kind == "refuted":  # the column and the verdict name one bound
+        named = refuting(tests)
+        best = next(b for b, t in zip(bounds, tests, strict=True) if t is named)
     deciding = weakest_link(claim, tests)
     noticing = next((b for b, t in zip(bounds, tests, strict=True) if t is deciding), None)
     own = any(a.own for a in accounts)

@@ -153,7 +153,7 @@ def separate_runs(scores: ArrayLike, bits: ArrayLike, run: ArrayLike) -> Conditi
         if found.how == "failed":
             return found
         tested = f"no dependence was found by {found.detail}"
-    detail = f"stated by whoever made the runs: scores do not show what all runs share; {tested}"
+    detail = f"stated by whoever made the runs, because no score shows noise that all runs share; {tested}"
     return Condition(f"if each run drew its own noise, so that {SEPARATE_RUNS}", "granted", detail)
 
 

@@ -156,7 +156,7 @@ def world_sides(scores: Array, bits: NDArray[np.bool_]) -> Array:
 
 def _own_noise(tested: str) -> Condition:
     return Condition(
-        OWN_NOISE, "granted", f"stated by whoever made the rounds: scores do not show what all rounds share; {tested}"
+        OWN_NOISE, "granted", f"stated by whoever made the rounds, because no score shows noise that all rounds share; {tested}"
     )
 
 

@@ -67,11 +67,11 @@ def fair(bits: NDArray[np.bool_]) -> Condition:
     if count < FEWEST:
         return assumed(FAIR, f"{count} bits are too few to check; {FEWEST} would do")
     p_values = [_both_sides(ones, count), _both_sides(changes, count - 1), lagged(np.where(bits, 1.0, -1.0))]
-    tests = "the number of bits that are 1, and how often neighbours and bits at other distances differ"
+    tests = "how many bits are 1, and how often two bits at a fixed distance differ"
     tested = checked(FAIR, tests, min(1.0, len(p_values) * min(p_values)), LEVEL)
     if tested.how == "failed":
         return tested
-    detail = f"stated by whoever drew them: bits of a design may look random; {tested.detail}"
+    detail = f"stated by whoever drew them, because bits that somebody chose may look random; tested: {tested.detail}"
     return Condition(f"if {FAIR}", "granted", detail)
 
 

@@ -37,9 +37,7 @@ def refuses(case: Case) -> str | None:
         return "for a program, the audit 'differential' adds up the moves that it records"
     if a_strangers(case.model):
         return "for a model of your own, the audit 'differential' adds up the moves"
-    if case.claim.unit is not case.model.unit:
-        return f"the ledger's unit is {case.model.unit}, the claim's unit is {case.claim.unit}"
-    return _obstacle(case) or declined(case.model, "RepeatsWithoutNode")
+    return case.other_unit or _obstacle(case) or declined(case.model, "RepeatsWithoutNode")
 
 
 def _sampled(case: Case) -> bool:

@@ -51,9 +51,7 @@ def refuses(case: Case) -> str | None:
     empty = NonPrivateDpEvent if a_strangers(case.model) else NoOpDpEvent | NonPrivateDpEvent
     if isinstance(case.model.ledger, empty):
         return "the ledger lists no mechanism that could be counted"
-    if case.claim.unit is not case.model.unit:
-        return f"the ledger's unit is {case.model.unit}, the claim's unit is {case.claim.unit}"
-    return None
+    return case.other_unit or None
 
 
 def differential(setting: Setting) -> Outcome:

@@ -29,6 +29,7 @@ COLUMNS = {
 MODEL, UNIT, CLAIMED = 0, 1, 2
 CLAIM = itemgetter("model", "mode", "unit", "epsilon")  # identifies the claim of a row
 HEAD = ("model", "unit", "claimed", "delta", "noise", "printed", "theorem", "as coded", "true", *COLUMNS.values())
+USUAL = (1.0, 8.0)  # nats
 FORMATS = ("table", "markdown", "latex")
 
 
@@ -36,7 +37,10 @@ def account(
     models: Annotated[Words, Option(help="Systems, comma-separated, or all. Default: all. See `audit models`.")] = None,
     model: Annotated[Words, Option(help="A model of your own, by the ledger that it declares: FILE.py:Name.")] = None,
     mode: Annotated[Words, Option(help="paper (as published), sound (as it can be proved) or both. Default: both.")] = None,
-    epsilon: Annotated[str, Option(help="Budgets in nats, comma-separated; inf for no noise.")] = "1,8",
+    epsilon: Annotated[
+        Words,
+        Option(help="Budgets in nats, comma-separated; inf for no noise. Default: the claim that --model states, else 1,8."),
+    ] = None,
     delta: Delta = None,
     data: Annotated[str, Option(help="Data set whose public sizes the ledgers use. See `audit data list`.")] = "campus",
     data_dir: DataDir = None,
@@ -68,6 +72,9 @@ def account(
     options: dict[str, Any] = {"models": (models or "all") if systems else None, "mode": mode or ("both" if systems else None)}
     options |= {"model": model, "epsilon": epsilon, "delta": delta, "data": data, "data_dir": data_dir, "param": param}
     plan = read(None, options)
+    if epsilon is None:  # not an option that was given: the claim that a model of one's own states replaces it
+        plan = plan.model_copy(update={"epsilon": USUAL})
+        plan.model_fields_set.discard("epsilon")
     graph = load(plan.data, plan.data_dir, trust=trust)
     document = stored_or_new(plan, graph, tuned_over)
     if json:
@@ -105,7 +112,7 @@ def show(document: dict[str, Any], style: str = "table") -> None:
         "epsilon in nats, rounded up. printed: by the accounting that sets the noise in mode paper. theorem: by the formula in",
         "the paper. as coded: by the paper's code. true: the tightest upper bound. *: central limit, not an upper bound.",
     ]
-    if own := dict.fromkeys(row["model"] for row in accounts if row["own"]):
+    if own := dict.fromkeys(row["model"] for row in accounts if row["own"] and row["value"] is not None):
         notes.append(f"The ledger of {', '.join(own)} is what its author declares; `audit run` tests it.")
     reasons = dict.fromkeys((row["accountant"], _reason(row)) for row in accounts if _reason(row))
     notes += [f"  {COLUMNS.get(name, name)}: {reason}" for name, reason in reasons]

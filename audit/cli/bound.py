@@ -90,8 +90,8 @@ def bound(
 
     With --delta above 0, the command also treats independent rounds as guesses of fair coins. If their bits do not look like fair
     coins, it draws coins itself, and selects for each coin a random round with this bit. If the bound comes from these guesses,
-    the command also prints a limit: on scores of a Gaussian mechanism, no rule that is valid for every mechanism proves more from
-    this number of coins in more than half of all audits.
+    the command also prints a limit: with so many coins, at least half of all audits of a Gaussian mechanism, by any rule that is
+    valid for every mechanism, prove at most this.
 
     --shape gaussian refutes the curve of a Gaussian mechanism. It refutes the claim itself only if the error rates contradict the
     claim for every mechanism. The command refuses scores with few values or a hard limit, which no Gaussian mechanism gives.
@@ -376,12 +376,12 @@ def limits(found: Bound, claim: Claim) -> dict[float, float]:
 
 def limit_in_words(found: Bound, claim: Claim) -> list[str]:
     """A line that states the result of `limits`; an empty list if that is empty."""
-    each = [f"{most:.2f} if the true epsilon were {epsilon:g}" for epsilon, most in limits(found, claim).items()]
+    each = [f"{most:.2f} if its true epsilon is {epsilon:g}" for epsilon, most in limits(found, claim).items()]
     if not each:
         return []
     return [
-        f"Limit with {sum(found.trials)} coins: for a Gaussian mechanism, no rule that is valid for every mechanism would prove "
-        f"more than {', '.join(each)} in over half of all audits. More rounds, or --shape gaussian for Gaussian releases, prove "
+        f"Limit with {sum(found.trials)} coins: at least half of all audits of a Gaussian mechanism, by any rule that is valid "
+        f"for every mechanism, prove at most {', '.join(each)}. More rounds, or --shape gaussian for Gaussian releases, prove "
         "more."
     ]
 

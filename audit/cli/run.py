@@ -93,7 +93,10 @@ def run(
     ] = None,
     fresh: Annotated[
         bool | None,
-        Option("--fresh", help="Compute everything again. If --out holds the run of another plan, that run is replaced."),
+        Option(
+            "--fresh",
+            help="Compute everything again, with the same noise. If --out holds the run of another plan, that run is replaced.",
+        ),
     ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,

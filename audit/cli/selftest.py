@@ -160,4 +160,4 @@ def show(rows: list[dict[str, Any]]) -> None:
     planted, count = sum(r["planted"] for r in rows), Counter(r["result"] for r in rows)
     undetectable = count["undetectable by sampling"]
     caught = f"{count['caught']} of {planted - undetectable} planted faults caught; {undetectable} cannot be detected by sampling"
-    console().print(f"{caught}; {count['passed']} of {len(rows) - planted} honest recipes passed.")
+    console().print(f"{caught}; {count['passed']} of {len(rows) - planted} honest models passed.")

@@ -78,7 +78,8 @@ def _table(path: Path) -> Any:
             str(path), csv.ReadOptions(column_names=header, skip_rows=1, block_size=1 << 24), convert_options=options
         )
     except UnicodeDecodeError:
-        raise ValueError(f"{path}: its first line is no text in UTF-8. Save the file as CSV in UTF-8.") from None
+        way = "Save the scores as CSV in UTF-8, with the columns score and bit."
+        raise ValueError(f"{path}: its first line is no text in UTF-8. {way}") from None
     except pyarrow.ArrowException as fault:
         raise ValueError(f"{path}{first_wrong(path)}: {_plain(fault)}. A row is a number and a bit, such as 1.37,1.") from None
     except OSError as fault:  # when Arrow unpacks a file, its errors have neither the name of the file nor a number

@@ -48,8 +48,7 @@ def uppers(case: Case) -> tuple[Upper, ...]:
     from ...accounting.upper.accountants import Upper, upper
 
     found = upper(case.model.ledger, case.claim, stored=False)
-    if case.claim.unit is not case.model.unit:
-        reason = f"the ledger's unit is {case.model.unit}, the claim's unit is {case.claim.unit}"
+    if reason := case.other_unit:
         found = tuple(dataclasses.replace(u, epsilon=None, unsupported=reason) for u in found)
     printed = case.model.printed(case.claim.delta)
     if printed is None:
@@ -84,8 +83,8 @@ def tuning_rows(case: Case, over: int) -> list[dict[str, Any]]:
 
     rows = []
     for selection in SELECTIONS if over > 1 else ():
-        found: dict[str, Any] = {"unsupported": f"the ledger's unit is {case.model.unit}, the claim's unit is {case.claim.unit}"}
-        if case.claim.unit is case.model.unit:
+        found: dict[str, Any] = {"unsupported": case.other_unit}
+        if not case.other_unit:
             ceiling = upper(tuned(case.model.ledger, over, selection), case.claim)
             best = tightest(ceiling)
             why = next((u.unsupported for u in ceiling if u.accountant == "dp_accounting-rdp"), None)

@@ -55,7 +55,7 @@ NIFTY = "table of chirag126/nifty (Agarwal, Lakkaraju & Zitnik 2021)"
 
 DATASETS: dict[str, DataSet] = {
     "campus": DataSet(
-        about="embedded generator: friends of a class and of any class, yes-or-no answers that hint at the class",
+        about="generated: a node joins more nodes of its own class; features of 0 and 1 that hint at the class",
         read=campus,
         source="made on the spot",
         licence="none needed",

@@ -32,6 +32,9 @@ def change(**fields):
         ((3, GRAPH, CLAIM), "model: lacks name"),
         ((Looped(train), "campus:n=300", CLAIM), "graph='campus:n=300': must be a Graph. Write load('campus:n=300')."),
         ((Looped(train), GRAPH, 1.0), "claim=1.0: must be a Claim"),
+        ((train, GRAPH), "claim=None: a function states no claim. Give one"),
+        ((train, GRAPH, 1.0), "claim=1.0: must be a Claim"),
+        ((lambda graph: {}, GRAPH, CLAIM), "train(graph): must take a graph and a seed"),
         ((Looped(train), GRAPH), "claim=None: train states no claim. Give one, such as Claim("),
         ((Looped(train), GRAPH, []), "claim=[]: must be a Claim"),
         ((Looped(train), change(edges=GRAPH.edges[::-1]), CLAIM), "edges hold "),
@@ -98,3 +101,14 @@ def test_a_model_that_changed_since_its_last_audit_is_examined_anew():
 
     model = Looped(votes, unit=Unit.UNDIRECTED_EDGE, events=dp.GaussianDpEvent(6 / 2**0.5))
     assert [code(6.0), code(1.0), code(6.0)] == [0, 1, 0]
+
+
+def test_a_function_is_audited_as_a_model_that_protects_the_unit_of_the_claim():
+    def count(graph, seed):
+        logits = np.zeros((graph.nodes, graph.classes))
+        logits[:, 0] = graph.train.sum() / 100  # a node moves it; an edge does not
+        return {"posteriors": logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)}
+
+    options = {"audits": "differential", "repeats": 1}
+    graph = load("campus:n=120:degree=6")
+    assert audit(count, graph, Claim(1.0, 1e-4, Unit.NODE), **options).run.verdict == "refuted"

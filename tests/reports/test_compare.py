@@ -120,7 +120,8 @@ def test_the_summary_counts_and_warns_of_few_targets(example_run, tmp_path, caps
     results.write(found.model_copy(update={"rows": tuple(few)}), other)
     compare.show(example_run, other)
     said = " ".join(capsys.readouterr().out.split())
-    assert "0 of 10 common verdicts changed. By 60 attacks, the second run (leaky) leaks more in 60 and leaks less in 0." in said
+    measured = "Measured by 60 attacks, the second run (leaky) leaks more in 60 and leaks less in 0."
+    assert f"0 of 10 common verdicts changed. {measured}" in said
     assert "An attack had only 7 targets" in said
 
 

@@ -242,6 +242,15 @@ def test_rows_of_results_tell_the_same_verdict_as_the_bounds_they_come_from():
         assert line.verdict == judge(CLAIM, [], some)
 
 
+def test_the_lower_column_shows_the_bound_that_a_refutation_names():
+    larger = dataclasses.replace(look(6.1, refuted=True), against="ledger")
+    for some, shown in (((look(5.9, refuted=True), larger), 5.9), ((larger,), 6.1), ((look(0.5), look(0.7)), 0.7)):
+        rows = bound_rows(Evidence(CLAIM, "gap", "sound", "edge", bounds=some), 1.5)
+        (line,) = lines(Results(run=Run(name="x"), rows=tuple(rows)))
+        assert line.lower.value == shown
+        assert (line.verdict.kind == "refuted") == (down(shown) in line.verdict.sentence)
+
+
 def test_nothing_is_held_against_a_model_that_claims_nothing():
     assert judge(Claim(math.inf, 0.0), [ceiling(math.inf)], [look(9.0, notices=math.inf)]).exit_code == 0
 

@@ -71,6 +71,12 @@ class Declared(External):
         return ledger(self.charged, dict(self.values)) if self.charged else super().ledger
 
     @property
+    def needs(self) -> str:
+        about = self.audited
+        where = f" --checkout must be a copy of {about['source']}" if {"source", "checkout"} <= about.keys() else ""
+        return f"{where}, and --python an environment with its packages." if where else ""
+
+    @property
     def audited(self) -> dict[str, str]:
         """What was audited, by name: the declaration and the program with their hashes, the source, the packages."""
         return dict(self.about)

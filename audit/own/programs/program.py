@@ -36,6 +36,7 @@ SECONDS = 3600.0  # time limit of one training
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 LOG_BYTES = 1 << 20  # bytes; no more output is appended to a target.log of this size
 REPEATED_BY = "for a program, the audit 'differential' repeats a recorded training without one node"
+MISSING = ("ModuleNotFoundError: ", "ImportError: ")  # how the last line begins if a program cannot import something
 LAST = 1000  # largest number of characters of a program's last line of output that are reported
 
 
@@ -84,6 +85,11 @@ class External:
 
     def with_noise(self, sigma: float) -> Self:
         return self
+
+    @property
+    def needs(self) -> str:
+        """A sentence, after a space, on what the program imports and where it must be; "" if nobody declared it."""
+        return ""
 
     @property
     def audited(self) -> dict[str, str]:
@@ -165,7 +171,8 @@ class External:
             raise ValueError(f"target: {words[0]} did not end within {self.seconds:g} s for one training. {way}{kept}")
         if answer["code"] != 0:
             last = last_line(errors) or last_line(output) or "it printed nothing"
-            raise ValueError(f"target: {words[0]} {ended(answer['code'])}: {last.rstrip('.') + '.' + kept if kept else last}")
+            after = kept + (self.needs if last.startswith(MISSING) else "")
+            raise ValueError(f"target: {words[0]} {ended(answer['code'])}: {last.rstrip('.') + '.' + after if after else last}")
         return kept
 
     def _keep(self, output: str, errors: str) -> str:

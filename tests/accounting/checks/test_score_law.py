@@ -124,7 +124,7 @@ def test_noise_that_all_rounds_share_is_granted_in_words_because_no_score_shows_
     for scores in (own, own + draw.laplace()):
         found = in_order(scores, bits)
         assert (found.how, found.what) == ("granted", OWN_NOISE)
-        assert "scores do not show what all rounds share" in found.detail
+        assert "no score shows noise that all rounds share" in found.detail
 
 
 COPIES = {

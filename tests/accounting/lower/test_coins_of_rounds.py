@@ -148,4 +148,4 @@ def test_a_design_of_pairs_is_found_at_a_fixed_distance_and_granted_in_words_in_
     for order in (draw.permutation(bits), draw.random(221) < 0.5):
         found = fair(order)
         assert (found.how, found.what) == ("granted", f"if {FAIR}")
-        assert "bits of a design may look random" in found.detail
+        assert "bits that somebody chose may look random" in found.detail

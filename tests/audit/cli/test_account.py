@@ -163,7 +163,7 @@ def test_printed_theorem_code_and_truth_stand_side_by_side(capsys):
 def test_a_ledger_of_another_unit_bounds_nothing():
     case = Case(Recipe(unit=Unit.DIRECTED_EDGE), CASE.claim)
     rows = ledgers.uppers(case)
-    why = "the ledger's unit is directed-edge, the claim's unit is undirected-edge"
+    why = "the ledger is about a directed edge, and the claim about an undirected edge"
     assert all(u.epsilon is None and u.unsupported == why for u in rows if u.accountant != "published")
     assert rows[-1].epsilon == 0.5
 
@@ -202,6 +202,31 @@ def test_the_ledger_of_ones_own_model_is_the_one_that_its_file_declares(capsys, 
         assert all(row["own"] for row in rows if row["kind"] == "account")
     account(model=f"{file}:mine", epsilon="1")
     assert "what its author declares" in capsys.readouterr().out
+
+
+def test_the_claim_of_ones_own_model_is_the_one_that_it_states(capsys, tmp_path):
+    file = tmp_path / "mine.py"
+    text = "import dp_accounting as dp\nfrom gnnaudit import Claim, Looped\ndef train(graph, seed): ...\n"
+    text += "stated = Looped(train, events=dp.GaussianDpEvent(3.0), claim=Claim(1.5, 1e-3))\n"
+    file.write_text(text + "silent = Looped(train, events=dp.GaussianDpEvent(3.0))\n")
+
+    def claims(**options):
+        account(model=f"{file}:stated", json=True, **options)
+        return {(row["epsilon"], row["delta"]) for row in json.loads(capsys.readouterr().out)["rows"]}
+
+    assert claims() == {(1.5, 1e-3)}
+    assert claims(epsilon="2") == {(2.0, 1e-3)}
+    with pytest.raises(ValueError, match="states no claim that could be tested"):
+        account(model=f"{file}:silent")
+
+
+def test_no_author_is_said_to_declare_a_ledger_that_is_not_there(capsys, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("from gnnaudit import Looped\ndef train(graph, seed): ...\nmine = Looped(train)\n")
+    account(model=f"{file}:mine", epsilon="1")
+    said = capsys.readouterr().out
+    assert "the model states no ledger" in said
+    assert "its author declares" not in said
 
 
 def test_importing_the_command_loads_nothing_heavy():

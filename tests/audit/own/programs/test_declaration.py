@@ -16,6 +16,7 @@ from gnnaudit.audit.cli import main
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.programs.declaration import declared
 from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.graph.graph import Worlds
 
 from ....nightly import nightly
 
@@ -143,6 +144,17 @@ def test_what_is_declared_must_be_written(tmp_path):
     path = declaration(tmp_path, 1.5, (", aggregates=sums, inputs=inputs", ""))
     with pytest.raises(ValueError, match=r"aggregates\.npy: missing; the declaration says"):
         studied(path, "replay", tmp_path)
+
+
+def test_a_checkout_of_something_else_is_named(tmp_path):
+    (tmp_path / "other").mkdir()
+    imports = ("import numpy as np", "import nowhere\nimport numpy as np")
+    command = "{python} two_hops.py {worlds} {out} {sigma} {checkout}"
+    path = declaration(tmp_path, 1.5, imports, source="github:a/b@1", command=command)
+    graph = load("campus:n=160:degree=8")
+    worlds = Worlds(graph, np.zeros(1, dtype=np.uint64), watch=np.arange(graph.nodes))
+    with pytest.raises(ValueError, match=r"No module named 'nowhere'\. --checkout must be a copy of github:a/b@1, and --python"):
+        declared(path, checkout=tmp_path / "other").fit(worlds)
 
 
 def test_another_program_has_another_digest(tmp_path):
