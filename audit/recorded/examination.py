@@ -4,6 +4,8 @@ The result lists certain faults, how far each removed secret moves the means of 
 about some arrays.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,8 +49,8 @@ ManyAbsent = tuple[Absence, Forced | None, dict, dict[str, str]]  # see `_withou
 class Move:
     """How far one secret moves the means along the released history, in units of the noise at scale 1.
 
-    euclidean: the norm over all cells with Gaussian noise. entries: the absolute moves of single entries with other noise. each:
-    the move of each source of noise alone, the Euclidean norm for Gaussian noise and else the sum of absolute values. left_out:
+    euclidean: the norm over all cells with Gaussian noise. entries: the absolute moves of single entries with other noise. laws:
+    the law of the noise of each of these entries. each: the move of each source of noise alone, the Euclidean norm for Gaussian noise and else the sum of absolute values. left_out:
     why smaller moves, which `entries` leaves out as rounding, may matter together; "" if they do not. half: whether these are
     half of the moves in a world two steps away, see `Absence`.
     """
@@ -56,6 +58,7 @@ class Move:
     secret: str
     euclidean: float = 0.0
     entries: tuple[float, ...] = ()
+    laws: tuple[str, ...] = ()
     each: tuple[float, ...] = ()
     left_out: str = ""
     half: bool = False
@@ -63,6 +66,11 @@ class Move:
     @property
     def size(self) -> tuple[float, float]:
         return self.euclidean, sum(self.entries)
+
+    def of(self, law: str) -> Move:
+        """The move of the entries with noise of this law, which is not normal."""
+        entries = tuple(by for by, own in zip(self.entries, self.laws, strict=True) if own == law)
+        return replace(self, entries=entries, laws=(law,) * len(entries))
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,7 +256,7 @@ def _without(made: Study, absent: Absence) -> tuple[dict, Forced | None, dict[st
 
 
 def _move(made: Study, other: Forced, absent: Absence, shared: Common | None = None) -> Move:
-    squares, entries, each, small = 0.0, [], [], list[float]()
+    squares, entries, laws, each, small = 0.0, list[float](), list[str](), [], list[float]()
     shown = [np.ones(s.factor.shape) for s in made.sources]
     shifts = other.shifts
     if absent.base is not None:
@@ -267,6 +275,7 @@ def _move(made: Study, other: Forced, absent: Absence, shared: Common | None = N
             moved = [float(v) for v in np.abs(by[np.abs(by) > SMALLEST])]
             each.append(sum(moved))
             entries += moved
+            laws += [source.block.law] * len(moved)
             small += _small(made, source, by)
     if shared is not None:
         move, there = (
@@ -275,7 +284,7 @@ def _move(made: Study, other: Forced, absent: Absence, shared: Common | None = N
         squares = shared.left(move, there)
     counted = math.fsum(entries)
     uncounted = small_moves(counted, counted + math.fsum(small), len(small), SMALLEST)
-    return Move(absent.secret, math.sqrt(squares), tuple(entries), tuple(each), uncounted, absent.half)
+    return Move(absent.secret, math.sqrt(squares), tuple(entries), tuple(laws), tuple(each), uncounted, absent.half)
 
 
 def _small(made: Study, source: Source, by: NDArray[np.float64]) -> list[float]:

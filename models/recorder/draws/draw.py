@@ -104,8 +104,8 @@ class Draw:
 
     @property
     def own_chances(self) -> bool:
-        """Whether each number has its own probabilities, of at most FEW values, or is one pick. Such a draw is a randomised report
-        of the data from which the program computed the probabilities.
+        """Whether each number has its own probabilities, of at most FEW values, or is one pick. Such a draw is a randomised
+        report of the data from which the program computed the probabilities.
         """
         rows = self.chances is not None and self.chances.ndim > 1 and self.chances.shape[:-1] == self.values.shape
         return (rows and len(self.among) <= FEW) or self.picked

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from .origin import Origin
 
 
-
 @dataclass(frozen=True, eq=False)
 class Scores:
     """Noisy scores: clean + Gumbel noise of this origin, which has one scale. seen: a digest of this sum. won: the indices that
