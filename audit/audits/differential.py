@@ -143,8 +143,8 @@ def of_one_run(setting: Setting) -> Outcome:
     """Audits a recorded run of a user's model: first the noise on its release, then the mechanisms within the run.
 
     The bound from the mechanisms counts only if it refutes the claim, or if it covers an array about which the first part of the
-    audit concludes nothing. There, arrays of which that part knows the noise count as released with this noise. If the mechanisms are not known, the reason for this is the reason why nothing is stated about such
-    an array.
+    audit concludes nothing. There, arrays of which that part knows the noise count as released with this noise. If the mechanisms
+    are not known, the reason for this is the reason why nothing is stated about such an array.
     """
     case, runs = setting.case, recorded(setting)
     within = runs.inside

@@ -50,9 +50,9 @@ class Move:
     """How far one secret moves the means along the released history, in units of the noise at scale 1.
 
     euclidean: the norm over all cells with Gaussian noise. entries: the absolute moves of single entries with other noise. laws:
-    the law of the noise of each of these entries. each: the move of each source of noise alone, the Euclidean norm for Gaussian noise and else the sum of absolute values. left_out:
-    why smaller moves, which `entries` leaves out as rounding, may matter together; "" if they do not. half: whether these are
-    half of the moves in a world two steps away, see `Absence`.
+    the law of the noise of each of these entries. each: the move of each source of noise alone, the Euclidean norm for Gaussian
+    noise and else the sum of absolute values. left_out: why smaller moves, which `entries` leaves out as rounding, may matter
+    together; "" if they do not. half: whether these are half of the moves in a world two steps away, see `Absence`.
     """
 
     secret: str
