@@ -19,7 +19,8 @@ from ...models.base import Model
 from ...models.capabilities import RunsElsewhere
 from ...models.errors import one_line
 from ...models.graph.graph import Graph
-from ...models.recorder.script import of_fewer_nodes
+from ...models.recorder.draws.draw import PICKS
+from ...models.recorder.script import of_fewer_nodes, other_rows
 from ...reports.rounding import several
 from ..case import EDGES
 from ..key import Key
@@ -40,6 +41,9 @@ ULPS = 2  # units in the last place of a released value: a smaller move of it is
 SIZES = (1.0, 64.0)  # in units of the noise at scale 1: changes of the noise on an absent node's own row
 ATTEMPTS = 4  # largest number of secrets for which a `Certificate` is searched
 SECRETS = ((5_000, 24), (20_000, 6))  # (most nodes, secrets that are removed one by one); three for larger graphs
+
+
+ONE_PICK = "if its probabilities depend on the data, draw each value by a call of its own, which is then judged by them"
 
 
 ManyAbsent = tuple[Absence, Forced | None, dict, dict[str, str]]  # see `_without_many`
@@ -369,5 +373,7 @@ def reseeded(made: Study, absent: Absence) -> dict[str, str]:
     for source in made.sources:
         for at, _ in source.block.parts:
             if at < comparable and (at >= len(draws) or not same_numbers(draws[at], made.base.draws[at])):
-                return {"": f"{absent.secret} changes the noise that the same seed draws ({made.base.draws[at].where})"}
+                rows = (other_rows(one, other) for one, other in zip(draws, made.base.draws, strict=False))
+                way = next(filter(None, rows), f"; {ONE_PICK}" if made.base.draws[at].law in PICKS else "")
+                return {"": f"{absent.secret} changes the noise that the same seed draws ({made.base.draws[at].where}){way}"}
     return {}
