@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 from dp_accounting import NonPrivateDpEvent, NoOpDpEvent
@@ -25,6 +25,7 @@ from ..instruments.reported_run import Record
 from ..instruments.reported_run import recorded as reported
 from ..mechanisms.gate import a_strangers, recorded
 from ..mechanisms.inside import Inside
+from ..mechanisms.reading import FAR, also_noised
 from ..mechanisms.unfollowed import not_followed
 from ..own_bounds import certain_paths, program_seeds, released_noise, sampled_steps, size_of_noise, within_run
 from ..recorded.playing import play
@@ -140,8 +141,8 @@ def of_one_run(setting: Setting) -> Outcome:
     """Audits a recorded run of a user's model: first the noise on its release, then the mechanisms within the run.
 
     The bound from the mechanisms counts only if it refutes the claim, or if it covers an array about which the first part of the
-    audit concludes nothing. If the mechanisms are not known, the reason for this is the reason why nothing is stated about such
-    an array.
+    audit concludes nothing. There, arrays of which that part knows the noise count as released with this noise. If the mechanisms
+    are not known, the reason for this is the reason why nothing is stated about such an array.
     """
     case, runs = setting.case, recorded(setting)
     within = runs.inside
@@ -160,7 +161,7 @@ def of_one_run(setting: Setting) -> Outcome:
     silent = [array for array in offered(case.model) if array not in covers]
     if runs.examination.common is not None and not silent:
         return found  # its epsilon is that of the release; the bound from the mechanisms would grant the numbers in common
-    bound = sampled_steps.from_mechanisms(case, within)
+    bound = sampled_steps.from_mechanisms(case, with_other_noise(within, covers))
     if bound.refuted:
         return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=bound.method)
     if silent and "" not in runs.examination.doubts and bound.failed:
@@ -171,6 +172,19 @@ def of_one_run(setting: Setting) -> Outcome:
     bounds = (*(b for b in found.bounds if not b.failed), bound)
     covers = {**covers, **{array: (bound.covers or {})[array] for array in silent}}
     return dataclasses.replace(found, bounds=bounds, reach=bound.method, covers=covers)
+
+
+def with_other_noise(within: Inside, known: Collection[str]) -> Inside:
+    """The mechanisms within the run, without the paths past them to arrays that show other noise. known: the arrays whose noise
+    is known. If the other noise changes a further array, this array may tell the noise, and all paths stay.
+    """
+    others = also_noised(within.run, FAR) if within.past else set()
+    return without_paths_to(within, others) if others <= set(known) else within
+
+
+def without_paths_to(within: Inside, arrays: Collection[str]) -> Inside:
+    past = {array: text for array, text in within.past.items() if array not in arrays}
+    return dataclasses.replace(within, past=past, small=within.small and without_paths_to(within.small, arrays))
 
 
 def mechanisms(plain: int, steps: int) -> str:

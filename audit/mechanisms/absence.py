@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ...models.errors import one_line, raised
 from ...models.random.streams import fold
 from ...models.recorder import Draw
-from ...models.recorder.mechanisms.found import REPORT, Mechanisms, OtherMechanisms
+from ...models.recorder.mechanisms.found import REPORT, Mechanism, Mechanisms, OtherMechanisms
 from ..recorded.own_rows import Located, own_places, private
 from ..recorded.playing import Diverged, Play, marked, play
 from ..recorded.study import History, Shifts, Study
@@ -96,18 +96,28 @@ def both(first: History, absent: Absence) -> tuple[History, History]:
 
 def moved(first: History, absent: Absence, after: History) -> Shifts:
     """How far the clean value of each mechanism moves from a run to its repetition `after` without a secret, in units of the
-    scale. If the world has a `base`, the move is that from the repetition in the base.
+    scale. If the world has a `base`, the move is that from the repetition in the base; of a report, only entries count whose
+    probabilities in the base are those of the run, because the cost of their move depends on where it starts.
 
     Rows of absent nodes do not count if the repetition reads them for nothing but these nodes' own released rows. Raises
     Incomparable if it is not known which entries are rows of an absent node.
     """
     start = first if absent.base is None else kept(first, absent.base)
     gaps = [other.clean - one.clean for one, other in zip(start.mechanisms, after.mechanisms, strict=True)]
+    if absent.base is not None:
+        gaps = [_from_first(*each) for each in zip(first.mechanisms, start.mechanisms, gaps, strict=True)]
     if absent.hidden is not None:
         _leave_out_own(first, absent, after, gaps)
     if absent.half:
         gaps = [by if m.law == REPORT else by / 2 for m, by in zip(first.mechanisms, gaps, strict=True)]
     return tuple(m.over(by) for m, by in zip(first.mechanisms, gaps, strict=True))
+
+
+def _from_first(mechanism: Mechanism, start: Mechanism, by: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The move `by` of a mechanism from `start`, 0 for entries of a report that start from other probabilities than the run's."""
+    if mechanism.law != REPORT:
+        return by
+    return np.where(np.any(start.clean != mechanism.clean, axis=-1, keepdims=True), 0.0, by)
 
 
 def _leave_out_own(first: History, absent: Absence, after: History, gaps: list[NDArray[np.float64]]) -> None:

@@ -91,18 +91,20 @@ def rerun(first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | 
     return History(first.study, first.worlds, played, tuple(recorded.found))
 
 
-def also_noised(first: History) -> set[str]:
-    """The released arrays that change with noise which was located in the release and is no noise of a mechanism of the run."""
+def also_noised(first: History, sizes: Sequence[float] = FAR[:1]) -> set[str]:
+    """The released arrays that change with noise which was located in the release and is no noise of a mechanism of the run.
+    sizes: of the changes of the noise, in units of its scale.
+    """
     draws = first.play.draws
     lost = [s.block for s in first.study.sources if any(at not in first.noise for at, _ in s.block.parts)]
-    if not lost:
-        return set()
-    moved = shifted(draws, [(block, nudge(block, i)) for i, block in enumerate(lost)], first.study.copies)
-    run = repeated(first, {}, [replace(d, values=moved.get(at, d.values)) for at, d in enumerate(draws)])
-    if run is None:
-        return {cell.array for cell in first.play.cells}
-    other = run.play.cells
-    return {cell.array for cell, before in first.play.cells.items() if not np.array_equal(before, other.get(cell, np.zeros(0)))}
+    found: set[str] = set()
+    for i, block, size in ((i, block, size) for i, block in enumerate(lost) for size in sizes):
+        # one by one, because the noise of a cell may be a difference of two draws
+        moved = shifted(draws, [(block, nudge(block, i, size))], first.study.copies)
+        run = repeated(first, {}, [replace(d, values=moved.get(at, d.values)) for at, d in enumerate(draws)])
+        other = {} if run is None else run.play.cells
+        found |= {c.array for c, before in first.play.cells.items() if not np.array_equal(before, other.get(c, np.zeros(0)))}
+    return found
 
 
 def redrawn(first: History, some: Collection[int]) -> list[Draw]:

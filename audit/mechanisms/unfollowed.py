@@ -15,7 +15,10 @@ OF_MADE = (
     "laplace(), and let an array of coins choose between values (`np.where(random(n) < p, values, others)`) instead of an `if`"
 )
 WHOLE = ("geometric", "poisson")  # laws of noise that are whole numbers
-OF_WHOLE = "; it follows Laplace and normal noise, and whole numbers only in a released array"
+OF_WHOLE = (
+    "; it follows whole numbers only into a released number or array (release the sum of the data and the difference of two "
+    "draws itself, before it is rounded, clipped or divided), and Laplace and normal noise anywhere"
+)
 OF_NUMBERS = (
     "; add each number to its value before anything else happens to it (float(), max() and a list or array that it is written "
     "into lose it), or draw noise as arrays"

@@ -161,8 +161,10 @@ def detected(case: Case, run: History, refuted: bool) -> dict[str, str]:
     whether noise that is too small refutes the claim; otherwise it makes the verdict inconclusive.
     """
     where = f" {EVERYWHERE}" * (run.study.whole.graph.name == UNUSUAL)
-    then = "" if refuted else " (the verdict would then be inconclusive)"
-    return dict.fromkeys(offered(case.model), f"noise too small at a mechanism{where}{then}, or a path past the noise to")
+    then = "" if refuted else " (as an inconclusive verdict, not as a refutation)"
+    return dict.fromkeys(
+        offered(case.model), f"too little noise on a value within the run{where}{then}, or a path past the noise to"
+    )
 
 
 def fails(what: str, why: str) -> Bound:

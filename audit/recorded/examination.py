@@ -4,6 +4,8 @@ The result lists certain faults, how far each removed secret moves the means of 
 about some arrays.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +19,8 @@ from ...models.base import Model
 from ...models.capabilities import RunsElsewhere
 from ...models.errors import one_line
 from ...models.graph.graph import Graph
-from ...models.recorder.script import of_fewer_nodes
+from ...models.recorder.draws.draw import PICKS
+from ...models.recorder.script import of_fewer_nodes, other_rows
 from ...reports.rounding import several
 from ..case import EDGES
 from ..key import Key
@@ -40,6 +43,9 @@ ATTEMPTS = 4  # largest number of secrets for which a `Certificate` is searched
 SECRETS = ((5_000, 24), (20_000, 6))  # (most nodes, secrets that are removed one by one); three for larger graphs
 
 
+ONE_PICK = "if its probabilities depend on the data, draw each value by a call of its own, which is then judged by them"
+
+
 ManyAbsent = tuple[Absence, Forced | None, dict, dict[str, str]]  # see `_without_many`
 
 
@@ -47,15 +53,16 @@ ManyAbsent = tuple[Absence, Forced | None, dict, dict[str, str]]  # see `_withou
 class Move:
     """How far one secret moves the means along the released history, in units of the noise at scale 1.
 
-    euclidean: the norm over all cells with Gaussian noise. entries: the absolute moves of single entries with other noise. each:
-    the move of each source of noise alone, the Euclidean norm for Gaussian noise and else the sum of absolute values. left_out:
-    why smaller moves, which `entries` leaves out as rounding, may matter together; "" if they do not. half: whether these are
-    half of the moves in a world two steps away, see `Absence`.
+    euclidean: the norm over all cells with Gaussian noise. entries: the absolute moves of single entries with other noise. laws:
+    the law of the noise of each of these entries. each: the move of each source of noise alone, the Euclidean norm for Gaussian
+    noise and else the sum of absolute values. left_out: why smaller moves, which `entries` leaves out as rounding, may matter
+    together; "" if they do not. half: whether these are half of the moves in a world two steps away, see `Absence`.
     """
 
     secret: str
     euclidean: float = 0.0
     entries: tuple[float, ...] = ()
+    laws: tuple[str, ...] = ()
     each: tuple[float, ...] = ()
     left_out: str = ""
     half: bool = False
@@ -63,6 +70,11 @@ class Move:
     @property
     def size(self) -> tuple[float, float]:
         return self.euclidean, sum(self.entries)
+
+    def of(self, law: str) -> Move:
+        """The move of the entries with noise of this law, which is not normal."""
+        entries = tuple(by for by, own in zip(self.entries, self.laws, strict=True) if own == law)
+        return replace(self, entries=entries, laws=(law,) * len(entries))
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,7 +260,7 @@ def _without(made: Study, absent: Absence) -> tuple[dict, Forced | None, dict[st
 
 
 def _move(made: Study, other: Forced, absent: Absence, shared: Common | None = None) -> Move:
-    squares, entries, each, small = 0.0, [], [], list[float]()
+    squares, entries, laws, each, small = 0.0, list[float](), list[str](), [], list[float]()
     shown = [np.ones(s.factor.shape) for s in made.sources]
     shifts = other.shifts
     if absent.base is not None:
@@ -267,6 +279,7 @@ def _move(made: Study, other: Forced, absent: Absence, shared: Common | None = N
             moved = [float(v) for v in np.abs(by[np.abs(by) > SMALLEST])]
             each.append(sum(moved))
             entries += moved
+            laws += [source.block.law] * len(moved)
             small += _small(made, source, by)
     if shared is not None:
         move, there = (
@@ -275,7 +288,7 @@ def _move(made: Study, other: Forced, absent: Absence, shared: Common | None = N
         squares = shared.left(move, there)
     counted = math.fsum(entries)
     uncounted = small_moves(counted, counted + math.fsum(small), len(small), SMALLEST)
-    return Move(absent.secret, math.sqrt(squares), tuple(entries), tuple(each), uncounted, absent.half)
+    return Move(absent.secret, math.sqrt(squares), tuple(entries), tuple(laws), tuple(each), uncounted, absent.half)
 
 
 def _small(made: Study, source: Source, by: NDArray[np.float64]) -> list[float]:
@@ -360,5 +373,7 @@ def reseeded(made: Study, absent: Absence) -> dict[str, str]:
     for source in made.sources:
         for at, _ in source.block.parts:
             if at < comparable and (at >= len(draws) or not same_numbers(draws[at], made.base.draws[at])):
-                return {"": f"{absent.secret} changes the noise that the same seed draws ({made.base.draws[at].where})"}
+                rows = (other_rows(one, other) for one, other in zip(draws, made.base.draws, strict=False))
+                way = next(filter(None, rows), f"; {ONE_PICK}" if made.base.draws[at].law in PICKS else "")
+                return {"": f"{absent.secret} changes the noise that the same seed draws ({made.base.draws[at].where}){way}"}
     return {}

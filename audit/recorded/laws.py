@@ -9,7 +9,7 @@ If moves are left out, the cost of noise divided by a factor is 0, so no smalles
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -61,12 +61,21 @@ class Law:
 
 
 def law_of(found: Examination) -> Law | None:
-    """The law of all recorded noise; None if there are several laws, or if its trade-off function is not known."""
-    if len(found.laws) != 1:
+    """The law of all recorded noise, or the composition of several laws; None if the trade-off function of one of them is not
+    known, or if noise of several laws is added to one cell.
+    """
+    names, sources = sorted(found.laws), found.study.sources
+    alone = len({s.cell for s in sources}) == len({(s.cell, s.block.law) for s in sources})
+    unknown = ("geometric" in names and two_sided(found) is None) or ("choice" in names and lattice(found) is None)
+    if not names or not alone or unknown or not all(name in LAWS for name in names):
         return None
-    (name,) = found.laws
-    unknown = (name == "geometric" and two_sided(found) is None) or (name == "choice" and lattice(found) is None)
-    return None if unknown else LAWS.get(name)
+    return LAWS[names[0]] if len(names) == 1 else replace(LAWS[names[0]], costs=partial(_several_cost, names))
+
+
+def _several_cost(names: Sequence[str], found: Examination, move: Move, factor: float, delta: float) -> float:
+    """The cost of noise of several laws: at delta = 0 their sum, else the largest, which is a lower bound of the composition."""
+    each = [LAWS[name].costs(found, move.of(name), factor, delta) for name in names]
+    return max(each) if delta else sum(each)
 
 
 def _pure(ledger: dp.DpEvent) -> bool:
@@ -259,8 +268,8 @@ def two_sided(found: Examination) -> float | None:
 
     None unless every noisy cell holds the difference of two geometric draws, all with the same p.
     """
-    sources, rates = found.study.sources, set()
-    for cell in {s.cell for s in sources}:
+    rates = set()
+    for cell in {s.cell for s in found.study.sources if s.block.law == "geometric"}:
         own = found.study.on(cell)
         if len(own) != 2 or not np.array_equal(own[0].noised, own[1].noised):
             return None
@@ -276,9 +285,10 @@ def lattice(found: Examination) -> tuple[float, Floats] | None:
 
     None unless every noisy cell holds one such draw, all with the same values and probabilities.
     """
-    draws = [found.study.base.draws[s.block.parts[0][0]] for s in found.study.sources]
+    own = [s for s in found.study.sources if s.block.law == "choice"]
+    draws = [found.study.base.draws[s.block.parts[0][0]] for s in own]
     first = draws[0]
-    if first.chances is None or first.chances.ndim > 1 or len({s.cell for s in found.study.sources}) < len(draws):
+    if first.chances is None or first.chances.ndim > 1 or len({s.cell for s in own}) < len(draws):
         return None
     same = all(d.among == first.among and d.chances is not None and np.array_equal(d.chances, first.chances) for d in draws)
     gaps = np.diff(np.array(first.among))

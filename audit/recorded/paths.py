@@ -29,7 +29,7 @@ class Certificate:
     """A proof that epsilon is infinite: one secret changes entries of a cell that no draw changes.
 
     rows, entries: how many rows and entries of the cell change. size: the largest change. seeded: the line of draws that are the
-    same for all seeds, if this is the reason why no draw changes the entries.
+    same for all seeds, if this is the reason why no draw changes the entries. beside: see `other_hop`.
     """
 
     secret: str
@@ -38,6 +38,7 @@ class Certificate:
     entries: int
     size: float
     seeded: str = ""
+    beside: str = ""
 
     def __str__(self) -> str:
         entries = "1 entry" if self.entries == 1 else f"{self.entries} entries in {several(self.rows, 'row')}"
@@ -45,7 +46,7 @@ class Certificate:
         changes = f"{self.secret} changes {where} by up to {self.size:.3g}"
         if self.seeded:
             return f"{changes}, and {NO_SEED}: the random numbers of {self.seeded} are the same for all seeds"
-        return f"{changes} although every noisy value is the same, so no noise covers these entries"
+        return f"{changes} although every noisy value is the same, so no noise covers these entries{self.beside}"
 
 
 def changed(made: Study, after: Play, hidden: NDArray[np.int64] | None = None) -> dict[Cell, NDArray[np.bool_]]:
@@ -102,7 +103,15 @@ def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secre
     entries = found[cell]
     gap = np.abs(other.play.cells[cell] - made.base.cells[cell])[entries]
     rows = int(entries.reshape(len(entries), -1).any(1).sum()) if entries.ndim else 1
-    return Certificate(secret, cell, rows, int(entries.sum()), float(gap.max()))
+    return Certificate(secret, cell, rows, int(entries.sum()), float(gap.max()), beside=other_hop(made, cell))
+
+
+def other_hop(made: Study, cell: Cell) -> str:
+    """Says which other hop of the array of a cell has noise, if the cell itself has none; "" if there is none."""
+    source = next((s for s in made.sources if s.cell.array == cell.array), None)
+    if source is None or made.on(cell):
+        return ""
+    return f"; {source.cell} has the noise drawn at {source.block.line}, and no noise is drawn for {cell}"
 
 
 def seeded(made: Study, absent: Absence) -> Certificate | None:

@@ -38,7 +38,7 @@ def few_values(model: Model, graph: Graph, key: Key, draws: Sequence[Draw], sure
     """
     lines: dict[tuple[str, str], list[int]] = {}
     for at, draw in enumerate(draws):
-        if sure(draw) and _bits(draw) >= BITS:
+        if draw.state or (sure(draw) and _bits(draw) >= BITS):
             lines.setdefault((draw.law, draw.where), []).append(at)
     groups = [some for places in lines.values() for some in ([places] if len(places) > APART else [[at] for at in places])]
     watched = [places[0] for places in groups]
@@ -93,4 +93,5 @@ def _bits(draw: Draw) -> float:
 
 
 def _told(draw: Draw) -> bytes:
-    return draw.units.tobytes()
+    """What two seeds share if they draw the same: the state of the generator, if it is known, else the numbers."""
+    return draw.state.to_bytes(8, "little") if draw.state else draw.units.tobytes()

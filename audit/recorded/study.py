@@ -336,13 +336,16 @@ def improbable(draw: Draw) -> bool:
 
 
 def repeats(runs: Sequence[Sequence[Draw]]) -> dict[int, int]:
-    """Draws that repeat the numbers of an earlier draw in every run: position of the copy -> position of the original."""
+    """Draws that repeat the numbers of an earlier draw in every run, or come from a generator of the same state in every run:
+    position of the copy -> position of the original.
+    """
     first: dict[Any, int] = {}
     found = {}
     for at, draws in enumerate(zip(*runs, strict=False)):
-        if draws[0].law not in CONTINUOUS or draws[0].values.dtype.kind != "f":
+        followed = draws[0].law in CONTINUOUS and draws[0].values.dtype.kind == "f"
+        if not followed and not all(d.state for d in draws):
             continue
-        name = tuple((d.law, d.values.shape, d.units.tobytes()) for d in draws)
+        name = tuple((d.law, d.values.shape, d.units.tobytes() if followed else d.state) for d in draws)
         original = first.setdefault(name, at)
         if original != at:
             found[at] = original

@@ -53,7 +53,7 @@ class Script:
         if not alike(draw, earlier, self.reports):
             if at in self.constant and draw.line == earlier.line:
                 return None
-            raise Diverged(draw.line)
+            raise Diverged(f"{draw.line}{other_rows(draw, earlier)}")
         return carried(numbers, earlier, draw) if numbers.size else None
 
     def ended(self, count: int) -> None:
@@ -71,6 +71,17 @@ def of_fewer_nodes(draw: Draw, earlier: Draw) -> NDArray[np.bool_] | None:
     law = _of_each(draw)
     same = law is not None and (draw.law, draw.among, law) == (earlier.law, earlier.among, _of_each(earlier))
     return np.isin(earlier.nodes, draw.nodes) if same and np.isin(draw.nodes, earlier.nodes).all() else None
+
+
+def other_rows(draw: Draw, earlier: Draw) -> str:
+    """Says if a draw differs from that of the earlier run only in its number of rows, as masks with a row for each node do; else
+    "".
+    """
+    shape, before = draw.values.shape, earlier.values.shape
+    if draw.law != earlier.law or len(shape) < 2 or shape[1:] != before[1:] or shape == before:
+        return ""
+    rows = f"{shape[0]} rows of random numbers instead of {before[0]}"
+    return f": {rows}; draw them for all nodes, and leave out dropout where its masks change sums to which noise is added"
 
 
 def _of_each(draw: Draw) -> tuple[float, ...] | None:

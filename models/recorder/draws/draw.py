@@ -26,6 +26,7 @@ CALLS = 5  # at most this many calling lines are kept for a draw
 GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence, random.Random)
 NO_REQUEST = ("generator", "random_state", "rng", "out", "discrete")  # options that say nothing about the law of the numbers
 PICKS = ("choice", "choices", "multinomial")  # laws of values that are picked with given probabilities
+PICKED = 2**15  # a value is picked among at most this many
 SHIFTED = ("normal", "laplace", "gumbel", "logistic", "cauchy", "student-t")  # laws whose support is the whole real line
 
 
@@ -57,8 +58,9 @@ class Draw:
     the entries come. among, chances: if each number is one of finitely many values, the values and their
     probabilities, (..., values): one row of probabilities for all numbers, or one row for each. calls: the program's own lines
     that led to the draw, innermost first. weights: whether the numbers are initial weights, which are no noise: they fill a
-    PyTorch tensor with `requires_grad`, or the script of the run says so. state: of one pick (see `picked_one`), a digest of the
-    generator's state after it; 0 if it is not known. Two seeds often pick the same place, but never have the same state. nodes:
+    PyTorch tensor with `requires_grad`, or the script of the run says so. state: of one pick (see `picked_one`) and of geometric
+    numbers, a digest of the generator's state after it; 0 if it is not known. Two seeds often draw the same few whole numbers,
+    but never have the same state. nodes:
     the ids of the training nodes, if the draw is a list of as many numbers, which may belong to these nodes; else None. masks: if
     the number is the key of masks of dropout, the masks that the run took, see masks_torch.py; else None.
     """
@@ -102,15 +104,15 @@ class Draw:
 
     @property
     def own_chances(self) -> bool:
-        """Whether each number has its own probabilities, of at most FEW values. Such a draw is a randomised report of the data
-        from which the program computed the probabilities.
+        """Whether each number has its own probabilities, of at most FEW values, or is one pick. Such a draw is a randomised
+        report of the data from which the program computed the probabilities.
         """
         rows = self.chances is not None and self.chances.ndim > 1 and self.chances.shape[:-1] == self.values.shape
-        return (rows or self.picked) and len(self.among) <= FEW
+        return (rows and len(self.among) <= FEW) or self.picked
 
     @property
     def picked(self) -> bool:
-        return picked_one(self.law, self.values, self.chances)
+        return picked_one(self.law, self.values, self.chances) and not self.parameters
 
     def without_zeros(self) -> NDArray[Any] | None:
         """The numbers of noise at location 0 with a tiny number in place of each exact 0; None if they need none. The smaller
@@ -124,19 +126,19 @@ class Draw:
         return np.where(self.values == 0, tiny, self.values).astype(self.values.dtype)
 
     def drawn_by(self, state: Callable[[], Any]) -> Draw:
-        """The draw with a digest of its generator's state, if it is one pick. state: reads the state."""
-        if not self.picked:
+        """The draw with a digest of its generator's state, if it is one pick or geometric. state: reads the state."""
+        if not self.picked and self.law != "geometric":
             return self
         raw = hashlib.blake2b(pickle.dumps(state()), digest_size=6).digest()
         return dataclasses.replace(self, state=1 + int.from_bytes(raw, "little"))
 
 
 def picked_one(law: str, values: NDArray[Any], chances: NDArray[np.float64] | None) -> bool:
-    """Whether a draw is one value among several, picked with probabilities that the program gave, as in the exponential
-    mechanism: `rng.choice(values, p=...)`, `random.choices(range(k), weights)`, `torch.multinomial(weights, 1)`.
+    """Whether a draw is one value among several. If the program gave the probabilities, as in the exponential mechanism
+    (`rng.choice(values, p=...)`, `random.choices(range(k), weights)`, `torch.multinomial(weights, 1)`), they describe the draw
+    completely, and it has no `parameters`.
     """
-    one = law in PICKS and values.size == 1
-    return one and chances is not None and chances.ndim == 1 and bool(np.any(chances != chances[0]))
+    return law in PICKS and values.size == 1 and chances is not None and chances.ndim == 1
 
 
 Change = Callable[[int, Draw], "NDArray[Any] | None"]  # (number of the draw, draw) -> the numbers that replace it, or None

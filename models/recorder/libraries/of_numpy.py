@@ -10,7 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from ..draws.draw import Active, Draw, calling_line, of_two, parameters, picked_one, recorded_call, rows_of, shuffled
+from ..draws.draw import (
+    PICKED,
+    Active,
+    Draw,
+    calling_line,
+    of_two,
+    parameters,
+    picked_one,
+    recorded_call,
+    rows_of,
+    shuffled,
+)
 from ..mechanisms.lists import gathering, iterating, preparing
 from .changes import changes
 
@@ -48,7 +59,7 @@ ORDERS = ("shuffle", "permutation", "permuted")  # methods whose draw is an orde
 LOCATED = ("normal", "laplace", "gumbel", "logistic", "cauchy", "uniform", "exponential")
 COPIES = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "from_dlpack")  # functions that copy arrays
 EMPTY = ("zeros", "empty", "zeros_like", "empty_like")  # functions that make arrays to write into
-FEW = 1024  # probabilities are kept for draws from at most this many values
+FEW = 1024  # equal probabilities are kept for at most this many values
 BASES = (np.random.Generator, np.random.RandomState)
 
 
@@ -73,7 +84,8 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
         law, loc, scale = "normal", given["mean"], np.sqrt(np.diag(given["cov"]))  # coordinates are independent
     values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else np.array(result)
     among, chances = ((), None) if options.get("endpoint") else finite(law, given)
-    own = law in LOCATED or (chances is not None and chances.ndim > 1) or picked_one(law, values, chances)
+    weighted = given.get("p") is not None and picked_one(law, values, chances)
+    own = law in LOCATED or (chances is not None and chances.ndim > 1) or weighted
     others = () if own else parameters(*args, **options)
     return Draw(law, values, calling_line(), loc, scale, *ends, others, among, chances)
 
@@ -97,7 +109,7 @@ def finite(law: str, given: dict[str, Any]) -> tuple[tuple[float, ...], Any]:
     if law == "choice" and given.get("replace", True) and np.ndim(given["a"]) < 2:
         among: Any = np.asarray(given["a"])
         count = int(among) if among.dtype.kind in "iu" and among.ndim == 0 else among.size
-        if among.dtype.kind in "iufb" and 0 < count <= FEW:
+        if among.dtype.kind in "iufb" and 0 < count <= (FEW if given.get("p") is None else PICKED):
             among = among if among.ndim else np.arange(count)
             chances = np.full(count, 1 / count) if given.get("p") is None else rows_of(given["p"])
             return (tuple(map(float, among)), chances) if len(set(among.tolist())) == count else ((), None)

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from .memory import Arrays
 
 FOLLOWED = (*SHIFTED, "exponential")
-UNCHANGED = 1e-9  # a difference of two probabilities up to this size counts as rounding
+UNCHANGED = 1e-9  # a difference of two probabilities up to this size counts as rounding, if they may be 1 minus others
+RELATIVE, SMALLEST = 1e-6, 1e-290  # else a difference up to this share does, and a smaller probability
+ONE = 2.0**54  # 1 minus a probability is a multiple of 1 / ONE
 UNEQUAL = 1e-4  # in units of the scale: two moves that differ by less count as equal
 ERRORS = 64.0  # the same in units of the rounding error of a noisy value
 UNREAD = 32.0  # in units of the scale: how far the values of `unfinished` are away
@@ -132,12 +134,26 @@ class Mechanism:
 
     def moved(self, by: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which entries of a report have other probabilities. by: the difference of the probabilities, (entries, values)."""
-        return np.abs(by).max(axis=-1) > UNCHANGED
+        return np.any(self.differs(by), axis=-1)
+
+    def differs(self, by: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which probabilities of a report differ by more than rounding. Small ones, as of the exponential mechanism, are known to
+        a share of themselves, unless the program may have computed them as 1 minus others.
+        """
+        after = self.clean + by
+        known = ~(of_one(self.clean) | of_one(after)) & (np.minimum(self.clean, after) > SMALLEST)
+        return (np.abs(by) > UNCHANGED) | (known & (np.abs(by) > RELATIVE * self.clean))
+
+    def after(self, by: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The probabilities of a report after a change. One that rounding may have made 0, or no longer 0, is as before."""
+        after = np.clip(self.clean + by, 0.0, 1.0)
+        rounded = ((self.clean < SMALLEST) | (after < SMALLEST)) & (np.abs(by) <= UNCHANGED)
+        return np.where(rounded, self.clean, after)
 
     def pairs(self, by: NDArray[np.float64]) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
         """For each entry of a report whose probabilities change, the probabilities before and after the change."""
         at = self.moved(by)
-        return list(zip(self.clean[at], np.clip((self.clean + by)[at], 0.0, 1.0)))  # noqa: B905  (Python 3.9)
+        return list(zip(self.clean[at], self.after(by)[at]))  # noqa: B905  (Python 3.9)
 
     def each(self, by: NDArray[np.float64]) -> NDArray[np.float64]:
         """The size of a change `by` of the clean value, for each entry: its absolute value; for a report, the largest |log
@@ -152,7 +168,7 @@ class Mechanism:
         value.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.log(self.clean) - np.log(np.clip(self.clean + by, 0.0, 1.0))
+            ratios = np.log(self.clean) - np.log(self.after(by))
         return np.nan_to_num(ratios, nan=0.0, posinf=np.inf, neginf=-np.inf)
 
     def size(self, by: NDArray[np.float64]) -> float:
@@ -397,6 +413,12 @@ def of_numbers(numbers: Numbers, closely: bool) -> Mechanism:
     clean, noisy = np.array(numbers.clean), np.array(numbers.noisy)
     own = Mechanism(numbers.line, first, numbers.scale, clean, noisy, tuple(beside), shared=numbers.shared)
     return replace(own, closely=closely, terms=tuple(numbers.terms), computed=numbers.computed)
+
+
+def of_one(chances: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which probabilities may be 1 minus others, up to rounding: then their small values are known to few digits."""
+    parts = chances * ONE
+    return np.abs(parts - np.rint(parts)) <= RELATIVE * parts
 
 
 def place_of(draw: Draw) -> Place:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..draws.draw import guarded, without
+from ..draws.draw import PICKED, guarded, without
 from ..draws.results import digest
 from .memory import remember
 from .same_numbers import coarse, repeated
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .origin import Origin
-
-FEW = 1024  # a report has at most this many scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +36,10 @@ class Scores:
 
     def largest(self, places: Any, axis: Any) -> Any:
         """Records the indices of the largest scores, `places`, as a report. Returns them, or the indices that replace them; None
-        if the maximum is not over the last axis, or over more than FEW scores.
+        if the maximum is not over the last axis, or over more than PICKED scores.
         """
         last = self.clean.ndim == 1 if axis is None else axis % self.clean.ndim == self.clean.ndim - 1
-        if not last or not 1 < self.clean.shape[-1] <= FEW:
+        if not last or not 1 < self.clean.shape[-1] <= PICKED:
             return None
         powers = np.exp((self.clean - self.clean.max(-1, keepdims=True)) / self.origin.scale)
         chances = powers / powers.sum(-1, keepdims=True)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("thorough")
 GRAPH, DELTA = load("campus:n=200:degree=10"), 1e-6
 SIGMA = 1.5  # an edge moves two degrees by 1
 EPSILON = float(epsilon_of(2**0.5 / SIGMA, DELTA))
-INCONCLUSIVE = "(the verdict would then be inconclusive)"
+INCONCLUSIVE = "(as an inconclusive verdict, not as a refutation)"
 
 
 def degrees(graph, seed, noise):

@@ -125,7 +125,7 @@ def test_weights_of_several_noisy_steps_are_judged_by_the_steps_and_not_by_how_f
     outcome = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("steps"), 3, 1e-4))
     assert not any(b.refuted for b in outcome.bounds)
     for array, sort in (outcome.covers or {}).items():
-        assert sort.startswith("noise too small at a mechanism"), array
+        assert sort.startswith("too little noise on a value within the run"), array
     reach = min(b.reach for b in outcome.bounds)
     moved = 4 * STEPS**0.5 / (factor * NOISE)  # two rows of at most length 1, each of which may turn round
     assert reach > epsilon_of(mu_of_claim(CLAIM) ** 2 / moved, CLAIM.delta)

@@ -110,3 +110,48 @@ def with_a_constant_seed(chances, seed):
 def test_a_pick_with_a_constant_seed_is_not_supported():
     found = bounds(with_a_constant_seed, 1.0)
     assert not any(np.isfinite(bound.reach) and not bound.failed for bound in found)
+
+
+def hub(graph, factor):
+    """The probabilities of the nodes in the exponential mechanism. Each end of an edge has a score of its own: an edge moves two
+    scores by `factor`, and the sum of all powers by less.
+    """
+    scores = factor * np.asarray(graph.degree, dtype=np.float64)
+    powers = np.exp(scores - scores.max())
+    return powers / powers.sum()
+
+
+def gumbel(chances, seed):
+    with np.errstate(divide="ignore"):
+        return int((np.log(chances) + np.random.default_rng(seed).gumbel(size=len(chances))).argmax())
+
+
+def hub_bounds(way, factor, claim):
+    model = Looped(
+        lambda graph, seed: {"hub": np.array([way(hub(graph, factor), seed)])},
+        releases=("hub",),
+        unit=Unit.UNDIRECTED_EDGE,
+        events=PureDpEvent(claim),
+    )
+    return differential(Setting(Case(model, Claim(claim, 0.0, Unit.UNDIRECTED_EDGE)), GRAPH, None, Key("hub"))).bounds
+
+
+@pytest.mark.parametrize("way", [by_numpy, gumbel, *nightly(by_categorical, by_python)])
+def test_a_pick_among_all_nodes_is_judged_by_its_probabilities(way):
+    """On the small graph of unusual nodes, all probabilities but one are below 1e-20, and their ratios count."""
+    found = hub_bounds(way, 0.5, 1.0)
+    assert not any(bound.refuted for bound in found)
+    assert any(0.49 < bound.epsilon <= 0.5 and np.isfinite(bound.reach) for bound in found)
+    assert 1 < max(bound.epsilon for bound in hub_bounds(way, 2.0, 1.0) if bound.refuted) <= 2
+
+
+def test_probabilities_that_rounding_makes_0_refute_no_honest_pick():
+    """The ratio of two probabilities is at most exp(12); of the probabilities on the small graph, most are 0 in float64."""
+    assert not any(bound.refuted for bound in hub_bounds(by_numpy, 6.0, 12.0))
+
+
+def test_a_pick_that_drops_bits_of_its_seed_is_refuted():
+    def with_few_seeds(chances, seed):
+        return np.random.default_rng(seed % 97).choice(len(chances), p=chances)
+
+    assert any(bound.refuted for bound in hub_bounds(with_few_seeds, 0.5, 1.0))
