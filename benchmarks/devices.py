@@ -5,8 +5,8 @@
 
 Prints Markdown. The first form gives the two devices the same worlds and seeds; one thread of the CPU. Columns: seconds of a
 training of all runs (the least of two after one that is not counted), the test accuracy on both devices, and the largest
-difference of two probabilities. The second form trains one run on a campus graph. Memory of the device is the most that torch held
-there.
+difference of two probabilities. The second form trains one run on a campus graph. Memory of the device is the most that torch
+held there.
 """
 
 import argparse
