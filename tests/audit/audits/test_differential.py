@@ -136,7 +136,7 @@ def test_a_model_that_tells_nothing_is_neither_refuted_nor_passed(tmp_path):
 
 def test_it_says_why_it_cannot_look():
     assert "no mechanism that could be counted" in refuses(Case(Mlp(), Claim(4.0, 1e-6)))
-    assert "directed-edge" in refuses(Case(Gap(mode="paper", sigma=1.0), Claim(4.0, 1e-6)))
+    assert "about a directed edge" in refuses(Case(Gap(mode="paper", sigma=1.0), Claim(4.0, 1e-6)))
     assert refuses(Case(PrivGnn(sigma=1.0), Claim(4.0, 1e-5, Unit.NODE))) is None
 
 
