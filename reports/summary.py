@@ -219,16 +219,17 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
     delta = next((r.delta for r in (*accounts, *bounds) if r.delta is not None), None)
     claimed = tuple(dict.fromkeys(array for b in bounds for array in b.claimed)) or ("posteriors",)
     claim = Claim(k.epsilon, delta or 0.0, k.unit or Unit.NODE, exposes=claimed)
-    best = max(bounds, key=lambda b: b.value, default=None)
     from_ledger = all(a.from_ledger for a in accounts)
     verdict = judge(claim, ceiling, tests, notices, from_ledger=from_ledger)
     if cause and not bounds and verdict.kind == "inconclusive":
         verdict = dataclasses.replace(verdict, sentence=f"{verdict.sentence}: {cause}")
-    if verdict.kind == "refuted":  # the column and the verdict name one bound
-        named = refuting(tests)
-        best = next(b for b, t in zip(bounds, tests, strict=True) if t is named)
-    deciding = weakest_link(claim, tests)
-    noticing = next((b for b, t in zip(bounds, tests, strict=True) if t is deciding), None)
+
+    def row_of(test: Bound | None) -> BoundRow | None:
+        return next((b for b, t in zip(bounds, tests, strict=True) if t is test), None)
+
+    largest = max(bounds, key=lambda b: b.value, default=None)
+    best = row_of(refuting(tests)) if verdict.kind == "refuted" else largest  # the column and the verdict name one bound
+    noticing = row_of(weakest_link(claim, tests))
     own = any(a.own for a in accounts)
     upper = lowest(ceiling)
     # If a lower bound contradicts the upper bound, the verdict states both, so the column of the upper bound stays empty.

@@ -105,7 +105,7 @@ def apart(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> float:
 
 def star_scores(seen: Seen, made: CraftedStars) -> NDArray[np.float64]:
     """(runs, canaries) float64: the sum, over the neighbours of a canary, of the log-likelihood ratios of their posteriors, and
-    that of its class. In each run, the known leaves alone determine how posteriors become a score.
+    that of its class. Known leaves and classes alone determine how posteriors become a score.
     """
     asked, bare, joined = (odds(seen, nodes) for nodes in (made.leaves.ravel(), made.bare, made.joined))
     ratios = np.stack([log_likelihood_ratio(*run, made.senders) for run in zip(asked, bare, joined, strict=True)])

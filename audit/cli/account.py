@@ -29,7 +29,7 @@ COLUMNS = {
 MODEL, UNIT, CLAIMED = 0, 1, 2
 CLAIM = itemgetter("model", "mode", "unit", "epsilon")  # identifies the claim of a row
 HEAD = ("model", "unit", "claimed", "delta", "noise", "printed", "theorem", "as coded", "true", *COLUMNS.values())
-USUAL = (1.0, 8.0)  # nats
+USUAL = {"epsilon": (1.0, 8.0)}  # nats; the claim that a model of one's own states replaces it
 FORMATS = ("table", "markdown", "latex")
 
 
@@ -71,10 +71,7 @@ def account(
     systems = model is None or models is not None  # a model of one's own alone has one mode
     options: dict[str, Any] = {"models": (models or "all") if systems else None, "mode": mode or ("both" if systems else None)}
     options |= {"model": model, "epsilon": epsilon, "delta": delta, "data": data, "data_dir": data_dir, "param": param}
-    plan = read(None, options)
-    if epsilon is None:  # not an option that was given: the claim that a model of one's own states replaces it
-        plan = plan.model_copy(update={"epsilon": USUAL})
-        plan.model_fields_set.discard("epsilon")
+    plan = read(None, options, USUAL)
     graph = load(plan.data, plan.data_dir, trust=trust)
     document = stored_or_new(plan, graph, tuned_over)
     if json:

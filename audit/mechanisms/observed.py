@@ -21,7 +21,7 @@ from ...models.recorder.mechanisms.found import PICK, REPORT, Mechanism
 from ...reports.observed import UNREAD, WITHIN, Observed, ObservedMechanism, Released, UnplacedDraw
 from ..case import Case
 from ..recorded.examination import Examination
-from ..recorded.laws import cost, law_of
+from ..recorded.laws import cost, cost_of
 from ..recorded.playing import rounding
 from .gate import Recorded
 from .inside import Inside
@@ -194,8 +194,8 @@ def _costs(found: Examination, within: Inside | None, laws: list[str], moves: Mo
     if laws and set(laws) <= {REPORT, PICK} and within is not None:
         return cost(within.mechanisms, within.counted(within.shifts), delta) if within.shifts else 0.0
     if not set(laws) <= set(EVENTS):
-        law = law_of(found) if within is None else None
-        return None if law is None else max(law.costs(found, move, 1.0, delta) for move in found.moves)
+        costs = cost_of(found) if within is None else None
+        return None if costs is None else max(costs(move, 1.0, delta) for move in found.moves)
     if set(laws) <= {"normal"}:
         return float(epsilon_of(max(float(np.linalg.norm(each)) for _, each in moves), delta))
     worst = max((each for _, each in moves), key=sum)

@@ -24,7 +24,7 @@ from ..mechanisms.gate import recorded
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import also_noised
 from ..recorded.examination import Examination, Move
-from ..recorded.laws import LARGEST, LAWS, SLACK, law_of
+from ..recorded.laws import LARGEST, LAWS, SLACK, cost_of
 from ..recorded.other_numbers import HARD, MORE, withstands
 from ..recorded.paths import NO_SEED
 from ..recorded.study import Study
@@ -166,12 +166,12 @@ def mismatch(case: Case, found: Examination) -> str | None:
     lines = ", ".join(sorted({s.block.line for s in found.study.sources}))
     if isinstance(ledger, dp.UnsupportedDpEvent):
         text = f"the cost of noise of the law '{', '.join(sorted(laws))}', as the run uses it, is not computed ({lines})"
-        return text if law_of(found) is None else None
+        return text if cost_of(found) is None else None
     kinds = [name for name, law in LAWS.items() if law.pays(ledger)]
     if not kinds:
         kind = next(type(event).__name__.removesuffix("DpEvent") for event, _ in parts(ledger))
         return f"the ledger charges for {kind}, a mechanism that the recorder cannot recognise from its draws"
-    if laws <= set(kinds) and law_of(found) is not None:
+    if laws <= set(kinds) and cost_of(found) is not None:
         return None
     charges = " or ".join(LAWS[name].charged for name in kinds)
     return f"the ledger charges for {charges} noise, and noise of the law '{', '.join(sorted(laws))}' is drawn ({lines})"
@@ -183,15 +183,15 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
     The move proves an epsilon, and what would have been noticed, only if no other draw adds to that noise. If another draw may
     add to it, the function enters a doubt about all arrays into `doubts`.
     """
-    claim, law = case.claim, law_of(found)
+    claim, costs = case.claim, cost_of(found)
     worst = max(found.moves, key=lambda move: (size_of(case, found, move), not move.half), default=Move("no secret"))
     epsilon, notices, reach = 0.0, math.inf, math.inf
-    if law is not None:
-        epsilon = law.costs(found, worst, 1.0, claim.delta)
+    if costs is not None:
+        epsilon = costs(worst, 1.0, claim.delta)
         if found.laws == {"normal"}:
             notices = noticed(gaussian_mu(case.model.ledger) or mu_of_claim(claim), worst.euclidean)
         else:
-            notices = smallest_factor(lambda factor: law.costs(found, worst, factor, claim.delta) > claim.epsilon)
+            notices = smallest_factor(lambda factor: costs(worst, factor, claim.delta) > claim.epsilon)
         reach = reached(case, notices, worst.half, found.laws)
     elif not found.laws and not doubts:
         notices, reach = 1.0, claim.epsilon
@@ -209,8 +209,8 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
 
 def size_of(case: Case, found: Examination, move: Move) -> float:
     """What moves are compared by: their cost (nats), or their Euclidean norm if all noise is normal or its curve is not known."""
-    law = law_of(found)
-    by = move.euclidean if law is None or found.laws == {"normal"} else law.costs(found, move, 1.0, case.claim.delta)
+    costs = cost_of(found)
+    by = move.euclidean if costs is None or found.laws == {"normal"} else costs(move, 1.0, case.claim.delta)
     return float(f"{by:.6g}")
 
 

@@ -222,9 +222,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def read(path: Path | None, options: dict[str, Any]) -> Plan:
-    """The plan: the [run] table of the plan file, overridden by `options`; a preset and a declaration give defaults. Raises
-    ValueError with a sentence for each error.
+def read(path: Path | None, options: dict[str, Any], usual: Mapping[str, Any] | None = None) -> Plan:
+    """The plan: the [run] table of the plan file, overridden by `options`. `usual`, a preset and a declaration give defaults; the
+    later ones replace the earlier. Raises ValueError with a sentence for each error.
     """
     table: dict[str, Any] = {}
     if path is not None:
@@ -243,12 +243,12 @@ def read(path: Path | None, options: dict[str, Any]) -> Plan:
     preset = given.get("preset", table.get("preset"))
     if preset is not None and preset not in tuple(PRESETS):
         raise ValueError(f"preset={preset}: must be one of {', '.join(PRESETS)}.")
-    usual = PRESETS.get(preset or "", {})
+    usual = {**(usual or {}), **PRESETS.get(preset or "", {})}
     try:
         plan = Plan(**{**usual, **table, **given})
         if plan.declaration is not None:
             plan = Plan(**{**usual, **claim_of(plan.declaration), **table, **given})
-        plan.model_fields_set.intersection_update({*table, *given})  # what a preset or a declaration sets was not asked for
+        plan.model_fields_set.intersection_update({*table, *given})  # what a default sets was not asked for
         return plan
     except ValidationError as fault:
         raise ValueError(" ".join(dict.fromkeys(_sentence(e) for e in fault.errors()))) from None

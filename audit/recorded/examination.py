@@ -41,10 +41,7 @@ ULPS = 2  # units in the last place of a released value: a smaller move of it is
 SIZES = (1.0, 64.0)  # in units of the noise at scale 1: changes of the noise on an absent node's own row
 ATTEMPTS = 4  # largest number of secrets for which a `Certificate` is searched
 SECRETS = ((5_000, 24), (20_000, 6))  # (most nodes, secrets that are removed one by one); three for larger graphs
-
-
 ONE_PICK = "if its probabilities depend on the data, draw each value by a call of its own, which is then judged by them"
-
 
 ManyAbsent = tuple[Absence, Forced | None, dict, dict[str, str]]  # see `_without_many`
 
@@ -72,7 +69,7 @@ class Move:
         return self.euclidean, sum(self.entries)
 
     def of(self, law: str) -> Move:
-        """The move of the entries with noise of this law, which is not normal."""
+        """The move behind noise of this law alone; `euclidean`, which belongs to normal noise, is kept."""
         entries = tuple(by for by, own in zip(self.entries, self.laws, strict=True) if own == law)
         return replace(self, entries=entries, laws=(law,) * len(entries))
 

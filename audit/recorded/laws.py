@@ -9,7 +9,7 @@ If moves are left out, the cost of noise divided by a factor is 0, so no smalles
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
@@ -60,20 +60,20 @@ class Law:
     p_value: Callable[[Source, Examination], float]
 
 
-def law_of(found: Examination) -> Law | None:
-    """The law of all recorded noise, or the composition of several laws; None if the trade-off function of one of them is not
-    known, or if noise of several laws is added to one cell.
+def cost_of(found: Examination) -> Callable[[Move, float, float], float] | None:
+    """The cost (nats) of a move behind all recorded noise, as a function of the move, the factor of the noise, and delta; None if
+    the trade-off function of one law is not known, or if noise of several laws is added to one cell.
     """
     names, sources = sorted(found.laws), found.study.sources
     alone = len({s.cell for s in sources}) == len({(s.cell, s.block.law) for s in sources})
     unknown = ("geometric" in names and two_sided(found) is None) or ("choice" in names and lattice(found) is None)
     if not names or not alone or unknown or not all(name in LAWS for name in names):
         return None
-    return LAWS[names[0]] if len(names) == 1 else replace(LAWS[names[0]], costs=partial(_several_cost, names))
+    return partial(_composed, found, names)
 
 
-def _several_cost(names: Sequence[str], found: Examination, move: Move, factor: float, delta: float) -> float:
-    """The cost of noise of several laws: at delta = 0 their sum, else the largest, which is a lower bound of the composition."""
+def _composed(found: Examination, names: Sequence[str], move: Move, factor: float, delta: float) -> float:
+    """The cost of noise of one law or several: at delta = 0 the sum of their costs, else the largest, a lower bound of it all."""
     each = [LAWS[name].costs(found, move.of(name), factor, delta) for name in names]
     return max(each) if delta else sum(each)
 
