@@ -85,10 +85,10 @@ def _around(side: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def around(nodes: NDArray[np.int64], most: int) -> list[NDArray[np.int64]]:
-    """The edges of a ring in which each node is joined to up to `most` next nodes, never twice to one: an array (2, ...) for each
-    distance. nodes: (n,), or (n, rings) for several rings.
+    """The edges of a ring in which each node is joined to up to `most` next nodes, never twice to one: an array (2, n) for each
+    distance. nodes: (n,).
     """
-    return [np.stack([nodes, np.roll(nodes, step, axis=0)]) for step in range(1, min(most, (len(nodes) - 1) // 2) + 1)]
+    return [np.stack([nodes, np.roll(nodes, step)]) for step in range(1, min(most, (len(nodes) - 1) // 2) + 1)]
 
 
 def _across(sides: NDArray[np.int64]) -> NDArray[np.int64]:
