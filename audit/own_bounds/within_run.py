@@ -43,6 +43,7 @@ from .attempt import (
     unknown_law,
     used,
 )
+from .directions import directions
 from .granted_values import behind, compared_only, granted, in_any_order, noised_again, shown_by, together, unseen
 from .hiding import EQUAL, grown, hidden, shown_always
 from .noise_law import law_of
@@ -217,12 +218,15 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     found = replace(found, epsilon=min(found.epsilon, attempt.cost(shifts)), shifts=shifts, reason=reason)
     if reason or found.epsilon <= case.claim.epsilon:
         return found
+    most, ratios = directions(within, shifts, case.claim.delta)
+    if most <= case.claim.epsilon:
+        return replace(found, reason=ratios)
     cells, reason = shown_always(first, shifts)
     if reason or not attempt.projections:
         return replace(found, reason=reason)
     least, doubt = shown_by(case, within, shifts, cells)
     epsilon = attempt.cost(least)
-    shifts, epsilon = shifts if doubt else least, min(found.epsilon, epsilon)
+    shifts, epsilon = shifts if doubt else least, min(found.epsilon, epsilon, most)
     if epsilon <= case.claim.epsilon:
         return replace(found, epsilon=epsilon, shifts=shifts, reason=doubt)
     share = least_share(first, within, attempt.each, case.claim.delta)
@@ -236,6 +240,8 @@ def concluded(attempt: Attempt, found: Cost) -> Bound:
     unhidden = Condition(UNHIDDEN.what, "failed", found.reason) if found.reason else UNHIDDEN
     conditions: tuple[Condition, ...] = (REPEATED, law_of(first), FRESH, EXACT, unhidden, granted_to(first))
     text = found.reason or described(attempt.worst.secret, first, found.shifts)
+    if not found.reason and within.undone & moving(first, found.shifts):
+        text += ", beside a common change of each row, which the release undoes"
     bound = exact(0.0 if found.reason else found.epsilon, text, MOVES, conditions)
     refuted = bound.epsilon > claim.epsilon and not bound.failed
     moved = moving(first, found.shifts)

@@ -1,0 +1,105 @@
+"""Which changes of a noisy value the release undoes: a common change of a row, as log-probabilities do, or a positive factor, as
+a division by the length of a row does. The release then shows less than the noisy value.
+
+If the ledger charges for the noise, its proof grants the noisy value to the adversary, and nothing is undone.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import dp_accounting as dp
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accounting.events.tree import parts
+from ...models.recorder.mechanisms.found import Mechanism
+from ..recorded.laws import NOTHING
+from ..recorded.playing import rounding
+from ..recorded.study import History
+from .reading import EACH, repeated
+from .relations import same_release
+
+Floats = NDArray[np.float64]
+
+SAMPLED = (dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent)
+CHARGED = {"normal": (dp.GaussianDpEvent, *SAMPLED), "laplace": (dp.LaplaceDpEvent, *SAMPLED)}  # law -> events that charge for it
+WIDE = 64  # largest number of entries in a row whose common change is tried
+SIZES = 1.0, 8.0  # in units of the noise: common changes
+
+
+def pays(first: History, i: int) -> bool:
+    """Whether the ledger charges for noise of the law of a mechanism; its proof then grants the noisy value to the adversary."""
+    charges = CHARGED.get(first.mechanisms[i].law, ())
+    return any(isinstance(event, charges) for event, _ in parts(first.study.model.ledger))
+
+
+def common_changes(first: History, terms: Collection[int]) -> frozenset[int]:
+    """The mechanisms of which the release shows only differences within each row, without the `terms` of sums. Tests all
+    together, and then one by one, if there are at most EACH.
+    """
+    some = [i for i, m in enumerate(first.mechanisms) if _in_rows(m) and i not in terms and not pays(first, i)]
+    if not some or _undone(first, some):
+        return frozenset(some)
+    return frozenset(i for i in some if _undone(first, [i])) if 1 < len(some) <= EACH else frozenset()
+
+
+def _in_rows(mechanism: Mechanism) -> bool:
+    """Whether it is an array of rows in which each entry has noise of its own."""
+    shape = mechanism.noisy.shape
+    alone = not mechanism.shared and not mechanism.mirrored and bool(mechanism.covered.all())
+    return mechanism.law in CHARGED and len(shape) > 1 and 1 < shape[-1] <= WIDE and alone
+
+
+def _undone(first: History, some: Sequence[int]) -> bool:
+    """Whether common changes of the rows of these noisy values change nothing else."""
+    for size in SIZES:
+        instead = {}
+        for i in some:
+            m = first.mechanisms[i]
+            each = np.random.default_rng((i, int(size))).standard_normal((*m.noisy.shape[:-1], 1))
+            instead[i] = m.with_noisy(m.noisy + size * float(np.max(m.scale)) * each)
+        if not _unchanged(first, repeated(first, instead)):
+            return False
+    return True
+
+
+def without_common(mechanism: Mechanism, by: Floats) -> Floats:
+    """The smallest move that differs from `by` only by a common change of each row. by: in units of the noise. Smallest for an
+    adversary who sees differences within rows: its Euclidean norm under normal noise, else the sum of its entries.
+    """
+    weights = 1 / np.broadcast_to(np.asarray(mechanism.scale, dtype=np.float64), by.shape)
+    moved = np.abs(by).max(axis=-1) > NOTHING
+    left, one = by.copy(), weights[moved]
+    if mechanism.law == "normal":
+        common = (by[moved] * one).sum(-1) / np.square(one).sum(-1)
+    else:  # the minimum lies at an entry's move, or at 0, which comes first among equals
+        tried = np.concatenate([np.zeros((*by[moved].shape[:-1], 1)), by[moved] / one], axis=-1)
+        sizes = np.abs(by[moved][..., None, :] - tried[..., None] * one[..., None, :]).sum(-1)
+        best = (sizes - sizes.min(-1, keepdims=True) <= NOTHING).argmax(-1)
+        common = np.take_along_axis(tried, best[..., None], -1)[..., 0]
+    left[moved] = by[moved] - common[..., None] * one
+    return left
+
+
+def scaled(first: History, i: int, by: Floats) -> list[int | None]:
+    """The axes along which a positive factor of the moved entries of a noisy value is undone: for the last axis, each row has a
+    factor of its own. None stands for one factor of the whole value. by: the move of mechanism `i`.
+    """
+    mechanism, moved = first.mechanisms[i], np.abs(by) > NOTHING
+    if pays(first, i):
+        return []
+    found: list[int | None] = []
+    for axis in (*(range(by.ndim) if by.ndim > 1 else ()), None):
+        blocks = moved.any(axis, keepdims=True)
+        factors = np.where(blocks, np.random.default_rng(0).choice([0.5, 2.0], blocks.shape), 1.0)
+        if _unchanged(first, repeated(first, {i: replace(mechanism, noisy=mechanism.noisy * factors)})):
+            found.append(axis)
+    return found
+
+
+def _unchanged(first: History, other: History | None) -> bool:
+    """Whether a run adds noise to the same values and releases the same numbers, up to rounding."""
+    if other is None or not same_release(first, other):
+        return False
+    pairs = zip(first.mechanisms, other.mechanisms, strict=True)
+    return all((np.abs(o.clean - m.clean) <= 10 * rounding(m.clean)).all() for m, o in pairs)

@@ -1,0 +1,139 @@
+"""A release that undoes some changes of a noisy value costs what it shows: log-probabilities show differences within a row, and
+rows of length one show directions. The truth is the Gaussian mechanism on differences, the density of differences of Laplace
+numbers, or the density of the angle of a normal vector (the projected normal distribution).
+"""
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+from scipy.integrate import trapezoid
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from gnnaudit import Claim, Looped, load
+from gnnaudit.accounting.gaussian import epsilon_of
+from gnnaudit.audit.case import Case
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.mechanisms.gate import Recorded
+from gnnaudit.audit.own_bounds.directions import of_half_spaces
+from gnnaudit.audit.own_bounds.within_run import from_mechanisms
+
+from ...nightly import nightly
+
+GRAPH, DELTA = load("campus:n=120:degree=6"), 1e-6
+
+
+def bound(train, epsilon, delta=DELTA, events=None):
+    case = Case(Looped(train, releases=("scores",), events=events), Claim(epsilon, delta))
+    return from_mechanisms(case, Recorded(case, GRAPH, Key("undone")).inside)
+
+
+def log_probabilities(kinds, noise):
+    """Noisy counts of neighbours of each kind, as log-probabilities."""
+
+    def train(graph, seed):
+        counts = graph.adjacency() @ np.eye(kinds)[graph.y % kinds]
+        scores = counts + noise(np.random.default_rng(seed), counts.shape)
+        return {"scores": scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)}
+
+    return train
+
+
+@pytest.mark.parametrize("kinds", [2, *nightly(3, 6)])
+def test_log_probabilities_cost_what_differences_within_rows_cost(kinds):
+    """An edge moves one of the numbers of two rows by 1; 1 - 1/kinds of the square is left beside the mean of the row."""
+    true = float(epsilon_of((2 * (1 - 1 / kinds)) ** 0.5 / 4, DELTA))
+    train = log_probabilities(kinds, lambda random, shape: 4 * random.standard_normal(shape))
+    above, below = (bound(train, share * true) for share in (1.001, 0.99))
+    assert not above.refuted
+    assert true < above.reach < 1.2 * true
+    assert below.refuted
+    assert below.epsilon == pytest.approx(true, rel=1e-3)
+    assert below.epsilon <= true
+    assert "which the release undoes" in below.method
+
+
+def test_a_ledger_that_charges_for_noisy_logits_is_held_to_them():
+    whole = float(epsilon_of(2**0.5 / 4, DELTA))
+    train = log_probabilities(2, lambda random, shape: 4 * random.standard_normal(shape))
+    assert bound(train, 0.99 * whole, events=dp.GaussianDpEvent(4 / 2**0.5)).refuted
+
+
+def of_differences(shift):
+    """The largest log-likelihood ratio of the difference of two Laplace numbers that moves by `shift`: its density is
+    (1 + |y|) exp(-|y|) / 4.
+    """
+    far = np.linspace(-1e6, 1e6, 2_000_001)
+    logs = np.log1p(np.abs(far)) - np.abs(far), np.log1p(np.abs(far - shift)) - np.abs(far - shift)
+    return float(np.abs(logs[0] - logs[1]).max())
+
+
+def test_log_probabilities_of_laplace_noise_hide_nothing_at_delta_0():
+    """Of two Laplace numbers, far differences tell as much about a move of one of them as the numbers do."""
+    true = 2 * of_differences(1.0) / 1.0
+    assert true == pytest.approx(2.0, rel=1e-3)
+    train = log_probabilities(2, lambda random, shape: random.laplace(size=shape))
+    assert not bound(train, 1.001 * 2, delta=0.0).refuted
+    assert bound(train, 0.99 * true, delta=0.0).refuted
+
+
+ANGLES = np.linspace(-np.pi, np.pi, 400_001)
+
+
+def angle(mean):
+    """The density of the angle of a normal vector with this mean, in the plane, at ANGLES."""
+    along = np.cos(ANGLES) * mean[0] + np.sin(ANGLES) * mean[1]
+    return np.exp(-np.square(mean).sum() / 2) * (1 + along * norm.cdf(along) / norm.pdf(along)) / (2 * np.pi)
+
+
+def of_angles(mean, move, delta):
+    """The epsilon of the angle of a normal vector whose mean moves by `move`, by numerical integration."""
+    pair = angle(mean), angle(np.add(mean, move))
+
+    def excess(epsilon, one, two):
+        return trapezoid(np.maximum(one - np.exp(epsilon) * two, 0.0), ANGLES) - delta
+
+    return max(brentq(excess, 0, 30, args=order, xtol=1e-4) for order in (pair, pair[::-1]))
+
+
+MEANS = [((6.0, 0.0), (0.0, 1.0)), ((3.0, 1.0), (0.5, 1.0)), ((1.0, 0.0), (-0.7, 0.7)), ((0.0, 0.0), (1.0, 0.0))]
+
+
+@pytest.mark.parametrize(("mean", "move"), MEANS)
+def test_half_spaces_prove_no_more_than_the_angle_shows(mean, move):
+    found, true = of_half_spaces(np.array([mean]), np.array([move]), 1e-4), of_angles(mean, move, 1e-4)
+    assert found <= true <= float(epsilon_of(np.linalg.norm(move), 1e-4)) + 1e-3
+
+
+def test_half_spaces_prove_almost_all_that_a_vector_far_from_the_origin_shows():
+    mean, move = np.zeros(40), np.zeros(40)
+    mean[:20], move[20:] = 9.0, 20**-0.5
+    whole = float(epsilon_of(1.0, DELTA))
+    assert 0.95 * whole < of_half_spaces(mean[None], move[None], DELTA) < whole
+    assert of_half_spaces(np.stack([mean, mean]), np.stack([move, move]), DELTA) > of_half_spaces(mean[None], move[None], DELTA)
+
+
+def of_length_one(graph, seed):
+    """Rows around (6, 0); an edge moves that of its first end by (0, 1). Only their directions are released."""
+    first = np.bincount(graph.edges[0], minlength=graph.nodes)
+    rows = np.stack([np.full(graph.nodes, 6.0), first - FIRST], 1) + np.random.default_rng(seed).standard_normal((graph.nodes, 2))
+    return {"scores": rows / np.linalg.norm(rows, axis=1, keepdims=True)}
+
+
+FIRST = np.bincount(GRAPH.edges[0], minlength=GRAPH.nodes)  # public: what the first ends of all edges add up to
+
+
+def test_rows_of_length_one_cost_what_their_directions_show():
+    true = of_angles((6.0, 0.0), (0.0, -1.0), 1e-4)
+    assert not bound(of_length_one, 1.001 * true, 1e-4).refuted
+    found = bound(of_length_one, 0.8 * true, 1e-4)
+    assert found.refuted
+    assert 0.8 * true < found.epsilon <= true
+
+
+def test_a_claim_that_directions_may_keep_is_not_refuted_and_the_verdict_names_them():
+    whole = float(epsilon_of(1.0, 1e-4))
+    found = bound(of_length_one, 0.999 * whole, 1e-4)
+    assert not found.refuted
+    assert any("directions" in why and "known to cost" in why for why in found.failed)
+    assert bound(of_length_one, 0.99 * whole, 1e-4, dp.GaussianDpEvent(1.0)).refuted
