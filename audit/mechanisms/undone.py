@@ -91,7 +91,7 @@ def scaled(first: History, i: int, by: Floats) -> list[int | None]:
     found: list[int | None] = []
     for axis in (*(range(by.ndim) if by.ndim > 1 else ()), None):
         blocks = moved.any(axis, keepdims=True)
-        factors = np.where(blocks, np.random.default_rng(0).choice([0.5, 2.0], blocks.shape), 1.0)
+        factors = np.where(blocks, 2 ** np.random.default_rng(0).uniform(-1, 1, blocks.shape), 1.0)
         if _unchanged(first, repeated(first, {i: replace(mechanism, noisy=mechanism.noisy * factors)})):
             found.append(axis)
     return found
