@@ -46,7 +46,8 @@ class View:
 
     The noisy values of all mechanisms stand in one row of numbers, and so do changes of them, in units of the noise. nearby:
     whether the release has to show the move near some noisy value. If the ledger does not charge for the noise, a proof may rely
-    on a release that selects a few of many noisy values: it shows one here and another one elsewhere, and never all.
+    on a release that selects a few of many noisy values: it shows one here and another one elsewhere, and never all. Nor may it
+    show fewer numbers of several noisy values near any of them, as their product does.
     """
 
     first: History
@@ -193,22 +194,24 @@ def _hidden(view: View, by: Floats) -> float:
     entries = _candidates(view, by, most)
     move, effects = np.array([by[entry] for entry in entries]), []
     sums = _row_sums(view, entries)
-    nowhere = view.nearby
+    several, nowhere, mixed = len(view.at) > 1, view.nearby, False
+    large = LOST[several]
     for seed in range(effort.starts):  # the first is the noisy value of the run
         effect = _effects(view, entries, view.elsewhere(seed))
         if effect is None:
             return 0.0
         effects.append(effect)
         shown = sums * float(np.median(np.linalg.norm(effects[0], axis=0)))
-        nowhere = nowhere and _unshown(np.concatenate([shown, effect]), move) > LOST[len(view.at) > 1]
+        if view.nearby:
+            all_, seen = _unshown(np.concatenate([shown, effect]), move)
+            nowhere, mixed = nowhere and all_ > large, mixed or (several and seen > large)
         undone = _undone(np.concatenate([shown, *effects]), move, SMALL)
-        if float(undone @ undone) < LOST[len(view.at) > 1] * float(move @ move):
-            if not nowhere:
-                return _always_undone(view, entries, np.concatenate(effects), sums, move)
-            continue
-        if _invariant(view, entries, undone, move):
-            return 1 - _shown_alone(view, entries, by)
-    return float(nowhere)
+        if float(undone @ undone) >= large * float(move @ move):
+            if _invariant(view, entries, undone, move):
+                return 1 - _shown_alone(view, entries, by)
+        elif not (nowhere or mixed) and (not (view.nearby and several) or seed == effort.starts - 1):
+            return _always_undone(view, entries, np.concatenate(effects), sums, move)
+    return float(nowhere or mixed)
 
 
 def _shown_alone(view: View, entries: list[Entry], by: Floats) -> float:
@@ -253,13 +256,15 @@ def _undone(shown: Floats, move: Floats, small: float, error: float = 0.0) -> Fl
     return np.asarray(directions[rank:].T @ (directions[rank:] @ move), dtype=np.float64)
 
 
-def _unshown(effect: Floats, move: Floats) -> float:
-    """The share of the squared move that changes no released number near one noisy value. effect: (numbers, entries), with the
-    sums of rows, which count as shown.
+def _unshown(effect: Floats, move: Floats) -> tuple[float, float]:
+    """The share of the squared move that changes no released number near one noisy value: of all entries, and of those that
+    change a number at all. effect: (numbers, entries), with the sums of rows, which count as shown.
     """
     _, sizes, directions = np.linalg.svd(effect, full_matrices=False)
-    shown = directions[sizes > EXACT * sizes.max(initial=0)] @ move
-    return 1 - float(shown @ shown) / float(move @ move)
+    shown = np.square(directions[sizes > EXACT * sizes.max(initial=0)] @ move).sum()
+    seen = np.abs(effect).max(axis=0, initial=0) > 0
+    whole, part = float(move @ move), float(move[seen] @ move[seen])
+    return 1 - float(shown) / whole, 1 - float(shown) / part if part else 0.0
 
 
 def _effects(view: View, entries: list[Entry], start: Floats, centred: bool = False, step: float = STEP) -> Floats | None:

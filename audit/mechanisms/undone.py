@@ -15,8 +15,8 @@ from ...accounting.events.tree import parts
 from ...models.recorder.mechanisms.found import Mechanism
 from ..recorded.laws import NOTHING
 from ..recorded.playing import rounding
-from ..recorded.study import History
-from .reading import EACH, repeated
+from ..recorded.study import History, Shifts
+from .reading import EACH, farthest, repeated
 from .relations import same_release
 
 Floats = NDArray[np.float64]
@@ -25,6 +25,9 @@ SAMPLED = (dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent)
 CHARGED = {"normal": (dp.GaussianDpEvent, *SAMPLED), "laplace": (dp.LaplaceDpEvent, *SAMPLED)}  # law -> events that charge for it
 WIDE = 64  # largest number of entries in a row whose common change is tried
 SIZES = 1.0, 8.0  # in units of the noise: common changes
+LIKELY = np.linspace(-5.0, 5.0, 41)  # in units of the noise: noisy numbers that `folded` tries
+RETURNED = 1e-3  # of the largest change of a released number: a smaller difference counts as none
+HALVINGS = 20  # of the interval in which a release may return to its values
 
 
 def pays(first: History, i: int) -> bool:
@@ -95,6 +98,52 @@ def scaled(first: History, i: int, by: Floats) -> list[int | None]:
         if _unchanged(first, repeated(first, {i: replace(mechanism, noisy=mechanism.noisy * factors)})):
             found.append(axis)
     return found
+
+
+def folded(first: History, shifts: Shifts) -> str:
+    """Why several likely noisy values may give one release, as with a remainder; "" if none are found. Moves the number that the
+    secret moves farthest, in the EACH mechanisms that move farthest.
+    """
+    for i in farthest(first, shifts)[:EACH]:
+        mechanism = first.mechanisms[i]
+        if mechanism.law not in CHARGED or pays(first, i):
+            continue
+        at = int(np.abs(shifts[i]).argmax())
+        own = mechanism.units.ravel()[at]
+        steps = (LIKELY - own).tolist()
+        ways = [step for step in steps if step >= 0], [step for step in reversed(steps) if step <= 0]
+        if any(len(way) > 1 and _returns(first, i, at, way) for way in ways):
+            return f"several noisy values at {mechanism.line} give the same release, as a remainder does"
+    return ""
+
+
+def _returns(first: History, i: int, at: int, steps: Sequence[float]) -> bool:
+    """Whether all released numbers leave their values and return to them, while number `at` of a noisy value moves by `steps`, in
+    units of the noise.
+    """
+    mechanism, one = first.mechanisms[i], np.zeros(first.mechanisms[i].noisy.size)
+    one[at] = 1.0
+    one = one.reshape(mechanism.noisy.shape) * mechanism.scale
+
+    def gap(step: float) -> Floats:
+        run = repeated(first, {i: mechanism.with_noisy(mechanism.noisy + step * one)})
+        cells = first.play.cells if run is None else run.play.cells
+        return np.concatenate([(cells[c] - a).ravel() for c, a in first.play.cells.items()])
+
+    path = np.array([gap(step) for step in steps])
+    size = np.abs(path).max(axis=0)
+    seen = size > 10 * rounding(np.concatenate([a.ravel() for a in first.play.cells.values()]))
+    path, near = path[:, seen], RETURNED * size[seen]
+    away = (np.abs(path) > near).any(axis=1)
+    for k in range(int(away.argmax()), len(steps) - 1) if away.any() else ():
+        low, high, number = steps[k], steps[k + 1], int(np.abs(path[k] - path[k + 1]).argmax())
+        for _ in range(HALVINGS if (path[k] * path[k + 1] <= 0).all() else 0):
+            middle = (low + high) / 2
+            between = gap(middle)[seen]
+            if (np.abs(between) <= near).all():
+                return True
+            low, high = (middle, high) if between[number] * path[k][number] > 0 else (low, middle)
+    return False
 
 
 def _unchanged(first: History, other: History | None) -> bool:

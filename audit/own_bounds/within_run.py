@@ -22,6 +22,7 @@ from ..mechanisms.absence import Incomparable, history, without
 from ..mechanisms.draws.lost import mixed
 from ..mechanisms.inside import Inside, moving, read_only, reports
 from ..mechanisms.reading import unread_entries
+from ..mechanisms.undone import folded
 from ..recorded.laws import NOTHING, cost, left_out
 from ..recorded.playing import Diverged
 from ..recorded.study import History, Shifts
@@ -229,6 +230,8 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     shifts, epsilon = shifts if doubt else least, min(found.epsilon, epsilon, most)
     if epsilon <= case.claim.epsilon:
         return replace(found, epsilon=epsilon, shifts=shifts, reason=doubt)
+    if reason := folded(first, shifts):
+        return replace(found, reason=reason)
     share = least_share(first, within, attempt.each, case.claim.delta)
     reason = "" if share * epsilon > case.claim.epsilon else DEPENDS
     return replace(found, epsilon=share * epsilon, shifts=shifts, reason=reason)

@@ -137,3 +137,46 @@ def test_a_claim_that_directions_may_keep_is_not_refuted_and_the_verdict_names_t
     assert not found.refuted
     assert any("directions" in why and "known to cost" in why for why in found.failed)
     assert bound(of_length_one, 0.99 * whole, 1e-4, dp.GaussianDpEvent(1.0)).refuted
+
+
+PERIOD = 6.0
+
+
+def remainder(graph, seed):
+    """How many edges begin at each node, with noise, as a remainder."""
+    noisy = np.bincount(graph.edges[0], minlength=graph.nodes) + 2 * np.random.default_rng(seed).standard_normal(graph.nodes)
+    return {"scores": np.mod(noisy, PERIOD)}
+
+
+def of_remainder(shift, std, delta):
+    """The epsilon of a normal number modulo PERIOD that moves by `shift`, by numerical integration."""
+    numbers = np.linspace(0, PERIOD, 20_001)
+    one, other = (sum(norm.pdf(numbers - mean + k * PERIOD, scale=std) for k in range(-20, 21)) for mean in (0.0, shift))
+    return brentq(lambda e: trapezoid(np.maximum(one - np.exp(e) * other, 0.0), numbers) - delta, 0, 30)
+
+
+def test_a_remainder_is_not_charged_for_the_noisy_number():
+    true, whole = of_remainder(1.0, 2.0, 1e-4), float(epsilon_of(1 / 2, 1e-4))
+    assert true < 0.9 * whole
+    found = bound(remainder, 0.95 * whole, 1e-4)
+    assert not found.refuted
+    assert any("give the same release" in why for why in found.failed)
+    assert bound(remainder, 0.95 * whole, 1e-4, dp.GaussianDpEvent(2.0)).refuted
+
+
+def test_an_absolute_value_costs_as_much_as_the_number_where_the_number_is_large():
+    def train(graph, seed):
+        counts = 40 + np.bincount(graph.edges[0], minlength=graph.nodes)
+        noisy = counts + 2 * np.random.default_rng(seed).standard_normal(graph.nodes)
+        return {"scores": np.abs(noisy)}
+
+    assert bound(train, 0.95 * float(epsilon_of(1 / 2, 1e-4)), 1e-4).refuted
+
+
+@pytest.mark.parametrize("lossy", [np.multiply, np.hypot])
+def test_a_function_of_two_noisy_values_is_not_charged_for_both(lossy):
+    def train(graph, seed):
+        random, counts = np.random.default_rng(seed), graph.adjacency() @ np.eye(graph.classes)[graph.y]
+        return {"scores": lossy(*(counts + 4 * random.standard_normal(counts.shape) for _ in range(2)))}
+
+    assert not bound(train, 0.97 * float(epsilon_of(2 / 4, DELTA))).refuted
