@@ -40,7 +40,8 @@ def directions(within: Inside, shifts: Shifts, delta: float) -> tuple[float, str
             continue
         mechanism, epsilon = first.mechanisms[i], 0.0
         one_world = worst is not None and worst.base is None and not worst.half and moving(first, shifts) == {i}
-        if one_world and not any(i in group for group in within.sums) and not {0, 1} <= {*axes} and _alone(mechanism):
+        whole = i not in within.undone and not any(i in group for group in within.sums) and not {0, 1} <= {*axes}
+        if one_world and whole and _alone(mechanism):
             means, moves = (_blocks(each, axes[0]) for each in (mechanism.clean / mechanism.scale, shifts[i]))
             epsilon = of_cones(means, moves, delta)
         why = f"the release does not change if positive numbers multiply the noisy value, or rows of it, at {mechanism.line}"

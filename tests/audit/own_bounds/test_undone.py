@@ -139,6 +139,19 @@ def test_a_claim_that_directions_may_keep_is_not_refuted_and_the_verdict_names_t
     assert bound(of_length_one, 0.99 * whole, 1e-4, dp.GaussianDpEvent(1.0)).refuted
 
 
+def test_standardised_rows_are_not_charged_for_what_standardisation_undoes():
+    """Of two noisy numbers a row of which the mean is 0 and the standard deviation 1 shows only which one is larger."""
+
+    def train(graph, seed):
+        counts = graph.adjacency() @ np.eye(2)[graph.y % 2]
+        rows = counts + 4 * np.random.default_rng(seed).standard_normal(counts.shape)
+        return {"scores": (rows - rows.mean(1, keepdims=True)) / rows.std(1, keepdims=True)}
+
+    found = bound(train, 0.9 * float(epsilon_of(1 / 4, DELTA)))
+    assert not found.refuted
+    assert found.failed
+
+
 PERIOD = 6.0
 
 
