@@ -77,6 +77,7 @@ def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = Fal
     console = Console(stderr=True, quiet=quiet, soft_wrap=True)
     compile_ahead(console.print)
     again = "the same command" if "out" in plan.model_fields_set else f"the same command with --out {plan.out}"
+    again += " without --fresh" if plan.fresh else ""
     try:
         results = carry_out(plan, makes, graph, facts, console, verbose, partial(publish, json=json, quiet=quiet))
     except KeyboardInterrupt:
@@ -107,7 +108,7 @@ def carry_out(
     todo, skips = cases(plan, graph, makes)
     with opened(plan) as folder, executor(processes(plan, todo, console), plan.ray) as execute:
         key = root_key(plan, folder)
-        store = Store(folder.absolute(), memory=plan.memory, device=plan.device, execute=execute, fresh=plan.fresh)
+        store = Store(folder.absolute(), memory=plan.memory, device=plan.device, execute=execute)
         files = {case.model.name: about for case in todo if (about := audited(case.model))}
         write_spec(folder, files)
         taken = sum(a.tests for a in audits for c in todo if left_out(a, c, plan) is None)

@@ -95,7 +95,7 @@ def run(
         bool | None,
         Option(
             "--fresh",
-            help="Compute everything again, with the same noise. If --out holds the run of another plan, that run is replaced.",
+            help="Replace the run in --out, of whatever plan: train everything again, with new noise unless --seed is given.",
         ),
     ] = None,
     quiet: Quiet = False,
