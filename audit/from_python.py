@@ -17,7 +17,7 @@ from ..reports.results import Results
 from .own.model_file import checked
 from .own.stated_claim import check_tested, claim_of
 from .planning.plan import read
-from .run import carry_out, name_untested, publish
+from .run import carry_out, write_reports
 
 # option of `audit run` -> the argument of `audit` that replaces it
 GIVEN = {
@@ -72,8 +72,8 @@ def audit(
         plan = read(None, {**chosen, "out": folder if out is None else out})
         makes = {made.name: lambda mode, facts, private: made}
         kept = out is not None or plan.mlflow != "none"  # nobody could read a report in the temporary folder
-        quietly = partial(publish, quiet=True) if kept else lambda results, folder, plan: name_untested(results)
-        return carry_out(plan, makes, graph, None, Console(quiet=True), False, quietly)
+        publish = write_reports if kept else lambda results, folder, plan: None
+        return carry_out(plan, makes, graph, None, Console(quiet=True), False, publish)
 
 
 def looped(train: Callable[[Graph, int], Mapping[str, Any]], claim: Claim | None) -> Looped:

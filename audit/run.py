@@ -29,7 +29,8 @@ from ..reports.evidence import ANY, Evidence, exit_code
 from ..reports.files import plain
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow, UtilityRow
 from ..reports.rounding import several
-from ..reports.summary import best_marked, claims_of, deltas, lines_of, of_case
+from ..reports.summary import best_marked, claim_and_verdict, claims_of, deltas, lines_of, of_case
+from ..reports.summary import key as place
 from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting, offered
 from .key import Key
@@ -364,29 +365,26 @@ def summary_lines(rows: list[Any]) -> Iterator[str]:
 
 
 def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quiet: bool = False) -> None:
-    """Prints the table, or the results as JSON, or with `quiet` only the models that were skipped. Writes the HTML report,
-    junit.xml and the card for a README, and copies the results into MLflow.
-    """
+    """Prints the tables, or the results as JSON, or with `quiet` a line for each claim; then writes the reports."""
     from rich.console import Console
 
-    from ..reports.formats import card, html, junit, mlflow_mirror, table
+    from ..reports.formats import table
 
+    claims = claims_of(results)
     if json:
         print(result_files.to_json(results))
     elif not quiet:
         table.show(results, Console())
-    with helpers(plan.jobs) as workers:
-        html.render(folder, workers, plan.jobs)
-    junit.write(folder)
-    card.write(folder)
-    if plan.mlflow != "none":
-        mlflow_mirror.mirror(folder, plan.mlflow)
-    if quiet:
-        name_untested(results)
-    if (quiet or json) and results.run.verdict == NO_CLAIM:
+    elif results.run.exit_code != 2:  # if nothing was tested, the error says why
+        for line in claims:
+            print(claim_and_verdict(line))
+        for row in results.of(SkippedRow):
+            if of_case(row) and place(row) not in {line.key for line in claims}:
+                print(f"audit: {row.what}: {row.reason}", file=sys.stderr)
+    write_reports(results, folder, plan)
+    if json and results.run.verdict == NO_CLAIM:
         print(f"audit: {NO_CLAIM}. {FINITE}", file=sys.stderr)
-    if not (json or quiet) and results.run.exit_code != 2:  # if nothing was tested, the error says why
-        claims = claims_of(results)
+    if not json and results.run.exit_code != 2:
         known, kinds = deltas(claims), {line.verdict.kind for line in claims}
         code = f"exit code {results.run.exit_code}{'; ' * bool(known)}{known}"
         of_ledgers = "exceeds" in kinds and "refuted" not in kinds
@@ -396,9 +394,13 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
         Console(stderr=True, soft_wrap=True).print(end, highlight=False, markup=False)
 
 
-def name_untested(results: Results) -> None:
-    """Prints each model that was not tested, and why: the user learns it even with --quiet."""
-    if results.run.exit_code != 2:  # if nothing was tested, the error says why
-        for row in results.of(SkippedRow):
-            if of_case(row):
-                print(f"audit: {row.what}: {row.reason}", file=sys.stderr)
+def write_reports(results: Results, folder: Path, plan: Plan) -> None:
+    """Writes the HTML report, junit.xml and the card for a README, and copies the results into MLflow."""
+    from ..reports.formats import card, html, junit, mlflow_mirror
+
+    with helpers(plan.jobs) as workers:
+        html.render(folder, workers, plan.jobs)
+    junit.write(folder)
+    card.write(folder)
+    if plan.mlflow != "none":
+        mlflow_mirror.mirror(folder, plan.mlflow)

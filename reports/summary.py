@@ -119,6 +119,11 @@ def claimed(line: Line) -> str:
     return f"ε = {budget(line.key.epsilon)}" + ("" if line.delta is None else f", δ = {line.delta:g}")
 
 
+def claim_and_verdict(line: Line) -> str:
+    """One line: the model, its claim and the verdict, as in "gap (sound), ε = 1, δ = 1e-05 for a node: not refuted; …"."""
+    return f"{name(line.key.model, line.key.mode)}, {claimed(line)} for {UNITS[line.key.unit]}: {line.verdict.sentence}"
+
+
 def one_delta(claims: Iterable[Line]) -> str:
     """For example ", δ = 1e-05" if all claims have the same delta, else ""."""
     deltas = {line.delta for line in claims}

@@ -111,7 +111,7 @@ def outcome(tmp_path_factory):
 def test_a_leak_fails_and_its_line_says_the_claim_and_the_bound(outcome):
     assert "FAILED test_mine.py::test_leak - " in outcome[2]
     (line,) = (line for line in outcome[2].splitlines() if line.startswith("test_mine.py::test_leak: "))
-    assert line.startswith("test_mine.py::test_leak: leaks, ε = 0.5, δ = 1e-05 for an undirected edge: refuted: infinite ")
+    assert line.startswith("test_mine.py::test_leak: leaks (own), ε = 0.5, δ = 1e-05 for an undirected edge: refuted: infinite ")
 
 
 def test_an_audit_that_is_too_weak_fails_with_the_way_out_and_passes_only_when_told_so(outcome):
