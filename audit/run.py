@@ -29,7 +29,7 @@ from ..reports.evidence import ANY, Evidence, exit_code
 from ..reports.files import plain
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow, UtilityRow
 from ..reports.rounding import several
-from ..reports.summary import best_marked, claim_and_verdict, claims_of, deltas, lines_of, of_case
+from ..reports.summary import best_marked, claim_and_verdict, claims_of, deltas, lines_of, of_case, skips
 from ..reports.summary import key as place
 from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting, offered
@@ -106,7 +106,7 @@ def carry_out(
     """
     started, clock = datetime.now(UTC), time.perf_counter()
     audits, _, _ = asked(plan)
-    todo, skips = cases(plan, graph, makes)
+    todo, left = cases(plan, graph, makes)
     with opened(plan) as folder, executor(processes(plan, todo, console), plan.ray) as execute:
         key = root_key(plan, folder)
         store = Store(folder.absolute(), memory=plan.memory, device=plan.device, execute=execute)
@@ -134,7 +134,7 @@ def carry_out(
             if verbose:
                 console.print("\n".join(f"  {text}" for text in summary_lines(judged)), highlight=False, markup=False)
             rows += judged
-        rows += skips
+        rows += left
         for path in set((folder / "evidence").glob("*.json")) - written:
             path.unlink()  # left by another plan in the same folder; the report must not show it
         code = exit_code(line.verdict for line in lines_of(rows, plan.notices)) if tested else 2
@@ -165,8 +165,9 @@ def carry_out(
         results = Results(run=summary, rows=tuple(best_marked(rows)))
         result_files.write(results, folder)
         publish(results, folder, plan)
-    if not tested and (refused := [row for row in results.of(SkippedRow) if of_case(row)]):
-        raise ValueError(f"nothing was tested. {refused[0].what}: {refused[0].reason}")
+    if not tested and (refused := skips(row for row in results.of(SkippedRow) if of_case(row))):
+        reasons = " ".join(f"{model}, ε = {budgets}: {reason.rstrip('.')}." for _, model, budgets, reason in refused)
+        raise ValueError(f"nothing was tested. {reasons}")
     return results
 
 
@@ -269,7 +270,7 @@ def study(
     else:
         without = f"{case.model.name} does not release '{DEPLOYED}'"
         leaks = Measured(skips=tuple(case.skipped(what, without) for what in ("accuracy", *attacks)))
-    outcomes, skips = [Outcome("account", (), {"roc": leaks.rocs})], [*leaks.skips]
+    outcomes, skipped = [Outcome("account", (), {"roc": leaks.rocs})], [*leaks.skips]
     tell = partial(say, begins=False)
     runs = Recorded(case, graph, key.fold("differential"))
     patience = PATIENCE if plan.audits == ("all",) and plan.minutes is None else math.inf
@@ -287,7 +288,7 @@ def study(
                 results = (rested(audit.run(replace(setting, key=key.fold(audit.name)))),)
                 results = confirmed(audit, results[0], setting, rested)
         except ValueError as fault:  # the audit refuses the case, or the model or the graph does not allow the audit
-            skips.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
+            skipped.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
             results = tuple(marked(first, ()) for first in results)  # without a repetition no refutation counts
         outcomes += results
     if plan.record and is_recorded(case.model):
@@ -296,7 +297,7 @@ def study(
         mechanisms, draws, tried = (several(n, what) for n, what in counts)
         text = f"recorded: {mechanisms}, {draws}; {tried} removed one by one"
         outcomes.append(Outcome("recorder", (), {}, text, offered(case.model), observed=found))
-    return [*used, *leaks.rows, *skips], outcomes
+    return [*used, *leaks.rows, *skipped], outcomes
 
 
 def ledger_rows(case: Case, ceiling: tuple[Upper, ...], facts: Facts) -> list[AccountRow]:
@@ -373,9 +374,11 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
     claims = claims_of(results)
     if json:
         print(result_files.to_json(results))
+    elif results.run.exit_code == 2:
+        pass  # nothing was tested, and the error says why
     elif not quiet:
         table.show(results, Console())
-    elif results.run.exit_code != 2:  # if nothing was tested, the error says why
+    else:
         for line in claims:
             print(claim_and_verdict(line))
         for row in results.of(SkippedRow):

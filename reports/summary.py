@@ -322,10 +322,12 @@ def inapplicable(rows: Iterable[SkippedRow]) -> dict[str, list[SkippedRow]]:
 
 
 def skips(rows: Iterable[SkippedRow]) -> list[tuple[str, str, str, str]]:
-    """(what, model, budgets, reason) as text; skipped rows of one model with the same budgets and reason are merged."""
+    """(what, model, budgets, reason) as text; skipped rows of one model with the same budgets and reason are merged. what: "" if
+    a whole model was skipped.
+    """
     at: dict[tuple[str, str, str], dict[str, dict[str, None]]] = {}
     for row in rows:
-        modes = at.setdefault((row.what, row.model, row.reason), {})
+        modes = at.setdefault(("" if of_case(row) else row.what, row.model, row.reason), {})
         modes.setdefault(row.mode, {})[budget(row.epsilon)] = None
     together: dict[tuple[str, str, str], list[str]] = {}
     for (what, model, reason), modes in at.items():

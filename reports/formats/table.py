@@ -43,8 +43,9 @@ STYLES = {"refuted": "bold red", "exceeds": "bold red", "inconclusive": "yellow"
 def show(results: Results, console: Console) -> None:
     """Prints what was skipped, the strongest attacks, utility and verdicts, with separate tables for each unit."""
     skipped = results.of(SkippedRow)
-    if untested := skips(row for row in skipped if of_case(row)):
-        _print(console, "Not tested", _texts(("model", "ε", "why"), (texts for _, *texts in untested)))
+    untested = [row for row in skipped if of_case(row)]
+    if untested:
+        _print(console, "Not tested", _texts(("model", "ε", "why"), (texts for _, *texts in skips(untested))))
     if fails := [row for row in skipped if of_contract(row)]:
         clauses = ((name(row.model, row.mode), row.what.partition(": ")[2], row.reason) for row in fails)
         _print(console, "Clauses of the contract that fail", _texts(("model", "clauses", "why"), clauses))
@@ -72,7 +73,7 @@ def show(results: Results, console: Console) -> None:
         alike = [line for line in claims if line.key.unit == unit]
         counted = "; each undirected edge of this graph counts as two directed edges" * halves
         title = f"Claims on {UNITS[unit]}{one_delta(alike)}{counted}"
-        _print(console, title, _verdicts(alike))
+        _print(console, title, _verdicts(alike, {key(row): f": {row.reason}" for row in untested}))
         notes: dict[str, None] = {}  # what is true of all budgets of a model is said once
         for line in alike:
             who = name(line.key.model, line.key.mode)
@@ -104,16 +105,24 @@ def _who(model: str, mode: str) -> str:
     return escape(name(model, mode))
 
 
-def _verdicts(claims: list[Line]) -> Table:
+def _verdicts(claims: list[Line], said: Mapping[Key, str]) -> Table:
+    """said: claim -> the end of its verdict, if a table above says the same."""
     many = not one_delta(claims)
     numbers = ("claimed ε", *(["δ"] if many else []), "upper", "lower")
     table = _table("model", *numbers, "verdict", right=numbers)
     for line in claims:
         upper = up(line.upper[0]) if line.upper else "-"
         lower = down(line.lower.value) if line.lower else "-"
-        sentence = f"[{STYLES[line.verdict.kind]}]{escape(line.verdict.sentence)}[/]"
+        sentence = escape(line.verdict.sentence.removesuffix(said.get(line.key, "")))
         delta = ["-" if line.delta is None else f"{line.delta:g}"] if many else []
-        table.add_row(_who(line.key.model, line.key.mode), budget(line.key.epsilon), *delta, upper, lower, sentence)
+        table.add_row(
+            _who(line.key.model, line.key.mode),
+            budget(line.key.epsilon),
+            *delta,
+            upper,
+            lower,
+            f"[{STYLES[line.verdict.kind]}]{sentence}[/]",
+        )
     return table
 
 
