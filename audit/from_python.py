@@ -7,13 +7,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pydantic import PrivateAttr
+
 from ..accounting.arguments import check_type, shown
 from ..accounting.claim import Claim, check_claim
 from ..models.base import Model
 from ..models.graph.checks import check
 from ..models.graph.graph import Graph
 from ..models.looped import Looped
-from ..reports.results import Results
+from ..reports.results import Results, SkippedRow
+from ..reports.rounding import at_least
+from ..reports.summary import claim_and_verdict, lines
 from .own.model_file import checked
 from .own.stated_claim import check_tested, claim_of
 from .planning.plan import read
@@ -27,6 +31,29 @@ GIVEN = {
 }
 
 
+class Audited(Results):
+    """The results of `audit`. Printed, they are four lines: claim and verdict, lower bound, audits, report."""
+
+    _report: Path | None = PrivateAttr(None)  # None if the run folder was temporary
+
+    def __str__(self) -> str:
+        (line,) = lines(self)
+        best = line.lower
+        bound = f"{at_least(best.value, 1 - best.confidence, best.shape)}, by {best.audit}" if best else "none"
+        audits = ", ".join(dict.fromkeys(row.audit for row in line.bounds)) or "none"
+        skipped = ", ".join(row.what.removeprefix("audit ") for row in self.of(SkippedRow) if row.what.startswith("audit "))
+        return "\n".join(
+            [
+                claim_and_verdict(line),
+                f"lower bound on ε: {bound}",
+                f"audits: {audits}" + (f" (skipped: {skipped})" if skipped else ""),
+                f"report: {self._report or 'none, because out=FOLDER was not given'}",
+            ]
+        )
+
+    __repr__ = __str__
+
+
 def audit(
     model: Model | Callable[[Graph, int], Mapping[str, Any]],
     graph: Graph,
@@ -34,7 +61,7 @@ def audit(
     *,
     out: str | Path | None = None,
     **options: Any,
-) -> Results:
+) -> Audited:
     """Audits a model against a claim on a graph, and returns what results.json holds.
 
     model: a model, or a function train(graph, seed), which counts as `Looped(train, unit=claim.unit)`.
@@ -43,7 +70,7 @@ def audit(
     options: those of `audit run` with underscores, such as rounds=10, attacks="lira", audits="all", seed="word". By default,
     unlike `audit run`, this function runs no attacks, writes no MLflow store and trains in this process alone. A script that
     passes jobs=2 needs the line `if __name__ == "__main__":`, as for any process pool. The returned results hold the verdict in
-    `.run.verdict` and `.run.exit_code`.
+    `.run.verdict` and `.run.exit_code`; printed, they say it in a few lines.
 
     Raises ValueError for a model that lacks a part of the protocol or refuses the graph; for a graph that breaks the rules of
     `Graph`, or has no edges, no training nodes or no test nodes; for a claim that the audits do not test; for options that do not
@@ -73,7 +100,10 @@ def audit(
         makes = {made.name: lambda mode, facts, private: made}
         kept = out is not None or plan.mlflow != "none"  # nobody could read a report in the temporary folder
         publish = write_reports if kept else lambda results, folder, plan: None
-        return carry_out(plan, makes, graph, None, Console(quiet=True), False, publish)
+        found = carry_out(plan, makes, graph, None, Console(quiet=True), False, publish)
+        results = Audited(run=found.run, rows=found.rows)
+        results._report = None if out is None else plan.out / "report.html"
+        return results
 
 
 def looped(train: Callable[[Graph, int], Mapping[str, Any]], claim: Claim | None) -> Looped:
