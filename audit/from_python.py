@@ -1,9 +1,7 @@
 """`gnnaudit.audit(model, graph, claim)`: what `audit run --model` does, for code that already has a model and a graph."""
 
-import inspect
 import tempfile
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +76,7 @@ def audit(
     """
     from rich.console import Console
 
-    if isinstance(model, type):
-        raise ValueError(f"model={shown(model)}: is a class. Give a model, such as {model.__name__}(…).")
-    made: Any = looped(model, claim) if inspect.isroutine(model) or isinstance(model, partial) else model
-    checked(made, "model")
+    made = as_model(model, claim)
     claim = claim_of(made) if claim is None else claim
     if claim is None:
         raise ValueError(f"claim=None: {made.name} states no claim. Give one, such as Claim(epsilon=1.0, delta=1e-5).")
@@ -106,12 +101,19 @@ def audit(
         return results
 
 
-def looped(train: Callable[[Graph, int], Mapping[str, Any]], claim: Claim | None) -> Looped:
-    """A function as a model that protects the unit of the claim. Raises ValueError for a claim or a function of another form."""
+def as_model(given: Any, claim: Claim | None, where: str = "model") -> Any:
+    """A model itself, or a function as a model that protects the unit of the claim. Whatever can be called and has no `fit` is a
+    function. Raises ValueError, which begins with `where` for what is neither, and for a function without a claim.
+    """
+    if isinstance(given, type):
+        raise ValueError(f"{where}={shown(given)}: is a class. Give a model, such as {given.__name__}(…).")
+    if hasattr(given, "fit") or not callable(given):
+        checked(given, where)
+        return given
     if claim is None:
         raise ValueError("claim=None: a function states no claim. Give one, such as Claim(epsilon=1.0, delta=1e-5).")
     check_claim(claim)
-    return Looped(train, unit=claim.unit)
+    return Looped(given, unit=claim.unit)
 
 
 def check_testable(graph: Graph, claim: Claim) -> None:

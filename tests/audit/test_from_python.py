@@ -3,6 +3,8 @@
 import dataclasses
 import math
 import re
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import dp_accounting as dp
@@ -10,6 +12,8 @@ import numpy as np
 import pytest
 
 from gnnaudit import Claim, Looped, Unit, audit, load
+from gnnaudit.audit.from_python import Audited, as_model
+from gnnaudit.audit.pytest_plugin import audited
 from gnnaudit.reports.formats import html
 
 GRAPH = load("campus:n=300")
@@ -34,6 +38,7 @@ def change(**fields):
     [
         ((Looped, GRAPH, CLAIM), "model=<class"),
         ((3, GRAPH, CLAIM), "model: lacks name"),
+        ((SimpleNamespace(fit=train), GRAPH, CLAIM), "model: lacks name"),
         ((Looped(train), "campus:n=300", CLAIM), "graph='campus:n=300': must be a Graph. Write load('campus:n=300')."),
         ((Looped(train), GRAPH, 1.0), "claim=1.0: must be a Claim"),
         ((train, GRAPH), "claim=None: a function states no claim. Give one"),
@@ -113,6 +118,17 @@ def test_a_function_is_audited_as_a_model_that_protects_the_unit_of_the_claim():
     options = {"audits": "differential", "repeats": 1}
     graph = load("campus:n=120:degree=6")
     assert audit(count, graph, Claim(1.0, 1e-4, Unit.NODE), **options).run.verdict == "refuted"
+
+
+class Callable:
+    def __call__(self, graph, seed):
+        return uniform(graph, seed)
+
+
+@pytest.mark.parametrize("function", [uniform, partial(uniform), Callable(), Callable().__call__])
+def test_whatever_can_be_called_and_has_no_fit_is_a_function_for_both_doors(function):
+    assert isinstance(as_model(function, CLAIM), Looped)
+    assert {type(audited(function, CLAIM, GRAPH, NOTHING)[0]), type(audit(function, GRAPH, CLAIM, **NOTHING))} == {Audited}
 
 
 @pytest.mark.parametrize("kept", [True, False])

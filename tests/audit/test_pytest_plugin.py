@@ -132,7 +132,9 @@ def test_a_wrong_argument_fails_with_one_line_that_names_it_and_no_source(outcom
     told = [line for line in outcome[2].splitlines() if line.startswith("assert_private: ")]
     assert len(told) == 8, outcome[2]
     for line, what in zip(
-        told, ("train=5", "claim=", "claim=None", "5", "nowhere", "weak='maybe'", "nosuch: no such", "rounds='many'"), strict=True
+        told,
+        ("train: lacks name", "claim=", "claim=None", "5", "nowhere", "weak='maybe'", "nosuch: no such", "rounds='many'"),
+        strict=True,
     ):
         assert what in line
     assert "Traceback" not in outcome[2]
