@@ -32,6 +32,7 @@ from ..summary import (
     units,
     utility,
 )
+from ..terminal import simple
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -90,16 +91,6 @@ def _print(console: Console, title: str, table: Table) -> None:
     console.print(table)
 
 
-def _table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left")
-    return table
-
-
 def _who(model: str, mode: str) -> str:
     """The name of a model as rich markup. A user's model may have brackets in its name."""
     return escape(name(model, mode))
@@ -109,7 +100,7 @@ def _verdicts(claims: list[Line], said: Mapping[Key, str]) -> Table:
     """said: claim -> the end of its verdict, if a table above says the same."""
     many = not one_delta(claims)
     numbers = ("claimed ε", *(["δ"] if many else []), "upper", "lower")
-    table = _table("model", *numbers, "verdict", right=numbers)
+    table = simple("model", *numbers, "verdict", right=numbers)
     for line in claims:
         upper = up(line.upper[0]) if line.upper else "-"
         lower = down(line.lower.value) if line.lower else "-"
@@ -129,7 +120,7 @@ def _verdicts(claims: list[Line], said: Mapping[Key, str]) -> Table:
 def _utility(rows: dict[tuple[Unit | None, str, str], dict[float, UtilityRow]], level: Mapping[str, float]) -> Table:
     budgets = sorted({epsilon for cells in rows.values() for epsilon in cells})
     names = [f"ε = {budget(e)}" for e in budgets]
-    table = _table("model", *names, right=tuple(names))
+    table = simple("model", *names, right=tuple(names))
     for (_, model, mode), cells in rows.items():
         shown = [_percentage(cells[e], may_be_chance(cells[e], level)) if e in cells else "" for e in budgets]
         table.add_row(_who(model, mode), *shown)
@@ -145,7 +136,7 @@ def _percentage(row: UtilityRow, flagged: bool) -> str:
 
 def _attacks(rows: list[AttackRow], among: Mapping[tuple[Key, str], int]) -> Table:
     numbers = ("AUC", "TPR at\n1 % FPR", "features\nalone")
-    table = _table("model", "ε", "game: attack", *numbers, right=("ε", *numbers))
+    table = simple("model", "ε", "game: attack", *numbers, right=("ε", *numbers))
     table.columns[3].no_wrap = True
     for row in rows:
         interval = f"\n[dim]{row.auc_ci95[0]:.3f}–{row.auc_ci95[1]:.3f}[/]" if row.auc_ci95 else ""
@@ -163,7 +154,7 @@ def _attacks(rows: list[AttackRow], among: Mapping[tuple[Key, str], int]) -> Tab
 
 
 def _texts(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    table = _table(*columns)
+    table = simple(*columns)
     for row in rows:
         table.add_row(*map(escape, row))
     return table
