@@ -1,8 +1,9 @@
 """Trains a model and checks what it returns. An exception in a user's own code becomes a ValueError of one line."""
 
 import dataclasses
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ def fitted(model: Model, worlds: Worlds, device: str = "cpu") -> Release:
     if not of_user(model):
         return model.fit(worlds, device)
     try:
-        release, changed = fit_apart(model, worlds, device)
+        release, changed = apart(model.fit, worlds, device)
     except (Exception, SystemExit) as fault:
         if out_of_memory(fault):
             raise
@@ -35,20 +36,21 @@ def fitted(model: Model, worlds: Worlds, device: str = "cpu") -> Release:
     return release
 
 
-def fit_apart(model: Model, worlds: Worlds, device: str = "cpu") -> tuple[Release, str]:
-    """`model.fit(worlds, device)`, and a sentence on the array of the graph that it changed in place; "" if it changed none.
+def apart(method: Callable[[Worlds, str], Any], worlds: Worlds, device: str = "cpu") -> tuple[Any, str]:
+    """The result of a method that trains, such as `model.fit`, and a sentence on the array of the graph that it changed in place;
+    "" if it changed none.
 
-    A `fit` of a user's own gets a graph with copies of the arrays, so that other calls keep the data. The runs of one call share
+    A method of a user's own gets a graph with copies of the arrays, so that other calls keep the data. The runs of one call share
     them. Arrays that are mapped from files cannot be changed.
     """
-    if getattr(model.fit, "__module__", "").startswith(f"{PACKAGE}.") or isinstance(worlds.graph.edges, np.memmap):
-        return model.fit(worlds, device), ""
+    if getattr(method, "__module__", "").startswith(f"{PACKAGE}.") or isinstance(worlds.graph.edges, np.memmap):
+        return method(worlds, device), ""
     own = copied(worlds.graph)
-    release = model.fit(dataclasses.replace(worlds, graph=own), device)
+    result = method(dataclasses.replace(worlds, graph=own), device)
     names = [name for name in COPIED if not same_array(getattr(own, name), getattr(worlds.graph, name))]
     names += [name for name in ("arcs",) if name in vars(own) and not same_array(own.arcs, worlds.graph.arcs)]
     way = f"Other runs read the same array. Change a copy of it, such as graph.{names[0]}.copy()" if names else ""
-    return release, f"fit changed graph.{names[0]} in place. {way}" if names else ""
+    return result, f"{method.__name__} changed graph.{names[0]} in place. {way}" if names else ""
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...models.base import Model, Release
 from ...models.capabilities import RunsElsewhere
-from ...models.fitted import fit_apart
+from ...models.fitted import apart
 from ...models.graph.graph import Worlds
 from ...models.recorder import Draw, recording
 from ...models.recorder.draws.draw import Diverged, Follow
@@ -97,7 +97,7 @@ def play(
     weights, trained = () if change is None else change.weights, np.flatnonzero(worlds.graph.train)
     with recording(change, follow, weights, trained, worlds.graph.nodes) as recorded:
         try:
-            release, changed = fit_apart(model, worlds)
+            release, changed = apart(model.fit, worlds)
         except (Diverged, OtherMechanisms):
             raise
         except Exception as fault:  # a user's model may refuse other numbers with any exception
