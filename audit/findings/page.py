@@ -55,12 +55,8 @@ def _certificate(c: Certificate) -> dict[str, Any]:
     return {
         "summary": c.summary,
         "told": c.summary,  # earlier scripts read this name
-        "method": c.bound.method,
-        "shape": c.bound.shape,
-        "trials": c.bound.trials,
-        "p_value": c.bound.p_value,
+        **{name: getattr(c.bound, name) for name in ("method", "shape", "trials", "p_value", "refuted")},
         "libraries": dict(c.libraries),
-        "refuted": c.bound.refuted,
         "figure": {"x": c.figure.x, "y": c.figure.y, "style": c.figure.style, "series": c.figure.series},
     }
 
