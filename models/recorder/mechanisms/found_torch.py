@@ -13,13 +13,12 @@ from ..draws.draw import plain as as_numbers
 from ..draws.results import digest
 from . import reports_torch
 from .found import FOLLOWED, Mechanisms, following, located, located_at_data
-from .joined import joined
+from .joined import assembled, joined, written
 from .lists import begins_with_noise, of_lists
 from .memory import remembered
 from .noise import Noise, followed, mark, now, origin_of, scaled_together, untouched
 from .noisy_maximum import Scores, WithScores, scored, with_scores
 from .origin import Origin
-from .pieces import assembled, written
 from .reports import Drawn, coins_of
 from .reports_torch import readable
 from .single import is_single, noise_of, plain, single
