@@ -1,11 +1,11 @@
 """`gnnaudit.audit(model, graph, claim)`: what `audit run --model` does, for code that already has a model and a graph."""
 
-import inspect
 import tempfile
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
+
+from pydantic import PrivateAttr
 
 from ..accounting.arguments import check_type, shown
 from ..accounting.claim import Claim, check_claim
@@ -13,11 +13,13 @@ from ..models.base import Model
 from ..models.graph.checks import check
 from ..models.graph.graph import Graph
 from ..models.looped import Looped
-from ..reports.results import Results
+from ..reports.results import Results, SkippedRow
+from ..reports.rounding import at_least
+from ..reports.summary import claim_and_verdict, lines
 from .own.model_file import checked
 from .own.stated_claim import check_tested, claim_of
 from .planning.plan import read
-from .run import carry_out, name_untested, publish
+from .run import carry_out, write_reports
 
 # option of `audit run` -> the argument of `audit` that replaces it
 GIVEN = {
@@ -27,6 +29,29 @@ GIVEN = {
 }
 
 
+class Audited(Results):
+    """The results of `audit`. Printed, they are four lines: claim and verdict, lower bound, audits, report."""
+
+    _report: Path | None = PrivateAttr(None)  # None if the run folder was temporary
+
+    def __str__(self) -> str:
+        (line,) = lines(self)
+        best = line.lower
+        bound = f"{at_least(best.value, 1 - best.confidence, best.shape)}, by {best.audit}" if best else "none"
+        audits = ", ".join(dict.fromkeys(row.audit for row in line.bounds)) or "none"
+        skipped = ", ".join(row.what.removeprefix("audit ") for row in self.of(SkippedRow) if row.what.startswith("audit "))
+        return "\n".join(
+            [
+                claim_and_verdict(line),
+                f"lower bound on ε: {bound}",
+                f"audits: {audits}" + (f" (skipped: {skipped})" if skipped else ""),
+                f"report: {self._report or 'none, because out=FOLDER was not given'}",
+            ]
+        )
+
+    __repr__ = __str__
+
+
 def audit(
     model: Model | Callable[[Graph, int], Mapping[str, Any]],
     graph: Graph,
@@ -34,7 +59,7 @@ def audit(
     *,
     out: str | Path | None = None,
     **options: Any,
-) -> Results:
+) -> Audited:
     """Audits a model against a claim on a graph, and returns what results.json holds.
 
     model: a model, or a function train(graph, seed), which counts as `Looped(train, unit=claim.unit)`.
@@ -43,7 +68,7 @@ def audit(
     options: those of `audit run` with underscores, such as rounds=10, attacks="lira", audits="all", seed="word". By default,
     unlike `audit run`, this function runs no attacks, writes no MLflow store and trains in this process alone. A script that
     passes jobs=2 needs the line `if __name__ == "__main__":`, as for any process pool. The returned results hold the verdict in
-    `.run.verdict` and `.run.exit_code`.
+    `.run.verdict` and `.run.exit_code`; printed, they say it in a few lines.
 
     Raises ValueError for a model that lacks a part of the protocol or refuses the graph; for a graph that breaks the rules of
     `Graph`, or has no edges, no training nodes or no test nodes; for a claim that the audits do not test; for options that do not
@@ -51,10 +76,7 @@ def audit(
     """
     from rich.console import Console
 
-    if isinstance(model, type):
-        raise ValueError(f"model={shown(model)}: is a class. Give a model, such as {model.__name__}(…).")
-    made: Any = looped(model, claim) if inspect.isroutine(model) or isinstance(model, partial) else model
-    checked(made, "model")
+    made = as_model(model, claim)
     claim = claim_of(made) if claim is None else claim
     if claim is None:
         raise ValueError(f"claim=None: {made.name} states no claim. Give one, such as Claim(epsilon=1.0, delta=1e-5).")
@@ -72,16 +94,26 @@ def audit(
         plan = read(None, {**chosen, "out": folder if out is None else out})
         makes = {made.name: lambda mode, facts, private: made}
         kept = out is not None or plan.mlflow != "none"  # nobody could read a report in the temporary folder
-        quietly = partial(publish, quiet=True) if kept else lambda results, folder, plan: name_untested(results)
-        return carry_out(plan, makes, graph, None, Console(quiet=True), False, quietly)
+        publish = write_reports if kept else lambda results, folder, plan: None
+        found = carry_out(plan, makes, graph, None, Console(quiet=True), False, publish)
+        results = Audited(run=found.run, rows=found.rows)
+        results._report = None if out is None else plan.out / "report.html"
+        return results
 
 
-def looped(train: Callable[[Graph, int], Mapping[str, Any]], claim: Claim | None) -> Looped:
-    """A function as a model that protects the unit of the claim. Raises ValueError for a claim or a function of another form."""
+def as_model(given: Any, claim: Claim | None, where: str = "model") -> Any:
+    """A model itself, or a function as a model that protects the unit of the claim. Whatever can be called and has no `fit` is a
+    function. Raises ValueError, which begins with `where` for what is neither, and for a function without a claim.
+    """
+    if isinstance(given, type):
+        raise ValueError(f"{where}={shown(given)}: is a class. Give a model, such as {given.__name__}(…).")
+    if hasattr(given, "fit") or not callable(given):
+        checked(given, where)
+        return given
     if claim is None:
         raise ValueError("claim=None: a function states no claim. Give one, such as Claim(epsilon=1.0, delta=1e-5).")
     check_claim(claim)
-    return Looped(train, unit=claim.unit)
+    return Looped(given, unit=claim.unit)
 
 
 def check_testable(graph: Graph, claim: Claim) -> None:

@@ -72,14 +72,13 @@ def assert_private(request: pytest.FixtureRequest) -> Callable[..., Results]:
 
 def audited(train: Any, claim: Claim | None, graph: Graph | str, options: dict[str, Any]) -> tuple[Results, str, bool]:
     """The results, a line with the claim and its verdict, and whether the run is inconclusive because its tests are too weak."""
-    from ..models.base import Model
     from ..models.data.loading import load
-    from ..reports.summary import UNITS, claimed, lines
-    from .from_python import audit, looped
+    from ..reports.summary import claim_and_verdict, lines
+    from .from_python import as_model, audit
 
-    model = train if isinstance(train, Model) else looped(train, claim)
-    found = audit(model, load(graph) if isinstance(graph, str) else graph, claim, **{**USUAL, **options})
+    found = audit(
+        as_model(train, claim, "train"), load(graph) if isinstance(graph, str) else graph, claim, **{**USUAL, **options}
+    )
     claims = lines(found)
-    sentences = [f"{line.key.model}, {claimed(line)} for {UNITS[line.key.unit]}: {line.verdict.sentence}" for line in claims]
     weak = found.run.exit_code == 3 and bool(claims) and all(line.weak for line in claims if line.verdict.exit_code == 3)
-    return found, "; ".join(sentences) or f"{model.name}: nothing was tested", weak
+    return found, "; ".join(map(claim_and_verdict, claims)), weak

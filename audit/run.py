@@ -29,7 +29,8 @@ from ..reports.evidence import ANY, Evidence, exit_code
 from ..reports.files import plain
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow, UtilityRow
 from ..reports.rounding import several
-from ..reports.summary import best_marked, claims_of, deltas, lines_of, of_case
+from ..reports.summary import best_marked, claim_and_verdict, claims_of, deltas, lines_of, of_case, skips
+from ..reports.summary import key as place
 from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting, offered
 from .key import Key
@@ -77,6 +78,7 @@ def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = Fal
     console = Console(stderr=True, quiet=quiet, soft_wrap=True)
     compile_ahead(console.print)
     again = "the same command" if "out" in plan.model_fields_set else f"the same command with --out {plan.out}"
+    again += " without --fresh" if plan.fresh else ""
     try:
         results = carry_out(plan, makes, graph, facts, console, verbose, partial(publish, json=json, quiet=quiet))
     except KeyboardInterrupt:
@@ -104,10 +106,10 @@ def carry_out(
     """
     started, clock = datetime.now(UTC), time.perf_counter()
     audits, _, _ = asked(plan)
-    todo, skips = cases(plan, graph, makes)
+    todo, left = cases(plan, graph, makes)
     with opened(plan) as folder, executor(processes(plan, todo, console), plan.ray) as execute:
         key = root_key(plan, folder)
-        store = Store(folder.absolute(), memory=plan.memory, device=plan.device, execute=execute, fresh=plan.fresh)
+        store = Store(folder.absolute(), memory=plan.memory, device=plan.device, execute=execute)
         files = {case.model.name: about for case in todo if (about := audited(case.model))}
         write_spec(folder, files)
         taken = sum(a.tests for a in audits for c in todo if left_out(a, c, plan) is None)
@@ -132,7 +134,7 @@ def carry_out(
             if verbose:
                 console.print("\n".join(f"  {text}" for text in summary_lines(judged)), highlight=False, markup=False)
             rows += judged
-        rows += skips
+        rows += left
         for path in set((folder / "evidence").glob("*.json")) - written:
             path.unlink()  # left by another plan in the same folder; the report must not show it
         code = exit_code(line.verdict for line in lines_of(rows, plan.notices)) if tested else 2
@@ -163,8 +165,9 @@ def carry_out(
         results = Results(run=summary, rows=tuple(best_marked(rows)))
         result_files.write(results, folder)
         publish(results, folder, plan)
-    if not tested and (refused := [row for row in results.of(SkippedRow) if of_case(row)]):
-        raise ValueError(f"nothing was tested. {refused[0].what}: {refused[0].reason}")
+    if not tested and (refused := skips(row for row in results.of(SkippedRow) if of_case(row))):
+        reasons = " ".join(f"{model}, ε = {budgets}: {reason.rstrip('.')}." for _, model, budgets, reason in refused)
+        raise ValueError(f"nothing was tested. {reasons}")
     return results
 
 
@@ -267,7 +270,7 @@ def study(
     else:
         without = f"{case.model.name} does not release '{DEPLOYED}'"
         leaks = Measured(skips=tuple(case.skipped(what, without) for what in ("accuracy", *attacks)))
-    outcomes, skips = [Outcome("account", (), {"roc": leaks.rocs})], [*leaks.skips]
+    outcomes, skipped = [Outcome("account", (), {"roc": leaks.rocs})], [*leaks.skips]
     tell = partial(say, begins=False)
     runs = Recorded(case, graph, key.fold("differential"))
     patience = PATIENCE if plan.audits == ("all",) and plan.minutes is None else math.inf
@@ -285,7 +288,7 @@ def study(
                 results = (rested(audit.run(replace(setting, key=key.fold(audit.name)))),)
                 results = confirmed(audit, results[0], setting, rested)
         except ValueError as fault:  # the audit refuses the case, or the model or the graph does not allow the audit
-            skips.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
+            skipped.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
             results = tuple(marked(first, ()) for first in results)  # without a repetition no refutation counts
         outcomes += results
     if plan.record and is_recorded(case.model):
@@ -294,7 +297,7 @@ def study(
         mechanisms, draws, tried = (several(n, what) for n, what in counts)
         text = f"recorded: {mechanisms}, {draws}; {tried} removed one by one"
         outcomes.append(Outcome("recorder", (), {}, text, offered(case.model), observed=found))
-    return [*used, *leaks.rows, *skips], outcomes
+    return [*used, *leaks.rows, *skipped], outcomes
 
 
 def ledger_rows(case: Case, ceiling: tuple[Upper, ...], facts: Facts) -> list[AccountRow]:
@@ -363,29 +366,28 @@ def summary_lines(rows: list[Any]) -> Iterator[str]:
 
 
 def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quiet: bool = False) -> None:
-    """Prints the table, or the results as JSON, or with `quiet` only the models that were skipped. Writes the HTML report,
-    junit.xml and the card for a README, and copies the results into MLflow.
-    """
+    """Prints the tables, or the results as JSON, or with `quiet` a line for each claim; then writes the reports."""
     from rich.console import Console
 
-    from ..reports.formats import card, html, junit, mlflow_mirror, table
+    from ..reports.formats import table
 
+    claims = claims_of(results)
     if json:
         print(result_files.to_json(results))
+    elif results.run.exit_code == 2:
+        pass  # nothing was tested, and the error says why
     elif not quiet:
         table.show(results, Console())
-    with helpers(plan.jobs) as workers:
-        html.render(folder, workers, plan.jobs)
-    junit.write(folder)
-    card.write(folder)
-    if plan.mlflow != "none":
-        mlflow_mirror.mirror(folder, plan.mlflow)
-    if quiet:
-        name_untested(results)
-    if (quiet or json) and results.run.verdict == NO_CLAIM:
+    else:
+        for line in claims:
+            print(claim_and_verdict(line))
+        for row in results.of(SkippedRow):
+            if of_case(row) and place(row) not in {line.key for line in claims}:
+                print(f"audit: {row.what}: {row.reason}", file=sys.stderr)
+    write_reports(results, folder, plan)
+    if json and results.run.verdict == NO_CLAIM:
         print(f"audit: {NO_CLAIM}. {FINITE}", file=sys.stderr)
-    if not (json or quiet) and results.run.exit_code != 2:  # if nothing was tested, the error says why
-        claims = claims_of(results)
+    if not json and results.run.exit_code != 2:
         known, kinds = deltas(claims), {line.verdict.kind for line in claims}
         code = f"exit code {results.run.exit_code}{'; ' * bool(known)}{known}"
         of_ledgers = "exceeds" in kinds and "refuted" not in kinds
@@ -395,9 +397,13 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
         Console(stderr=True, soft_wrap=True).print(end, highlight=False, markup=False)
 
 
-def name_untested(results: Results) -> None:
-    """Prints each model that was not tested, and why: the user learns it even with --quiet."""
-    if results.run.exit_code != 2:  # if nothing was tested, the error says why
-        for row in results.of(SkippedRow):
-            if of_case(row):
-                print(f"audit: {row.what}: {row.reason}", file=sys.stderr)
+def write_reports(results: Results, folder: Path, plan: Plan) -> None:
+    """Writes the HTML report, junit.xml and the card for a README, and copies the results into MLflow."""
+    from ..reports.formats import card, html, junit, mlflow_mirror
+
+    with helpers(plan.jobs) as workers:
+        html.render(folder, workers, plan.jobs)
+    junit.write(folder)
+    card.write(folder)
+    if plan.mlflow != "none":
+        mlflow_mirror.mirror(folder, plan.mlflow)

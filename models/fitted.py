@@ -1,15 +1,18 @@
 """Trains a model and checks what it returns. An exception in a user's own code becomes a ValueError of one line."""
 
-from collections.abc import Collection, Iterator
+import dataclasses
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
 from .base import Model, Release
 from .errors import place, raised
 from .graph.graph import Worlds
-from .looped import Looped
+from .looped import COPIED, Looped, copied, same_array
 
+PACKAGE = __name__.rpartition(".models.")[0]
 TOLERANCE = 1e-3  # the probabilities of a row may sum to a number that differs from 1 by this much
 
 
@@ -22,15 +25,32 @@ def fitted(model: Model, worlds: Worlds, device: str = "cpu") -> Release:
     if not of_user(model):
         return model.fit(worlds, device)
     try:
-        release = model.fit(worlds, device)
+        release, changed = apart(model.fit, worlds, device)
     except (Exception, SystemExit) as fault:
         if out_of_memory(fault):
             raise
         ours = str(fault).startswith(f"{model.name}: ")  # this package's own sentence about the result, from `Looped`
         raise ValueError(str(fault) if ours else f"{model.name}: fit: {raised(fault)}") from fault
-    if reason := not_a_release(release, model.releases, worlds):
+    if reason := changed or not_a_release(release, model.releases, worlds):
         raise ValueError(f"{model.name}: {reason}")
     return release
+
+
+def apart(method: Callable[[Worlds, str], Any], worlds: Worlds, device: str = "cpu") -> tuple[Any, str]:
+    """The result of a method that trains, such as `model.fit`, and a sentence on the array of the graph that it changed in place;
+    "" if it changed none.
+
+    A method of a user's own gets a graph with copies of the arrays, so that other calls keep the data. The runs of one call share
+    them. Arrays that are mapped from files cannot be changed.
+    """
+    if getattr(method, "__module__", "").startswith(f"{PACKAGE}.") or isinstance(worlds.graph.edges, np.memmap):
+        return method(worlds, device), ""
+    own = copied(worlds.graph)
+    result = method(dataclasses.replace(worlds, graph=own), device)
+    names = [name for name in COPIED if not same_array(getattr(own, name), getattr(worlds.graph, name))]
+    names += [name for name in ("arcs",) if name in vars(own) and not same_array(own.arcs, worlds.graph.arcs)]
+    way = f"Other runs read the same array. Change a copy of it, such as graph.{names[0]}.copy()" if names else ""
+    return result, f"{method.__name__} changed graph.{names[0]} in place. {way}" if names else ""
 
 
 @contextmanager
@@ -48,8 +68,7 @@ def blamed(model: Model) -> Iterator[None]:
 
 def of_user(model: Model) -> bool:
     """Whether the code of the model is a user's own."""
-    package = __name__.rpartition(".models.")[0]
-    return isinstance(model, Looped) or not type(model).__module__.startswith(f"{package}.")
+    return isinstance(model, Looped) or not type(model).__module__.startswith(f"{PACKAGE}.")
 
 
 def not_a_release(release: object, names: Collection[str], worlds: Worlds) -> str | None:

@@ -28,6 +28,7 @@ LATER: dict[str, Callable[[object], bool]] = {  # kinds of functions whose body 
     "an async function": lambda train: inspect.iscoroutinefunction(train) or inspect.isasyncgenfunction(train),
     "a generator function": inspect.isgeneratorfunction,
 }
+COPIED = ("x", "y", "edges", "train", "val", "test")  # the arrays of a graph
 NODE_AXIS = {"posteriors": 0, "aggregates": 1, "inputs": 1}
 
 
@@ -51,8 +52,14 @@ def check_train(train: object) -> None:
 
 def copied(graph: Graph) -> Graph:
     """The graph with arrays of its own: a function that changes them in place changes no other run and no measurement."""
-    names = ("x", "y", "edges", "train", "val", "test")
-    return dataclasses.replace(graph, **{name: getattr(graph, name).copy() for name in names})
+    return dataclasses.replace(graph, **{name: getattr(graph, name).copy() for name in COPIED})
+
+
+def same_array(one: Any, other: Any) -> bool:
+    """Whether two arrays, both dense or both sparse, hold the same numbers."""
+    if hasattr(one, "indptr"):
+        return all(same_array(getattr(one, part), getattr(other, part)) for part in ("data", "indices", "indptr"))
+    return np.array_equal(one, other, equal_nan=True)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from .files import plain
 from .results import AttackRow, BoundRow, Results, Row, UtilityRow
 from .rounding import down, up
 from .summary import UNITS, Key, budget, claims_of, key, name, name_at, shows_leakage, units
+from .terminal import simple
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -231,7 +232,9 @@ def _summary(claims: list[Judged], found: list[Difference], other: str) -> str:
 def _claims(claims: list[Judged]) -> Table:
     from rich.markup import escape
 
-    table = _empty("model", "ε", *(f"{what} {run}" for what in ("verdict", "lower", "upper") for run in RUNS))
+    bounds = [f"{what} {run}" for what in ("lower", "upper") for run in RUNS]
+    columns = ("model", "ε", *(f"verdict {run}" for run in RUNS), *bounds)
+    table = simple(*columns, right=("ε", *bounds), overflow="fold")
     for c in claims:
         bounds = [*(_shown(v, down) for v in c.lower), *(_shown(v, up) for v in c.upper)]
         verdicts = [f"[bold]{WORDS[str(v)]}[/]" if c.changed else WORDS[str(v)] for v in c.verdicts]
@@ -243,21 +246,11 @@ def _shown(value: float | None, rounded: Callable[[float], str]) -> str:
     return "-" if value is None else "∞" if math.isinf(value) else rounded(value)
 
 
-def _empty(*columns: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    words = ("model", "what", "", "verdict")
-    for column in columns:
-        table.add_column(column, justify="left" if column.partition(" ")[0] in words else "right", overflow="fold")
-    return table
-
-
 def _table(found: list[Difference]) -> Table:
     from rich.markup import escape
 
-    table = _empty("model", "ε", "what", *RUNS, "difference\n95 %", "")
+    numbers = (*RUNS, "difference\n95 %")
+    table = simple("model", "ε", "what", *numbers, "", right=("ε", *numbers), overflow="fold")
     table.columns[5].no_wrap = table.columns[6].no_wrap = True
     for d in found:
         ends = f"\n[dim]{d.interval[0]:+.3f} to {d.interval[1]:+.3f}[/]" if d.interval else ""

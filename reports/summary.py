@@ -119,6 +119,11 @@ def claimed(line: Line) -> str:
     return f"ε = {budget(line.key.epsilon)}" + ("" if line.delta is None else f", δ = {line.delta:g}")
 
 
+def claim_and_verdict(line: Line) -> str:
+    """One line: the model, its claim and the verdict, as in "gap (sound), ε = 1, δ = 1e-05 for a node: not refuted; …"."""
+    return f"{name(line.key.model, line.key.mode)}, {claimed(line)} for {UNITS[line.key.unit]}: {line.verdict.sentence}"
+
+
 def one_delta(claims: Iterable[Line]) -> str:
     """For example ", δ = 1e-05" if all claims have the same delta, else ""."""
     deltas = {line.delta for line in claims}
@@ -317,10 +322,12 @@ def inapplicable(rows: Iterable[SkippedRow]) -> dict[str, list[SkippedRow]]:
 
 
 def skips(rows: Iterable[SkippedRow]) -> list[tuple[str, str, str, str]]:
-    """(what, model, budgets, reason) as text; skipped rows of one model with the same budgets and reason are merged."""
+    """(what, model, budgets, reason) as text; skipped rows of one model with the same budgets and reason are merged. what: "" if
+    a whole model was skipped.
+    """
     at: dict[tuple[str, str, str], dict[str, dict[str, None]]] = {}
     for row in rows:
-        modes = at.setdefault((row.what, row.model, row.reason), {})
+        modes = at.setdefault(("" if of_case(row) else row.what, row.model, row.reason), {})
         modes.setdefault(row.mode, {})[budget(row.epsilon)] = None
     together: dict[tuple[str, str, str], list[str]] = {}
     for (what, model, reason), modes in at.items():

@@ -1,6 +1,7 @@
 """The program's side of `--target`: one file that needs NumPy alone, imported or copied, and says where a release is wrong."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -146,7 +147,8 @@ def test_a_wrong_release_is_named_where_it_is_made(tmp_path, worlds, body, words
 def test_a_command_without_folders_says_how_it_is_called(tmp_path):
     (tmp_path / "target.py").write_text(FILE.read_text())
     code = "from target import target\nwith target(): pass"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    found = os.environ | {"PYTHONPATH": str(tmp_path)}  # also where PYTHONSAFEPATH keeps the current folder out
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=found)
     assert done.returncode == 1
     assert "WORLDS OUT" in done.stderr
 

@@ -235,11 +235,8 @@ def _surest(canaries: int, mu: float) -> float:
     """Approximately the largest absolute log-likelihood ratio among the canaries: the value that 1/2 canary is expected to
     exceed.
     """
-    low, high = 0.0, mu * mu / 2 + 40 * mu
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if share_above(np.array(middle), mu) > 0.5 / canaries else (low, middle)
-    return low
+    highest = np.array(mu * mu / 2 + 40 * mu)
+    return float(gaussian.bisected(np.array(0.0), highest, lambda c: share_above(c, mu) > 0.5 / canaries, 60)[0])
 
 
 def rates(groups: Groups, canaries: int, strength: float, delta: float) -> list[float]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 COUNTED = 1_000_000  # in a file with more rows, distinct scores are not counted
 COUNTED_COINS = "Steinke et al. 2023"  # the method for which `limits` computes the largest provable bound
+SAME = ("shape", "method", "p_value", "notices", "reach", "against", "theorem", "withdrawn")  # fields of a bound and of its row
 USUALS = (1.0, 2.0, 4.0, 8.0)  # nats: the true epsilons for which the limit is printed if no claim is given
 # nats: `_one_run` makes as many guesses as are best at this epsilon, whatever the claim; other numbers give similar bounds
 USUAL = 2.0
@@ -162,21 +163,14 @@ def _row(scores: Path, found: Bound, claim: Claim) -> dict[str, Any]:
         "kind": "bound",
         "audit": "bound",
         "attack": scores.name,
-        "shape": found.shape,
-        "method": found.method,
         "epsilon": claim.epsilon,
         "delta": claim.delta,
         "value": found.epsilon,
         "confidence": 1 - found.alpha,
         "rounds": sum(found.trials),
         "trials": list(found.trials),
-        "p_value": found.p_value,
-        "notices": found.notices,
-        "reach": found.reach,
-        "against": found.against,
-        "theorem": found.theorem,
+        **{name: getattr(found, name) for name in SAME},
         "conditions": [dataclasses.asdict(condition) for condition in found.conditions],
-        "withdrawn": found.withdrawn,
         "limits": {f"{true:g}": most for true, most in limits(found, claim).items()},
     }
 

@@ -58,7 +58,7 @@ def findings(
     key, results = Key("findings", seed), []
     for name in track(ids or tuple(FINDINGS), "findings", console=console(stderr=True), disable=json, transient=True):
         results.append(run(FINDINGS[name], key))
-    document = page.document(results, seed)
+    document = page.document([page.row(result) for result in results], seed)
     page.write(results, document, out)
     if json:
         print(page.encoded(document), end="")
@@ -79,7 +79,8 @@ def _on_checkout(ids: list[str], folder: Path, python: str, seed: str, json: boo
         )
     certificate = play(ids[0], folder, python, Key("findings", seed).fold(ids[0]).fold("checkout"))
     if json:
-        print(page.encoded(page.checkout_document(ids[0], certificate, seed)), end="")
+        rows = [page.tested(ids[0], certificate, certificate.verdict)]
+        print(page.encoded(page.document(rows, seed)), end="")
     else:
         print(f"{ids[0]}: {certificate.summary}")
         print(f"Claim {certificate.claim}: {certificate.verdict.replace('-', ' ')}; epsilon is {page.in_words(certificate)}.")

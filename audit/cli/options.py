@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Words = str | None  # type of an option that may be left out
 
 Json = Annotated[bool, Option("--json", help="Print one JSON document on stdout and nothing else.")]
-Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no progress and no tables; write the files and set the exit code.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no progress and no tables, only one line for each verdict.")]
 Verbose = Annotated[bool, Option("--verbose", "-v", help="Print one line for each audit when its system is done.")]
 DataDir = Annotated[Path | None, Option("--data-dir", help="Folder of the data sets. Downloads are stored there.")]
 TRUST = "Accept data sets whose files run code when they are read (pyg:), and downloads without a known checksum."

@@ -95,7 +95,7 @@ def run(
         bool | None,
         Option(
             "--fresh",
-            help="Compute everything again, with the same noise. If --out holds the run of another plan, that run is replaced.",
+            help="Replace the run in --out, of whatever plan: train everything again, with new noise unless --seed is given.",
         ),
     ] = None,
     quiet: Quiet = False,
@@ -116,7 +116,7 @@ def run(
     from ..planning.plan import read
 
     if quiet and verbose:
-        raise ValueError("--verbose: has no effect with --quiet, which prints no lines. Leave one of them out.")
+        raise ValueError("--verbose: has no effect with --quiet, which prints verdicts alone. Leave one of them out.")
     asked = read(plan, options)
     refuse_idle(asked, options)
     if asked.device == "cuda" and asked.ray is None:

@@ -20,7 +20,7 @@ from ...models.facts import Facts
 from ...models.graph.graph import Graph, Worlds
 from ..case import keeping, offered
 from ..planning.plan import Plan
-from ..run import carry_out, publish
+from ..run import carry_out, write_reports
 from .fault import EDGE, Fault
 from .planted import FAULTS, HONEST
 from .strangers import FAULTY
@@ -114,7 +114,7 @@ def whole_run(name: str, planted: bool, claim: Claim, make: Callable[[], Model],
             None,
             Console(quiet=True),
             verbose=False,
-            publish=partial(publish, quiet=True),
+            publish=write_reports,
         )
         code = results.run.exit_code
         absent = [file for file in FILES if not (out / file).is_file()]

@@ -14,6 +14,7 @@ from ...reports.figures import style
 from ...reports.figures.style import COLOURS, MARKERS, Plot, legend
 from ...reports.files import plain, write_text
 from ...reports.rounding import SLACK, at_least, down, percent
+from ...reports.terminal import simple
 from .certificate import ALPHA, Certificate, Figure
 from .finding import Result
 
@@ -33,7 +34,7 @@ def row(result: Result) -> dict[str, Any]:
     f, repaired = result.finding, result.repaired
     texts = ("short", "plain", "claim", "source", "paper", "proof", "view", "argument", "remains", "repair")
     return {
-        **_tested(f.id, result.certificate, result.verdict),
+        **tested(f.id, result.certificate, result.verdict),
         "model": f.id.partition("-")[0],
         "mode": "paper",
         **{name: getattr(f, name) for name in texts},
@@ -43,7 +44,8 @@ def row(result: Result) -> dict[str, Any]:
     }
 
 
-def _tested(name: str, c: Certificate, verdict: str) -> dict[str, Any]:
+def tested(name: str, c: Certificate, verdict: str) -> dict[str, Any]:
+    """What a row says about an experiment. name: the id of the finding."""
     claim = {"unit": str(c.claim.unit), "epsilon": c.claim.epsilon, "delta": c.claim.delta}
     bound = {"lower": c.bound.epsilon, "confidence": 1 - c.bound.alpha, "verdict": verdict}
     return {"kind": "finding", "id": name, **claim, **bound, **_certificate(c)}
@@ -53,27 +55,14 @@ def _certificate(c: Certificate) -> dict[str, Any]:
     return {
         "summary": c.summary,
         "told": c.summary,  # earlier scripts read this name
-        "method": c.bound.method,
-        "shape": c.bound.shape,
-        "trials": c.bound.trials,
-        "p_value": c.bound.p_value,
+        **{name: getattr(c.bound, name) for name in ("method", "shape", "trials", "p_value", "refuted")},
         "libraries": dict(c.libraries),
-        "refuted": c.bound.refuted,
         "figure": {"x": c.figure.x, "y": c.figure.y, "style": c.figure.style, "series": c.figure.series},
     }
 
 
-def document(results: Sequence[Result], seed: str) -> dict[str, Any]:
-    """The content of findings.json."""
-    return _document([row(r) for r in results], seed)
-
-
-def checkout_document(name: str, certificate: Certificate, seed: str) -> dict[str, Any]:
-    """The JSON document for an experiment on a user's checkout, with one row. name: the id of the finding."""
-    return _document([_tested(name, certificate, certificate.verdict)], seed)
-
-
-def _document(rows: list[dict[str, Any]], seed: str) -> dict[str, Any]:
+def document(rows: list[dict[str, Any]], seed: str) -> dict[str, Any]:
+    """The content of findings.json, or the JSON document for an experiment on a user's checkout. rows: of `row` or `tested`."""
     return {"schema": 1, "seed": seed, "alpha": ALPHA, "rows": rows}
 
 
@@ -92,10 +81,7 @@ def show(results: Sequence[Result], out: Path) -> None:
 
 
 def table(results: Sequence[Result]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Published claims and what was found", title_justify="left")
+    made = simple(title="Published claims and what was found", title_justify="left")
     made.add_column("finding", min_width=max((len(r.finding.id) for r in results), default=0))
     for name in ("ε printed", "ε found", "how", "verdict", "repaired"):
         made.add_column(name.replace(" ", "\n"), justify="right" if "ε" in name else "left")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.graph.graph import Graph
-from .crafted_graph import around
+from .crafted_graph import around, without_validation
 
 KINDS = 8  # kinds of ordinary training nodes, each with its own feature and class
 LOUD = 10.0  # size of the feature of a kind
@@ -61,14 +61,6 @@ def crafted_features(canaries: int, degree: int, train_nodes: int) -> CraftedFea
     train = np.arange(nodes) < train_nodes
     rings = [np.arange(one, ordinary, KINDS) for one in range(KINDS)]
     edges = [edge for members in rings for edge in around(members, min(RING, degree // 2))]
-    graph = Graph(
-        x=x,
-        y=np.where(candidate < 0, kind, candidate % KINDS),
-        edges=np.sort(np.concatenate([np.zeros((2, 0), dtype=np.int64), *edges], axis=1), axis=0),
-        train=train,
-        val=np.zeros(nodes, dtype=bool),
-        test=~train,
-        name="crafted",
-        classes=KINDS,
-    )
+    pairs = np.sort(np.concatenate([np.zeros((2, 0), dtype=np.int64), *edges], axis=1), axis=0)
+    graph = without_validation(x, np.where(candidate < 0, kind, candidate % KINDS), pairs, train, KINDS)
     return CraftedFeatures(graph, ordinary + known + np.arange(canaries), twins, known)

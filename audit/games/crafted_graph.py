@@ -64,16 +64,8 @@ def crafted(canaries: int) -> Crafted:
     train = np.concatenate([np.ones(len(kinds), dtype=bool), np.zeros(cells.size, dtype=bool)])
     train[cells[:TAUGHT, :, POOL:]] = True
     x = np.eye(KINDS, dtype=np.float32)[np.concatenate([kinds, np.tile(np.repeat([0, 1], SIDE), count)])]
-    graph = Graph(
-        x=x,
-        y=np.concatenate([kinds, labels.ravel()]),
-        edges=np.concatenate([np.sort(known, axis=0), private], axis=1),
-        train=train,
-        val=np.zeros(len(train), dtype=bool),
-        test=~train,
-        name="crafted",
-        classes=KINDS + 4,
-    )
+    edges = np.concatenate([np.sort(known, axis=0), private], axis=1)
+    graph = without_validation(x, np.concatenate([kinds, labels.ravel()]), edges, train, KINDS + 4)
     bare, joined = (cells[TAUGHT:first, :, part].swapaxes(0, 1).reshape(2, -1) for part in (BARE, JOINED))
     return Crafted(graph, known.shape[1] + np.arange(canaries, dtype=np.int64), bare, joined)
 
@@ -82,6 +74,13 @@ def _around(side: NDArray[np.int64]) -> NDArray[np.int64]:
     """(2, m) int64: the edges within one side, which form a ring of the pool and join every end to every pool node."""
     pool, ends = side[:POOL], side[POOL:]
     return np.concatenate([*around(pool, RING), np.stack([np.repeat(pool, ENDS), np.tile(ends, POOL)])], axis=1)
+
+
+def without_validation(
+    x: NDArray[np.float32], y: NDArray[np.int64], edges: NDArray[np.int64], train: NDArray[np.bool_], classes: int
+) -> Graph:
+    """A graph whose nodes outside `train` are test nodes."""
+    return Graph(x, y, edges, train, np.zeros(len(train), dtype=bool), ~train, name="crafted", classes=classes)
 
 
 def around(nodes: NDArray[np.int64], most: int) -> list[NDArray[np.int64]]:

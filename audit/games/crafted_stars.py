@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.graph.graph import Graph
-from .crafted_graph import around
+from .crafted_graph import around, without_validation
 
 KINDS = 8  # kinds of ordinary training nodes, each with its own feature and class
 LOUD = 10.0  # size of a feature, so large that the biases of a first layer do not make all rows alike
@@ -73,14 +73,7 @@ def crafted_stars(canaries: int, degree: int, train_nodes: int) -> CraftedStars:
     y[kinds], y[taught] = kinds % KINDS, KINDS + known + np.arange(len(taught))
     train = np.zeros(len(y), dtype=bool)
     train[kinds] = train[taught] = True
-    graph = Graph(
-        x=LOUD * np.eye(KINDS + 1, dtype=np.float32)[np.minimum(y, KINDS)],
-        y=y,
-        edges=np.sort(np.concatenate(edges, axis=1), axis=0),
-        train=train,
-        val=np.zeros(len(y), dtype=bool),
-        test=~train,
-        name="crafted",
-        classes=KINDS + 2 * known + canaries,
-    )
+    x = LOUD * np.eye(KINDS + 1, dtype=np.float32)[np.minimum(y, KINDS)]
+    pairs = np.sort(np.concatenate(edges, axis=1), axis=0)
+    graph = without_validation(x, y, pairs, train, KINDS + 2 * known + canaries)
     return CraftedStars(graph, centres, stars, bare, joined, senders, sources[:, 1:].ravel(), known)

@@ -18,7 +18,8 @@ from ...attacks.membership.cross_fit import scores_within
 from ...attacks.registry import ALONE, ATTACKS, BASELINES, DEPLOYED, GAMES, UNITS, how_asked
 from ...attacks.roc import Leak, measure, measure_slices, roc_points
 from ...attacks.subgroups import slices
-from ...models.graph.graph import Graph
+from ...models.fitted import apart
+from ...models.graph.graph import Graph, Worlds
 from ...reports.results import AttackRow, SkippedRow, Slice
 from ..case import Case, keeping
 from ..games.game import Seen
@@ -113,12 +114,19 @@ def attacked(
 
 def with_models(attacks: list[Any], model: Any, split: Pool, device: str) -> Iterator[Any]:
     """Yields the attacks with the models that they query. The models are those of the pool's runs, trained again from the same
-    seeds.
+    seeds. Raises ValueError if a training changes the arrays of its graph in place.
     """
     shadows, targets = len(split.pilot), len(split.target)
     worlds = split.asked.game.rounds(shadows + targets).worlds
-    behind_api = functools.cache(lambda: model.deployed(worlds[shadows:], device))
-    anywhere = functools.cache(lambda: [model.anywhere(part, device) for part in (worlds[shadows:], worlds[:shadows])])
+
+    def answering(method: Any, part: Worlds) -> Any:
+        answers, changed = apart(method, part, device)
+        if changed:
+            raise ValueError(changed)
+        return answers
+
+    behind_api = functools.cache(lambda: answering(model.deployed, worlds[shadows:]))
+    anywhere = functools.cache(lambda: [answering(model.anywhere, part) for part in (worlds[shadows:], worlds[:shadows])])
     for attack in attacks:
         if "queries" in attack.needs:
             yield dataclasses.replace(attack, query=behind_api())

@@ -14,7 +14,7 @@ from ...accounting.upper.calibration import calibrate
 from ...models.base import Model, Release
 from ...models.errors import is_refusal, raised
 from ...models.facts import Facts, default_delta
-from ...models.fitted import not_a_release
+from ...models.fitted import apart, not_a_release
 from ...models.graph.graph import Graph, Worlds
 from ...models.graph.rows_redrawn import redrawn
 from ...models.random.streams import stream
@@ -136,7 +136,8 @@ def depends_on_nothing_earlier(model: Model, graph: Graph) -> str | None:
 
 def declares(model: Model, graph: Graph) -> str | None:
     sampled = worlds(graph, "edge")
-    return not_a_release(model.fit(sampled), model.releases, sampled)
+    release, changed = apart(model.fit, sampled)
+    return changed or not_a_release(release, model.releases, sampled)
 
 
 def same_key(model: Model, graph: Graph) -> str | None:

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import platform
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
@@ -22,6 +23,7 @@ from .plan import Plan, read
 FOLDERS = ("evidence", "figures")
 FILES = ("plan.toml", "spec.json", "results.json", "report.html", "junit.xml", "card.md", "key")
 MUCH = 500 * 10**6  # bytes; trainings that take more of a disk are worth a word
+PART = re.compile(r"/[0-9a-f]{24}/\d{6,}\.npz$")  # a stored training: the identity of its model and game, its first run
 log = logging.getLogger(__name__)
 VERSIONED = ("gnnaudit", "torch", "numpy", "scipy", "dp-accounting", "autodp", "opacus", "scikit-learn", "mlflow", "numba")
 STREAMS = (
@@ -36,7 +38,8 @@ def opened(plan: Plan) -> Iterator[Path]:
     """The run's folder, made if it is missing, and locked against a second run.
 
     Warns if another user could change its files. Raises ValueError if the folder cannot be written, is in use, is damaged, or
-    holds the run of another plan and this plan is not `fresh`.
+    holds the run of another plan and this plan is not `fresh`. For a `fresh` plan, removes the key and the trainings
+    that are stored there.
     """
     folder = plan.out
     try:
@@ -58,6 +61,8 @@ def opened(plan: Plan) -> Iterator[Path]:
         # removes temporary files of killed writers; no other process writes while the lock is held
         for half in folder.rglob(".*.npz.*"):
             half.unlink(missing_ok=True)
+        if plan.fresh:
+            remove_trainings(folder)
         (folder / "plan.toml").write_text(plan.toml(), encoding="utf-8")
         yield folder
 
@@ -68,6 +73,14 @@ def refuse_misshapen(folder: Path) -> None:
         for path in (folder / name for name in names):
             if path.exists() and not fits(path):
                 raise ValueError(f"{path}: must be {must}, because a run stores one there. Remove it, or choose another --out.")
+
+
+def remove_trainings(folder: Path) -> None:
+    """Removes the key of a run and the stored trainings, so that the next run draws new noise. Other files stay."""
+    (folder / "key").unlink(missing_ok=True)
+    for part in folder.rglob("*.npz"):
+        if PART.search(part.as_posix()):
+            part.unlink()
 
 
 def room_taken(folder: Path) -> str:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ...models.base import Model, Release
 from ...models.capabilities import RunsElsewhere
+from ...models.fitted import apart
 from ...models.graph.graph import Worlds
 from ...models.recorder import Draw, recording
 from ...models.recorder.draws.draw import Diverged, Follow
@@ -96,13 +97,15 @@ def play(
     weights, trained = () if change is None else change.weights, np.flatnonzero(worlds.graph.train)
     with recording(change, follow, weights, trained, worlds.graph.nodes) as recorded:
         try:
-            release = model.fit(worlds, "cpu")
+            release, changed = apart(model.fit, worlds)
         except (Diverged, OtherMechanisms):
             raise
         except Exception as fault:  # a user's model may refuse other numbers with any exception
             if not instead:
                 raise
             raise Diverged(f"other numbers end the training: {type(fault).__name__}") from None
+    if changed:
+        raise ValueError(f"{model.name}: {changed}")
     if change is not None:
         change.ended(len(recorded.draws))
         if recorded.notes:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.base import Model
+from ...models.fitted import apart
 from ...models.graph.graph import Graph, Worlds
 from ...models.recorder import Draw, recording
 from ...models.recorder.script import alike
@@ -76,7 +77,7 @@ def _probes(model: Model, graph: Graph, key: Key, last: int) -> Iterator[list[Dr
         worlds = Worlds.of(graph, np.array([key.fold("probe", number).seed], dtype=np.uint64))
         with recording(stops):
             try:
-                model.fit(worlds, "cpu")
+                apart(model.fit, worlds)
             except Enough:
                 pass
             except Exception:  # a user's model may fail with some seeds, with any exception

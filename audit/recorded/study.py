@@ -39,6 +39,9 @@ SEEDS, SECONDS = 400, 1.0  # limits of `switches_by_seed`: seeds, and seconds of
 MANY = 20_000  # largest number of draws in a run, because each one is recorded
 SHUFFLES = ("shuffle", "permutation", "randperm")  # laws of draws that are an order of all places
 CONTINUOUS = (*SHIFTED, "uniform", "exponential")
+CAUSES = (
+    "a child process, a thread, the clock or a library without a recorder may give it numbers that do not follow from the seed"
+)
 ROUNDED = 4  # number of runs with other rounding errors of the noise; entries that move by chance little in all of them are rare
 
 
@@ -261,7 +264,8 @@ def study_of_program(model: Model, graph: Graph, key: Key) -> Study:
             histories.append((world, played, tuple(recorded.found)))
             if len(histories) == 1 and not same(bare, played) and not same(unrecorded(model, world), played):
                 why = "the release changes when the run is recorded or repeated with the same seed"
-                return _doubted(Study(model, world, played), why)
+                causes = "; ".join(played.notes) or CAUSES
+                return _doubted(Study(model, world, played), f"{why}: {causes}")
             if len(histories) == 1 and not close(
                 played, play(model, worlds[1], script=played.draws, follow=Mechanisms(recorded.found))
             ):

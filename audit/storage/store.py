@@ -149,7 +149,6 @@ class Store:
     memory: int = 8 << 30  # bytes of working memory that a single run may take in addition to the graph
     device: str = "cpu"
     execute: Callable[[Iterable[Task]], Iterator[Path]] = in_process
-    fresh: bool = False  # whether to ignore stored parts
     # model -> what torch trained of the parts that were read although compiled loops were used, each with the reason
     in_torch: dict[str, set[str]] = field(default_factory=dict, compare=False)
 
@@ -185,7 +184,7 @@ class Store:
         size = self.chunk(model, game.graph)
         starts = range(0, runs, size)
         paths = {s: folder / f"{s:06d}.npz" for s in starts}
-        missing = {s: None for s in starts if self.fresh or not _whole(paths[s], min(size, runs - s))}
+        missing = {s: None for s in starts if not _whole(paths[s], min(size, runs - s))}
         tasks = ((model, rounds.worlds[s : s + size], str(paths[s]), self.device, kept) for s in missing)
         made = self.execute(tasks)
         for s in starts:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from .draws.draw import Draw, numbers_of
+from .draws.draw import Draw, plain
 from .mechanisms.found import Mechanism
 
 
@@ -27,60 +28,42 @@ class Recording:
     notes: list[str] = field(default_factory=list)
 
 
+PLAIN: dict[str, Callable[[Any], Any]] = {"str": str, "int": int, "bool": bool, "float": float}
+LEFT_OUT = ("nodes", "masks")  # fields of a draw that are of use in its own process alone
+
+
+def kept(kind: type) -> dict[str, str]:
+    """The fields of a draw or a mechanism that a file holds, each with its type as text, such as "tuple[float, ...]"."""
+    return {each.name: str(each.type) for each in fields(kind) if each.name not in LEFT_OUT}
+
+
 def save(path: Path, recording: Recording) -> None:
     """Writes the recording as uncompressed arrays."""
     arrays: list[np.ndarray] = []
-
-    def put(value: Any) -> Any:
-        array = np.asarray(numbers_of(value) if hasattr(value, "detach") else value)
-        if array.ndim == 0 and array.dtype.kind in "iuf":
-            return float(array)
-        arrays.append(np.zeros(0) if array.dtype.hasobject else np.array(array))
-        return {"array": len(arrays) - 1}
-
     drawn = {id(draw): draw for draw in recording.draws}
     drawn.update((id(draw), draw) for m in recording.mechanisms for draw in (m.draw, *m.beside))  # perhaps of another recording
     at = {name: number for number, name in enumerate(drawn)}
-    draws = [
-        {
-            "law": d.law,
-            "line": d.line,
-            "calls": d.calls,
-            "weights": d.weights,
-            "state": d.state,
-            "values": put(np.atleast_1d(d.values)),
-            "shape": list(d.values.shape),
-            "loc": put(d.loc),
-            "scale": put(d.scale),
-            "ends": [float(d.lowest), float(d.highest)],
-            "parameters": [{**put(np.atleast_1d(p)), "shape": list(p.shape)} for p in d.parameters],
-            "among": d.among,
-            "chances": None if d.chances is None else put(d.chances),
-        }
-        for d in drawn.values()
-    ]
-    mechanisms = [
-        {
-            "line": m.line,
-            "draw": at[id(m.draw)],
-            "scale": put(m.scale),
-            "clean": put(m.clean),
-            "noisy": put(m.noisy),
-            "beside": [at[id(draw)] for draw in m.beside],
-            "values": m.values,
-            "mirrored": m.mirrored,
-            "shared": m.shared,
-            "parts": m.parts,
-            "closely": m.closely,
-            "terms": m.terms,
-            "computed": m.computed,
-        }
-        for m in recording.mechanisms
-    ]
+
+    def put(kind: str, value: Any) -> Any:
+        if kind in PLAIN or value is None:
+            return None if value is None else PLAIN[kind](value)
+        if kind == "Draw":
+            return at[id(value)]
+        if kind.startswith("tuple["):
+            return [put(kind[len("tuple[") : -len(", ...]")], each) for each in value]
+        array = np.asarray(plain(value))
+        if kind == "Any" and array.ndim == 0 and array.dtype.kind in "iuf":
+            return float(array)
+        arrays.append(np.zeros(0) if array.dtype.hasobject else np.array(array, ndmin=1))
+        return {"array": len(arrays) - 1, "shape": [0] if array.dtype.hasobject else list(array.shape)}
+
+    def row(value: Any) -> dict[str, Any]:
+        return {name: put(kind, getattr(value, name)) for name, kind in kept(type(value)).items()}
+
     header = {
-        "draws": draws,
+        "draws": [row(draw) for draw in drawn.values()],
         "own": len(recording.draws),
-        "mechanisms": mechanisms,
+        "mechanisms": [row(mechanism) for mechanism in recording.mechanisms],
         "diverged": recording.diverged,
         "notes": recording.notes,
     }
@@ -117,43 +100,20 @@ def _read(file: BinaryIO, most: int) -> Recording | None:
         header = json.loads(found["header"].tobytes())
         arrays = {int(name): found[name] for name in found.files if name != "header"}
 
-    def get(value: Any) -> Any:
-        return arrays[value["array"]] if isinstance(value, dict) else value
+    draws: list[Draw] = []
 
-    draws = [
-        Draw(
-            str(d["law"]),
-            get(d["values"]).reshape(d["shape"]),
-            str(d["line"]),
-            get(d["loc"]),
-            get(d["scale"]),
-            float(d["ends"][0]),
-            float(d["ends"][1]),
-            parameters=tuple(get(p).reshape(p["shape"]) for p in d["parameters"]),
-            among=tuple(map(float, d["among"])),
-            chances=None if d["chances"] is None else get(d["chances"]),
-            calls=tuple(map(str, d["calls"])),
-            weights=bool(d["weights"]),
-            state=int(d["state"]),
-        )
-        for d in header["draws"]
-    ]
-    mechanisms = [
-        Mechanism(
-            str(m["line"]),
-            draws[m["draw"]],
-            get(m["scale"]),
-            get(m["clean"]),
-            get(m["noisy"]),
-            tuple(draws[at] for at in m["beside"]),
-            tuple(map(float, m["values"])),
-            bool(m["mirrored"]),
-            tuple(map(int, m["shared"])),
-            int(m["parts"]),
-            bool(m["closely"]),
-            tuple(map(int, m["terms"])),
-            str(m["computed"]),
-        )
-        for m in header["mechanisms"]
-    ]
+    def get(kind: str, value: Any) -> Any:
+        if kind in PLAIN or value is None:
+            return None if value is None else PLAIN[kind](value)
+        if kind == "Draw":
+            return draws[value]
+        if kind.startswith("tuple["):
+            return tuple(get(kind[len("tuple[") : -len(", ...]")], each) for each in value)
+        return arrays[value["array"]].reshape(value["shape"]) if isinstance(value, dict) else float(value)
+
+    def made(kind: Any, row: dict[str, Any]) -> Any:
+        return kind(**{name: get(of, row[name]) for name, of in kept(kind).items()})
+
+    draws += [made(Draw, row) for row in header["draws"]]
+    mechanisms = [made(Mechanism, row) for row in header["mechanisms"]]
     return Recording(draws[: header["own"]], mechanisms, str(header["diverged"]), [str(note) for note in header["notes"]])

@@ -10,7 +10,7 @@ from ..evidence import Evidence, lowest
 from ..rounding import down, up
 from ..summary import UNITS, name_at
 from .run_figures import slug
-from .style import COLOURS, INK, MARKERS, TICK, Plot, legend, wrapped
+from .style import COLOURS, INK, MARKERS, TICK, Plot, legend, mark_reach, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -170,10 +170,7 @@ def bounds_plot(same: Sequence[Evidence]) -> Plot | None:
             mark["clip_on"] = False  # the axis of zero would hide half of a mark
             axes.plot(min(b.epsilon, widest), i, label="lower bound that refutes" if b.refuted else "lower bound", **mark)
             if math.isfinite(b.reach) and not b.refuted:
-                mark = {"marker": "|", "color": INK, "markersize": 11, "linestyle": "none", "zorder": 4}
-                axes.plot(b.reach if b.reach in near else math.nan, i, label="would have been noticed", **mark)
-                if b.reach not in near:
-                    axes.annotate(f"| {up(b.reach, 3)} →", (widest, i), ha="right", va="center", fontsize=9)
+                mark_reach(axes, b.reach, i, widest, b.reach in near)
         axes.axvline(claim.epsilon, color=COLOURS[1], linestyle="--", linewidth=1.5, label="claimed")
         if ceiling and math.isfinite(ceiling[0]):
             axes.axvline(ceiling[0], color=INK, linestyle=":", linewidth=1.2, label="upper bound of the ledger")

@@ -12,7 +12,7 @@ from ..evidence import Evidence
 from ..results import AttackRow, BoundRow, Results, UtilityRow
 from ..rounding import down, up
 from ..summary import BESIDE, COVERED, UNITS, Line, budget, chance, claims_of, name, name_at, units, utility
-from .style import COLOURS, INK, LABEL, PAPER, Plot, legend, styles, wrapped
+from .style import COLOURS, INK, LABEL, PAPER, Plot, legend, mark_reach, styles, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -138,11 +138,7 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: 
                 label = _seen(r[4]) if length > 0 else f"≥ 0 from {r[3]}"
                 ink["bbox"] = None if plain else PAGE
                 if r[7]:
-                    mark: dict[str, Any] = {"marker": "|", "color": INK, "markersize": 11, "linestyle": "none", "zorder": 4}
-                    near = r[7] <= 1.2 * widest
-                    axes.plot(r[7] if near else math.nan, first[who] + i, label="would have been noticed", **mark)
-                    if not near:
-                        axes.annotate(f"| {up(r[7], 3)} →", (1.2 * widest, first[who] + i), ha="right", va="center", fontsize=9)
+                    mark_reach(axes, r[7], first[who] + i, 1.2 * widest, r[7] <= 1.2 * widest)
                 axes.annotate(label, (0 if inside else length, first[who] + i), **shift, **ink)
             if line.upper and math.isfinite(line.upper[0]):
                 diamond: dict[str, Any] = {"marker": "D", "color": INK, "markerfacecolor": "none", "linestyle": "none"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..files import write_text
+from ..rounding import up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,6 +116,16 @@ def legend(axes: Axes, columns: int = 1) -> None:
     words = [wrapped(label, LABEL) for label in once]
     fitting = next((n for n in range(columns, 1, -1) if legend_width(words, n) < figure.get_figwidth()), 1)
     figure.legend(once.values(), words, loc="outside lower center", ncols=fitting)
+
+
+def mark_reach(axes: Axes, reach: float, at: float, end: float, near: bool) -> None:
+    """Marks the smallest epsilon that a test would have noticed on the bar at height `at`; if it is not `near`, by a number at
+    the right `end` of the axes.
+    """
+    mark: dict[str, Any] = {"marker": "|", "color": INK, "markersize": 11, "linestyle": "none", "zorder": 4}
+    axes.plot(reach if near else math.nan, at, label="would have been noticed", **mark)
+    if not near:
+        axes.annotate(f"| {up(reach, 3)} →", (end, at), ha="right", va="center", fontsize=9)
 
 
 def legend_width(words: Sequence[str], columns: int) -> float:

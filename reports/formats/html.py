@@ -11,7 +11,7 @@ from typing import Any
 
 from ...accounting.claim import Unit
 from .. import evidence, results
-from ..evidence import ANY, WORDS, Evidence, refutes
+from ..evidence import ANY, WORDS, Evidence, refutes, refuting
 from ..figures.accountant_rows import Cost, costs, reasons
 from ..figures.claim_figures import bounds_plot, of_claim, power_plot
 from ..figures.ledger_figure import observed_plot
@@ -241,14 +241,14 @@ def decisive(same: Sequence[Evidence]) -> Evidence | None:
 
 def grounds(decided: Evidence) -> str:
     """What the decisive bound of a refutation rests on, if the bound is computed and its method is a sentence; else ""."""
-    worst = max(filter(refutes, decided.bounds), key=lambda b: (b.against == "claim", b.epsilon))
-    return worst.method if " " in worst.method and (worst.shape == "exact" or math.isinf(worst.epsilon)) else ""
+    worst = refuting(decided.bounds)
+    return worst.method if worst and " " in worst.method and (worst.shape == "exact" or math.isinf(worst.epsilon)) else ""
 
 
 def pictures(same: Sequence[Evidence]) -> list[Plot]:
     """The figures of one claim: all lower bounds, then each audit (refuting ones first), then detectable violations."""
-    refuting = sorted(same, key=lambda e: not any(b.refuted for b in e.bounds))
-    drawn = [bounds_plot(same), *(p for e in refuting for p in of_claim(e)), power_plot(same)]
+    ordered = sorted(same, key=lambda e: not any(b.refuted for b in e.bounds))
+    drawn = [bounds_plot(same), *(p for e in ordered for p in of_claim(e)), power_plot(same)]
     return [p for p in drawn if p]
 
 

@@ -32,6 +32,7 @@ from ..summary import (
     units,
     utility,
 )
+from ..terminal import simple
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,8 +44,9 @@ STYLES = {"refuted": "bold red", "exceeds": "bold red", "inconclusive": "yellow"
 def show(results: Results, console: Console) -> None:
     """Prints what was skipped, the strongest attacks, utility and verdicts, with separate tables for each unit."""
     skipped = results.of(SkippedRow)
-    if untested := skips(row for row in skipped if of_case(row)):
-        _print(console, "Not tested", _texts(("model", "ε", "why"), (texts for _, *texts in untested)))
+    untested = [row for row in skipped if of_case(row)]
+    if untested:
+        _print(console, "Not tested", _texts(("model", "ε", "why"), (texts for _, *texts in skips(untested))))
     if fails := [row for row in skipped if of_contract(row)]:
         clauses = ((name(row.model, row.mode), row.what.partition(": ")[2], row.reason) for row in fails)
         _print(console, "Clauses of the contract that fail", _texts(("model", "clauses", "why"), clauses))
@@ -72,7 +74,7 @@ def show(results: Results, console: Console) -> None:
         alike = [line for line in claims if line.key.unit == unit]
         counted = "; each undirected edge of this graph counts as two directed edges" * halves
         title = f"Claims on {UNITS[unit]}{one_delta(alike)}{counted}"
-        _print(console, title, _verdicts(alike))
+        _print(console, title, _verdicts(alike, {key(row): f": {row.reason}" for row in untested}))
         notes: dict[str, None] = {}  # what is true of all budgets of a model is said once
         for line in alike:
             who = name(line.key.model, line.key.mode)
@@ -89,38 +91,36 @@ def _print(console: Console, title: str, table: Table) -> None:
     console.print(table)
 
 
-def _table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left")
-    return table
-
-
 def _who(model: str, mode: str) -> str:
     """The name of a model as rich markup. A user's model may have brackets in its name."""
     return escape(name(model, mode))
 
 
-def _verdicts(claims: list[Line]) -> Table:
+def _verdicts(claims: list[Line], said: Mapping[Key, str]) -> Table:
+    """said: claim -> the end of its verdict, if a table above says the same."""
     many = not one_delta(claims)
     numbers = ("claimed ε", *(["δ"] if many else []), "upper", "lower")
-    table = _table("model", *numbers, "verdict", right=numbers)
+    table = simple("model", *numbers, "verdict", right=numbers)
     for line in claims:
         upper = up(line.upper[0]) if line.upper else "-"
         lower = down(line.lower.value) if line.lower else "-"
-        sentence = f"[{STYLES[line.verdict.kind]}]{escape(line.verdict.sentence)}[/]"
+        sentence = escape(line.verdict.sentence.removesuffix(said.get(line.key, "")))
         delta = ["-" if line.delta is None else f"{line.delta:g}"] if many else []
-        table.add_row(_who(line.key.model, line.key.mode), budget(line.key.epsilon), *delta, upper, lower, sentence)
+        table.add_row(
+            _who(line.key.model, line.key.mode),
+            budget(line.key.epsilon),
+            *delta,
+            upper,
+            lower,
+            f"[{STYLES[line.verdict.kind]}]{sentence}[/]",
+        )
     return table
 
 
 def _utility(rows: dict[tuple[Unit | None, str, str], dict[float, UtilityRow]], level: Mapping[str, float]) -> Table:
     budgets = sorted({epsilon for cells in rows.values() for epsilon in cells})
     names = [f"ε = {budget(e)}" for e in budgets]
-    table = _table("model", *names, right=tuple(names))
+    table = simple("model", *names, right=tuple(names))
     for (_, model, mode), cells in rows.items():
         shown = [_percentage(cells[e], may_be_chance(cells[e], level)) if e in cells else "" for e in budgets]
         table.add_row(_who(model, mode), *shown)
@@ -136,7 +136,7 @@ def _percentage(row: UtilityRow, flagged: bool) -> str:
 
 def _attacks(rows: list[AttackRow], among: Mapping[tuple[Key, str], int]) -> Table:
     numbers = ("AUC", "TPR at\n1 % FPR", "features\nalone")
-    table = _table("model", "ε", "game: attack", *numbers, right=("ε", *numbers))
+    table = simple("model", "ε", "game: attack", *numbers, right=("ε", *numbers))
     table.columns[3].no_wrap = True
     for row in rows:
         interval = f"\n[dim]{row.auc_ci95[0]:.3f}–{row.auc_ci95[1]:.3f}[/]" if row.auc_ci95 else ""
@@ -154,7 +154,7 @@ def _attacks(rows: list[AttackRow], among: Mapping[tuple[Key, str], int]) -> Tab
 
 
 def _texts(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    table = _table(*columns)
+    table = simple(*columns)
     for row in rows:
         table.add_row(*map(escape, row))
     return table

@@ -3,6 +3,8 @@
 import dataclasses
 import math
 import re
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import dp_accounting as dp
@@ -10,6 +12,8 @@ import numpy as np
 import pytest
 
 from gnnaudit import Claim, Looped, Unit, audit, load
+from gnnaudit.audit.from_python import Audited, as_model
+from gnnaudit.audit.pytest_plugin import audited
 from gnnaudit.reports.formats import html
 
 GRAPH = load("campus:n=300")
@@ -21,6 +25,10 @@ def train(graph, seed):
     return {"posteriors": np.zeros((graph.nodes, graph.classes))}
 
 
+def uniform(graph, seed):
+    return {"posteriors": np.full((graph.nodes, graph.classes), -np.log(graph.classes))}
+
+
 def change(**fields):
     return dataclasses.replace(GRAPH, **fields)
 
@@ -30,6 +38,7 @@ def change(**fields):
     [
         ((Looped, GRAPH, CLAIM), "model=<class"),
         ((3, GRAPH, CLAIM), "model: lacks name"),
+        ((SimpleNamespace(fit=train), GRAPH, CLAIM), "model: lacks name"),
         ((Looped(train), "campus:n=300", CLAIM), "graph='campus:n=300': must be a Graph. Write load('campus:n=300')."),
         ((Looped(train), GRAPH, 1.0), "claim=1.0: must be a Claim"),
         ((train, GRAPH), "claim=None: a function states no claim. Give one"),
@@ -75,9 +84,6 @@ def test_a_wrong_option_is_told_as_by_the_command(options, said):
 
 
 def test_a_report_is_drawn_only_where_it_can_be_read(tmp_path, monkeypatch):
-    def uniform(graph, seed):
-        return {"posteriors": np.full((graph.nodes, graph.classes), -np.log(graph.classes))}
-
     drawn: list[Any] = []
     monkeypatch.setattr(html, "render", lambda folder, *workers: drawn.append(folder))
     audit(Looped(uniform), GRAPH, CLAIM, **NOTHING)
@@ -112,3 +118,33 @@ def test_a_function_is_audited_as_a_model_that_protects_the_unit_of_the_claim():
     options = {"audits": "differential", "repeats": 1}
     graph = load("campus:n=120:degree=6")
     assert audit(count, graph, Claim(1.0, 1e-4, Unit.NODE), **options).run.verdict == "refuted"
+
+
+class Callable:
+    def __call__(self, graph, seed):
+        return uniform(graph, seed)
+
+
+@pytest.mark.parametrize("function", [uniform, partial(uniform), Callable(), Callable().__call__])
+def test_whatever_can_be_called_and_has_no_fit_is_a_function_for_both_doors(function):
+    assert isinstance(as_model(function, CLAIM), Looped)
+    assert {type(audited(function, CLAIM, GRAPH, NOTHING)[0]), type(audit(function, GRAPH, CLAIM, **NOTHING))} == {Audited}
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_printed_results_say_claim_verdict_bound_audits_and_report_in_a_line_each(tmp_path, kept):
+    out = tmp_path / "kept" if kept else None
+    found = audit(uniform, GRAPH, CLAIM, out=out, audits="replay", repeats=1)
+    assert str(found).splitlines() == [
+        "uniform (own), ε = 1, δ = 1e-05 for an undirected edge: inconclusive: no audit tested this claim: replay was skipped, "
+        f"because {next(row.reason for row in found.rows if getattr(row, 'what', '') == 'audit replay')}",
+        "lower bound on ε: none",
+        "audits: none (skipped: replay)",
+        f"report: {out / 'report.html' if out else 'none, because out=FOLDER was not given'}",
+    ]
+    assert found.run.exit_code == 3
+
+
+def test_printed_results_name_the_lower_bound_with_its_confidence():
+    printed = str(audit(uniform, load("campus:n=120:degree=6"), CLAIM, audits="differential", repeats=1))
+    assert "\nlower bound on ε: at least 0 (100 %, exact), by differential\naudits: differential\n" in printed

@@ -111,7 +111,7 @@ def outcome(tmp_path_factory):
 def test_a_leak_fails_and_its_line_says_the_claim_and_the_bound(outcome):
     assert "FAILED test_mine.py::test_leak - " in outcome[2]
     (line,) = (line for line in outcome[2].splitlines() if line.startswith("test_mine.py::test_leak: "))
-    assert line.startswith("test_mine.py::test_leak: leaks, ε = 0.5, δ = 1e-05 for an undirected edge: refuted: infinite ")
+    assert line.startswith("test_mine.py::test_leak: leaks (own), ε = 0.5, δ = 1e-05 for an undirected edge: refuted: infinite ")
 
 
 def test_an_audit_that_is_too_weak_fails_with_the_way_out_and_passes_only_when_told_so(outcome):
@@ -132,7 +132,9 @@ def test_a_wrong_argument_fails_with_one_line_that_names_it_and_no_source(outcom
     told = [line for line in outcome[2].splitlines() if line.startswith("assert_private: ")]
     assert len(told) == 8, outcome[2]
     for line, what in zip(
-        told, ("train=5", "claim=", "claim=None", "5", "nowhere", "weak='maybe'", "nosuch: no such", "rounds='many'"), strict=True
+        told,
+        ("train: lacks name", "claim=", "claim=None", "5", "nowhere", "weak='maybe'", "nosuch: no such", "rounds='many'"),
+        strict=True,
     ):
         assert what in line
     assert "Traceback" not in outcome[2]

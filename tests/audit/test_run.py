@@ -71,11 +71,12 @@ def test_a_run_leaves_every_file_that_scripts_rely_on(finished):
 
 
 @pytest.mark.nightly
-def test_quiet_prints_nothing_and_verbose_a_line_for_each_audit(tmp_path):
+def test_quiet_prints_verdicts_alone_and_verbose_a_line_for_each_audit(tmp_path):
     few = ("--models", "mlp", "--data", "campus:n=300", "--epsilon", "1", "--attacks", "none", "--audits", "replay,game")
     words = ("run", *few, "--repeats", "1", "--mlflow", "none", "--jobs", "1")
     silent = audit(*words, "--quiet", "--out", "quiet", cwd=tmp_path)
-    assert (silent.stdout, silent.stderr) == ("", "")
+    assert silent.stdout.startswith("mlp (sound), ε = 1, δ = 1e-05 for an undirected edge: ")
+    assert (silent.stdout.count("\n"), silent.stderr.count("\n")) == (1, 1)
     assert silent.returncode == json.loads((tmp_path / "quiet" / "results.json").read_text())["run"]["exit_code"]
     loud = audit(*words, "--verbose", "--out", "loud", cwd=tmp_path)
     assert "  replay (replay, exact): at least 0, not-refuted, " in loud.stderr
@@ -254,6 +255,17 @@ def test_the_last_line_blames_the_ledger_only_if_no_bound_refutes_the_claim(tmp_
     results.write(found, tmp_path)
     publish(found, tmp_path, read(None, {"mlflow": "none"}))
     assert capsys.readouterr().err.startswith(said)
+
+
+def test_a_quiet_run_prints_each_verdict_and_where_the_report_lies(finished, capsys, monkeypatch):
+    monkeypatch.setattr(html, "render", lambda folder, *workers: folder)
+    publish(results.read(finished[0]), finished[0], read(None, {"mlflow": "none"}), quiet=True)
+    printed, said = capsys.readouterr()
+    assert printed.startswith("gap (sound), ε = 2, δ = 1e-05 for an undirected edge: not refuted; ")
+    assert printed.count("\n") == 1
+    assert said.startswith("Not refuted (exit code 0;")
+    assert said.endswith("report.html\n")
+    assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize("silent", [{"quiet": True}, {"json": True}, {}])

@@ -191,15 +191,15 @@ def test_control_c_stops_cleanly_and_the_same_command_resumes(tmp_path):
     assert all(store_module.load(p) is not None for p in (tmp_path / "out").rglob("[0-9]*.npz"))
 
 
-@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(("stop", "fresh"), [(signal.SIGTERM, ()), (signal.SIGHUP, ("--fresh",))])
 @pytest.mark.nightly
-def test_a_cancelled_job_and_a_lost_terminal_stop_as_cleanly(tmp_path, stop):
-    process = start(*RUN, "--repeats", "1000", cwd=tmp_path)
+def test_a_cancelled_job_and_a_lost_terminal_stop_as_cleanly(tmp_path, stop, fresh):
+    process = start(*RUN, "--repeats", "1000", *fresh, cwd=tmp_path)
     wait_for(lambda: list((tmp_path / "out").rglob("[0-9]*.npz")), process)
     process.send_signal(stop)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 3
-    assert told(said) == "Stopped. The same command resumes; finished parts are kept."
+    assert told(said) == f"Stopped. The same command{' without --fresh' if fresh else ''} resumes; finished parts are kept."
 
 
 @pytest.mark.parametrize("fault", [KeyError("k"), SystemExit(0), BaseException("x"), RuntimeError("no more memory")])

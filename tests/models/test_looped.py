@@ -20,7 +20,7 @@ from dp_accounting import GaussianDpEvent
 
 from gnnaudit import load
 from gnnaudit.accounting.claim import Claim, Unit
-from gnnaudit.models.base import Model
+from gnnaudit.models.base import Model, Release
 from gnnaudit.models.fitted import fitted
 from gnnaudit.models.graph.graph import Graph, Mask, Worlds
 from gnnaudit.models.looped import Looped
@@ -42,6 +42,68 @@ class Later:
 def degrees(graph: Graph, seed: int) -> dict[str, Any]:
     """Tells the world apart: the degree of every node, its training bit and the seed."""
     return {"posteriors": np.stack([graph.degree, graph.train, np.full(graph.nodes, seed)], axis=1)}
+
+
+class ChangesInPlace:
+    """A model with a `fit` of its own, which changes what `change` changes."""
+
+    name, mode, unit, releases, public = "mine", "sound", Unit.NODE, ("posteriors",), ()
+    ledger = GaussianDpEvent(1.0)
+
+    def __init__(self, change):
+        self.change = change
+
+    def with_noise(self, sigma):
+        return self
+
+    def printed(self, delta):
+        return None
+
+    def footprint(self, graph):
+        return 1
+
+    def fit(self, worlds, device="cpu"):
+        self.change(worlds)
+        shape = worlds.runs, worlds.watch.size, worlds.graph.classes
+        return Release({"posteriors": np.full(shape, -np.log(worlds.graph.classes))}, worlds.watch)
+
+
+def shifts_features(worlds):
+    worlds.graph.x[:] += 1
+
+
+def shifts_features_of_a_run(worlds):
+    worlds.removed(0).graph.x[:] += 1
+
+
+def shuffles_in_torch(worlds):
+    worlds.graph.to_pyg().edge_index[0] += 1
+
+
+def forgets_training_nodes(worlds):
+    worlds.graph.train[:] = False
+
+
+@pytest.mark.parametrize(
+    ("change", "array"),
+    [
+        (shifts_features, "x"),
+        (shifts_features_of_a_run, "x"),
+        (shuffles_in_torch, "arcs"),
+        (forgets_training_nodes, "train"),
+    ],
+)
+def test_a_fit_that_changes_its_graph_in_place_is_refused_with_the_array_and_changes_no_other_run(graph, change, array):
+    before = graph.digest
+    with pytest.raises(ValueError, match=rf"^mine: fit changed graph\.{array} in place\. .* such as graph\.{array}\.copy\(\)"):
+        fitted(ChangesInPlace(change), Worlds.of(graph, [1, 2]))
+    assert dataclasses.replace(graph).digest == before
+    np.testing.assert_array_equal(graph.arcs, dataclasses.replace(graph).arcs)
+
+
+def test_a_fit_that_changes_copies_is_accepted(graph):
+    release = fitted(ChangesInPlace(lambda worlds: worlds.removed(0).graph.train.fill(False)), Worlds.of(graph, [1, 2]))
+    assert len(release) == 2
 
 
 def test_every_run_gets_its_own_graph_and_seed(graph: Graph) -> None:

@@ -78,7 +78,8 @@ def received(folder: Path, most: int) -> Recording:
     recording = load(own / "recording.npz", most)
     others = len(list(own.glob("another-*")))
     if others:
-        recording.notes.append(f"{others} more Python processes were started, whose draws are not recorded")
+        started = "another Python process" if others == 1 else f"{others} other Python processes"
+        recording.notes.append(f"the program starts {started}, whose draws are not recorded")
     return recording
 
 

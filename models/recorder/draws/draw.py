@@ -39,6 +39,11 @@ def numbers_of(tensor: Any) -> NDArray[Any]:
         return np.asarray(plain.double().numpy())
 
 
+def plain(value: Any) -> Any:
+    """A tensor as an array; any other value unchanged."""
+    return numbers_of(value) if hasattr(value, "detach") else value
+
+
 def unrecorded(tensor: Any) -> NDArray[Any]:
     """As `numbers_of`, without a recording: the recorder itself asks for these numbers, not the program."""
     recorder, Active.recorder = Active.recorder, None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draws.draw import Active, Draw, calling_line, guarded, numbers_of, of_two, parameters, picked_one, put, rows_of
+from ..draws.draw import Active, Draw, Recorder, calling_line, guarded, of_two, parameters, picked_one, plain, put, rows_of
 from ..mechanisms import found_torch
 from ..mechanisms.found import Mechanisms, following
 from ..mechanisms.single import is_single
@@ -102,27 +102,28 @@ def finite(law: str, args: Sequence[Any], given: Sequence[Any]) -> tuple[tuple[f
     return (), None
 
 
-def plain(value: Any) -> Any:
-    """A tensor as an array; any other value unchanged."""
-    return numbers_of(value) if hasattr(value, "detach") else value
-
-
 def with_draw(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> None:
     """Records the numbers that an operator drew, and overwrites the drawn tensor if the recording replaces its numbers."""
     recorder = Active.recorder
     drawn = result[-1] if isinstance(result, (list, tuple)) else result
     if recorder is None or recorder.inside or not hasattr(drawn, "detach"):
         return
+    replaced = record(recorder, drawn, lambda: asked(name, args, options, drawn))
+    if replaced and name == "native_dropout":  # the numbers are the mask, and the first result is the masked input
+        put_into(result[0], plain(args[0] * drawn) * (1 / (1 - args[1]) if args[1] < 1 else 0.0))
+
+
+def record(recorder: Recorder, tensor: Any, request: Callable[[], Draw]) -> bool:
+    """Records a tensor that was just drawn, and follows it. Returns whether the recording has replaced its numbers."""
     before = len(recorder.draws)
-    draw = guarded(lambda: asked(name, args, options, drawn))
+    draw = guarded(request)
     instead = None if draw is None else recorder.record(draw)
     if instead is not None:
-        put_into(drawn, instead)
-        if name == "native_dropout":  # the numbers are the mask, and the first result is the masked input
-            put_into(result[0], plain(args[0] * drawn) * (1 / (1 - args[1]) if args[1] < 1 else 0.0))
+        put_into(tensor, instead)
     if isinstance(recorder.follow, Mechanisms) and len(recorder.draws) > before:
         mechanisms = recorder.follow
-        guarded(lambda: found_torch.drawn(mechanisms, drawn, recorder.draws[-1]))
+        guarded(lambda: found_torch.drawn(mechanisms, tensor, recorder.draws[-1]))
+    return instead is not None
 
 
 def put_into(tensor: Any, instead: Any) -> None:
@@ -279,14 +280,7 @@ def _sample(sample: Any, law: str) -> Any:
             result = sample(self, sample_shape)
         finally:
             recorder.inside = False
-        before = len(recorder.draws)
-        draw = guarded(lambda: Draw(law, plain(result).copy(), calling_line(), plain(self.loc), plain(scale)))
-        instead = None if draw is None else recorder.record(draw)
-        if instead is not None:
-            put_into(result, instead)
-        if isinstance(recorder.follow, Mechanisms) and len(recorder.draws) > before:
-            mechanisms = recorder.follow
-            guarded(lambda: found_torch.drawn(mechanisms, result, recorder.draws[-1]))
+        record(recorder, result, lambda: Draw(law, plain(result).copy(), calling_line(), plain(self.loc), plain(scale)))
         return result
 
     return recorded

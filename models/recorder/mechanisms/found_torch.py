@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..draws.draw import Draw, guarded, numbers_of, unrecorded
+from ..draws.draw import plain as as_numbers
 from ..draws.results import digest
 from . import reports_torch
 from .found import FOLLOWED, Mechanisms, following, located, located_at_data
-from .joined import joined
+from .joined import assembled, joined, written
 from .lists import begins_with_noise, of_lists
 from .memory import remembered
 from .noise import Noise, followed, mark, now, origin_of, scaled_together, untouched
 from .noisy_maximum import Scores, WithScores, scored, with_scores
 from .origin import Origin
-from .pieces import assembled, written
 from .reports import Drawn, coins_of
+from .reports_torch import readable
 from .single import is_single, noise_of, plain, single
 from .sums_torch import NAMES, sums_of
 
@@ -145,7 +146,7 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callab
     mechanisms = following()
     if mechanisms is None or not args:
         return call()
-    if name == "lift_fresh" and mechanisms.arrays and _readable(args[0]):
+    if name == "lift_fresh" and mechanisms.arrays and readable(args[0]):
         result = call()
         guarded(lambda: arrived(mechanisms, result))
         return result
@@ -267,7 +268,7 @@ def _kept(
     if name == "copy_" and (copied := origins(mechanisms).get(args[0])) is not None:
         mechanisms.parts = reports_torch.by_tensor(mechanisms.parts)
         written(mechanisms.parts, args[0], copied)
-    if in_place and mechanisms.arrays and _readable(args[0]):
+    if in_place and mechanisms.arrays and readable(args[0]):
         _into_arrays(mechanisms, args[0])
 
 
@@ -285,7 +286,7 @@ def _followed_by(
         moved = again(torch.from_numpy(np.asarray(wide, dtype=np.float64)))
         scales = [np.abs(numbers_of(each)) for each in (moved if isinstance(moved, (list, tuple)) else [moved])]
     for tensor, own in zip(results, scales):  # noqa: B905  (Python 3.9)
-        if _readable(tensor):
+        if readable(tensor):
             _follow(tensor, replace(origin, scale=float(own) if np.ndim(own) == 0 else own, shift=shift))
 
 
@@ -298,7 +299,7 @@ def _into_arrays(mechanisms: Mechanisms, tensor: Any) -> None:
 
 def _joined(mechanisms: Mechanisms, name: str, args: Sequence[Any], options: Mapping[str, Any], result: Any) -> None:
     """Follows the tensor that the program has joined from tensors of which one or more are noise."""
-    if not all(_readable(each) for each in args[0]) or not result.is_floating_point():
+    if not all(readable(each) for each in args[0]) or not result.is_floating_point():
         return
     known = [_noise(mechanisms, each) for each in args[0]]
     if any(known):
@@ -307,11 +308,6 @@ def _joined(mechanisms: Mechanisms, name: str, args: Sequence[Any], options: Map
         origin = joined(parts, lambda arrays: JOINS[name](arrays, axis))
         if origin is not None:
             _follow(result, origin)
-
-
-def _readable(value: Any) -> bool:
-    """Whether a value is a tensor whose numbers NumPy can read: not a sparse one."""
-    return hasattr(value, "detach") and str(value.layout) == "torch.strided"
 
 
 def _follow(tensor: Any, origin: Origin) -> None:
@@ -326,7 +322,7 @@ def _origin(mechanisms: Mechanisms, value: Any, assembles: bool = True) -> Origi
     """
     if type(value) is float:
         return mechanisms.singles.get(value)
-    if not _readable(value) or value.requires_grad:
+    if not readable(value) or value.requires_grad:
         return None
     origin = origins(mechanisms).get(value)
     in_pieces = mechanisms.parts.get(value) if assembles and mechanisms.parts else None
@@ -357,7 +353,7 @@ def _before(args: Sequence[Any], alpha: float, known: Sequence[Any]) -> tuple[Or
     shift = factors[second] * origin.shift
     several = hasattr(noise, "detach") and noise.numel() > 1
     number_alone = several and not origin.noisy and (not hasattr(other, "detach") or other.numel() == 1)
-    if not number_alone and hasattr(other, "detach") and (not _readable(other) or other.is_complex()):
+    if not number_alone and hasattr(other, "detach") and (not readable(other) or other.is_complex()):
         return None
     clean = None if number_alone else factors[not second] * _array(other).astype(np.float64) + shift
     factor, number = abs(factors[second]), _one_number(other) if number_alone else None
@@ -393,7 +389,7 @@ def _of_sums(mechanisms: Mechanisms, name: str, args: Sequence[Any], known: Sequ
 
 def _array(value: Any) -> NDArray[Any]:
     """A tensor or a number as an array."""
-    return np.asarray(numbers_of(value) if hasattr(value, "detach") else value)
+    return np.asarray(as_numbers(value))
 
 
 def _met(mechanisms: Mechanisms, before: tuple[Origin, Any, Any], result: Any) -> Any:
@@ -405,7 +401,7 @@ def _met(mechanisms: Mechanisms, before: tuple[Origin, Any, Any], result: Any) -
         if number is not None:
             _follow(result, origin)
         return result
-    if not _readable(result):
+    if not readable(result):
         return result
     values = numbers_of(result)
     if values.dtype.kind != "f" or values.ctypes.data != result.data_ptr():
@@ -472,7 +468,7 @@ def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> tuple[Any, 
         return None
     number: Any = _one_number(other)
     if number is None and not origin.shift:
-        several = _readable(other) and not other.is_complex() and hasattr(noise, "shape")
+        several = readable(other) and not other.is_complex() and hasattr(noise, "shape")
         several = several and np.broadcast_shapes(noise.shape, other.shape) == noise.shape
         number = np.abs(numbers_of(other).astype(np.float64)) if several else None
     if number is None or not (np.all(number) if name.startswith("div") else np.any(number)):
@@ -484,7 +480,7 @@ def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> tuple[Any, 
 def _apart(name: str, args: Sequence[Any]) -> bool:
     """Whether an operator with indices takes each entry at most once: it has one list of indices, and none repeats."""
     given = args[2:] if name == "index_select" else [index for index in args[1] if index is not None]
-    if len(given) != 1 or not _readable(given[0]):
+    if len(given) != 1 or not readable(given[0]):
         return False
     places = numbers_of(given[0]).ravel()
     return places.dtype == np.bool_ or (places.size == np.unique(places).size and bool(np.all(places >= 0)))
@@ -494,7 +490,7 @@ def _one_number(value: Any) -> float | None:
     """A number, or the common entry of a tensor whose entries are all the same; None for any other tensor."""
     if not hasattr(value, "detach"):
         return float(value)
-    if not _readable(value):
+    if not readable(value):
         return None
     first = value.detach().flatten()[:1]
     return float(first) if value.numel() and bool((value.detach() == first).all()) else None

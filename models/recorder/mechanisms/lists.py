@@ -37,13 +37,19 @@ def gathering(original: Callable[..., Any]) -> Callable[..., Any]:
     def array(*args: Any, **options: Any) -> Any:
         if Active.recorder is None or not args or type(args[0]) is np.ndarray:
             return original(*args, **options)
-        first, result = args[0], original(*args, **options)
+        first = args[0]
+        tensor = hasattr(first, "detach")
+        # of a tensor its array, because NumPy warns of tensors: their `__array__` takes no `copy`
+        result = original(first.__array__() if tensor else first, *args[1:], **options)
         if type(first) in (list, tuple):
             return guarded(lambda: gathered(first, result), result)
-        followed = isinstance(first, (Noise, Drawn)) or hasattr(first, "detach")
-        if not followed or type(result) is not np.ndarray or of_others(sys._getframe(1).f_code.co_filename):
+        if (
+            not (tensor or isinstance(first, (Noise, Drawn)))
+            or type(result) is not np.ndarray
+            or of_others(sys._getframe(1).f_code.co_filename)
+        ):
             return result
-        return guarded(lambda: copied(first.numpy() if hasattr(first, "detach") else first, result), result)
+        return guarded(lambda: copied(first.numpy() if tensor else first, result), result)
 
     return array
 

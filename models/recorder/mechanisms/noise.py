@@ -15,11 +15,10 @@ import numpy as np
 
 from ..draws.draw import guarded, without
 from .inverse import of_difference
-from .joined import joined
+from .joined import Piece, assembled, joined, written_at
 from .memory import place_of, remember, remembered
 from .noisy_maximum import with_scores
 from .origin import Origin
-from .pieces import Piece, assembled, written_at
 from .same_numbers import any_repeated, bits_of, of_mirrored
 from .single import is_single, single
 

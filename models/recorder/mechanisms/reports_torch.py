@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draws.draw import Draw, guarded, numbers_of, unrecorded
+from ..draws.draw import Draw, guarded, numbers_of, plain, unrecorded
 from ..draws.results import digest
 from .coins import Coins
 from .found import Mechanisms
@@ -78,9 +78,9 @@ def run(mechanisms: Mechanisms, name: str, args: Sequence[Any], options: Any, ca
     result = call()
     if name.endswith("_") and hasattr(args[0], "detach"):
         mechanisms.coins.pop(args[0], None)
-        if name[:-1] in OPERATIONS and not options and known[0] is not None and _readable(result):
-            guarded(lambda: _keep(mechanisms, result, _computed(name[:-1], args, known, _array(result))))
-    elif any(known) and all(_readable(value) for value in (*args[:3], result) if hasattr(value, "detach")):
+        if name[:-1] in OPERATIONS and not options and known[0] is not None and readable(result):
+            guarded(lambda: _keep(mechanisms, result, _computed(name[:-1], args, known, plain(result))))
+    elif any(known) and all(readable(value) for value in (*args[:3], result) if hasattr(value, "detach")):
         name = f"{name}, scaled" if (options or len(args) > 2) and name in ("add", "sub", "rsub") else name
         guarded(lambda: _keep(mechanisms, result, _computed(name, args, known, _followed(mechanisms, name, args, known, result))))
     return result
@@ -90,19 +90,19 @@ def _computed(name: str, args: Sequence[Any], known: Sequence[Coins | None], res
     """As `computed` in reports.py, for an operator. known: the coins of its first inputs. result: as `_followed` returns it."""
     if name == "rsub":
         name, args, known = "sub", args[1::-1], known[1::-1]
-    elif name == "pow" and np.all(_array(args[1]) == 2):
+    elif name == "pow" and np.all(plain(args[1]) == 2):
         name, args, known = "square", args[:1], known[:1]
     operation = OPERATIONS.get(name)
     if operation is None or result is None:
         return result
-    terms = [coins or _array(value) for coins, value in zip_longest(known, args[: 3 if name in ("where", "clamp") else 2])]
+    terms = [coins or plain(value) for coins, value in zip_longest(known, args[: 3 if name in ("where", "clamp") else 2])]
     terms = [-np.inf if term is None else term for term in terms]  # `clamp` without a lower end
     return computed(operation, terms, result)
 
 
-def _readable(tensor: Any) -> bool:
-    """Whether NumPy can read the numbers of a tensor: not those of a sparse one."""
-    return str(tensor.layout) == "torch.strided"
+def readable(value: Any) -> bool:
+    """Whether a value is a tensor whose numbers NumPy can read: not a sparse one."""
+    return hasattr(value, "detach") and str(value.layout) == "torch.strided"
 
 
 def _keep(mechanisms: Mechanisms, tensor: Any, report: Any) -> None:
@@ -128,35 +128,29 @@ def _coins(mechanisms: Mechanisms, value: Any) -> Coins | None:
     return coins if coins is None or not coins.shared or coins.seen == digest(unrecorded(value)) else None
 
 
-def _array(value: Any) -> Any:
-    return numbers_of(value) if hasattr(value, "detach") else value
-
-
 def _side(mechanisms: Mechanisms, value: Any) -> Any:
-    coins, numbers = _coins(mechanisms, value), _array(value)
+    coins, numbers = _coins(mechanisms, value), plain(value)
     return numbers if coins is None or np.ndim(numbers) == 0 else drawn(numbers, coins)
 
 
 def _followed(mechanisms: Mechanisms, name: str, args: Sequence[Any], known: Sequence[Any], result: Any) -> Any:
     """The result of an operator, as `_followed` in reports.py returns it for the NumPy operation. A replaced report is
     written into the memory of `result`."""
-    numbers = _array(result)
+    numbers = plain(result)
     if name == "where":
         one, other = (_side(mechanisms, side) for side in args[1:3])
         if known[0] is None:
-            return told_apart(_array(args[0]), one, other, numbers)
+            return told_apart(plain(args[0]), one, other, numbers)
         return chosen(known[0], one, other, numbers) if known[0].chance is not None else numbers
     if known[0] is not None and known[-1] is not None and len(known) == 2:
         both = known[0].joined(known[1]) if name in JOINS else known[0].times(known[1]) if name == "mul" else None
         return numbers if both is None else drawn(numbers, both)
     first = 0 if known[0] is not None else 1
-    coins, other = known[first], _array(args[1 - first]) if len(args) > 1 else 0
+    coins, other = known[first], plain(args[1 - first]) if len(args) > 1 else 0
     chance = coins.chance
     if name in COPIED or (name in MOVED and coins.reshapes):
         return (
-            drawn(numbers, coins)
-            if name != "_to_copy" or np.allclose(numbers, _array(args[0]), rtol=ROUNDED, atol=0)
-            else numbers
+            drawn(numbers, coins) if name != "_to_copy" or np.allclose(numbers, plain(args[0]), rtol=ROUNDED, atol=0) else numbers
         )
     if name in ("add", "sub"):
         return shifted(coins, other, name == "sub", first == 0, numbers)

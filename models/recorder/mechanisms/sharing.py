@@ -105,7 +105,7 @@ def _shared(mechanisms: Sequence[Mechanism]) -> bool:
     owners = np.repeat(np.arange(len(numbers)), [n.size for n in numbers])
     order = np.argsort(values, kind="stable")
     values, owners = values[order], owners[order]
-    close, far = (_near(values, owners, apart) for apart in (0.0, 10 * NEAR))
+    close, far = (sum(_pairs(values, owners, apart, len(numbers)).values()) for apart in (0.0, 10 * NEAR))
     return _many(close, far, (values.size**2 - sum(n.size**2 for n in numbers)) // 2)
 
 
@@ -196,8 +196,8 @@ def _overlap(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> bool:
 
 
 def _pairs(values: NDArray[np.float64], owners: NDArray[np.int64], apart: float, count: int) -> dict[int, int]:
-    """How many pairs of numbers of two draws have a distance between `apart` and apart + NEAR, by pair of draws: the pair (i, j)
-    with i < j has the key i * count + j. values: all numbers, sorted. owners: the position of the draw of each number.
+    """How many pairs of numbers of two draws (or mechanisms) have a distance between `apart` and apart + NEAR, by pair of draws:
+    the pair (i, j) with i < j has the key i * count + j. values: all numbers, sorted. owners: the position of the draw of each.
     """
     low = np.searchsorted(values, values + apart, "left")
     high = np.searchsorted(values, values + apart + NEAR, "right")
@@ -219,17 +219,3 @@ def _many(close: int, far: int, pairs: int) -> bool:
     No law that is followed has a density above 1 at scale 1, so at most 2 NEAR of the pairs are close by chance.
     """
     return close > FEW + 3 * far and unlikely(close, 2 * NEAR * pairs) > SURE
-
-
-def _near(values: NDArray[np.float64], owners: NDArray[np.int64], apart: float) -> int:
-    """The number of pairs of numbers from two different mechanisms whose distance is between `apart` and apart + NEAR.
-
-    values: all numbers, sorted. owners: the mechanism of each number.
-    """
-    low = np.searchsorted(values, values + apart, "left")
-    high = np.searchsorted(values, values + apart + NEAR, "right")
-    count = 0
-    for step in range(int((high - low).max(initial=0))):
-        at = np.minimum(low + step, len(values) - 1)
-        count += int(((low + step < high) & (owners[at] != owners)).sum())
-    return count

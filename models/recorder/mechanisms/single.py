@@ -24,7 +24,10 @@ OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
     np.divide: operator.truediv,
 }
 SUMS = (np.add, np.subtract)
+# the methods of operators, by the name of the operator
+FOLLOWED = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide}
 OTHERS = {"floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "divmod": divmod}
+COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
 class Single:
@@ -46,27 +49,6 @@ class Single:
         value = self.__class__.__base__.item(self, *args)
         return value if self.origin is None else single(value, self.origin)
 
-    def __add__(self, other: Any) -> Any:
-        return _operation(np.add, self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return _operation(np.add, other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return _operation(np.subtract, self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return _operation(np.subtract, other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return _operation(np.multiply, self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return _operation(np.multiply, other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return _operation(np.divide, self, other)
-
     def __neg__(self) -> Any:
         return _operation(np.multiply, self, -1)
 
@@ -84,24 +66,6 @@ class Single:
         if making is not None:
             self.making = None if is_single(other) else guarded(lambda: making.compared(comparison, other, bool(outcome)))
         return outcome
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compared(other, operator.lt)
-
-    def __le__(self, other: Any) -> Any:
-        return self._compared(other, operator.le)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compared(other, operator.gt)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compared(other, operator.ge)
-
-    def __eq__(self, other: object) -> Any:
-        return self._compared(other, operator.eq)
-
-    def __ne__(self, other: object) -> Any:
-        return self._compared(other, operator.ne)
 
     def __hash__(self) -> int:
         return hash(self.plain())
@@ -128,28 +92,6 @@ class Single:
             return result
         some = [i if is_single(i) else b for i, b in zip(inputs, before)]  # noqa: B905  (Python 3.9)
         return guarded(lambda: _followed(ufunc, some, result), result)
-
-
-def _kind(base: type) -> Any:
-    """A subclass of a class of numbers with the methods of `Single`. NumPy's numbers have no second base class: NumPy crashes."""
-    left_out = ("__dict__", "__weakref__", "__module__", *(() if hasattr(base, "item") else ("item",)))
-    methods = {name: value for name, value in vars(Single).items() if name not in left_out}
-    for name, function in OTHERS.items():
-        methods |= {f"__{name}__": _plainly(function), f"__r{name}__": _plainly(function, True)}
-    return type(base.__name__, (base,), methods)
-
-
-def _plainly(function: Callable[[Any, Any], Any], turned: bool = False) -> Callable[[Any, Any], Any]:
-    """An operator method that gives what the program without a recording gets. turned: whether its two numbers are exchanged."""
-
-    def method(self: Any, other: Any) -> Any:
-        return function(plain(other), plain(self)) if turned else function(plain(self), plain(other))
-
-    return method
-
-
-KINDS: dict[type, Any] = {base: _kind(base) for base in (float, np.float64, np.float32)}
-SINGLE = tuple(KINDS.values())
 
 
 def is_single(value: Any) -> TypeGuard[Single]:
@@ -275,3 +217,39 @@ def _added(ufunc: Any, inputs: Sequence[Any], at: int, origin: Origin, result: A
         return result
     clean = np.broadcast_to(ufunc(*(np.asarray(t, dtype=np.float64) for t in terms)), result.shape).copy()
     return origin.mechanisms.noise_added(replace(origin, seen=np.full(result.shape, noise)), clean, result)
+
+
+def _kind(base: type) -> Any:
+    """A subclass of a class of numbers with the methods of `Single`. NumPy's numbers have no second base class: NumPy crashes."""
+    left_out = ("__dict__", "__weakref__", "__module__", *(() if hasattr(base, "item") else ("item",)))
+    methods = {name: value for name, value in vars(Single).items() if name not in left_out}
+    for name, ufunc in FOLLOWED.items():
+        methods |= {f"__{name}__": _both_ways(_operation, ufunc), f"__r{name}__": _both_ways(_operation, ufunc, turned=True)}
+    del methods["__rtruediv__"]  # data over noise is no noise
+    for name, function in OTHERS.items():
+        methods |= {f"__{name}__": _both_ways(_plainly, function), f"__r{name}__": _both_ways(_plainly, function, turned=True)}
+    for name in COMPARISONS:
+        methods[f"__{name}__"] = _comparing(getattr(operator, name))
+    return type(base.__name__, (base,), methods)
+
+
+def _both_ways(result: Callable[[Any, Any, Any], Any], function: Any, turned: bool = False) -> Callable[[Any, Any], Any]:
+    """An operator method. result: takes `function` and its two numbers. turned: whether these are exchanged."""
+
+    def method(self: Any, other: Any) -> Any:
+        return result(function, other, self) if turned else result(function, self, other)
+
+    return method
+
+
+def _comparing(comparison: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda self, other: self._compared(other, comparison)
+
+
+def _plainly(function: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
+    """What the program without a recording gets."""
+    return function(plain(one), plain(other))
+
+
+KINDS: dict[type, Any] = {base: _kind(base) for base in (float, np.float64, np.float32)}
+SINGLE = tuple(KINDS.values())

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from gnnaudit.audit.findings import finding
-from gnnaudit.audit.findings.descriptions import KEYS, Proof, read
+from gnnaudit.audit.findings.finding import KEYS, Proof, read
 from gnnaudit.audit.findings.systems.all_findings import FINDINGS
 
 WHOLE = dict.fromkeys(KEYS, '"words"') | {"printed": "1", "proof": '"exact"'}

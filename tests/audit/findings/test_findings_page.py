@@ -20,7 +20,7 @@ def results():
 @pytest.fixture(scope="module")
 def written(results, tmp_path_factory):
     out = tmp_path_factory.mktemp("findings")
-    page.write(results, page.document(results, "page"), out)
+    page.write(results, page.document([page.row(result) for result in results], "page"), out)
     return out
 
 

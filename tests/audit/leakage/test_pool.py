@@ -11,7 +11,7 @@ from gnnaudit.attacks.roc import measure
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.leakage import question as questions
-from gnnaudit.audit.leakage.pool import membership
+from gnnaudit.audit.leakage.pool import Pool, membership, with_models
 from gnnaudit.audit.leakage.question import public_part, question
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.baselines.gnn import Gnn
@@ -130,6 +130,19 @@ def test_no_pair_that_is_asked_about_is_known(graph):
     for columns in (asked.kinds["random"], asked.kinds["2-hop"]):
         assert there[columns].any()
         assert not there[columns].all()
+
+
+def test_a_model_that_changes_its_graph_when_it_answers_queries_is_refused(graph):
+    class Mine(Gnn):
+        def deployed(self, worlds, device="cpu"):
+            worlds.graph.x[:] = 0
+            return super().deployed(worlds, device)
+
+    before = graph.x.copy()
+    split = Pool(question(graph, "edge", Key("pairs")), range(2), range(1))
+    with pytest.raises(ValueError, match=r"^deployed changed graph\.x in place\."):
+        list(with_models([ATTACKS["linkteller"](GAMES["edge"])], Mine(epochs=1), split, "cpu"))
+    np.testing.assert_array_equal(graph.x, before)
 
 
 def test_two_hop_pairs_share_a_neighbour_and_no_edge(graph):

@@ -31,7 +31,8 @@ def drawn(seed, *shape):
 
 
 def answer(*noisy):
-    shares = np.tanh(np.hstack(noisy))
+    """Shows all of the noisy values. A tanh would not: in float32 it is 1 for all large ones, and the audit says so."""
+    shares = np.arctan(np.hstack(noisy))
     return {"posteriors": shares - np.logaddexp.reduce(shares, axis=1, keepdims=True)}
 
 

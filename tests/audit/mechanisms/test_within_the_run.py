@@ -36,11 +36,12 @@ def regression(rows, graph):
 
 
 def honest(graph, seed):
-    return regression(np.tanh(noisy_rows(graph, seed)), graph)
+    """The arctan keeps large values apart. In float32 a tanh does not, and the audit then says that it hides a part of them."""
+    return regression(np.arctan(noisy_rows(graph, seed)), graph)
 
 
 def centred_by_few(graph, seed):
-    rows = np.tanh(noisy_rows(graph, seed))
+    rows = np.arctan(noisy_rows(graph, seed))
     many = graph.degree > 12
     return regression(rows - rows[many].mean(0) if many.any() else rows, graph)
 
@@ -114,7 +115,7 @@ def draws_for_edges(graph, seed):
 
 def scaled_by_edges(graph, seed):
     scale = SCALE * (1 + 1e-4 * graph.edges.shape[1])
-    return regression(np.tanh(noisy_rows(graph, seed, scale)), graph)
+    return regression(np.arctan(noisy_rows(graph, seed, scale)), graph)
 
 
 @pytest.mark.parametrize(

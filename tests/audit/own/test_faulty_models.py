@@ -206,20 +206,20 @@ def test_the_sentence_about_a_functions_result_names_it_once():
 
 
 def said_of(program, folder, monkeypatch, capsys):
-    """The lines on stderr, without the progress, when `audit run` audits this program. Checks the exit code."""
+    """The lines on stdout and stderr, without the progress, when `audit run` audits this program. Checks the exit code."""
     (folder / "prog.py").write_text(program)
     monkeypatch.chdir(folder)
     monkeypatch.setattr("sys.argv", ["audit", "run", "--target", "python prog.py {worlds} {out}", *PLAN, "--out", "run"])
     with pytest.raises(SystemExit) as end:
         main.main()
     assert end.value.code == 2
-    return [line for line in capsys.readouterr().err.splitlines() if not line.startswith("[1/1] ")]
+    return [line for line in "".join(capsys.readouterr()).splitlines() if not line.startswith("[1/1] ")]
 
 
 def test_a_program_that_fails_is_one_line_with_its_cause_and_the_file_of_its_output(tmp_path, monkeypatch, capsys):
     said = said_of("print('begun')\nraise RuntimeError('bad thing')\n", tmp_path, monkeypatch, capsys)
     cause = f"python ended with exit code 1: RuntimeError: bad thing. Its output is in {tmp_path}/run/target.log."
-    assert said == [f"audit: nothing was tested. target own epsilon=1: {cause}"]
+    assert said == [f"audit: nothing was tested. target (own), ε = 1: {cause}"]
     assert "begun" in (tmp_path / "run" / "target.log").read_text()
 
 

@@ -116,6 +116,35 @@ def test_a_run_in_a_folder_that_another_user_could_change_says_so(tmp_path, capl
     assert ("another user could change the stored parts" in caplog.text) == told
 
 
+def root_seed(folder, **options):
+    plan = Plan(out=folder, **options)
+    with opened(plan) as out:
+        return root_key(plan, out).seed
+
+
+def test_a_run_that_is_resumed_keeps_its_key_and_a_fresh_run_draws_a_new_one(tmp_path):
+    seeds = [root_seed(tmp_path / "run", fresh=fresh) for fresh in (False, False, True, True, False)]
+    assert seeds[0] == seeds[1]
+    assert seeds[3] == seeds[4]
+    assert len(set(seeds)) == 3
+
+
+def test_a_fresh_run_with_a_seed_has_the_noise_of_the_seed(tmp_path):
+    assert root_seed(tmp_path / "run", seed="word", fresh=True) == root_seed(tmp_path / "other", seed="word")
+
+
+def test_a_fresh_run_removes_the_stored_trainings_and_no_other_file(tmp_path):
+    training, mine = tmp_path / "mlp" / "0123456789abcdef01234567" / "000000.npz", tmp_path / "mlp" / "000000.npz"
+    training.parent.mkdir(parents=True)
+    for path in (training, mine):
+        path.touch()
+    root_seed(tmp_path)
+    assert training.exists()
+    root_seed(tmp_path, fresh=True)
+    assert not training.exists()
+    assert mine.exists()
+
+
 def test_the_report_says_what_the_noise_came_from_and_what_it_is_not():
     """The numbers are those of the code: bits of the key, of a seed, of the stream's key, and the precision of the noise."""
     secret, repeatable = randomness(Plan()), randomness(Plan(seed="word"))

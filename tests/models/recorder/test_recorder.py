@@ -245,3 +245,13 @@ def test_noise_in_bfloat16_is_recorded_and_replaced(direct):
         other = drawn()
     assert torch.equal(one, other)
     assert first.draws[0].values.dtype == (np.float64 if direct else np.float32)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_tensor_that_becomes_an_array_gives_no_warning_while_it_is_recorded():
+    tensor = torch.arange(3.0)
+    with recording():
+        copies, same = [np.array(tensor), np.array(tensor, dtype=np.float64)], np.asarray(tensor)
+    same += 1
+    np.testing.assert_array_equal(copies, [[0, 1, 2]] * 2)
+    np.testing.assert_array_equal(tensor, [1, 2, 3])

@@ -1,6 +1,7 @@
 """The terminal lists refuted claims first, and never puts two kinds of epsilon into one table."""
 
 import io
+import math
 import re
 
 import pytest
@@ -83,6 +84,22 @@ def test_what_was_skipped_for_one_reason_stands_in_one_line():
         ("audits votes, reports; lira", "gap (sound)", "1, 8", "no teachers"),
         ("x", "gap (sound)", "1, 8", "else"),
     ]
+
+
+def test_a_model_that_was_skipped_whole_at_two_budgets_stands_in_one_line():
+    rows = [SkippedRow(model="gap", mode="own", epsilon=e, what=f"gap own epsilon={e:g}", reason="r") for e in (1.0, math.inf)]
+    assert skips(rows) == [("", "gap (own)", "1, ∞", "r")]
+
+
+def test_the_tables_say_once_why_a_model_was_not_tested():
+    where = {"model": "mine", "mode": "own", "unit": Unit.NODE, "epsilon": 1.0}
+    rows = (
+        AccountRow(**where, accountant="x", unsupported="u"),
+        SkippedRow(**where, what="mine own epsilon=1", reason="it fell"),
+    )
+    text = shown(Results(run=Run(name="r"), rows=rows))
+    assert text.count("it fell") == 1
+    assert "inconclusive: no audit tested this claim" in text
 
 
 def test_modes_that_were_skipped_alike_share_a_line():
