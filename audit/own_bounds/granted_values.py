@@ -132,13 +132,17 @@ def noised_again(first: History, shifts: Shifts) -> str | None:
     return None
 
 
-def together(first: History, shifts: Shifts) -> str:
+def together(within: Inside, shifts: Shifts) -> str:
     """Why the release may show a noisy value that the secret moves only in a function of it and another noisy value: their sum, a
     weighted sum as in a moving average, or a function that does not depend on their order. (Values that move alike show as much
-    without their order.) "" if it does not. Tests the EACH mechanisms that move farthest, each with TRIED others.
+    without their order.) "" if it does not. Terms of one of `within.sums` are one value. Tests the EACH mechanisms that move
+    farthest, each with TRIED others.
     """
-    sums = [i for i, m in enumerate(first.mechanisms) if m.law != REPORT]
-    for i, j in [(i, j) for i in farthest(first, shifts)[:EACH] for j in [j for j in sums if j != i][:TRIED]]:
+    first, sums = within.run, [i for i, m in enumerate(within.mechanisms) if m.law != REPORT]
+    same = {(i, j) for group in within.sums for i in group for j in group}
+    for i, j in [
+        (i, j) for i in farthest(first, shifts)[:EACH] for j in [j for j in sums if j != i][:TRIED] if (i, j) not in same
+    ]:
         lines = f"the run uses the noisy values at {first.mechanisms[i].line} and {first.mechanisms[j].line}"
         if added_only(first, i, j):
             return f"{lines} only in their sum, whose epsilon is not computed"

@@ -209,7 +209,7 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
         compared_only(case, first, shifts)
         or mixed(first, shifts)
         or noised_again(first, shifts)
-        or together(first, shifts)
+        or together(within, shifts)
         or in_any_order(first, shifts)
         or behind(first, within, shifts)
     )
