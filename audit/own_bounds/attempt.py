@@ -30,6 +30,11 @@ FRESH = proved(
 UNHIDDEN = Condition(
     "no other draw hides the move", "checked", "other draws replaced them, and each clean value moved by the same distance"
 )
+MASKS = Condition(
+    "for an adversary who also knows draws that may hide the move, such as masks of dropout",
+    "granted",
+    "a proof that holds for each mask assumes this adversary; with the masks of several runs the moves cost at most the claim",
+)
 
 
 @dataclass(frozen=True)

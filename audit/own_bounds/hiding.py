@@ -28,6 +28,7 @@ TRIED = 8  # largest number of draws, and of entries, that are tested one by one
 NUDGE = 1e-5  # relative change of a drawn number that seldom changes the result of a comparison
 SAMPLES = "samples are followed if each step draws one number for every node or training node, as `rng.random(nodes) < rate` does"
 FIRST_VALUES = "random first values that hide nothing, such as the first centres of k-means, need a constant seed"
+DROPOUT = "a proof of DP-SGD holds for each mask of dropout; audited without dropout, too little noise refutes the claim"
 MASKS = ("uniform", "integers")  # laws of masks: a uniform number that is added modulo its range hides a value completely
 
 
@@ -143,8 +144,10 @@ def hidden(first: History, within: Inside, differs: bool, accounted: Collection[
     for number, script in enumerate(other_scripts(first, coins) if coins else ()):
         run = repeated(first, {}, script) if number else rerun(first, {}, script)
         if run is not None and not same_means(first.mechanisms, run.mechanisms):
-            way = SAMPLES if charged(first.study.model.ledger).steps else FIRST_VALUES
-            changes = "change the value to which noise is added, as samples and shuffles do"
+            some = [first.play.draws[at] for at in coins]
+            dropped = any(draw.masks is not None or draw.values.ndim > 1 for draw in some)
+            way = SAMPLES if charged(first.study.model.ledger).steps else DROPOUT if dropped else FIRST_VALUES
+            changes = "change the value to which noise is added, as dropout, samples and shuffles do"
             return f"the draws at {lines(first, coins)} {changes}; they may hide a secret; {way}"
     if numbers and not same_means(first.mechanisms, (other := rerun(first, {}, redrawn(first, numbers))).mechanisms):
         assert within.worst is not None

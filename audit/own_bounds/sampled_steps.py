@@ -34,6 +34,7 @@ from . import within_run
 from .attempt import (
     EXACT,
     FRESH,
+    MASKS,
     NO_PATH,
     UNHIDDEN,
     Attempt,
@@ -151,15 +152,18 @@ def from_samples(case: Case, within: Inside) -> Bound | str:
 
 
 def from_mechanisms(case: Case, within: Inside) -> Bound:
-    """The bound from all mechanisms, or, if it neither refutes the claim nor has a reach, that from the samples of the run's
-    steps. If their cost is not known, the first bound with the reason.
+    """The bound from all mechanisms, or, if it neither refutes the claim nor has a reach without known masks, that from the
+    samples of the run's steps. If their cost is not known, the first bound, with the reason if it has no reach.
     """
     bound = within_run.from_mechanisms(case, within)
-    if bound.refuted or math.isfinite(bound.reach):
+    supported = math.isfinite(bound.reach)
+    if bound.refuted or (supported and MASKS not in bound.conditions):
         return bound
     sampled = from_samples(case, within)
     if isinstance(sampled, Bound):
         return sampled
+    if supported:
+        return bound
     failed = Condition(OWN_COIN, "failed", sampled)
     return replace(bound, conditions=(failed, *bound.conditions)) if sampled else bound
 
@@ -173,7 +177,7 @@ def of_nodes(first: History) -> tuple[tuple[int, ...], ...]:
     for at in free_draws(first):
         draw = first.play.draws[at]
         coin = draw.among == BITS and draw.chances is not None and draw.chances.ndim == 1
-        if (draw.values.size == nodes or draw.nodes is not None) and (coin or draw.law == "uniform"):
+        if (draw.values.size == nodes or (draw.nodes is not None and draw.values.ndim == 1)) and (coin or draw.law == "uniform"):
             found.setdefault(first.study.copies.get(at, at), []).append(at)
     return tuple(map(tuple, found.values()))
 
@@ -348,7 +352,8 @@ def concluded(attempt: Attempt, steps: Steps, runs: Sequence[NDArray[np.float64]
     least = np.min(runs, axis=0)
     proven, most = cost(least, steps.rate, claim.delta), max(cost(moves, steps.rate, claim.delta) for moves in runs)
     coin = Condition(OWN_COIN, "checked", f"node {steps.coins.node}: other coins moved the sums of their own steps alone")
-    hides = Condition(UNHIDDEN.what, "failed", reason) if reason else UNHIDDEN
+    masks = bool(reason) and most <= claim.epsilon
+    hides = MASKS if masks else Condition(UNHIDDEN.what, "failed", reason) if reason else UNHIDDEN
     conditions: tuple[Condition, ...] = (REPEATED, law_of(first), FRESH, EXACT, coin, hides, SEEN)
     if path := not_excluded(within):
         conditions = (*conditions, Condition(NO_PATH, "failed", path))
@@ -364,8 +369,11 @@ def concluded(attempt: Attempt, steps: Steps, runs: Sequence[NDArray[np.float64]
         return replace(bound, epsilon=0.0)
     notices = smallest_factor(lambda factor: cost(least, steps.rate, claim.delta, factor) > claim.epsilon)
     reach = worth(case.model.ledger, claim, notices)
-    covers = detected(case, first, refuted=bool(charged(case.model.ledger).steps))
-    return replace(bound, refuted=proven > claim.epsilon, notices=notices, reach=reach, trials=(len(runs), 0), covers=covers)
+    covers = detected(case, first, refuted=bool(charged(case.model.ledger).steps) and not masks)
+    bound = replace(bound, refuted=proven > claim.epsilon, notices=notices, reach=reach, trials=(len(runs), 0), covers=covers)
+    if masks:  # whoever does not know them may learn less
+        return replace(bound, epsilon=0.0, method=f"{bound.method}; less noise would not refute the claim, because {reason}")
+    return bound
 
 
 def described(steps: Steps, least: NDArray[np.float64], first: History) -> str:
