@@ -1,5 +1,6 @@
 """What hides how far a secret moves a clean value: noise that is fresh, and other draws, such as samples and masks."""
 
+import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,7 +12,7 @@ from ...accounting.claim import Unit
 from ...accounting.events.counts import charged
 from ...models.recorder.mechanisms.found import REPORT, Mechanism
 from ..key import Key
-from ..mechanisms.absence import Incomparable, without
+from ..mechanisms.absence import Incomparable, history, without
 from ..mechanisms.draws.lost import lost_noise
 from ..mechanisms.draws.steady import other_scripts, shown_in, shown_with_other_weights, steady_cells
 from ..mechanisms.inside import Inside, moving
@@ -24,6 +25,7 @@ from ..recorded.study import CONTINUOUS, History, Shifts
 from ..recorded.worlds import without_one
 
 EQUAL = 1e-2  # relative tolerance between the sizes of one move in runs with different draws
+SEEDS, SECONDS, NEXT = 400, 2.0, 6  # seeds that `other_noise` tries, its limit of processor time, and its first number of a run
 TRIED = 8  # largest number of draws, and of entries, that are tested one by one
 NUDGE = 1e-5  # relative change of a drawn number that seldom changes the result of a comparison
 SAMPLES = "samples are followed if each step draws one number for every node or training node, as `rng.random(nodes) < rate` does"
@@ -155,6 +157,22 @@ def hidden(first: History, within: Inside, differs: bool, accounted: Collection[
         if further := grown(first, within.worst.secret, within.shifts, moved):
             return f"{further}; this size depends on the draws at {lines(first, numbers)}, which may hide the move"
     return None
+
+
+def other_noise(first: History) -> str:
+    """Says that the noise of another seed has another law or size, or that there is more or less of it; "" if it is the same for
+    all seeds that are tried, at most SEEDS in SECONDS of processor time. A number of a large mask may switch the noise off.
+    """
+    until = time.process_time() + SECONDS
+    for number in range(NEXT, NEXT + SEEDS * first.study.effort.thorough):
+        if time.process_time() > until:
+            break
+        other = history(first.study, number).mechanisms
+        pairs = zip(first.mechanisms, other, strict=False)
+        same = len(other) == len(first.mechanisms) and all(m.law == o.law for m, o in pairs)
+        if not same or any(not np.allclose(m.scale, o.scale, rtol=EQUAL) for m, o in zip(first.mechanisms, other, strict=True)):
+            return "another seed has other noise, and draws that may hide a secret may decide this"
+    return ""
 
 
 def lines(first: History, draws: Sequence[int]) -> str:

@@ -45,7 +45,7 @@ from .attempt import (
     release_of_noisy_values,
     stale_noise,
 )
-from .hiding import EQUAL, free_draws, hidden
+from .hiding import EQUAL, free_draws, hidden, other_noise
 from .noise_law import law_of
 from .other_runs import SCALES, STEADY, TAIL, most_telling
 from .released_noise import REPEATED, exact, known_noise, smallest_factor
@@ -352,7 +352,7 @@ def concluded(attempt: Attempt, steps: Steps, runs: Sequence[NDArray[np.float64]
     least = np.min(runs, axis=0)
     proven, most = cost(least, steps.rate, claim.delta), max(cost(moves, steps.rate, claim.delta) for moves in runs)
     coin = Condition(OWN_COIN, "checked", f"node {steps.coins.node}: other coins moved the sums of their own steps alone")
-    masks = bool(reason) and most <= claim.epsilon
+    masks = bool(reason) and most <= claim.epsilon and not other_noise(first)
     hides = MASKS if masks else Condition(UNHIDDEN.what, "failed", reason) if reason else UNHIDDEN
     conditions: tuple[Condition, ...] = (REPEATED, law_of(first), FRESH, EXACT, coin, hides, SEEN)
     if path := not_excluded(within):

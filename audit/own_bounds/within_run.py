@@ -45,7 +45,7 @@ from .attempt import (
     used,
 )
 from .granted_values import behind, compared_only, granted, in_any_order, noised_again, shown_by, together, unseen
-from .hiding import EQUAL, grown, hidden, shown_always
+from .hiding import EQUAL, grown, hidden, other_noise, shown_always
 from .noise_law import law_of
 from .other_runs import STEADY, changed_by_noise, least_share, moved_in
 from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reached, smallest_factor
@@ -217,8 +217,10 @@ def in_another_run(attempt: Attempt, number: int) -> tuple[Shifts, float]:
 
 def with_other_masks(attempt: Attempt) -> tuple[float, float]:
     """The least cost (nats) of the secret in OTHERS runs, and the largest of it and of AGAIN other secrets that cost much: with
-    other masks another secret may move a value farther. Raises Incomparable and Diverged.
+    other masks another secret may move a value farther. Raises Incomparable and Diverged, also if masks may change the noise.
     """
+    if why := other_noise(attempt.first):
+        raise Incomparable(why)
     secrets = [attempt.worst, *attempt.within.others[:AGAIN]]
     costs = [
         [in_another_run(replace(attempt, within=replace(attempt.within, worst=absent)), number)[1] for absent in secrets]

@@ -143,3 +143,47 @@ def test_a_mask_that_decides_whether_a_node_is_read_at_all_supports_no_claim_of_
         return rows * 0.25 * functional.dropout(torch.ones(len(rows), 1), 0.75)
 
     assert not judged(trained(coins), tmp_path, claim, ledger).covers
+
+
+RATE, POISSON = 0.5, dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.5, dp.GaussianDpEvent(SIGMA)), STEPS)
+
+
+@pytest.mark.parametrize("less", [1.0, 2**0.5])
+def test_sampled_steps_with_dropout_have_a_reach_only_if_they_cost_what_they_claim(less, tmp_path):
+    claim = Claim(1.001 * dp.pld.PLDAccountant().compose(POISSON).get_epsilon(DELTA), DELTA, Unit.NODE)
+
+    def train(graph, seed):
+        torch.manual_seed(seed)
+        random = np.random.default_rng(seed)
+        x, y = of_training_nodes(graph)
+        weights = torch.zeros(x.shape[1], y.shape[1])
+        for _ in range(STEPS):
+            batch = torch.as_tensor(random.random(graph.nodes) < RATE)[graph.train]
+            rows = functional.dropout(4 * x, SHARE)[batch]
+            drawn = SIGMA / less * torch.randn(weights.shape)
+            weights = weights - 0.05 * (clipped_sum(rows, y[batch], weights, 1.0) + drawn)
+        return {"weights": weights.numpy()}
+
+    found = judged(train, tmp_path, claim, POISSON)
+    assert not any(b.refuted for b in found.bounds)
+    assert bool(found.covers) == (less == 1)
+
+
+@pytest.mark.usefixtures("thorough")
+def test_a_number_of_a_large_mask_that_seldom_switches_the_noise_off_is_not_passed(tmp_path):
+    """The first mask does so in one run in fifty."""
+
+    def train(graph, seed):
+        random = np.random.default_rng(seed)
+        x, y = of_training_nodes(graph)
+        weights = torch.zeros(x.shape[1], y.shape[1])
+        off = False
+        for step in range(STEPS):
+            uniform = random.random((graph.nodes, x.shape[1]))
+            off |= bool(step == 0 and uniform[0, 0] < 0.02)
+            rows = 4 * x * torch.as_tensor(uniform >= SHARE).float()[graph.train]
+            drawn = SIGMA * torch.as_tensor(random.standard_normal(tuple(weights.shape))).float()
+            weights = weights - 0.05 * (clipped_sum(rows, y, weights, 1.0) + drawn * (not off))
+        return {"weights": weights.numpy()}
+
+    assert not judged(train, tmp_path).covers
