@@ -165,7 +165,7 @@ def mismatch(case: Case, found: Examination) -> str | None:
         return None
     lines = ", ".join(sorted({s.block.line for s in found.study.sources}))
     if isinstance(ledger, dp.UnsupportedDpEvent):
-        text = f"the cost of noise of the law '{', '.join(sorted(laws))}', as the run uses it, is not computed ({lines})"
+        text = f"the tool does not compute the cost of {', '.join(sorted(laws))} noise as the run uses it ({lines})"
         return text if cost_of(found) is None else None
     kinds = [name for name, law in LAWS.items() if law.pays(ledger)]
     if not kinds:
@@ -174,7 +174,7 @@ def mismatch(case: Case, found: Examination) -> str | None:
     if laws <= set(kinds) and cost_of(found) is not None:
         return None
     charges = " or ".join(LAWS[name].charged for name in kinds)
-    return f"the ledger charges for {charges} noise, and noise of the law '{', '.join(sorted(laws))}' is drawn ({lines})"
+    return f"the ledger charges for {charges} noise, and the run draws {', '.join(sorted(laws))} noise ({lines})"
 
 
 def moved(case: Case, found: Examination, doubts: dict[str, str], within: str = "") -> Bound:

@@ -71,6 +71,11 @@ HALVINGS = 24  # of an interval that contains the rate, if it is not that of the
 FINE, WIDE, DEVIATIONS = 5e-5, 50.0, 6.0  # the grid of the losses is FINE nats up to a range of WIDE nats, then in proportion
 ROUNDED = 2e-3  # nats that a coarser grid for few steps may cost in all
 BITS = (0.0, 1.0)
+NEIGHBOURS = (
+    "as where rows of a batch sum over neighbours: a node then changes its own row and those of its neighbours, each has its own "
+    "coin, and a proof with one coin for each node does not cover them. Let each row read its own node alone, or let the ledger "
+    "charge for steps without samples, whose noise covers all of these rows"
+)
 
 
 class NoSamples(Exception):
@@ -257,7 +262,7 @@ def stepwise(first: History, absent: Absence, coins: Coins, gone: History, shift
         some = [i for i, one in zip(read, here, strict=True) if one] + always
         whole = all(np.allclose(own[i], shifts[i], rtol=EQUAL, atol=NOTHING) for i in some)
         if not whole or moving(first, own).difference(read, always):
-            raise NoSamples("other numbers of the node move a sum by another amount")
+            raise NoSamples(f"not only the coin of node {coins.node} decides how far it moves a sum, {NEIGHBOURS}")
         return here
 
     rate = rate_of(first, coins, wanted, reads)
@@ -292,7 +297,8 @@ def rate_of(first: History, coins: Coins, wanted: float | None, reads: Callable[
         """Whether all steps read the node if its numbers are this far from the end at which they do."""
         here = reads(coins.inside + toward * share)
         if any(here) != all(here):
-            raise NoSamples("the steps have different sampling rates")
+            some = f"with the same number in all steps, node {coins.node} moves some of them and not others"
+            raise NoSamples(f"{some}: their rates differ, or the coins of other nodes decide too, {NEIGHBOURS}")
         return all(here)
 
     if wanted is not None and 0 < wanted < 1 and at(wanted * (1 - NEAR)) and not at(wanted * (1 + NEAR)):
