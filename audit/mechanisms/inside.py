@@ -43,9 +43,9 @@ class Inside:
     most first. together: whether the run could be repeated without many secrets at once. idle: the mechanisms that the run
     does not read; empty if there are more than EACH mechanisms. steady: the mechanisms that no secret moves, neither alone nor
     together with many others; empty if the run could not be repeated without many. small: the same on a small graph of unusual
-    nodes; None if this is not known. searched: whether the search for secrets that move a value farther than most was
-    finished, see `louder`. resized: worlds without one or many secrets in which some noise is of another size or kind. undone:
-    see `common_changes`.
+    nodes; None if this is not known. failed: the error with which the model failed on that graph, or "". searched: whether the
+    search for secrets that move a value farther than most was finished, see `louder`. resized: worlds without one or many secrets
+    in which some noise is of another size or kind. undone: see `common_changes`.
     """
 
     run: History
@@ -63,6 +63,7 @@ class Inside:
     idle: frozenset[int] = frozenset()
     steady: frozenset[int] = frozenset()
     small: Inside | None = None
+    failed: str = ""
     searched: bool = True
     across: tuple[Absence, ...] = ()
     resized: tuple[Absence, ...] = ()
