@@ -91,11 +91,12 @@ def attacked(
     further training.
     """
     asked = question(graph, kind, key)
-    pool = store.fit(keeping(case.model, (DEPLOYED,)), asked.game, shadows + targets, (DEPLOYED,))
-    split = Pool(asked, pool[:shadows], pool[shadows:])
     live = [a for a in attacks if {"queries", "graph queries"} & set(a.needs)]
     public = [a for a in attacks if a.public]
     stored = [*(b for b in BASELINES if kind in b.kinds), *(a for a in attacks if a not in live + public)]
+    read = tuple(dict.fromkeys((DEPLOYED, *(name for a in stored + public for name in a.needs))))
+    pool = store.fit(keeping(case.model, read), asked.game, shadows + targets, read)
+    split = Pool(asked, pool[:shadows], pool[shadows:])
     groups = slices(pool.challenge, graph)
     found = scored_rows(case, split, stored, groups)
     if live:
@@ -104,8 +105,7 @@ def attacked(
     if public:
         try:
             lesson = question(public_part(graph, key.fold("public")), kind, key.fold("public"))
-            pilot = store.fit(keeping(case.model, (DEPLOYED,)), lesson.game, shadows, (DEPLOYED,))
-            taught = dataclasses.replace(split, pilot=pilot)
+            taught = dataclasses.replace(split, pilot=store.fit(keeping(case.model, read), lesson.game, shadows, read))
             found = found.joined(scored_rows(case, taught, public, groups))
         except ValueError as reason:  # for example, the model accepts only one number of nodes
             found = found.joined(Measured(skips=tuple(case.skipped(a.name, str(reason)) for a in public)))

@@ -60,6 +60,12 @@ class View:
     def mechanisms(self) -> list[Mechanism]:
         return [self.first.mechanisms[i] for i in self.at]
 
+    @property
+    def of_probabilities(self) -> bool:
+        """Whether some released rows are log-probabilities, which a softmax makes of any function of a row of noisy numbers."""
+        arrays = (self.first.play.cells[cell] for cell in self.cells)
+        return any(a.ndim > 1 and a.shape[-1] > 1 and np.allclose(np.logaddexp.reduce(a, axis=-1), 0, atol=1e-4) for a in arrays)
+
     def row(self, each: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """One array for each mechanism, in one row."""
         return np.concatenate([one.ravel() for one in each])
@@ -113,8 +119,11 @@ def shown_part(view: View, by: Floats) -> tuple[Floats, str]:
     if kept is None:
         return np.zeros(mechanism.clean.shape), reason
     hidden = 0.0 if mechanism.shared else _hidden(view, kept)
-    shows = hidden < 1 if mechanism.law == "normal" else hidden <= ROUNDING
-    share = math.sqrt(1 - hidden) if shows else _pushed(view, kept) if mechanism.law == "normal" else 0.0
+    normal = mechanism.law == "normal"
+    shows = hidden < 1 if normal else hidden <= ROUNDING
+    share = math.sqrt(1 - hidden) if shows else 0.0
+    if normal and hidden > LOST[0]:  # the numbers that `_shown_alone` knows may be few
+        share = max(share, _pushed(view, kept))
     return kept.reshape(mechanism.clean.shape) * share, "" if shows else reason
 
 
@@ -129,9 +138,14 @@ def shown_together(view: View, by: Shifts, known: bool) -> tuple[list[Floats] | 
     if not row.any() or any(m.shared for m in view.mechanisms) or view.released(view.elsewhere(1)) is None:
         return None, ""
     normal = all(m.law == "normal" for m in view.mechanisms)
-    if not (known and normal) and (hidden := _hidden(view, row)) <= (0.999 if normal else ROUNDING):
-        return (view.split(row * math.sqrt(1 - hidden)) if hidden > ROUNDING else None), ""
-    share = _pushed(view, row) if normal else 0.0
+    hidden = 1.0 if known and normal else _hidden(view, row)
+    if hidden <= ROUNDING:
+        return None, ""
+    share = math.sqrt(1 - hidden) if normal else 0.0
+    if normal and hidden > LOST[1]:
+        share = max(share, _pushed(view, row))
+    if normal and hidden < 1:
+        return view.split(row * share), ""
     lines = " and ".join(list(dict.fromkeys(m.line for m in view.mechanisms))[:LINES])
     return view.split(row * share), f"the release shows only part of the noisy values at {lines} together"
 
@@ -193,9 +207,8 @@ def _hidden(view: View, by: Floats) -> float:
     most = most if effort.thorough else 3 * effort.entries
     entries = _candidates(view, by, most)
     move, effects = np.array([by[entry] for entry in entries]), []
-    sums = _row_sums(view, entries)
-    several, nowhere, mixed = len(view.at) > 1, view.nearby, False
-    large = LOST[several]
+    sums = _row_sums(view, entries) if not view.nearby or view.of_probabilities else np.zeros((0, len(entries)))
+    nowhere, mixed, large = view.nearby, False, LOST[len(view.at) > 1]
     for seed in range(effort.starts):  # the first is the noisy value of the run
         effect = _effects(view, entries, view.elsewhere(seed))
         if effect is None:
@@ -203,14 +216,15 @@ def _hidden(view: View, by: Floats) -> float:
         effects.append(effect)
         shown = sums * float(np.median(np.linalg.norm(effects[0], axis=0)))
         if view.nearby:
-            all_, seen = _unshown(np.concatenate([shown, effect]), move)
-            nowhere, mixed = nowhere and all_ > large, mixed or (several and seen > large)
+            all_, seen = _unshown(effect, shown, move)
+            nowhere, mixed = nowhere and all_ > large, mixed or seen > large
         undone = _undone(np.concatenate([shown, *effects]), move, SMALL)
         if float(undone @ undone) >= large * float(move @ move):
             if _invariant(view, entries, undone, move):
                 return 1 - _shown_alone(view, entries, by)
-        elif not (nowhere or mixed) and (not (view.nearby and several) or seed == effort.starts - 1):
-            return _always_undone(view, entries, np.concatenate(effects), sums, move)
+        elif not (nowhere or mixed) and (not view.nearby or seed == effort.starts - 1):
+            share = _always_undone(view, entries, np.concatenate(effects), sums, move)
+            return share if share <= large else 1 - _shown_alone(view, entries, by)
     return float(nowhere or mixed)
 
 
@@ -256,15 +270,16 @@ def _undone(shown: Floats, move: Floats, small: float, error: float = 0.0) -> Fl
     return np.asarray(directions[rank:].T @ (directions[rank:] @ move), dtype=np.float64)
 
 
-def _unshown(effect: Floats, move: Floats) -> tuple[float, float]:
+def _unshown(effect: Floats, shown: Floats, move: Floats) -> tuple[float, float]:
     """The share of the squared move that changes no released number near one noisy value: of all entries, and of those that
-    change a number at all. effect: (numbers, entries), with the sums of rows, which count as shown.
+    change a number at all. effect: (numbers, entries). shown: the sums of rows, which count as shown.
     """
-    _, sizes, directions = np.linalg.svd(effect, full_matrices=False)
-    shown = np.square(directions[sizes > EXACT * sizes.max(initial=0)] @ move).sum()
-    seen = np.abs(effect).max(axis=0, initial=0) > 0
-    whole, part = float(move @ move), float(move[seen] @ move[seen])
-    return 1 - float(shown) / whole, 1 - float(shown) / part if part else 0.0
+    shares, seen = [], np.abs(effect).max(axis=0, initial=0) > 0
+    for some in (np.ones(len(move), dtype=bool), seen):
+        _, sizes, directions = np.linalg.svd(np.concatenate([shown, effect])[:, some], full_matrices=False)
+        left, whole = directions[sizes > EXACT * sizes.max(initial=0)] @ move[some], float(move[some] @ move[some])
+        shares.append(1 - float(left @ left) / whole if whole else 0.0)
+    return shares[0], shares[1]
 
 
 def _effects(view: View, entries: list[Entry], start: Floats, centred: bool = False, step: float = STEP) -> Floats | None:

@@ -25,7 +25,7 @@ SAMPLED = (dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent)
 CHARGED = {"normal": (dp.GaussianDpEvent, *SAMPLED), "laplace": (dp.LaplaceDpEvent, *SAMPLED)}  # law -> events that charge for it
 WIDE = 64  # largest number of entries in a row whose common change is tried
 SIZES = 1.0, 8.0  # in units of the noise: common changes
-LIKELY = np.linspace(-5.0, 5.0, 41)  # in units of the noise: noisy numbers that `folded` tries
+LIKELY = np.linspace(-9.0, 9.0, 73)  # in units of the noise: noisy numbers that `folded` tries
 RETURNED = 1e-3  # of the largest change of a released number: a smaller difference counts as none
 HALVINGS = 20  # of the interval in which a release may return to its values
 
@@ -84,9 +84,9 @@ def without_common(mechanism: Mechanism, by: Floats) -> Floats:
     return left
 
 
-def scaled(first: History, i: int, by: Floats) -> list[int | None]:
-    """The axes along which a positive factor of the moved entries of a noisy value is undone: for the last axis, each row has a
-    factor of its own. None stands for one factor of the whole value. by: the move of mechanism `i`.
+def scaled(first: History, i: int, by: Floats, sign: int = 1) -> list[int | None]:
+    """The axes along which a factor of the moved entries of a noisy value is undone: for the last axis, each row has a factor of
+    its own. None stands for one factor of the whole value. by: the move of mechanism `i`. sign: of the factors.
     """
     mechanism, moved = first.mechanisms[i], np.abs(by) > NOTHING
     if pays(first, i):
@@ -94,7 +94,7 @@ def scaled(first: History, i: int, by: Floats) -> list[int | None]:
     found: list[int | None] = []
     for axis in (*(range(by.ndim) if by.ndim > 1 else ()), None):
         blocks = moved.any(axis, keepdims=True)
-        factors = np.where(blocks, 2 ** np.random.default_rng(0).uniform(-1, 1, blocks.shape), 1.0)
+        factors = np.where(blocks, sign * 2 ** np.random.default_rng(0).uniform(-1, 1, blocks.shape), 1.0)
         if _unchanged(first, repeated(first, {i: replace(mechanism, noisy=mechanism.noisy * factors)})):
             found.append(axis)
     return found

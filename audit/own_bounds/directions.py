@@ -41,14 +41,14 @@ def directions(within: Inside, shifts: Shifts, delta: float) -> tuple[float, str
         mechanism, epsilon = first.mechanisms[i], 0.0
         one_world = worst is not None and worst.base is None and not worst.half and moving(first, shifts) == {i}
         whole = i not in within.undone and not any(i in group for group in within.sums) and not {0, 1} <= {*axes}
-        if one_world and whole and _alone(mechanism):
+        if one_world and whole and _alone(mechanism) and axes[0] not in scaled(first, i, shifts[i], -1):
             means, moves = (_blocks(each, axes[0]) for each in (mechanism.clean / mechanism.scale, shifts[i]))
             epsilon = of_cones(means, moves, delta)
         why = f"the release does not change if positive numbers multiply the noisy value, or rows of it, at {mechanism.line}"
         proved = (
             f"the directions that it shows are known to cost {epsilon:.3g}" if epsilon else "the cost of directions is not known"
         )
-        way = "a ledger of Gaussian or Laplace events says that its proof releases the value itself"
+        way = "if your proof releases the value itself, declare a ledger of Gaussian or Laplace events"
         return epsilon, f"{why}; {proved}; {way}"
     return math.inf, ""
 

@@ -113,7 +113,7 @@ def compared_only(case: Case, first: History, shifts: Shifts) -> str | None:
         if little is not None and far is not None and little <= FEW * far:
             line = first.mechanisms[some[0]].line
             text = "only compared (as in report-noisy-max) or rounded, and the ledger does not charge for their noise"
-            way = "a ledger of Gaussian or Laplace events says that its proof releases them"
+            way = "if your proof releases them, declare a ledger of Gaussian or Laplace events"
             return f"the noisy values at {line} are {text}; comparisons may cost less; {way}"
     return None
 

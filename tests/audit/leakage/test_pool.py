@@ -51,6 +51,14 @@ def test_every_attack_is_made_on_a_model_that_answers_every_query(open_model):
     assert {(r.attack, r.game) for r in measured.rows if not r.baseline} == wanted
 
 
+def test_attacks_find_the_answers_to_every_query_that_they_read(graph, tmp_path):
+    case = Case(Gnn(epochs=2), Claim(np.inf, 1e-5, Unit.NODE, exposes=Gnn.releases))
+    names = ("shadow-mlp-public", "label-only-neighbours", "strongest")
+    measured = membership(case, graph, Store(tmp_path), Key("queries"), names, 4, 1, ("node",))
+    assert not measured.skips
+    assert {r.attack for r in measured.rows if not r.baseline} == {ATTACKS[name](GAMES["node"]).name for name in names}
+
+
 @pytest.mark.nightly
 def test_no_two_rows_answer_the_same_question(open_model):
     places = [(r.attack, r.game, r.negatives) for r in open_model[0].rows]
