@@ -194,6 +194,16 @@ def test_the_moves_are_drawn_with_the_largest_first_and_the_limit_in_sight(tmp_p
     assert "Removing edge 0–1 moves the released values most: 0.49" in plot.alt
 
 
+@pytest.mark.parametrize(("excess", "beyond"), [(1e-7, False), (1e-3, True)])
+def test_a_move_that_differs_from_its_limit_by_rounding_alone_is_within_it(excess, beyond):
+    (plot,) = of_claim(moved(1.01 + excess, refuted=False))
+    axes = Figure().add_subplot()
+    plot.draw(axes)
+    labels = axes.get_legend_handles_labels()[1]
+    assert ("beyond this limit" in labels) is beyond
+    assert "within this limit" in labels
+
+
 def test_a_refutation_begins_with_the_evidence_that_decides_the_verdict():
     weaker = dataclasses.replace(moved(1.2).bounds[0], epsilon=4.5, audit="game")
     game = dataclasses.replace(moved(1.2), game="game", bounds=(weaker,))
