@@ -211,16 +211,17 @@ def _not_refuted(claim: Claim, bounds: Sequence[Bound], notices: float, why: str
         return Verdict("inconclusive", f"inconclusive: {sentence}")
     best_of = {array: min(tests, key=lambda b: b.notices) for array, tests in by_array.items()}
     sharpest = max(best_of.values(), key=lambda b: b.notices)
+    left_out = "".join(f"; {sentence}" for sentence in dict.fromkeys(s for b in bounds for s in b.not_examined))
     noticed = _noticed(up(sharpest.reach, 3), best_of)
     if sharpest.notices <= notices:
-        return Verdict("not-refuted", f"not refuted; {noticed}")
+        return Verdict("not-refuted", f"not refuted; {noticed}{left_out}")
     factor = f"noise {up(sharpest.notices, 3)} times too small; the plan requires {notices:g}"
     way = ""
     if sharpest.shape == "exact" and sharpest.epsilon:
         computed = f"; the bound of {down(sharpest.epsilon)} is computed, so more rounds do not change it"
         more = "Try data on which one secret moves the noisy values farther, or another --seed"
         way = f"{computed}. {more}, or accept a weaker test with --notices"
-    return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor}){way}")
+    return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor}){left_out}{way}")
 
 
 def _withdrawn(bounds: Sequence[Bound]) -> str:

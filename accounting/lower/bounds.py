@@ -86,6 +86,11 @@ class Bound:
         return tuple(c.what for c in self.conditions if c.how == "granted")
 
     @property
+    def not_examined(self) -> tuple[str, ...]:
+        """Sentences about cases in which no violation was looked for, each with the reason."""
+        return tuple(f"{c.what} were not examined, because {c.detail}" for c in self.conditions if c.how == "not examined")
+
+    @property
     def failed(self) -> tuple[str, ...]:
         """The conditions that a check rejected, each with the result of the check."""
         return tuple(f"{c.what} ({c.detail})" for c in self.conditions if c.how == "failed")

@@ -9,6 +9,7 @@ import numpy as np
 from ...accounting.claim import Claim
 from ...models.base import Model
 from ...models.capabilities import RunsElsewhere
+from ...models.errors import raised
 from ...models.graph.graph import Graph, Worlds
 from ..case import EDGES, Case, Setting, keeping, offered
 from ..instruments.sums_of_programs import doubted
@@ -76,8 +77,8 @@ def _with_small(found: Inside, model: Model, graph: Graph, claim: Claim, key: Ke
     try:
         made = study(model, small(graph, model), key, probed=False)
         other = made.doubts[0] if made.doubts else inside(made, claim, key)
-    except Exception:  # a user's model may refuse other graphs, with any exception
-        return found
+    except Exception as refusal:  # a user's model may refuse other graphs, with any exception
+        return dataclasses.replace(found, failed=raised(refusal))
     where = f"on a {UNUSUAL}"
     if isinstance(other, str):
         return dataclasses.replace(found, doubts=(*found.doubts, f"{other or 'the run adds no recorded noise'}, {where}"))

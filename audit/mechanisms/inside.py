@@ -26,6 +26,7 @@ from .loud_secrets import louder, quietest
 from .past_noise import changed, or_else
 from .reading import EACH, Read, added_later, idle, unread
 from .relations import REPEATED, SAME, entangled, sums
+from .undone import common_changes, without_common
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +43,9 @@ class Inside:
     most first. together: whether the run could be repeated without many secrets at once. idle: the mechanisms that the run
     does not read; empty if there are more than EACH mechanisms. steady: the mechanisms that no secret moves, neither alone nor
     together with many others; empty if the run could not be repeated without many. small: the same on a small graph of unusual
-    nodes; None if this is not known. searched: whether the search for secrets that move a value farther than most was
-    finished, see `louder`. resized: worlds without one or many secrets in which some noise is of another size or kind.
+    nodes; None if this is not known. failed: the error with which the model failed on that graph, or "". searched: whether the
+    search for secrets that move a value farther than most was finished, see `louder`. resized: worlds without one or many secrets
+    in which some noise is of another size or kind. undone: see `common_changes`.
     """
 
     run: History
@@ -61,9 +63,11 @@ class Inside:
     idle: frozenset[int] = frozenset()
     steady: frozenset[int] = frozenset()
     small: Inside | None = None
+    failed: str = ""
     searched: bool = True
     across: tuple[Absence, ...] = ()
     resized: tuple[Absence, ...] = ()
+    undone: frozenset[int] = frozenset()
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
@@ -79,7 +83,7 @@ class Inside:
 
         A mechanism that uses the noise of an earlier one and moves as the earlier one does repeats the same noisy value, so its
         move does not count. In a group of `sums`, only the sum counts. The last term gets the move of the sum, divided by the
-        noise of the sum. The other terms get 0.
+        noise of the sum. The other terms get 0. Of the mechanisms `undone`, only differences within a row count.
         """
         each = [
             np.zeros_like(by) if i in self.again and np.abs(by - shifts[self.again[i]]).max(initial=0) <= REPEATED else by
@@ -92,7 +96,7 @@ class Inside:
             for k in group:
                 each[k] = np.zeros_like(each[k])
             each[group[-1]] = np.divide(move, noise, out=np.zeros_like(move), where=noise > 0)
-        return tuple(each)
+        return tuple(without_common(self.mechanisms[i], by) if i in self.undone else by for i, by in enumerate(each))
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +241,8 @@ def without_secrets(first: History) -> Inside:
         if len({(m.shared, m.mirrored) for m in terms}) > 1:
             text = f"the noise at {terms[0].line} and at {terms[-1].line} adds up, and entries have only one of both in common"
             shared = shared or f"{text}; within a run no cost of such a sum is computed"
-    return Inside(first, (), {}, (), again=repeats, sums=added, shared=shared, entangled=bound_up, idle=unused)
+    found = Inside(first, (), {}, (), again=repeats, sums=added, shared=shared, entangled=bound_up, idle=unused)
+    return dataclasses.replace(found, undone=common_changes(first, [k for group in added for k in group]))
 
 
 def tried(

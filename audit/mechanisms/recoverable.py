@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ...models.recorder.mechanisms.found import Mechanism
-from ..recorded.playing import Cell, left_in, rounding
+from ..recorded.playing import ULPS, Cell, left_in, rounding
 from ..recorded.study import History, Shifts
 from .reading import Entry, moved_entries, repeated, same_means
 
@@ -46,7 +46,8 @@ class View:
 
     The noisy values of all mechanisms stand in one row of numbers, and so do changes of them, in units of the noise. nearby:
     whether the release has to show the move near some noisy value. If the ledger does not charge for the noise, a proof may rely
-    on a release that selects a few of many noisy values: it shows one here and another one elsewhere, and never all.
+    on a release that selects a few of many noisy values: it shows one here and another one elsewhere, and never all. Nor may it
+    show fewer numbers of several noisy values near any of them, as their product does.
     """
 
     first: History
@@ -89,6 +90,11 @@ class View:
             rows.append((array - array.mean(-1, keepdims=True) if centred and array.ndim > 1 else array).ravel())
         return np.nan_to_num(np.concatenate(rows)) if rows else np.zeros(0)
 
+    def rounding(self) -> Floats:
+        """How far rounding alone may move the released numbers: one unit in the last place of the largest number of each row."""
+        nodes, play = self.first.worlds.graph.nodes, self.first.play
+        return np.concatenate([left_in(play.largest_places(cell), nodes, self.hidden).ravel() / ULPS for cell in self.cells])
+
     def elsewhere(self, seed: int) -> Floats:
         """A change to other noisy values: none for seed 0; else more noise, of up to twice the size."""
         size = sum(m.clean.size for m in self.mechanisms)
@@ -107,7 +113,7 @@ def shown_part(view: View, by: Floats) -> tuple[Floats, str]:
     if kept is None:
         return np.zeros(mechanism.clean.shape), reason
     hidden = 0.0 if mechanism.shared else _hidden(view, kept)
-    shows = hidden <= LOST[0] if mechanism.law == "normal" else hidden <= ROUNDING
+    shows = hidden < 1 if mechanism.law == "normal" else hidden <= ROUNDING
     share = math.sqrt(1 - hidden) if shows else _pushed(view, kept) if mechanism.law == "normal" else 0.0
     return kept.reshape(mechanism.clean.shape) * share, "" if shows else reason
 
@@ -123,7 +129,7 @@ def shown_together(view: View, by: Shifts, known: bool) -> tuple[list[Floats] | 
     if not row.any() or any(m.shared for m in view.mechanisms) or view.released(view.elsewhere(1)) is None:
         return None, ""
     normal = all(m.law == "normal" for m in view.mechanisms)
-    if not (known and normal) and (hidden := _hidden(view, row)) <= (LOST[1] if normal else ROUNDING):
+    if not (known and normal) and (hidden := _hidden(view, row)) <= (0.999 if normal else ROUNDING):
         return (view.split(row * math.sqrt(1 - hidden)) if hidden > ROUNDING else None), ""
     share = _pushed(view, row) if normal else 0.0
     lines = " and ".join(list(dict.fromkeys(m.line for m in view.mechanisms))[:LINES])
@@ -173,73 +179,101 @@ def _only(move: Floats, entries: Collection[Entry]) -> Floats:
 
 def _hidden(view: View, by: Floats) -> float:
     """The share of the squared move that other entries of the noisy value can undo, for every noisy value that is tried: 1 if it
-    is large. The release is then a function of fewer numbers, such as sums over groups.
+    is large, and entries that were not tested may undo more. The release is then a function of fewer numbers, such as sums over
+    groups.
 
     Changes of the noisy value that leave the release the same are found from small changes of some entries, and tested with large
-    ones. A row in which a common change is undone, as softmax undoes it, hides nothing. Neither does a row of which the release
-    shows all but one direction that depends on the noisy value, as with a network before the softmax.
+    ones. A row in which a common change is undone, as softmax undoes it, hides nothing; `common_changes` looks for them. Neither
+    does a row of which the release shows all but one direction that depends on the noisy value, as with a network before the
+    softmax.
     """
     effort = view.first.study.effort
     count = view.numbers(view.first).size
     most = max(effort.entries * min(2, len(view.at)), count + LINE if count < MANY else 0)
     most = most if effort.thorough else 3 * effort.entries
     entries = _candidates(view, by, most)
-    move, sums, effects = np.array([by[entry] for entry in entries]), _row_sums(view, entries), []
-    nowhere = view.nearby
+    move, effects = np.array([by[entry] for entry in entries]), []
+    sums = _row_sums(view, entries)
+    several, nowhere, mixed = len(view.at) > 1, view.nearby, False
+    large = LOST[several]
     for seed in range(effort.starts):  # the first is the noisy value of the run
         effect = _effects(view, entries, view.elsewhere(seed))
         if effect is None:
             return 0.0
         effects.append(effect)
         shown = sums * float(np.median(np.linalg.norm(effects[0], axis=0)))
-        nowhere = nowhere and _unshown(np.concatenate([shown, effect]), move) > LOST[len(view.at) > 1]
+        if view.nearby:
+            all_, seen = _unshown(np.concatenate([shown, effect]), move)
+            nowhere, mixed = nowhere and all_ > large, mixed or (several and seen > large)
         undone = _undone(np.concatenate([shown, *effects]), move, SMALL)
-        if float(undone @ undone) < LOST[len(view.at) > 1] * float(move @ move):
-            if not nowhere:
-                return _always_undone(view, entries, np.concatenate(effects), sums, move) / float(by @ by)
-            continue
-        if _invariant(view, entries, undone, move):
-            return 1.0
-    return float(nowhere)
+        if float(undone @ undone) >= large * float(move @ move):
+            if _invariant(view, entries, undone, move):
+                return 1 - _shown_alone(view, entries, by)
+        elif not (nowhere or mixed) and (not (view.nearby and several) or seed == effort.starts - 1):
+            return _always_undone(view, entries, np.concatenate(effects), sums, move)
+    return float(nowhere or mixed)
+
+
+def _shown_alone(view: View, entries: list[Entry], by: Floats) -> float:
+    """The share of the squared move that some released numbers show: linear functions of `entries`, as log-probabilities are up
+    to a common number, which depend on no other entry.
+    """
+    move, others = np.array([by[entry] for entry in entries]), np.random.default_rng(8).standard_normal(by.size)
+    others[[at for (at,) in entries]] = 0.0
+    shares = [0.0]
+    for centred in (False, True):
+        one, other = (_effects(view, entries, view.elsewhere(seed), centred, 1.0) for seed in (0, 1))
+        runs = [run for size in (0.0, STEP, 1.0) if (run := view.released(size * others, centred)) is not None]
+        if one is None or other is None or len(runs) < 3:
+            return 0.0
+        error = 4 * view.rounding()
+        alone = np.all([np.abs(run - runs[0]) <= error for run in runs], axis=0) & (np.abs(one - other).max(axis=1) <= error)
+        shown = move - _undone(one[alone], move, EXACT, float(np.linalg.norm(error[alone])))
+        shares.append(float(shown @ shown) / float(by @ by))
+    return max(shares)
 
 
 def _always_undone(view: View, entries: list[Entry], effect: Floats, sums: Floats, move: Floats) -> float:
-    """The square of the part of the move that one change of the noisy value always undoes; 0 if there is none. A common change of
-    a row does not count. effect: as `_effects` gives it, at one noisy value or more. sums: see `_row_sums`.
+    """The share of the squared move that one change of the noisy value always undoes; 0 if there is none. A common change of a
+    row does not count if it is in `sums`, see `_row_sums`. effect: as `_effects` gives it, at one noisy value or more.
     """
     alone = np.abs(sums) @ np.abs(effect).T
     common = sums[np.linalg.norm(sums @ effect.T, axis=1) <= SMALL * np.linalg.norm(alone, axis=1)]
-    undone = _undone(np.concatenate([common * float(np.linalg.norm(effect)), effect]), move, EXACT)
-    part = float(undone @ undone)
-    return part if part > ROUNDING * float(move @ move) and _invariant(view, entries, undone, move) else 0.0
+    shown = np.concatenate([common * float(np.linalg.norm(effect)), effect])
+    error = np.tile(view.rounding(), len(effect) // len(view.rounding()))[np.abs(effect).max(axis=1) > 0]
+    undone = _undone(shown, move, EXACT, float(np.linalg.norm(error)) / STEP)
+    share = float(undone @ undone) / float(move @ move)
+    return share if share > ROUNDING and _invariant(view, entries, undone, move) else 0.0
 
 
-def _undone(shown: Floats, move: Floats, small: float) -> Floats:
+def _undone(shown: Floats, move: Floats, small: float, error: float = 0.0) -> Floats:
     """The part of the move that changes nothing of what is shown. shown: (numbers, entries). small: a singular value below this
-    share of the largest counts as zero.
+    share of the largest counts as zero. error: a singular value below it counts as zero.
     """
     # all directions of the entries; a full matrix for the released numbers as well may take many GiB
     _, sizes, directions = np.linalg.svd(shown, full_matrices=len(shown) < shown.shape[1])
-    rank = int((sizes > small * sizes.max(initial=0)).sum())
+    rank = int((sizes > max(small * sizes.max(initial=0), error)).sum())
     return np.asarray(directions[rank:].T @ (directions[rank:] @ move), dtype=np.float64)
 
 
-def _unshown(effect: Floats, move: Floats) -> float:
-    """The share of the squared move that changes no released number near one noisy value. effect: (numbers, entries), with the
-    sums of rows, which count as shown.
+def _unshown(effect: Floats, move: Floats) -> tuple[float, float]:
+    """The share of the squared move that changes no released number near one noisy value: of all entries, and of those that
+    change a number at all. effect: (numbers, entries), with the sums of rows, which count as shown.
     """
     _, sizes, directions = np.linalg.svd(effect, full_matrices=False)
-    shown = directions[sizes > EXACT * sizes.max(initial=0)] @ move
-    return 1 - float(shown @ shown) / float(move @ move)
+    shown = np.square(directions[sizes > EXACT * sizes.max(initial=0)] @ move).sum()
+    seen = np.abs(effect).max(axis=0, initial=0) > 0
+    whole, part = float(move @ move), float(move[seen] @ move[seen])
+    return 1 - float(shown) / whole, 1 - float(shown) / part if part else 0.0
 
 
-def _effects(view: View, entries: list[Entry], start: Floats, centred: bool = False) -> Floats | None:
+def _effects(view: View, entries: list[Entry], start: Floats, centred: bool = False, step: float = STEP) -> Floats | None:
     """How the release changes with each entry, in units of the noise, (numbers, entries); None if a run fails."""
-    before, steps = view.released(start, centred), np.full(start.shape, STEP)
+    before, steps = view.released(start, centred), np.full(start.shape, step)
     columns = [view.released(start + _only(steps, [entry]), centred) for entry in entries]
     if before is None or any(column is None for column in columns):
         return None
-    effect = (np.stack([np.asarray(column) for column in columns], axis=1) - before[:, None]) / STEP
+    effect = (np.stack([np.asarray(column) for column in columns], axis=1) - before[:, None]) / step
     return effect.astype(np.float64)  # whole numbers of 64 bits may make it wider, which no decomposition takes
 
 
@@ -274,14 +308,17 @@ def _candidates(view: View, by: Floats, most: int) -> list[Entry]:
 
 
 def _in_order(view: View, by: Floats, most: int) -> Iterator[Entry]:
-    """Entries with noise: a third that move; then, for one mechanism, entries on a line with the farthest one, and for several
-    the rows that move farthest; then any.
+    """Entries with noise: a third that move; then, for one mechanism, entries on a line with the farthest one and a few other
+    rows, and for several the rows that move farthest; then any.
     """
     random, own = np.random.default_rng(view.at[0]), view.row([m.own for m in view.mechanisms])
     moved = sorted(moved_entries(by) or [(int(np.abs(by).argmax()),)], key=lambda e: -abs(by[e]))
     yield from moved[: max(2, most // 3)]
     near = _on_lines(view.mechanisms[0].clean.shape, moved[0][0], most, random) if len(view.at) == 1 else _in_rows(view, by)
     yield from ((at,) for at in near if own[at])
+    width = (view.mechanisms[0].clean.shape or (1,))[-1]
+    if len(view.at) == 1 and width <= LINE:
+        yield from ((at,) for (top,) in moved[1:SINGLE] for at in range(top - top % width, top - top % width + width) if own[at])
     some = np.flatnonzero(own)
     yield from ((int(at),) for at in some[random.permutation(len(some))[: 2 * most]])
 

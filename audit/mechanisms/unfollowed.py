@@ -11,8 +11,9 @@ from ..recorded.study import History
 
 MADE = ("uniform", "exponential")  # laws of numbers from which programs compute noise and coins
 OF_MADE = (
-    "made into noise or coins, which the recorder did not follow to the data; draw noise by a function of its law, such as "
-    "laplace(), and let an array of coins choose between values (`np.where(random(n) < p, values, others)`) instead of an `if`"
+    "samples, noise or coins, and the recorder did not follow them to the data. For samples, draw one number for every node in "
+    "each step and compare all of them with one rate (`rng.random(nodes) < rate`). For noise, call a function of its law, such "
+    "as laplace(). For coins that choose between values, write `np.where(random(n) < p, values, others)` and no `if`"
 )
 WHOLE = ("geometric", "poisson")  # laws of noise that are whole numbers
 OF_WHOLE = (
@@ -32,7 +33,7 @@ def not_followed(draws: Iterable[Draw]) -> str:
     if not noise:
         return ""
     (line, law), count = Counter((d.line, d.law) for d in noise).most_common(1)[0]
-    drawn = f"{several(count, 'draw')} of the law '{law}' at {line} may be"
+    drawn = f"{law} random numbers of {several(count, 'draw')} at {line} may be"
     if law in MADE:
         return f"{drawn} {OF_MADE}"
     alone = all(d.values.size == 1 for d in noise if (d.line, d.law) == (line, law))

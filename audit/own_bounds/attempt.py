@@ -30,6 +30,11 @@ FRESH = proved(
 UNHIDDEN = Condition(
     "no other draw hides the move", "checked", "other draws replaced them, and each clean value moved by the same distance"
 )
+MASKS = Condition(
+    "for an adversary who also knows draws that may hide the move, such as masks of dropout",
+    "granted",
+    "a proof that holds for each mask assumes this adversary; with the masks of several runs the moves cost at most the claim",
+)
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,7 @@ def noise_used_twice(attempt: Attempt) -> Bound | None:
 
 def unknown_law(attempt: Attempt) -> Bound | None:
     strange = next((m for m in attempt.within.mechanisms if m.law not in (*DISTRIBUTIONS, REPORT)), None)
-    why = f"the cost of noise of the law '{strange.law}', added at {strange.line}, is not computed" if strange else ""
+    why = f"the tool does not compute the cost of {strange.law} noise, which is added at {strange.line}" if strange else ""
     return fails("the cost of the noise is known", why) if why else None
 
 

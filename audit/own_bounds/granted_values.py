@@ -17,6 +17,7 @@ from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import EACH, alike, farthest, moved_by, repeated, shown, with_other_values
 from ..mechanisms.recoverable import View, shown_part, shown_together
 from ..mechanisms.relations import added_only, exchanged, proportional, same_release
+from ..mechanisms.undone import CHARGED, SAMPLED, pays
 from ..recorded.laws import NOTHING
 from ..recorded.playing import Cell
 from ..recorded.study import History, Shifts
@@ -24,8 +25,6 @@ from ..recorded.study import History, Shifts
 TRIED = 8  # largest number of other mechanisms with which `together` tests one
 NUDGED = 1e-3  # in units of the scale: a change of noisy values that seldom changes the result of a comparison
 FEW = 0.1  # a run only compares values if a tiny change of them affects at most this share of what a large change affects
-SAMPLED = (dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent)
-CHARGED = {"normal": (dp.GaussianDpEvent, *SAMPLED), "laplace": (dp.LaplaceDpEvent, *SAMPLED)}  # law -> events that charge for it
 COINLESS = (dp.GaussianDpEvent, dp.LaplaceDpEvent, DiscreteLaplaceDpEvent)  # events without samples and coins
 ADDITIVE = (dp.GaussianDpEvent, dp.LaplaceDpEvent, *SAMPLED, dp.UnsupportedDpEvent)  # the last one is an undeclared ledger
 
@@ -99,12 +98,6 @@ def independent(first: History, still: Sequence[int], noisy: Sequence[int]) -> b
     )
 
 
-def pays(case: Case, first: History, i: int) -> bool:
-    """Whether the ledger charges for noise of the law of a mechanism; its proof then grants the noisy value to the adversary."""
-    charges = CHARGED.get(first.mechanisms[i].law, ())
-    return any(isinstance(event, charges) for event, _ in parts(case.model.ledger))
-
-
 def compared_only(case: Case, first: History, shifts: Shifts) -> str | None:
     """Why an adversary may see less than the noisy values that the secret moves, or None if the adversary sees them.
 
@@ -113,7 +106,7 @@ def compared_only(case: Case, first: History, shifts: Shifts) -> str | None:
     noisy values whose tiny changes have little effect, or whose usual changes have none. It skips the values of a mechanism if
     the ledger charges for noise of this law: the ledger's proof then grants the noisy values to the adversary.
     """
-    places = [i for i in sorted(moving(first, shifts)) if first.mechanisms[i].law in CHARGED and not pays(case, first, i)]
+    places = [i for i in sorted(moving(first, shifts)) if first.mechanisms[i].law in CHARGED and not pays(first, i)]
     for some in [[i] for i in places] if len(places) <= EACH else [places]:
         sizes = (NUDGED, 1.0)
         little, far = (changes(first, {i: moved_by(first.mechanisms[i], size, i) for i in some}) for size in sizes)
@@ -139,13 +132,17 @@ def noised_again(first: History, shifts: Shifts) -> str | None:
     return None
 
 
-def together(first: History, shifts: Shifts) -> str:
+def together(within: Inside, shifts: Shifts) -> str:
     """Why the release may show a noisy value that the secret moves only in a function of it and another noisy value: their sum, a
     weighted sum as in a moving average, or a function that does not depend on their order. (Values that move alike show as much
-    without their order.) "" if it does not. Tests the EACH mechanisms that move farthest, each with TRIED others.
+    without their order.) "" if it does not. Terms of one of `within.sums` are one value. Tests the EACH mechanisms that move
+    farthest, each with TRIED others.
     """
-    sums = [i for i, m in enumerate(first.mechanisms) if m.law != REPORT]
-    for i, j in [(i, j) for i in farthest(first, shifts)[:EACH] for j in [j for j in sums if j != i][:TRIED]]:
+    first, sums = within.run, [i for i, m in enumerate(within.mechanisms) if m.law != REPORT]
+    same = {(i, j) for group in within.sums for i in group for j in group}
+    for i, j in [
+        (i, j) for i in farthest(first, shifts)[:EACH] for j in [j for j in sums if j != i][:TRIED] if (i, j) not in same
+    ]:
         lines = f"the run uses the noisy values at {first.mechanisms[i].line} and {first.mechanisms[j].line}"
         if added_only(first, i, j):
             return f"{lines} only in their sum, whose epsilon is not computed"
@@ -180,12 +177,12 @@ def shown_by(case: Case, within: Inside, shifts: Shifts, cells: Sequence[Cell]) 
     kept, why, first = list(shifts), "", within.run
     hidden = None if within.worst is None else within.worst.hidden
     for i in farthest(first, shifts)[:EACH]:
-        kept[i], why_less = shown_part(View(first, (i,), tuple(cells), hidden, not pays(case, first, i)), shifts[i])
+        kept[i], why_less = shown_part(View(first, (i,), tuple(cells), hidden, not pays(first, i)), shifts[i])
         why = why or why_less
     terms = {k for group in within.sums for k in group[:-1]}
     some = tuple(i for i, m in enumerate(first.mechanisms) if m.law != REPORT and i not in terms)
     if len(some) > 1 and not within.again:
-        nearby = not all(pays(case, first, i) for i in some)
+        nearby = not all(pays(first, i) for i in some)
         view = View(with_sums(first, within), some, tuple(cells), hidden, nearby)
         each, why_less = shown_together(view, tuple(shifts[i] for i in some), bool(why))
         if each is not None:

@@ -11,7 +11,7 @@ from ...accounting.claim import Unit
 from ...accounting.events.counts import charged
 from ...models.recorder.mechanisms.found import REPORT, Mechanism
 from ..key import Key
-from ..mechanisms.absence import Incomparable, without
+from ..mechanisms.absence import Incomparable, history, without
 from ..mechanisms.draws.lost import lost_noise
 from ..mechanisms.draws.steady import other_scripts, shown_in, shown_with_other_weights, steady_cells
 from ..mechanisms.inside import Inside, moving
@@ -24,10 +24,12 @@ from ..recorded.study import CONTINUOUS, History, Shifts
 from ..recorded.worlds import without_one
 
 EQUAL = 1e-2  # relative tolerance between the sizes of one move in runs with different draws
+NEXT = 6  # the first number of a run that `other_noise` tries
 TRIED = 8  # largest number of draws, and of entries, that are tested one by one
 NUDGE = 1e-5  # relative change of a drawn number that seldom changes the result of a comparison
 SAMPLES = "samples are followed if each step draws one number for every node or training node, as `rng.random(nodes) < rate` does"
 FIRST_VALUES = "random first values that hide nothing, such as the first centres of k-means, need a constant seed"
+DROPOUT = "a proof of DP-SGD holds for each mask of dropout; audited without dropout, too little noise may refute the claim"
 MASKS = ("uniform", "integers")  # laws of masks: a uniform number that is added modulo its range hides a value completely
 
 
@@ -143,8 +145,10 @@ def hidden(first: History, within: Inside, differs: bool, accounted: Collection[
     for number, script in enumerate(other_scripts(first, coins) if coins else ()):
         run = repeated(first, {}, script) if number else rerun(first, {}, script)
         if run is not None and not same_means(first.mechanisms, run.mechanisms):
-            way = SAMPLES if charged(first.study.model.ledger).steps else FIRST_VALUES
-            changes = "change the value to which noise is added, as samples and shuffles do"
+            some = [first.play.draws[at] for at in coins]
+            dropped = any(draw.masks is not None or draw.values.ndim > 1 for draw in some)
+            way = SAMPLES if charged(first.study.model.ledger).steps else DROPOUT if dropped else FIRST_VALUES
+            changes = "change the value to which noise is added, as dropout, samples and shuffles do"
             return f"the draws at {lines(first, coins)} {changes}; they may hide a secret; {way}"
     if numbers and not same_means(first.mechanisms, (other := rerun(first, {}, redrawn(first, numbers))).mechanisms):
         assert within.worst is not None
@@ -152,6 +156,19 @@ def hidden(first: History, within: Inside, differs: bool, accounted: Collection[
         if further := grown(first, within.worst.secret, within.shifts, moved):
             return f"{further}; this size depends on the draws at {lines(first, numbers)}, which may hide the move"
     return None
+
+
+def other_noise(first: History) -> str:
+    """Says that the noise of another seed has another law or size, or that there is more or less of it; "" if it is the same for
+    all seeds that are tried. A number of a large mask may switch the noise off.
+    """
+    for number in range(NEXT, NEXT + first.study.effort.redrawn * first.study.effort.thorough):
+        other = history(first.study, number).mechanisms
+        pairs = zip(first.mechanisms, other, strict=False)
+        same = len(other) == len(first.mechanisms) and all(m.law == o.law for m, o in pairs)
+        if not same or any(not np.allclose(m.scale, o.scale, rtol=EQUAL) for m, o in zip(first.mechanisms, other, strict=True)):
+            return "another seed has other noise, and draws that may hide a secret may decide this"
+    return ""
 
 
 def lines(first: History, draws: Sequence[int]) -> str:

@@ -97,7 +97,7 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, unused
     p_value = law_p_value(found)
     if p_value is not None and p_value < alpha:
         doubts.setdefault("", f"the noise does not follow the requested law (p = {p_value:.2g}, level {alpha:.2g})")
-    bounds = [moved(case, found, doubts)]
+    bounds = [moved(case, found, doubts, next(iter((past or {}).values()), ""))]
     if p_value is not None:
         held = Bound(0.0, alpha, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "listening", NAME)
         bounds.append(resting(held, LAW, REPEATED))
@@ -165,7 +165,7 @@ def mismatch(case: Case, found: Examination) -> str | None:
         return None
     lines = ", ".join(sorted({s.block.line for s in found.study.sources}))
     if isinstance(ledger, dp.UnsupportedDpEvent):
-        text = f"the cost of noise of the law '{', '.join(sorted(laws))}', as the run uses it, is not computed ({lines})"
+        text = f"the tool does not compute the cost of {', '.join(sorted(laws))} noise as the run uses it ({lines})"
         return text if cost_of(found) is None else None
     kinds = [name for name, law in LAWS.items() if law.pays(ledger)]
     if not kinds:
@@ -174,14 +174,15 @@ def mismatch(case: Case, found: Examination) -> str | None:
     if laws <= set(kinds) and cost_of(found) is not None:
         return None
     charges = " or ".join(LAWS[name].charged for name in kinds)
-    return f"the ledger charges for {charges} noise, and noise of the law '{', '.join(sorted(laws))}' is drawn ({lines})"
+    return f"the ledger charges for {charges} noise, and the run draws {', '.join(sorted(laws))} noise ({lines})"
 
 
-def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
+def moved(case: Case, found: Examination, doubts: dict[str, str], within: str = "") -> Bound:
     """The bound from the largest move by one secret, in units of the recorded noise.
 
     The move proves an epsilon, and what would have been noticed, only if no other draw adds to that noise. If another draw may
-    add to it, the function enters a doubt about all arrays into `doubts`.
+    add to it, the function enters a doubt about all arrays into `doubts`. within: what the run itself shows of these draws, or
+    "".
     """
     claim, costs = case.claim, cost_of(found)
     worst = max(found.moves, key=lambda move: (size_of(case, found, move), not move.half), default=Move("no secret"))
@@ -200,7 +201,7 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
     shared = found.common.places if found.common is not None else ()
     alone = "" not in doubts and epsilon > 0 and withstands(found.study, shared)
     if epsilon > 0 and not alone:
-        doubts.setdefault("", f"{method}, and other draws may add to it")
+        doubts.setdefault("", within or f"{method}, and other draws may add to it")
     refuted = refuted and alone
     bound = exact(epsilon if alone else 0.0, method, MOVES, conditions(found, doubts, alone))
     bound = dataclasses.replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(found.moves), 0))

@@ -34,6 +34,7 @@ from . import within_run
 from .attempt import (
     EXACT,
     FRESH,
+    MASKS,
     NO_PATH,
     UNHIDDEN,
     Attempt,
@@ -44,7 +45,7 @@ from .attempt import (
     release_of_noisy_values,
     stale_noise,
 )
-from .hiding import EQUAL, free_draws, hidden
+from .hiding import EQUAL, free_draws, hidden, other_noise
 from .noise_law import law_of
 from .other_runs import SCALES, STEADY, TAIL, most_telling
 from .released_noise import REPEATED, exact, known_noise, smallest_factor
@@ -70,6 +71,11 @@ HALVINGS = 24  # of an interval that contains the rate, if it is not that of the
 FINE, WIDE, DEVIATIONS = 5e-5, 50.0, 6.0  # the grid of the losses is FINE nats up to a range of WIDE nats, then in proportion
 ROUNDED = 2e-3  # nats that a coarser grid for few steps may cost in all
 BITS = (0.0, 1.0)
+NEIGHBOURS = (
+    "as where rows of a batch sum over neighbours: a node then changes its own row and those of its neighbours, each has its own "
+    "coin, and a proof with one coin for each node does not cover them. Let each row read its own node alone, or let the ledger "
+    "charge for steps without samples, whose noise covers all of these rows"
+)
 
 
 class NoSamples(Exception):
@@ -151,15 +157,18 @@ def from_samples(case: Case, within: Inside) -> Bound | str:
 
 
 def from_mechanisms(case: Case, within: Inside) -> Bound:
-    """The bound from all mechanisms, or, if it neither refutes the claim nor has a reach, that from the samples of the run's
-    steps. If their cost is not known, the first bound with the reason.
+    """The bound from all mechanisms, or, if it neither refutes the claim nor has a reach without known masks, that from the
+    samples of the run's steps. If their cost is not known, the first bound, with the reason if it has no reach.
     """
     bound = within_run.from_mechanisms(case, within)
-    if bound.refuted or math.isfinite(bound.reach):
+    supported = math.isfinite(bound.reach)
+    if bound.refuted or (supported and MASKS not in bound.conditions):
         return bound
     sampled = from_samples(case, within)
     if isinstance(sampled, Bound):
         return sampled
+    if supported:
+        return bound
     failed = Condition(OWN_COIN, "failed", sampled)
     return replace(bound, conditions=(failed, *bound.conditions)) if sampled else bound
 
@@ -173,7 +182,7 @@ def of_nodes(first: History) -> tuple[tuple[int, ...], ...]:
     for at in free_draws(first):
         draw = first.play.draws[at]
         coin = draw.among == BITS and draw.chances is not None and draw.chances.ndim == 1
-        if (draw.values.size == nodes or draw.nodes is not None) and (coin or draw.law == "uniform"):
+        if (draw.values.size == nodes or (draw.nodes is not None and draw.values.ndim == 1)) and (coin or draw.law == "uniform"):
             found.setdefault(first.study.copies.get(at, at), []).append(at)
     return tuple(map(tuple, found.values()))
 
@@ -253,7 +262,7 @@ def stepwise(first: History, absent: Absence, coins: Coins, gone: History, shift
         some = [i for i, one in zip(read, here, strict=True) if one] + always
         whole = all(np.allclose(own[i], shifts[i], rtol=EQUAL, atol=NOTHING) for i in some)
         if not whole or moving(first, own).difference(read, always):
-            raise NoSamples("other numbers of the node move a sum by another amount")
+            raise NoSamples(f"not only the coin of node {coins.node} decides how far it moves a sum, {NEIGHBOURS}")
         return here
 
     rate = rate_of(first, coins, wanted, reads)
@@ -288,7 +297,8 @@ def rate_of(first: History, coins: Coins, wanted: float | None, reads: Callable[
         """Whether all steps read the node if its numbers are this far from the end at which they do."""
         here = reads(coins.inside + toward * share)
         if any(here) != all(here):
-            raise NoSamples("the steps have different sampling rates")
+            some = f"with the same number in all steps, node {coins.node} moves some of them and not others"
+            raise NoSamples(f"{some}: their rates differ, or the coins of other nodes decide too, {NEIGHBOURS}")
         return all(here)
 
     if wanted is not None and 0 < wanted < 1 and at(wanted * (1 - NEAR)) and not at(wanted * (1 + NEAR)):
@@ -348,7 +358,8 @@ def concluded(attempt: Attempt, steps: Steps, runs: Sequence[NDArray[np.float64]
     least = np.min(runs, axis=0)
     proven, most = cost(least, steps.rate, claim.delta), max(cost(moves, steps.rate, claim.delta) for moves in runs)
     coin = Condition(OWN_COIN, "checked", f"node {steps.coins.node}: other coins moved the sums of their own steps alone")
-    hides = Condition(UNHIDDEN.what, "failed", reason) if reason else UNHIDDEN
+    masks = bool(reason) and most <= claim.epsilon and not other_noise(first)
+    hides = MASKS if masks else Condition(UNHIDDEN.what, "failed", reason) if reason else UNHIDDEN
     conditions: tuple[Condition, ...] = (REPEATED, law_of(first), FRESH, EXACT, coin, hides, SEEN)
     if path := not_excluded(within):
         conditions = (*conditions, Condition(NO_PATH, "failed", path))
@@ -364,8 +375,11 @@ def concluded(attempt: Attempt, steps: Steps, runs: Sequence[NDArray[np.float64]
         return replace(bound, epsilon=0.0)
     notices = smallest_factor(lambda factor: cost(least, steps.rate, claim.delta, factor) > claim.epsilon)
     reach = worth(case.model.ledger, claim, notices)
-    covers = detected(case, first, refuted=bool(charged(case.model.ledger).steps))
-    return replace(bound, refuted=proven > claim.epsilon, notices=notices, reach=reach, trials=(len(runs), 0), covers=covers)
+    covers = detected(case, first, refuted=bool(charged(case.model.ledger).steps) and not masks)
+    bound = replace(bound, refuted=proven > claim.epsilon, notices=notices, reach=reach, trials=(len(runs), 0), covers=covers)
+    if masks:  # whoever does not know them may learn less
+        return replace(bound, epsilon=0.0, method=f"{bound.method}; less noise would not refute the claim, because {reason}")
+    return bound
 
 
 def described(steps: Steps, least: NDArray[np.float64], first: History) -> str:

@@ -22,6 +22,7 @@ from ..mechanisms.absence import Incomparable, history, without
 from ..mechanisms.draws.lost import mixed
 from ..mechanisms.inside import Inside, moving, read_only, reports
 from ..mechanisms.reading import unread_entries
+from ..mechanisms.undone import folded
 from ..recorded.laws import NOTHING, cost, left_out
 from ..recorded.playing import Diverged
 from ..recorded.study import History, Shifts
@@ -29,6 +30,7 @@ from ..recorded.worlds import UNUSUAL
 from .attempt import (
     EXACT,
     FRESH,
+    MASKS,
     NO_PATH,
     UNHIDDEN,
     Attempt,
@@ -43,13 +45,14 @@ from .attempt import (
     unknown_law,
     used,
 )
+from .directions import directions
 from .granted_values import behind, compared_only, granted, in_any_order, noised_again, shown_by, together, unseen
-from .hiding import EQUAL, grown, hidden, shown_always
+from .hiding import EQUAL, grown, hidden, other_noise, shown_always
 from .noise_law import law_of
 from .other_runs import STEADY, changed_by_noise, least_share, moved_in
 from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reached, smallest_factor
 
-OF_WEIGHTS = range(2, 6)  # further runs with other seeds, if initial weights may change how far a secret moves a value
+OTHERS = range(2, 6)  # further runs with other seeds, if initial weights or masks may change how far a secret moves a value
 PARTS = 4  # how often a smaller part of the moves is searched that the release shows, each for less noise
 AGAIN = 4  # largest number of further secrets that are tried if the release shows only part of what the first one moves
 ROUNDING = 1e-6  # relative: a cost that exceeds the claim by less may be equal to it
@@ -84,7 +87,8 @@ def from_mechanisms(case: Case, within: Inside) -> Bound:
         reach = reached(case, factor, where.worst.half, laws_of(where.run, where.shifts))
         bound = replace(bound, notices=factor, reach=reach)
     method = f"{bound.method}; less noise would not refute the claim, because {why}" if why else bound.method
-    return replace(bound, method=method, covers=detected(case, where.run, refuted=not why))
+    epsilon = 0.0 if MASKS in bound.conditions else bound.epsilon  # whoever does not know the masks may learn less
+    return replace(bound, epsilon=epsilon, method=method, covers=detected(case, where.run, refuted=not why))
 
 
 def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bound, Inside]:
@@ -164,28 +168,41 @@ def from_secret(case: Case, within: Inside, projections: bool = True) -> tuple[B
 class Cost:
     """What the moves of a secret prove. epsilon: the least cost (nats) of all runs and of all parts of the moves that were tried.
     again: the cost in a second run. shifts: the moves that count. reason: why they prove nothing, or "".
+    masks: whether the adversary is granted draws that may hide the moves, such as masks of dropout.
     """
 
     epsilon: float
     again: float
     shifts: Shifts
     reason: str
+    masks: bool = False
 
 
 def least_cost(attempt: Attempt) -> Cost:
-    """The cost of the moves in two runs, in OF_WEIGHTS more if it may depend on initial weights, and, if all of them exceed the
+    """The cost of the moves in two runs, in OTHERS more if it may depend on initial weights, and, if all of them exceed the
     claim, of what the release always shows of the moves.
+
+    If other draws may hide the moves, nothing is refuted. A proof may grant these draws to the adversary, as that of DP-SGD
+    grants masks of dropout. So the claim has support if the moves cost no more than it with the masks of all runs.
     """
-    first, whole = attempt.first, attempt.whole
+    first, whole, claim = attempt.first, attempt.whole, attempt.case.claim.epsilon
     try:
         moved, again = in_another_run(attempt, 1)
         differs = grown(first, attempt.worst.secret, attempt.shifts, moved) is not None
         if differs and any(draw.weights for draw in first.play.draws):
-            again = min(again, *(in_another_run(attempt, number)[1] for number in OF_WEIGHTS))
-        reason = hidden(first, attempt.within, differs)
+            again = min(again, *(in_another_run(attempt, number)[1] for number in OTHERS))
+        reason = hidden(first, attempt.within, differs) or ""
+        if masks := bool(reason) and max(whole, again) <= claim:
+            of_worst, of_others = with_other_masks(attempt)
+            again = min(again, of_worst)
+            masks = again > 0 and of_others <= claim
+            reason = "" if masks else reason
+        elif reason and attempt.projections:  # not while `from_mechanisms` tries smaller claims
+            known = f"for an adversary who knows these draws, the moves cost {max(whole, again):.3g}, more than the claim"
+            reason = f"{reason}; {known}"
         reason = reason or unseen(attempt.case, first, attempt.moves, attempt.each) or ""
-        found = Cost(min(whole, again), again, attempt.shifts, reason)
-        return found if reason or found.epsilon <= attempt.case.claim.epsilon else shown_part_of(attempt, found)
+        found = Cost(whole if masks else min(whole, again), again, attempt.shifts, reason, masks)
+        return found if reason or found.epsilon <= claim else shown_part_of(attempt, found)
     except (Incomparable, Diverged, OtherMechanisms) as departed:
         return Cost(0.0, whole, attempt.shifts, str(departed))
 
@@ -200,6 +217,20 @@ def in_another_run(attempt: Attempt, number: int) -> tuple[Shifts, float]:
     return moved, cost(other.mechanisms, moved, attempt.case.claim.delta)
 
 
+def with_other_masks(attempt: Attempt) -> tuple[float, float]:
+    """The least cost (nats) of the secret in OTHERS runs, and the largest of it and of AGAIN other secrets that cost much: with
+    other masks another secret may move a value farther. Raises Incomparable and Diverged, also if masks may change the noise.
+    """
+    if why := other_noise(attempt.first):
+        raise Incomparable(why)
+    secrets = [attempt.worst, *attempt.within.others[:AGAIN]]
+    costs = [
+        [in_another_run(replace(attempt, within=replace(attempt.within, worst=absent)), number)[1] for absent in secrets]
+        for number in OTHERS
+    ]
+    return min(each[0] for each in costs), max(map(max, costs))
+
+
 def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     """The cost of the part of the moves that the release always shows, or the reason why this part is not known."""
     case, first, within, shifts = attempt.case, attempt.first, attempt.within, found.shifts
@@ -207,7 +238,7 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
         compared_only(case, first, shifts)
         or mixed(first, shifts)
         or noised_again(first, shifts)
-        or together(first, shifts)
+        or together(within, shifts)
         or in_any_order(first, shifts)
         or behind(first, within, shifts)
     )
@@ -217,14 +248,19 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     found = replace(found, epsilon=min(found.epsilon, attempt.cost(shifts)), shifts=shifts, reason=reason)
     if reason or found.epsilon <= case.claim.epsilon:
         return found
+    most, ratios = directions(within, shifts, case.claim.delta)
+    if most <= case.claim.epsilon:
+        return replace(found, reason=ratios)
     cells, reason = shown_always(first, shifts)
     if reason or not attempt.projections:
         return replace(found, reason=reason)
     least, doubt = shown_by(case, within, shifts, cells)
     epsilon = attempt.cost(least)
-    shifts, epsilon = shifts if doubt else least, min(found.epsilon, epsilon)
+    shifts, epsilon = shifts if doubt else least, min(found.epsilon, epsilon, most)
     if epsilon <= case.claim.epsilon:
         return replace(found, epsilon=epsilon, shifts=shifts, reason=doubt)
+    if reason := folded(first, shifts):
+        return replace(found, reason=reason)
     share = least_share(first, within, attempt.each, case.claim.delta)
     reason = "" if share * epsilon > case.claim.epsilon else DEPENDS
     return replace(found, epsilon=share * epsilon, shifts=shifts, reason=reason)
@@ -233,9 +269,11 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
 def concluded(attempt: Attempt, found: Cost) -> Bound:
     """The bound that the moves prove, and its smallest detectable violation."""
     claim, first, within = attempt.case.claim, attempt.first, attempt.within
-    unhidden = Condition(UNHIDDEN.what, "failed", found.reason) if found.reason else UNHIDDEN
+    unhidden = Condition(UNHIDDEN.what, "failed", found.reason) if found.reason else MASKS if found.masks else UNHIDDEN
     conditions: tuple[Condition, ...] = (REPEATED, law_of(first), FRESH, EXACT, unhidden, granted_to(first))
     text = found.reason or described(attempt.worst.secret, first, found.shifts)
+    if not found.reason and within.undone & moving(first, found.shifts):
+        text += ", beside a common change of each row, which the release undoes"
     bound = exact(0.0 if found.reason else found.epsilon, text, MOVES, conditions)
     refuted = bound.epsilon > claim.epsilon and not bound.failed
     moved = moving(first, found.shifts)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...accounting.claim import Unit
 from ...models.base import Model
 from ...models.capabilities import RunsElsewhere
-from ...models.errors import one_line
+from ...models.errors import one_line, raised
 from ...models.graph.graph import Graph
 from ...models.recorder.draws.draw import PICKS
 from ...models.recorder.script import of_fewer_nodes, other_rows
@@ -81,6 +81,7 @@ class Examination:
     study: the study of the model on the whole graph. faults: sentences, each a proof that epsilon is infinite (see
     `Certificate`). moves: one for each removed secret. summary: in words. doubts: array -> why nothing is stated about it;
     the key "" stands for all arrays. common: noise that entries of the release have in common; the moves take it into account.
+    failed: the error with which the model failed on the small graph of unusual nodes, with its line; "" if it did not fail.
     """
 
     study: Study
@@ -89,6 +90,7 @@ class Examination:
     moves: tuple[Move, ...] = ()
     summary: str = ""
     common: Common | None = None
+    failed: str = ""
 
     @property
     def laws(self) -> set[str]:
@@ -113,8 +115,7 @@ def examine(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
     try:
         second = _examined(model, small(graph, model), unit, key.fold("small"), False)
     except Exception as refusal:  # a user's model may refuse other graphs, with any exception
-        summary = f"{first.summary}; the model refused the {UNUSUAL} ({type(refusal).__name__}: {refusal})"
-        return replace(first, summary=summary)
+        return replace(first, failed=raised(refusal))
     where = f" on a {UNUSUAL}"
     doubts = {**{array: text + where for array, text in second.doubts.items()}, **first.doubts}
     moves = (*first.moves, *(replace(move, secret=move.secret + where) for move in second.moves))

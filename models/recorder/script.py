@@ -26,8 +26,8 @@ class Script:
     draw is itself a report. constant: the positions of draws that no seed changes; if the run draws others there, they stay as
     they are.
 
-    If the run has fewer training nodes than the earlier one, and a draw has one number for each of them, then each node keeps its
-    number.
+    If the run has fewer training nodes than the earlier one, and a draw has one number for each of them, or a mask one row, then
+    each node keeps its number or its row.
     """
 
     draws: Sequence[Draw]
@@ -63,10 +63,14 @@ class Script:
 
 
 def of_fewer_nodes(draw: Draw, earlier: Draw) -> NDArray[np.bool_] | None:
-    """Which numbers of the earlier draw belong to the training nodes of this draw, if both have a number for each training node
-    and this run has fewer of them; else None. All numbers must be independent of one another and have the same law.
+    """Which numbers, or rows, of the earlier draw belong to the training nodes of this draw, if both have one for each training
+    node and this run has fewer of them; else None. All numbers must be independent of one another and have the same law. Rows of
+    noise are left out: a noisy value with fewer rows is another mechanism.
     """
-    if draw.nodes is None or earlier.nodes is None or draw.values.shape == earlier.values.shape:
+    shape, before = draw.values.shape, earlier.values.shape
+    if draw.nodes is None or earlier.nodes is None or shape[1:] != before[1:] or shape == before:
+        return None
+    if len(shape) > 1 and draw.law in SHIFTED:
         return None
     law = _of_each(draw)
     same = law is not None and (draw.law, draw.among, law) == (earlier.law, earlier.among, _of_each(earlier))
@@ -81,7 +85,7 @@ def other_rows(draw: Draw, earlier: Draw) -> str:
     if draw.law != earlier.law or len(shape) < 2 or shape[1:] != before[1:] or shape == before:
         return ""
     rows = f"{shape[0]} rows of random numbers instead of {before[0]}"
-    return f": {rows}; draw them for all nodes, and leave out dropout where its masks change sums to which noise is added"
+    return f": {rows}; draw them for all nodes"
 
 
 def _of_each(draw: Draw) -> tuple[float, ...] | None:

@@ -65,9 +65,9 @@ class Draw:
     that led to the draw, innermost first. weights: whether the numbers are initial weights, which are no noise: they fill a
     PyTorch tensor with `requires_grad`, or the script of the run says so. state: of one pick (see `picked_one`) and of geometric
     numbers, a digest of the generator's state after it; 0 if it is not known. Two seeds often draw the same few whole numbers,
-    but never have the same state. nodes: the ids of the training nodes, if the draw is a list of as many numbers, which may
-    belong to these nodes; else None. masks: if the number is the key of masks of dropout, the masks that the run took, see
-    masks_torch.py; else None.
+    but never have the same state. nodes: the ids of the training nodes, if the draw has as many rows (or numbers in a
+    list), which may belong to these nodes; else None. masks: if the number is the key of masks of dropout, the masks that the run
+    took, see masks_torch.py; else None.
     """
 
     law: str
@@ -191,7 +191,7 @@ class Recorder:
         """
         if not draw.line:
             return None
-        if self.trained is not None and draw.values.shape == self.trained.shape:
+        if self.trained is not None and draw.values.shape[:1] == self.trained.shape:
             draw = dataclasses.replace(draw, nodes=self.trained)
         instead = None if self.change is None else self.change(len(self.draws), draw)
         instead = draw.without_zeros() if instead is None else instead

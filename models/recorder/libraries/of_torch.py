@@ -42,7 +42,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     elif name in UNIFORM:
         low, high = given[:2] if len(given) == 2 else (given[0], 1.0) if given and name == "uniform_" else (0.0, 1.0)
         law, loc, scale, ends = "uniform", low, high - low, (float(low), float(high))
-    elif name.startswith("bernoulli"):
+    elif name.startswith(("bernoulli", "native_dropout")):
         law, ends = "bernoulli", (0.0, 1.0)
     elif name == "cauchy_":
         law, loc, scale = "cauchy", given[0] if given else 0.0, given[1] if len(given) > 1 else 1.0
@@ -50,7 +50,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
         law, scale = "exponential", 1 / float((*given, options.get("lambd", 1.0))[0])
     else:
         law = name.rstrip("_")
-    among, chances = finite(law, args, given)
+    among, chances = finite(law, args, [1 - given[0]] if name == "native_dropout" else given)
     own = name in LOCATED or (chances is not None and chances.ndim > 1) or picked_one(law, plain(result), chances)
     kept = {option: value for option, value in options.items() if option not in FORM}
     filled = name.startswith("rrelu_with_noise")  # its second tensor is a result

@@ -104,14 +104,17 @@ def through(shape, std=4.0):
     return train
 
 
+DIFFERENCES = (2 * (1 - 1 / GRAPH.classes)) ** 0.5 / 4  # what log-probabilities show of counts
+
+
 @pytest.mark.usefixtures("thorough")
 @pytest.mark.parametrize(
     ("train", "truth"),
     [
         (by_class(0.25), 2**0.5 / 0.25),
         (through(np.tanh), 2**0.5 / 4),
-        *nightly((through(lambda noisy: noisy - noisy.mean(0)), 2**0.5 / 4)),
-        *nightly((through(identity), 2**0.5 / 4), (through(lambda noisy: np.log1p(np.exp(noisy))), 2**0.5 / 4)),
+        *nightly((through(lambda noisy: noisy - noisy.mean(0)), DIFFERENCES), (through(identity), DIFFERENCES)),
+        *nightly((through(lambda noisy: np.log1p(np.exp(noisy))), 2**0.5 / 4)),
     ],
 )
 def test_too_little_noise_on_what_the_release_shows_is_refuted(train, truth):
@@ -181,18 +184,18 @@ def of_averages(width, bucket, std=0.6):
     """The epsilon of the averages: an edge moves them by the part of a unit vector that is orthogonal to all that they hide."""
     sums = sum(np.eye(NUMBERS - width + 1, NUMBERS, k) for k in range(width))
     part = np.linalg.pinv(sums) @ sums[:, bucket]
-    return float(epsilon_of(np.linalg.norm(part) / std, DELTA)), 1 - float(part @ part)
+    return float(epsilon_of(np.linalg.norm(part) / std, DELTA))
 
 
 @pytest.mark.parametrize("bucket", [0, 5, *nightly(*range(1, 5), *range(6, 11))])
 @pytest.mark.parametrize("width", [2, 3, *nightly(4)])
 def test_averages_hide_a_part_of_each_number_however_small_the_part_is(width, bucket):
-    true, hidden = of_averages(width, bucket)
+    true = of_averages(width, bucket)
     model = Looped(averages(width, bucket), releases=("averages",), events=dp.GaussianDpEvent(1.0))
     found = [
         from_mechanisms(case, Recorded(case, GRAPH, Key("averages", bucket)).inside)
         for case in (Case(model, Claim(share * true, DELTA)) for share in (1.001, 0.97))
     ]
     assert not found[0].refuted
-    assert found[1].refuted == (hidden < 0.1)
-    assert not found[1].refuted or 0.99 * true < found[1].epsilon <= true
+    assert found[1].refuted
+    assert 0.99 * true < found[1].epsilon <= true

@@ -89,18 +89,19 @@ def bound(train, epsilon, events=None):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_values_that_only_a_few_sums_show_cost_no_more_than_these_sums(name):
-    honest = 1.01 * float(epsilon_of(truth(*MIXES[name], STD), DELTA))
-    found = bound(mixed(*MIXES[name], STD), honest)
+    true = float(epsilon_of(truth(*MIXES[name], STD), DELTA))
+    found = bound(mixed(*MIXES[name], STD), 1.01 * true)
     assert not found.refuted
-    assert found.failed
+    assert found.epsilon <= true
 
 
+@pytest.mark.usefixtures("thorough")
 @pytest.mark.parametrize("name", NAMES)
-def test_a_third_of_the_noise_on_what_a_few_sums_show_is_refuted(name):
-    honest = float(epsilon_of(truth(*MIXES[name], STD), DELTA))
-    found = bound(mixed(*MIXES[name], STD / 3), honest)
+def test_a_claim_below_the_cost_of_the_sums_that_a_release_shows_is_refuted(name):
+    true = float(epsilon_of(truth(*MIXES[name], STD), DELTA))
+    found = bound(mixed(*MIXES[name], STD), 0.98 * true)
     assert found.refuted
-    assert found.epsilon <= float(epsilon_of(truth(*MIXES[name], STD / 3), DELTA))
+    assert 0.99 * true < found.epsilon <= true
 
 
 def through_a_layer(std):

@@ -348,3 +348,19 @@ def test_noise_on_each_parameter_of_a_step_shares_its_coin(tmp_path):
     bound = max(found.bounds, key=lambda b: b.epsilon)
     assert not bound.refuted
     assert 0.97 * epsilon() < bound.epsilon <= epsilon()
+
+
+def test_rows_of_a_batch_that_sum_over_neighbours_are_named_as_the_reason_why_samples_are_not_followed(tmp_path):
+    """A node moves a step through its neighbours too, whose own coins decide whether the step reads them."""
+
+    def with_neighbours(graph, weights):
+        x = np.asarray(graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x, dtype=float)
+        rows = x + graph.adjacency() @ x
+        each = rows[:, :, None] * (rows @ weights - np.eye(graph.classes)[graph.y])[:, None, :]
+        return each / np.maximum(np.linalg.norm(each, axis=(1, 2), keepdims=True), 1e-9)
+
+    found = outcome(sampled(fresh, gradients=with_neighbours), tmp_path)
+    assert not any(b.refuted for b in found.bounds)
+    assert not found.covers
+    assert "rows of a batch sum over neighbours" in found.reach
+    assert "Let each row read its own node alone" in found.reach

@@ -160,9 +160,9 @@ def test_draws_that_were_not_followed_are_the_reason_shown(graph):
         return released((graph.adjacency() + noise.cumsum(0)) @ np.eye(graph.classes)[graph.y])
 
     count = graph.nodes * graph.classes
-    assert f"{count} draws of the law 'normal' at test_few_seeds.py" in (sentence := told(one_by_one, graph))
+    assert f"normal random numbers of {count} draws at test_few_seeds.py" in (sentence := told(one_by_one, graph))
     assert "add each number to its value before anything else happens to it" in sentence
-    assert "1 draw of the law 'normal'" in (sentence := told(summed, graph))
+    assert "normal random numbers of 1 draw" in (sentence := told(summed, graph))
     assert "add each number" not in sentence
 
 

@@ -1,0 +1,154 @@
+"""Which changes of a noisy value the release undoes: a common change of a row, as log-probabilities do, or a positive factor, as
+a division by the length of a row does. The release then shows less than the noisy value.
+
+If the ledger charges for the noise, its proof grants the noisy value to the adversary, and nothing is undone.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import dp_accounting as dp
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accounting.events.tree import parts
+from ...models.recorder.mechanisms.found import Mechanism
+from ..recorded.laws import NOTHING
+from ..recorded.playing import rounding
+from ..recorded.study import History, Shifts
+from .reading import EACH, farthest, repeated
+from .relations import same_release
+
+Floats = NDArray[np.float64]
+
+SAMPLED = (dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent)
+CHARGED = {"normal": (dp.GaussianDpEvent, *SAMPLED), "laplace": (dp.LaplaceDpEvent, *SAMPLED)}  # law -> events that charge for it
+WIDE = 64  # largest number of entries in a row whose common change is tried
+SIZES = 1.0, 8.0  # in units of the noise: common changes
+LIKELY = np.linspace(-5.0, 5.0, 41)  # in units of the noise: noisy numbers that `folded` tries
+RETURNED = 1e-3  # of the largest change of a released number: a smaller difference counts as none
+HALVINGS = 20  # of the interval in which a release may return to its values
+
+
+def pays(first: History, i: int) -> bool:
+    """Whether the ledger charges for noise of the law of a mechanism; its proof then grants the noisy value to the adversary."""
+    charges = CHARGED.get(first.mechanisms[i].law, ())
+    return any(isinstance(event, charges) for event, _ in parts(first.study.model.ledger))
+
+
+def common_changes(first: History, terms: Collection[int]) -> frozenset[int]:
+    """The mechanisms of which the release shows only differences within each row, without the `terms` of sums. Tests all
+    together, and then one by one, if there are at most EACH.
+    """
+    some = [i for i, m in enumerate(first.mechanisms) if _in_rows(m) and i not in terms and not pays(first, i)]
+    if not some or _undone(first, some):
+        return frozenset(some)
+    return frozenset(i for i in some if _undone(first, [i])) if 1 < len(some) <= EACH else frozenset()
+
+
+def _in_rows(mechanism: Mechanism) -> bool:
+    """Whether it is an array of rows in which each entry has noise of its own."""
+    shape = mechanism.noisy.shape
+    alone = not mechanism.shared and not mechanism.mirrored and bool(mechanism.covered.all())
+    return mechanism.law in CHARGED and len(shape) > 1 and 1 < shape[-1] <= WIDE and alone
+
+
+def _undone(first: History, some: Sequence[int]) -> bool:
+    """Whether common changes of the rows of these noisy values change nothing else."""
+    for size in SIZES:
+        instead = {}
+        for i in some:
+            m = first.mechanisms[i]
+            each = np.random.default_rng((i, int(size))).standard_normal((*m.noisy.shape[:-1], 1))
+            instead[i] = m.with_noisy(m.noisy + size * float(np.max(m.scale)) * each)
+        if not _unchanged(first, repeated(first, instead)):
+            return False
+    return True
+
+
+def without_common(mechanism: Mechanism, by: Floats) -> Floats:
+    """The smallest move that differs from `by` only by a common change of each row. by: in units of the noise. Smallest for an
+    adversary who sees differences within rows: its Euclidean norm under normal noise, else the sum of its entries.
+    """
+    weights = 1 / np.broadcast_to(np.asarray(mechanism.scale, dtype=np.float64), by.shape)
+    moved = np.abs(by).max(axis=-1) > NOTHING
+    left, one = by.copy(), weights[moved]
+    if mechanism.law == "normal":
+        common = (by[moved] * one).sum(-1) / np.square(one).sum(-1)
+    else:  # the minimum lies at an entry's move, or at 0, which comes first among equals
+        tried = np.concatenate([np.zeros((*by[moved].shape[:-1], 1)), by[moved] / one], axis=-1)
+        sizes = np.abs(by[moved][..., None, :] - tried[..., None] * one[..., None, :]).sum(-1)
+        best = (sizes - sizes.min(-1, keepdims=True) <= NOTHING).argmax(-1)
+        common = np.take_along_axis(tried, best[..., None], -1)[..., 0]
+    left[moved] = by[moved] - common[..., None] * one
+    return left
+
+
+def scaled(first: History, i: int, by: Floats) -> list[int | None]:
+    """The axes along which a positive factor of the moved entries of a noisy value is undone: for the last axis, each row has a
+    factor of its own. None stands for one factor of the whole value. by: the move of mechanism `i`.
+    """
+    mechanism, moved = first.mechanisms[i], np.abs(by) > NOTHING
+    if pays(first, i):
+        return []
+    found: list[int | None] = []
+    for axis in (*(range(by.ndim) if by.ndim > 1 else ()), None):
+        blocks = moved.any(axis, keepdims=True)
+        factors = np.where(blocks, 2 ** np.random.default_rng(0).uniform(-1, 1, blocks.shape), 1.0)
+        if _unchanged(first, repeated(first, {i: replace(mechanism, noisy=mechanism.noisy * factors)})):
+            found.append(axis)
+    return found
+
+
+def folded(first: History, shifts: Shifts) -> str:
+    """Why several likely noisy values may give one release, as with a remainder; "" if none are found. Moves the number that the
+    secret moves farthest, in the EACH mechanisms that move farthest.
+    """
+    for i in farthest(first, shifts)[:EACH]:
+        mechanism = first.mechanisms[i]
+        if mechanism.law not in CHARGED or pays(first, i):
+            continue
+        at = int(np.abs(shifts[i]).argmax())
+        own = mechanism.units.ravel()[at]
+        steps = (LIKELY - own).tolist()
+        ways = [step for step in steps if step >= 0], [step for step in reversed(steps) if step <= 0]
+        if any(len(way) > 1 and _returns(first, i, at, way) for way in ways):
+            return f"several noisy values at {mechanism.line} give the same release, as a remainder does"
+    return ""
+
+
+def _returns(first: History, i: int, at: int, steps: Sequence[float]) -> bool:
+    """Whether all released numbers leave their values and return to them, while number `at` of a noisy value moves by `steps`, in
+    units of the noise.
+    """
+    mechanism, one = first.mechanisms[i], np.zeros(first.mechanisms[i].noisy.size)
+    one[at] = 1.0
+    one = one.reshape(mechanism.noisy.shape) * mechanism.scale
+
+    def gap(step: float) -> Floats:
+        run = repeated(first, {i: mechanism.with_noisy(mechanism.noisy + step * one)})
+        cells = first.play.cells if run is None else run.play.cells
+        return np.concatenate([(cells[c] - a).ravel() for c, a in first.play.cells.items()])
+
+    path = np.array([gap(step) for step in steps])
+    size = np.abs(path).max(axis=0)
+    seen = size > 10 * rounding(np.concatenate([a.ravel() for a in first.play.cells.values()]))
+    path, near = path[:, seen], RETURNED * size[seen]
+    away = (np.abs(path) > near).any(axis=1)
+    for k in range(int(away.argmax()), len(steps) - 1) if away.any() else ():
+        low, high, number = steps[k], steps[k + 1], int(np.abs(path[k] - path[k + 1]).argmax())
+        for _ in range(HALVINGS if (path[k] * path[k + 1] <= 0).all() else 0):
+            middle = (low + high) / 2
+            between = gap(middle)[seen]
+            if (np.abs(between) <= near).all():
+                return True
+            low, high = (middle, high) if between[number] * path[k][number] > 0 else (low, middle)
+    return False
+
+
+def _unchanged(first: History, other: History | None) -> bool:
+    """Whether a run adds noise to the same values and releases the same numbers, up to rounding."""
+    if other is None or not same_release(first, other):
+        return False
+    pairs = zip(first.mechanisms, other.mechanisms, strict=True)
+    return all((np.abs(o.clean - m.clean) <= 10 * rounding(m.clean)).all() for m, o in pairs)

@@ -1,0 +1,195 @@
+"""A release that undoes some changes of a noisy value costs what it shows: log-probabilities show differences within a row, and
+rows of length one show directions. The truth is the Gaussian mechanism on differences, the density of differences of Laplace
+numbers, or the density of the angle of a normal vector (the projected normal distribution).
+"""
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+from scipy.integrate import trapezoid
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from gnnaudit import Claim, Looped, load
+from gnnaudit.accounting.gaussian import epsilon_of
+from gnnaudit.audit.case import Case
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.mechanisms.gate import Recorded
+from gnnaudit.audit.own_bounds.directions import of_cones
+from gnnaudit.audit.own_bounds.within_run import from_mechanisms
+
+from ...nightly import nightly
+
+GRAPH, DELTA = load("campus:n=120:degree=6"), 1e-6
+
+
+def bound(train, epsilon, delta=DELTA, events=None):
+    case = Case(Looped(train, releases=("scores",), events=events), Claim(epsilon, delta))
+    return from_mechanisms(case, Recorded(case, GRAPH, Key("undone")).inside)
+
+
+def log_probabilities(kinds, noise):
+    """Noisy counts of neighbours of each kind, as log-probabilities."""
+
+    def train(graph, seed):
+        counts = graph.adjacency() @ np.eye(kinds)[graph.y % kinds]
+        scores = counts + noise(np.random.default_rng(seed), counts.shape)
+        return {"scores": scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)}
+
+    return train
+
+
+@pytest.mark.parametrize("kinds", [2, *nightly(3, 6)])
+def test_log_probabilities_cost_what_differences_within_rows_cost(kinds):
+    """An edge moves one of the numbers of two rows by 1; 1 - 1/kinds of the square is left beside the mean of the row."""
+    true = float(epsilon_of((2 * (1 - 1 / kinds)) ** 0.5 / 4, DELTA))
+    train = log_probabilities(kinds, lambda random, shape: 4 * random.standard_normal(shape))
+    above, below = (bound(train, share * true) for share in (1.001, 0.99))
+    assert not above.refuted
+    assert true < above.reach < 1.2 * true
+    assert below.refuted
+    assert below.epsilon == pytest.approx(true, rel=1e-3)
+    assert below.epsilon <= true
+    assert "which the release undoes" in below.method
+
+
+def test_a_ledger_that_charges_for_noisy_logits_is_held_to_them():
+    whole = float(epsilon_of(2**0.5 / 4, DELTA))
+    train = log_probabilities(2, lambda random, shape: 4 * random.standard_normal(shape))
+    assert bound(train, 0.99 * whole, events=dp.GaussianDpEvent(4 / 2**0.5)).refuted
+
+
+def of_differences(shift):
+    """The largest log-likelihood ratio of the difference of two Laplace numbers that moves by `shift`: its density is
+    (1 + |y|) exp(-|y|) / 4.
+    """
+    far = np.linspace(-1e6, 1e6, 2_000_001)
+    logs = np.log1p(np.abs(far)) - np.abs(far), np.log1p(np.abs(far - shift)) - np.abs(far - shift)
+    return float(np.abs(logs[0] - logs[1]).max())
+
+
+def test_log_probabilities_of_laplace_noise_hide_nothing_at_delta_0():
+    """Of two Laplace numbers, far differences tell as much about a move of one of them as the numbers do."""
+    true = 2 * of_differences(1.0) / 1.0
+    assert true == pytest.approx(2.0, rel=1e-3)
+    train = log_probabilities(2, lambda random, shape: random.laplace(size=shape))
+    assert not bound(train, 1.001 * 2, delta=0.0).refuted
+    assert bound(train, 0.99 * true, delta=0.0).refuted
+
+
+ANGLES = np.linspace(-np.pi, np.pi, 400_001)
+
+
+def angle(mean):
+    """The density of the angle of a normal vector with this mean, in the plane, at ANGLES."""
+    along = np.cos(ANGLES) * mean[0] + np.sin(ANGLES) * mean[1]
+    return np.exp(-np.square(mean).sum() / 2) * (1 + along * norm.cdf(along) / norm.pdf(along)) / (2 * np.pi)
+
+
+def of_angles(mean, move, delta):
+    """The epsilon of the angle of a normal vector whose mean moves by `move`, by numerical integration."""
+    pair = angle(mean), angle(np.add(mean, move))
+
+    def excess(epsilon, one, two):
+        return trapezoid(np.maximum(one - np.exp(epsilon) * two, 0.0), ANGLES) - delta
+
+    return max(brentq(excess, 0, 30, args=order, xtol=1e-4) for order in (pair, pair[::-1]))
+
+
+MEANS = [((6.0, 0.0), (0.0, 1.0)), ((3.0, 1.0), (0.5, 1.0)), ((1.0, 0.0), (-0.7, 0.7)), ((0.0, 0.0), (1.0, 0.0))]
+
+
+@pytest.mark.parametrize(("mean", "move"), MEANS)
+def test_cones_prove_almost_all_and_no_more_than_the_angle_shows(mean, move):
+    found, true = of_cones(np.array([mean]), np.array([move]), 1e-4), of_angles(mean, move, 1e-4)
+    assert 0.97 * true < found < true
+
+
+def test_cones_prove_almost_all_that_a_vector_of_many_numbers_shows():
+    """One vector, and two whose moves together are as long."""
+    mean, move, whole = np.zeros(400), np.full(400, 1 / 20), float(epsilon_of(1.0, DELTA))
+    mean[:200] = 0.7
+    for means, moves in ((mean[None], move[None]), (np.stack([mean, mean]), np.stack([move, move]) / 2**0.5)):
+        assert 0.93 * whole < of_cones(means, moves, DELTA) < whole
+
+
+def of_length_one(graph, seed):
+    """Rows around (6, 0); an edge moves that of its first end by (0, 1). Only their directions are released."""
+    first = np.bincount(graph.edges[0], minlength=graph.nodes)
+    rows = np.stack([np.full(graph.nodes, 6.0), first - FIRST], 1) + np.random.default_rng(seed).standard_normal((graph.nodes, 2))
+    return {"scores": rows / np.linalg.norm(rows, axis=1, keepdims=True)}
+
+
+FIRST = np.bincount(GRAPH.edges[0], minlength=GRAPH.nodes)  # public: what the first ends of all edges add up to
+
+
+def test_rows_of_length_one_cost_what_their_directions_show():
+    true = of_angles((6.0, 0.0), (0.0, -1.0), 1e-4)
+    assert not bound(of_length_one, 1.001 * true, 1e-4).refuted
+    found = bound(of_length_one, 0.95 * true, 1e-4)
+    assert found.refuted
+    assert 0.95 * true < found.epsilon <= true
+
+
+def test_a_claim_that_directions_may_keep_is_not_refuted_and_the_verdict_names_them():
+    whole = float(epsilon_of(1.0, 1e-4))
+    found = bound(of_length_one, 0.999 * whole, 1e-4)
+    assert not found.refuted
+    assert any("directions" in why and "known to cost" in why for why in found.failed)
+    assert bound(of_length_one, 0.99 * whole, 1e-4, dp.GaussianDpEvent(1.0)).refuted
+
+
+def test_standardised_rows_are_not_charged_for_what_standardisation_undoes():
+    """Of two noisy numbers a row of which the mean is 0 and the standard deviation 1 shows only which one is larger."""
+
+    def train(graph, seed):
+        counts = graph.adjacency() @ np.eye(2)[graph.y % 2]
+        rows = counts + 4 * np.random.default_rng(seed).standard_normal(counts.shape)
+        return {"scores": (rows - rows.mean(1, keepdims=True)) / rows.std(1, keepdims=True)}
+
+    found = bound(train, 0.9 * float(epsilon_of(1 / 4, DELTA)))
+    assert not found.refuted
+    assert found.failed
+
+
+PERIOD = 6.0
+
+
+def remainder(graph, seed):
+    """How many edges begin at each node, with noise, as a remainder."""
+    noisy = np.bincount(graph.edges[0], minlength=graph.nodes) + 2 * np.random.default_rng(seed).standard_normal(graph.nodes)
+    return {"scores": np.mod(noisy, PERIOD)}
+
+
+def of_remainder(shift, std, delta):
+    """The epsilon of a normal number modulo PERIOD that moves by `shift`, by numerical integration."""
+    numbers = np.linspace(0, PERIOD, 20_001)
+    one, other = (sum(norm.pdf(numbers - mean + k * PERIOD, scale=std) for k in range(-20, 21)) for mean in (0.0, shift))
+    return brentq(lambda e: trapezoid(np.maximum(one - np.exp(e) * other, 0.0), numbers) - delta, 0, 30)
+
+
+def test_a_remainder_is_not_charged_for_the_noisy_number():
+    true, whole = of_remainder(1.0, 2.0, 1e-4), float(epsilon_of(1 / 2, 1e-4))
+    assert true < 0.9 * whole
+    found = bound(remainder, 0.95 * whole, 1e-4)
+    assert not found.refuted
+    assert any("give the same release" in why for why in found.failed)
+    assert bound(remainder, 0.95 * whole, 1e-4, dp.GaussianDpEvent(2.0)).refuted
+
+
+def test_an_absolute_value_costs_as_much_as_the_number_where_the_number_is_large():
+    def train(graph, seed):
+        counts = 40 + np.bincount(graph.edges[0], minlength=graph.nodes)
+        noisy = counts + 2 * np.random.default_rng(seed).standard_normal(graph.nodes)
+        return {"scores": np.abs(noisy)}
+
+    assert bound(train, 0.95 * float(epsilon_of(1 / 2, 1e-4)), 1e-4).refuted
+
+
+@pytest.mark.parametrize("lossy", [np.multiply, np.hypot])
+def test_a_function_of_two_noisy_values_is_not_charged_for_both(lossy):
+    def train(graph, seed):
+        random, counts = np.random.default_rng(seed), graph.adjacency() @ np.eye(graph.classes)[graph.y]
+        return {"scores": lossy(*(counts + 4 * random.standard_normal(counts.shape) for _ in range(2)))}
+
+    assert not bound(train, 0.97 * float(epsilon_of(2 / 4, DELTA))).refuted
