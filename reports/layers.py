@@ -192,9 +192,9 @@ def _named(claims: Sequence[Line], audits: Sequence[str]) -> str:
 
 
 def _of(some: Sequence[Line], claims: Sequence[Line]) -> str:
-    """For example "2 of 12 claims", "all 12 claims", "no claim" or, if there is only one, "the claim"."""
+    """For example "2 of 12 claims", "all 12 claims", "both claims", "no claim" or, if there is only one, "the claim"."""
     if not some:
         return "no claim"
     if len(some) < len(claims):
         return f"{len(some)} of {len(claims)} claims"
-    return "the claim" if len(claims) == 1 else f"all {len(claims)} claims"
+    return {1: "the claim", 2: "both claims"}.get(len(claims), f"all {len(claims)} claims")

@@ -21,6 +21,7 @@ METHODS = {"Gaussian likelihood ratio": "likelihood-ratio", "Clopper-Pearson": "
 TESTS = ("differential", "residual", "game", "transcript", "votes", "reports", "entries", "rows", "gradients", "added-up")
 OF_TESTS = tuple(colour for colour in COLOURS if colour != COLOURS[1])
 ROUNDS = tuple(10.0 ** (e / 2) for e in range(3, 13))  # rounds in each world: the horizontal axis of `power_plot`
+ROUNDING = 1e-6  # a move that exceeds its limit by this part or less equals it
 SECRETS = 8  # largest number of secrets in `moves_plot`; the CSV file has all
 SUPERSCRIPTS = dict(zip("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻", strict=True))
 FAR = 2.0  # a reach beyond this many times the largest epsilon is written at the edge, so that the axis stays readable
@@ -49,7 +50,8 @@ def moves_plot(found: Evidence) -> Plot:
     curve = found.curves["moves"]
     order = sorted(curve["of"].items(), key=lambda item: -item[1])
     allowed, shown = curve["allowed"], order[:SECRETS]
-    colours = [COLOURS[1] if move > allowed else COLOURS[0] for _, move in shown]
+    beyond = allowed * (1 + ROUNDING)
+    colours = [COLOURS[1] if move > beyond else COLOURS[0] for _, move in shown]
 
     def draw(axes: Axes) -> None:
         for colour, label in ((COLOURS[1], "beyond this limit"), (COLOURS[0], "within this limit")):
@@ -61,7 +63,7 @@ def moves_plot(found: Evidence) -> Plot:
             axes.annotate(f"{move:.4g}", (move, i), xytext=(4, 0), textcoords="offset points", va="center", fontsize=9)
         axes.set_yticks(range(len(shown)), [wrapped(f"without {secret}") for secret, _ in shown])
         axes.set(xlim=(0, 1.2 * max(allowed, shown[0][1])), ylim=(len(shown) - 0.4, -0.6))
-        axes.set_xlabel(wrapped(f"move, {curve['by']}", 44))
+        axes.set_xlabel(wrapped(f"move, {curve['by']}", 30))
         axes.grid(axis="y", visible=False)
         legend(axes)
 

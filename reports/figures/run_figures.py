@@ -236,7 +236,9 @@ def roc_plots(found: Sequence[Evidence], look: Looks) -> list[Plot]:
             if question.rpartition(", ")[2] not in BESIDE:
                 panel = panels.setdefault((e.claim.unit, question, e.claim.epsilon), {})
                 panel.setdefault((e.model, e.mode), {})[who] = curve
-    return [_roc_plot(*panel, curves, look) for panel, curves in sorted(panels.items(), key=lambda p: p[0])]
+    order = list(UNITS)  # as in the tables
+    ordered = sorted(panels.items(), key=lambda panel: (order.index(panel[0][0]), *panel[0][1:]))
+    return [_roc_plot(*panel, curves, look) for panel, curves in ordered]
 
 
 def _roc_plot(unit: Unit, question: str, epsilon: float, curves: dict[tuple[str, str], dict[str, Any]], look: Looks) -> Plot:
@@ -257,7 +259,9 @@ def _roc_plot(unit: Unit, question: str, epsilon: float, curves: dict[tuple[str,
     rows = tuple((name(*who), attack, x, y) for who, (attack, curve) in chosen.items() for x, y in zip(*curve, strict=True))
     areas = "; ".join(f"{name(*who)} {_area(*curve):.2f} by {attack}" for who, (attack, curve) in chosen.items())
     alt = f"ROC of the strongest attack on each model. Areas: {areas}."
-    title = f"ROC, {question}, ε = {budget(epsilon)} protects {UNITS[unit]}"
+    game, _, negatives = question.partition(", ")
+    what = f"the {game} game against {negatives} non-members" if negatives else f"audit “{game}”"
+    title = f"ROC of {what}; ε = {budget(epsilon)} protects {UNITS[unit]}"
     return Plot(slug("roc", unit, question, budget(epsilon, "inf")), title, alt, ("model", "attack", "fpr", "tpr"), rows, draw)
 
 

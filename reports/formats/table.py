@@ -51,14 +51,15 @@ def show(results: Results, console: Console) -> None:
         clauses = ((name(row.model, row.mode), row.what.partition(": ")[2], row.reason) for row in fails)
         _print(console, "Clauses of the contract that fail", _texts(("model", "clauses", "why"), clauses))
     if others := inapplicable(row for row in skipped if not of_contract(row)):
-        title = "Audits and attacks that do not apply; the report gives the reasons"
+        title = "Audits and attacks that were not run; the report gives the reasons"
         what = ((who, listed(dict.fromkeys(row.what for row in rows))) for who, rows in others.items())
         _print(console, title, _texts(("model", "what"), what))
     for unit in units(results.of(AttackRow)):
         attacks = strongest(row for row in results.of(AttackRow) if row.unit == unit)
+        among = rivals(results.of(AttackRow))
+        many = any(among[key(row), row.game] > 1 for row in attacks)
         best = "Strongest attack on each model, the best of many, without a correction for the choice"
-        title = f"{best}; epsilon protects {UNITS[unit]}"
-        _print(console, title, _attacks(attacks, rivals(results.of(AttackRow))))
+        _print(console, f"{best if many else 'Attack on each model'}; epsilon protects {UNITS[unit]}", _attacks(attacks, among))
     for unit in units(results.of(UtilityRow)):
         rows = {place: cells for place, cells in utility(results).items() if place[0] == unit}
         metric = next(iter(next(iter(rows.values())).values())).metric
@@ -141,11 +142,12 @@ def _attacks(rows: list[AttackRow], among: Mapping[tuple[Key, str], int]) -> Tab
     for row in rows:
         interval = f"\n[dim]{row.auc_ci95[0]:.3f}–{row.auc_ci95[1]:.3f}[/]" if row.auc_ci95 else ""
         beside = "" if row.unit is None or row.game in COVERED[row.unit] else "\n[dim]not what ε protects[/]"
-        rate = row.tpr_at_fpr.get("0.01")
+        rate, several = row.tpr_at_fpr.get("0.01"), among[key(row), row.game]
+        chosen = f"\n[dim]best of {several}[/]" if several > 1 else ""
         table.add_row(
             _who(row.model, row.mode),
             budget(row.epsilon),
-            f"{row.game}: {row.attack}\n[dim]best of {among[key(row), row.game]}[/]{beside}",
+            f"{row.game}: {row.attack}{chosen}{beside}",
             f"{row.auc:.3f}{interval}",
             "" if rate is None else f"{100 * rate:.1f} %",
             "" if row.baseline_auc is None else f"{row.baseline_auc:.3f}",

@@ -194,6 +194,27 @@ def test_the_moves_are_drawn_with_the_largest_first_and_the_limit_in_sight(tmp_p
     assert "Removing edge 0–1 moves the released values most: 0.49" in plot.alt
 
 
+def test_roc_curves_are_titled_in_words_and_stand_in_the_order_of_the_tables():
+    roc = {"lira (label, unlabelled)": ((0.0, 1.0), (0.0, 1.0)), "guess": ((0.0, 1.0), (0.0, 1.0))}
+    claims = [Claim(1.0, 1e-5, unit) for unit in (Unit.NODE, Unit.UNDIRECTED_EDGE)]
+    found = [Evidence(claim, "gap", "sound", "attacks", bounds=(), curves={"roc": roc}) for claim in claims]
+    assert [plot.title for plot in of_run(Results(run=Run(name="x"), rows=()), found)["roc"]] == [
+        f"ROC of {what}; ε = 1 protects {whom}"
+        for whom in ("an undirected edge", "a node with its edges")
+        for what in ("audit “attacks”", "the label game against unlabelled non-members")
+    ]
+
+
+@pytest.mark.parametrize(("excess", "beyond"), [(1e-7, False), (1e-3, True)])
+def test_a_move_that_differs_from_its_limit_by_rounding_alone_is_within_it(excess, beyond):
+    (plot,) = of_claim(moved(1.01 + excess, refuted=False))
+    axes = Figure().add_subplot()
+    plot.draw(axes)
+    labels = axes.get_legend_handles_labels()[1]
+    assert ("beyond this limit" in labels) is beyond
+    assert "within this limit" in labels
+
+
 def test_a_refutation_begins_with_the_evidence_that_decides_the_verdict():
     weaker = dataclasses.replace(moved(1.2).bounds[0], epsilon=4.5, audit="game")
     game = dataclasses.replace(moved(1.2), game="game", bounds=(weaker,))

@@ -342,6 +342,12 @@ def test_an_accuracy_that_chance_explains_is_flagged(tmp_path, low, flagged):
     assert ("may be that of a model that has learned nothing: mine (own) at ε = 4" in text) is flagged
 
 
+def test_an_attack_that_had_no_rival_is_not_called_the_best(tmp_path):
+    text = written(tmp_path, AttackRow(**WHERE, game="node", attack="lira", auc=0.6))
+    assert "The attack on each model, in numbers" in text
+    assert "best of" not in text
+
+
 def test_the_strongest_attack_is_marked_as_the_best_of_as_many_as_were_run(tmp_path):
     row = {**WHERE, "game": "node"}
     text = written(tmp_path, *(AttackRow(**row, attack=f"a{i}", auc=0.5 + i / 100) for i in range(7)))
@@ -381,6 +387,17 @@ def test_on_a_refutation_the_evidence_that_refutes_is_drawn_first_and_no_other_c
     assert "<p>The absence of node 3 moves the means by 9 times the noise. 1 secret was removed.</p>" in verdicts
     drawn = list(csv.DictReader((tmp_path / "figures" / "bounds-mine-own-4-node.csv").open()))
     assert [(r["audit"], float(r["lower"]), r["refutes"]) for r in drawn] == [("replay", 28.4, "True"), ("game", 2.0, "False")]
+
+
+def test_what_refutes_a_claim_is_said_once(tmp_path):
+    from ..conftest import bound
+
+    claim, method = Claim(4.0, 1e-5, Unit.NODE), "the absence of node 3 moves the means by 9 times the noise"
+    refuting = bound(claim, 28.4, "exact", True, audit="differential", method=method)
+    fatal = Evidence(claim, "mine", "own", "differential", bounds=(refuting,), reach=method)
+    evidence.write(fatal, tmp_path)
+    written(tmp_path, *results.bound_rows(fatal, 1.5))
+    assert "<p>The absence of node 3 moves the means by 9 times the noise.</p>" in (tmp_path / "report.html").read_text()
 
 
 def test_no_two_figures_of_a_claim_have_one_title_and_a_view_has_one_colour(rendered):

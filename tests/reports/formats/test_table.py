@@ -144,6 +144,13 @@ def test_what_chance_explains_and_what_is_the_best_of_many_are_marked():
     assert "the best of many, without a correction for the choice" in text
 
 
+def test_an_attack_that_had_no_rival_is_not_called_the_best():
+    attack = AttackRow(model="gap", mode="own", unit=Unit.NODE, epsilon=1.0, attack="lira", game="node", auc=0.6)
+    text = shown(Results(run=Run(name="r"), rows=(attack,)))
+    assert "Attack on each model; epsilon protects a node" in text
+    assert "best of" not in text
+
+
 def test_what_does_not_apply_is_one_line_a_model():
     rows = [SkippedRow(model="gap", mode="sound", epsilon=1.0, what=f"audit a{i}", reason=f"r{i}") for i in range(9)]
     text = shown(Results(run=Run(name="r"), rows=tuple(rows)))
@@ -156,7 +163,7 @@ def test_clauses_that_fail_are_not_among_what_does_not_apply():
     )
     silent = SkippedRow(model="mine", mode="own", epsilon=1.0, what="audit votes", reason="no votes")
     text = shown(Results(run=Run(name="r"), rows=(fails, silent)))
-    broken, others = text.split("Audits and attacks that do not apply")
+    broken, others = text.split("Audits and attacks that were not run")
     assert "same key, same release" in broken
     assert "fails on a graph of 6 nodes" in broken
     assert "contract" not in others
