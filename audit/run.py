@@ -310,9 +310,10 @@ def ledger_rows(case: Case, ceiling: tuple[Upper, ...], facts: Facts) -> list[Ac
 def verdict_line(code: int, rows: list[Any]) -> str:
     """The verdict of a run in words, and the names of the models of which nothing was tested. code: the exit code."""
     verdict = {0: "not refuted", 1: "refuted", 2: "nothing was tested", 3: "inconclusive"}[code]
-    if code == 0 and all(math.isinf(row.epsilon) for row in rows):
+    tested = [row for row in rows if not isinstance(row, SkippedRow | AccountRow)]
+    if code == 0 and all(math.isinf(row.epsilon) for row in tested):
         verdict = NO_CLAIM
-    seen = {row.model for row in rows if not isinstance(row, SkippedRow | AccountRow)}
+    seen = {row.model for row in tested}
     missing = dict.fromkeys(row.model for row in rows if row.model not in seen)
     return f"{verdict}; not tested: {', '.join(missing)}" if missing else verdict
 

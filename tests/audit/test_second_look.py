@@ -170,6 +170,12 @@ def test_a_run_without_a_finite_claim_does_not_say_that_a_claim_was_not_refuted(
     assert verdict_line(0, [UtilityRow(model="gap", metric="accuracy", split="test", value=0.5, runs=1)]) == "no claim was tested"
 
 
+def test_claims_that_were_only_skipped_are_no_tested_claims():
+    open_model = UtilityRow(model="gcn", metric="accuracy", split="test", value=0.5, runs=1)
+    no_budget = SkippedRow(model="gcn", what="budget", reason="has none", epsilon=1.0)
+    assert verdict_line(0, [open_model, no_budget]) == "no claim was tested"
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_is_a_plan_and_gates_at_one_in_ten_thousand(preset):
     assert read(None, {"preset": preset}).alpha == 1e-4
