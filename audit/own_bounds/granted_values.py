@@ -12,11 +12,12 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 from ...accounting.events.tree import leaves, parts
 from ...models.recorder.mechanisms.found import REPORT, Mechanism
 from ..case import Case
-from ..mechanisms.extremes import shown_at_an_end
 from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import EACH, alike, farthest, moved_by, repeated, shown, with_other_values
-from ..mechanisms.recoverable import View, shown_part, shown_together
 from ..mechanisms.relations import added_only, exchanged, proportional, same_release
+from ..mechanisms.shown.extremes import shown_at_an_end
+from ..mechanisms.shown.parts import shown_part, shown_together
+from ..mechanisms.shown.view import View
 from ..mechanisms.undone import CHARGED, SAMPLED, pays
 from ..recorded.laws import NOTHING
 from ..recorded.playing import Cell

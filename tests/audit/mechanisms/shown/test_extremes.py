@@ -12,8 +12,8 @@ from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 
-from ...nightly import nightly
-from ..recorded.votes import released
+from ....nightly import nightly
+from ...recorded.votes import released
 
 GRAPH = load("campus:n=120:degree=6")
 LABELS = np.eye(GRAPH.classes)[GRAPH.y]

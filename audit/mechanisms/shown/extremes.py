@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...models.recorder import Draw
-from ...models.recorder.mechanisms.found import Mechanism
-from ..recorded.playing import rounding
-from ..recorded.study import History
-from .reading import Entry, anywhere, drawn_again, ends, repeated
+from ....models.recorder import Draw
+from ....models.recorder.mechanisms.found import Mechanism
+from ...recorded.playing import rounding
+from ...recorded.study import History
+from ..reading import Entry, anywhere, drawn_again, ends, repeated
 
 Values = NDArray[np.float64]
 

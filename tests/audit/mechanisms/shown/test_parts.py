@@ -13,8 +13,8 @@ from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 
-from ...nightly import nightly
-from ..recorded.votes import counts, released
+from ....nightly import nightly
+from ...recorded.votes import counts, released
 
 GRAPH, DELTA = load("campus:n=120:degree=6"), 1e-6
 
