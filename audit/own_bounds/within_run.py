@@ -168,7 +168,8 @@ def from_secret(case: Case, within: Inside, projections: bool = True) -> tuple[B
 class Cost:
     """What the moves of a secret prove. epsilon: the least cost (nats) of all runs and of all parts of the moves that were tried.
     again: the cost in a second run. shifts: the moves that count. reason: why they prove nothing, or "".
-    masks: whether the adversary is granted draws that may hide the moves, such as masks of dropout.
+    masks: whether the adversary is granted draws that may hide the moves, such as masks of dropout. directions: whether the
+    release shows only directions of the noisy values.
     """
 
     epsilon: float
@@ -176,6 +177,7 @@ class Cost:
     shifts: Shifts
     reason: str
     masks: bool = False
+    directions: bool = False
 
 
 def least_cost(attempt: Attempt) -> Cost:
@@ -255,8 +257,8 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     if reason or not attempt.projections:
         return replace(found, reason=reason)
     least, doubt = shown_by(case, within, shifts, cells)
-    epsilon = attempt.cost(least)
-    shifts, epsilon = shifts if doubt else least, min(found.epsilon, epsilon, most)
+    found = replace(found, directions=math.isfinite(most))
+    shifts, epsilon = shifts if doubt else least, min(found.epsilon, attempt.cost(least), most)
     if epsilon <= case.claim.epsilon:
         return replace(found, epsilon=epsilon, shifts=shifts, reason=doubt)
     if reason := folded(first, shifts):
@@ -274,6 +276,8 @@ def concluded(attempt: Attempt, found: Cost) -> Bound:
     text = found.reason or described(attempt.worst.secret, first, found.shifts)
     if not found.reason and within.undone & moving(first, found.shifts):
         text += ", beside a common change of each row, which the release undoes"
+    if not found.reason and found.directions:
+        text += "; of the noisy value the release shows directions alone"
     bound = exact(0.0 if found.reason else found.epsilon, text, MOVES, conditions)
     refuted = bound.epsilon > claim.epsilon and not bound.failed
     moved = moving(first, found.shifts)

@@ -129,6 +129,7 @@ def test_rows_of_length_one_cost_what_their_directions_show():
     found = bound(of_length_one, 0.95 * true, 1e-4)
     assert found.refuted
     assert 0.95 * true < found.epsilon <= true
+    assert found.method.endswith("the release shows directions alone")
 
 
 def test_a_claim_that_directions_may_keep_is_not_refuted_and_the_verdict_names_them():
