@@ -106,14 +106,13 @@ def _jumps(view: View, by: Floats) -> Floats | None:
 
 
 def _hidden(view: View, by: Floats) -> float:
-    """The share of the squared move that other entries of the noisy value can undo, for every noisy value that is tried: 1 if it
-    is large, and entries that were not tested may undo more. The release is then a function of fewer numbers, such as sums over
-    groups.
+    """The share of the squared move that other entries of the noisy value can undo, for every noisy value that is tried. If it is
+    large, the release is a function of fewer numbers, such as sums over groups, and all that `_shown_alone` does not know counts
+    as hidden.
 
     Changes of the noisy value that leave the release the same are found from small changes of some entries, and tested with large
-    ones. A row in which a common change is undone, as softmax undoes it, hides nothing; `common_changes` looks for them. Neither
-    does a row of which the release shows all but one direction that depends on the noisy value, as with a network before the
-    softmax.
+    ones. If the ledger charges for the noise, or the release has rows of log-probabilities, the sum of a row counts as shown:
+    `common_changes` has looked for rows of which a softmax hides it, and a network before the softmax hides nothing.
     """
     effort = view.first.study.effort
     count = view.numbers(view.first).size
