@@ -241,8 +241,8 @@ def without_secrets(first: History) -> Inside:
         if len({(m.shared, m.mirrored) for m in terms}) > 1:
             text = f"the noise at {terms[0].line} and at {terms[-1].line} adds up, and entries have only one of both in common"
             shared = shared or f"{text}; within a run no cost of such a sum is computed"
-    found = Inside(first, (), {}, (), again=repeats, sums=added, shared=shared, entangled=bound_up, idle=unused)
-    return dataclasses.replace(found, undone=common_changes(first, [k for group in added for k in group]))
+    undone = common_changes(first, {k for group in added for k in group})
+    return Inside(first, (), {}, (), again=repeats, sums=added, shared=shared, entangled=bound_up, idle=unused, undone=undone)
 
 
 def tried(

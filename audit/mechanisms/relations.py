@@ -109,16 +109,16 @@ def proportional(first: History, i: int, j: int, alone: bool = False) -> bool:
     """
     one = first.mechanisms[i]
     by = SMALL * _amounts(one)
-    gaps = []
+    apart = []
     for k in (i, j):
         run = repeated(first, _moved(first, (k,), (by,)))
         if run is None:
             return True
         if alone and not same_means(first.mechanisms, run.mechanisms):
             return False
-        gaps.append(np.concatenate([(run.play.cells[c] - a).ravel() for c, a in first.play.cells.items()]))
-    share = float(gaps[0] @ gaps[1]) / max(float(gaps[0] @ gaps[0]), 1e-300)
-    return float(np.linalg.norm(gaps[1] - share * gaps[0])) <= ALIKE * float(np.linalg.norm(gaps[1]))
+        apart.append(gaps(first, run))
+    share = float(apart[0] @ apart[1]) / max(float(apart[0] @ apart[0]), 1e-300)
+    return float(np.linalg.norm(apart[1] - share * apart[0])) <= ALIKE * float(np.linalg.norm(apart[1]))
 
 
 def in_full(first: History, some: Sequence[int]) -> bool:
@@ -197,6 +197,11 @@ def _moved(first: History, group: Sequence[int], amounts: Shifts) -> dict[int, M
     for k, by in zip(group, amounts, strict=True):
         moved[k] = first.mechanisms[k].with_noisy(first.mechanisms[k].noisy + by)
     return moved
+
+
+def gaps(first: History, other: History) -> NDArray[np.float64]:
+    """How far the released numbers of two runs are apart, in one row."""
+    return np.concatenate([(other.play.cells[c] - a).ravel() for c, a in first.play.cells.items()])
 
 
 def same_release(first: History, other: History) -> bool:

@@ -17,7 +17,7 @@ from ..recorded.laws import NOTHING
 from ..recorded.playing import rounding
 from ..recorded.study import History, Shifts
 from .reading import EACH, farthest, repeated
-from .relations import same_release
+from .relations import gaps, same_release
 
 Floats = NDArray[np.float64]
 
@@ -41,19 +41,23 @@ def common_changes(first: History, terms: Collection[int]) -> frozenset[int]:
     together, and then one by one, if there are at most EACH.
     """
     some = [i for i, m in enumerate(first.mechanisms) if _in_rows(m) and i not in terms and not pays(first, i)]
-    if not some or _undone(first, some):
+    if not some or _in_common(first, some):
         return frozenset(some)
-    return frozenset(i for i in some if _undone(first, [i])) if 1 < len(some) <= EACH else frozenset()
+    return frozenset(i for i in some if _in_common(first, [i])) if 1 < len(some) <= EACH else frozenset()
+
+
+def each_alone(mechanism: Mechanism) -> bool:
+    """Whether each entry has noise of its own."""
+    return not mechanism.shared and not mechanism.mirrored and bool(mechanism.covered.all())
 
 
 def _in_rows(mechanism: Mechanism) -> bool:
     """Whether it is an array of rows in which each entry has noise of its own."""
     shape = mechanism.noisy.shape
-    alone = not mechanism.shared and not mechanism.mirrored and bool(mechanism.covered.all())
-    return mechanism.law in CHARGED and len(shape) > 1 and 1 < shape[-1] <= WIDE and alone
+    return mechanism.law in CHARGED and len(shape) > 1 and 1 < shape[-1] <= WIDE and each_alone(mechanism)
 
 
-def _undone(first: History, some: Sequence[int]) -> bool:
+def _in_common(first: History, some: Sequence[int]) -> bool:
     """Whether common changes of the rows of these noisy values change nothing else."""
     for size in SIZES:
         instead = {}
@@ -84,20 +88,19 @@ def without_common(mechanism: Mechanism, by: Floats) -> Floats:
     return left
 
 
-def scaled(first: History, i: int, by: Floats, sign: int = 1) -> list[int | None]:
-    """The axes along which a factor of the moved entries of a noisy value is undone: for the last axis, each row has a factor of
-    its own. None stands for one factor of the whole value. by: the move of mechanism `i`. sign: of the factors.
+def scaled(first: History, i: int, by: Floats) -> list[int | None]:
+    """The axes along which positive factors of a noisy value are undone, see `undoes_factors`. by: the move of mechanism `i`."""
+    axes = (*(range(by.ndim) if by.ndim > 1 else ()), None)
+    return [] if pays(first, i) else [axis for axis in axes if undoes_factors(first, i, by, axis)]
+
+
+def undoes_factors(first: History, i: int, by: Floats, axis: int | None, sign: int = 1) -> bool:
+    """Whether factors of the moved entries of a noisy value are undone. axis: for the last one, each row has a factor of its own;
+    None stands for one factor of the whole value. sign: of the factors. by: the move of mechanism `i`.
     """
-    mechanism, moved = first.mechanisms[i], np.abs(by) > NOTHING
-    if pays(first, i):
-        return []
-    found: list[int | None] = []
-    for axis in (*(range(by.ndim) if by.ndim > 1 else ()), None):
-        blocks = moved.any(axis, keepdims=True)
-        factors = np.where(blocks, sign * 2 ** np.random.default_rng(0).uniform(-1, 1, blocks.shape), 1.0)
-        if _unchanged(first, repeated(first, {i: replace(mechanism, noisy=mechanism.noisy * factors)})):
-            found.append(axis)
-    return found
+    mechanism, blocks = first.mechanisms[i], (np.abs(by) > NOTHING).any(axis, keepdims=True)
+    factors = np.where(blocks, sign * 2 ** np.random.default_rng(0).uniform(-1, 1, blocks.shape), 1.0)
+    return _unchanged(first, repeated(first, {i: replace(mechanism, noisy=mechanism.noisy * factors)}))
 
 
 def folded(first: History, shifts: Shifts) -> str:
@@ -113,7 +116,8 @@ def folded(first: History, shifts: Shifts) -> str:
         steps = (LIKELY - own).tolist()
         ways = [step for step in steps if step >= 0], [step for step in reversed(steps) if step <= 0]
         if any(len(way) > 1 and _returns(first, i, at, way) for way in ways):
-            return f"several noisy values at {mechanism.line} give the same release, as a remainder does"
+            why = "give the same release, as a remainder or an absolute value does; its cost is not known"
+            return f"several noisy values at {mechanism.line} {why}"
     return ""
 
 
@@ -127,8 +131,7 @@ def _returns(first: History, i: int, at: int, steps: Sequence[float]) -> bool:
 
     def gap(step: float) -> Floats:
         run = repeated(first, {i: mechanism.with_noisy(mechanism.noisy + step * one)})
-        cells = first.play.cells if run is None else run.play.cells
-        return np.concatenate([(cells[c] - a).ravel() for c, a in first.play.cells.items()])
+        return gaps(first, first if run is None else run)
 
     path = np.array([gap(step) for step in steps])
     size = np.abs(path).max(axis=0)

@@ -14,10 +14,9 @@ from scipy.special import ndtr
 
 from ...accounting.events.types import FiniteDpEvent
 from ...accounting.upper.exact import finite_epsilon
-from ...models.recorder.mechanisms.found import Mechanism
 from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import EACH, farthest
-from ..mechanisms.undone import scaled
+from ..mechanisms.undone import each_alone, scaled, undoes_factors
 from ..recorded.laws import NOTHING, composed
 from ..recorded.study import Shifts
 
@@ -41,7 +40,8 @@ def directions(within: Inside, shifts: Shifts, delta: float) -> tuple[float, str
         mechanism, epsilon = first.mechanisms[i], 0.0
         one_world = worst is not None and worst.base is None and not worst.half and moving(first, shifts) == {i}
         whole = i not in within.undone and not any(i in group for group in within.sums) and not {0, 1} <= {*axes}
-        if one_world and whole and _alone(mechanism) and axes[0] not in scaled(first, i, shifts[i], -1):
+        noise = mechanism.law == "normal" and each_alone(mechanism)
+        if one_world and whole and noise and not undoes_factors(first, i, shifts[i], axes[0], sign=-1):
             means, moves = (_blocks(each, axes[0]) for each in (mechanism.clean / mechanism.scale, shifts[i]))
             epsilon = of_cones(means, moves, delta)
         why = f"the release does not change if positive numbers multiply the noisy value, or rows of it, at {mechanism.line}"
@@ -51,12 +51,6 @@ def directions(within: Inside, shifts: Shifts, delta: float) -> tuple[float, str
         way = "if your proof releases the value itself, declare a ledger of Gaussian or Laplace events"
         return epsilon, f"{why}; {proved}; {way}"
     return math.inf, ""
-
-
-def _alone(mechanism: Mechanism) -> bool:
-    """Whether each entry has normal noise of its own."""
-    shared = mechanism.shared or mechanism.mirrored
-    return mechanism.law == "normal" and not shared and bool(mechanism.covered.all())
 
 
 def _blocks(values: Floats, axis: int | None) -> Floats:

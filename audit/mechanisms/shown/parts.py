@@ -188,11 +188,11 @@ def _unshown(effect: Floats, shown: Floats, move: Floats) -> tuple[float, float]
     change a number at all. effect: (numbers, entries). shown: the sums of rows, which count as shown.
     """
     shares, seen = [], np.abs(effect).max(axis=0, initial=0) > 0
-    for some in (np.ones(len(move), dtype=bool), seen):
+    for some in (np.full(len(move), True),) if seen.all() else (np.full(len(move), True), seen):
         _, sizes, directions = np.linalg.svd(np.concatenate([shown, effect])[:, some], full_matrices=False)
         left, whole = directions[sizes > EXACT * sizes.max(initial=0)] @ move[some], float(move[some] @ move[some])
         shares.append(1 - float(left @ left) / whole if whole else 0.0)
-    return shares[0], shares[1]
+    return shares[0], shares[-1]
 
 
 def _invariant(view: View, entries: list[Entry], undone: Floats, move: Floats) -> bool:

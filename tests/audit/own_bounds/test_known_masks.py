@@ -25,8 +25,13 @@ LEDGER = dp.SelfComposedDpEvent(dp.GaussianDpEvent(SIGMA), STEPS)
 
 
 def of_training_nodes(graph):
+    """Rows, one-hot labels, and the weights with which training starts."""
     x = functional.normalize(torch.as_tensor(np.asarray(graph.x), dtype=torch.float32))[graph.train]
-    return x, functional.one_hot(torch.as_tensor(graph.y), graph.classes).float()[graph.train]
+    return (
+        x,
+        functional.one_hot(torch.as_tensor(graph.y), graph.classes).float()[graph.train],
+        torch.zeros(x.shape[1], graph.classes),
+    )
 
 
 def clipped_sum(rows, y, weights, clip):
@@ -40,8 +45,7 @@ def trained(masked, clip=1.0, less=1.0, noise=None):
     def train(graph, seed):
         torch.manual_seed(seed)
         numpy = np.random.default_rng(seed)
-        x, y = of_training_nodes(graph)
-        weights = torch.zeros(x.shape[1], y.shape[1])
+        x, y, weights = of_training_nodes(graph)
         for _ in range(STEPS):
             rows = masked(4 * x, numpy)
             drawn = torch.randn(weights.shape) if noise is None else noise(weights.shape)
@@ -118,8 +122,7 @@ def test_a_node_that_only_some_masks_make_loud_is_not_passed(tmp_path):
 
     def train(graph, seed):
         torch.manual_seed(seed)
-        x, y = of_training_nodes(graph)
-        weights = torch.zeros(x.shape[1], y.shape[1])
+        x, y, weights = of_training_nodes(graph)
         for _ in range(STEPS):
             kept = functional.dropout(torch.ones(x.shape), SHARE)
             loud = 1 + 19 * (kept[:, :2] == 0).all(1).float()
@@ -155,8 +158,7 @@ def test_sampled_steps_with_dropout_have_a_reach_only_if_they_cost_what_they_cla
     def train(graph, seed):
         torch.manual_seed(seed)
         random = np.random.default_rng(seed)
-        x, y = of_training_nodes(graph)
-        weights = torch.zeros(x.shape[1], y.shape[1])
+        x, y, weights = of_training_nodes(graph)
         for _ in range(STEPS):
             batch = torch.as_tensor(random.random(graph.nodes) < RATE)[graph.train]
             rows = functional.dropout(4 * x, SHARE)[batch]
@@ -175,8 +177,7 @@ def test_a_number_of_a_large_mask_that_seldom_switches_the_noise_off_is_not_pass
 
     def train(graph, seed):
         random = np.random.default_rng(seed)
-        x, y = of_training_nodes(graph)
-        weights = torch.zeros(x.shape[1], y.shape[1])
+        x, y, weights = of_training_nodes(graph)
         off = False
         for step in range(STEPS):
             uniform = random.random((graph.nodes, x.shape[1]))
