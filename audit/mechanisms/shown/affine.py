@@ -1,0 +1,111 @@
+"""What a secret costs if the release is an affine function of all noisy values of a run: sums, means, fixed projections of them.
+
+Such a release is a Gaussian mechanism, and the epsilon of each secret follows from its move without an estimate.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....models.recorder.mechanisms.found import Mechanism
+from ...recorded.playing import left_in
+from ...recorded.study import History, Shifts
+from ..undone import each_alone
+from .parts import EXACT
+from .view import View
+
+Floats = NDArray[np.float64]
+
+ENTRIES = 64  # times the entries of an `Effort`: largest number of noisy numbers; each of them takes a training
+NUMBERS = 1 << 25  # largest number of entries of the matrix
+STEP = 64.0  # in units of the noise: change of one noisy number; in an affine function the error of a column falls with it
+FAR = (1.0, 8.0, 64.0)  # in units of the noise: changes of all noisy numbers with which the matrix is tested
+ROUNDED = 16  # times the rounding of a released number: a larger difference of two changes of it is no rounding
+RELATIVE = 1e-5  # of a change of a released number: a smaller difference may be rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """released = effect @ units + constant, for all noisy numbers of the mechanisms `view.at` in units of their noise.
+
+    effect: (numbers, entries). error: of an entry of `effect`, by rounding, (numbers,).
+    """
+
+    view: View
+    effect: Floats
+    error: Floats
+
+    @cached_property
+    def rows(self) -> Floats:
+        """An orthonormal basis of the rows of `effect`."""
+        return self._basis(np.ones(len(self.effect), dtype=bool))
+
+    def shown(self, moves: Shifts, hidden: NDArray[np.int64] | None = None) -> Shifts:
+        """The part of the moves that an adversary sees who knows the release: their projection on the rows of `effect`. Its
+        Euclidean norm is the mu of the release. hidden: nodes whose own rows do not count.
+        """
+        by = self.view.row([np.nan_to_num(moves[i]) for i in self.view.at])
+        nodes, cells = self.view.first.worlds.graph.nodes, self.view.first.play.cells
+        kept = (left_in(np.ones(cells[c].shape), nodes, hidden).ravel() == 1 for c in self.view.cells)
+        rows = self.rows if hidden is None else self._basis(np.concatenate(list(kept)))
+        parts = dict(zip(self.view.at, self.view.split(rows.T @ (rows @ by)), strict=True))
+        return tuple(parts.get(i, np.zeros_like(by)) for i, by in enumerate(moves))
+
+    def _basis(self, kept: NDArray[np.bool_]) -> Floats:
+        _, sizes, directions = np.linalg.svd(self.effect[kept], full_matrices=False)
+        error = float(np.linalg.norm(self.error[kept]))
+        return np.asarray(directions[sizes > max(EXACT * sizes.max(initial=0), error)], dtype=np.float64)
+
+
+def affine(first: History, read: Sequence[int]) -> Affine | None:
+    """The release as an affine function of the noisy values of the mechanisms `read`, all that the run reads; None if it is none,
+    if their noise is not normal, or if there are too many of them.
+    """
+    effort, some = first.study.effort, [first.mechanisms[i] for i in read]
+    most = ENTRIES * effort.entries if effort.thorough else 0
+    known = all(_normal(m) for m in some) and 0 < sum(m.clean.size for m in some) <= most
+    return _of_all(first, tuple(read)) if known else None
+
+
+def _normal(mechanism: Mechanism) -> bool:
+    return mechanism.law == "normal" and each_alone(mechanism)
+
+
+@lru_cache(maxsize=2)
+def _of_all(first: History, at: tuple[int, ...]) -> Affine | None:
+    view = View(first, at, tuple(first.play.cells))
+    before, size = view.released(view.elsewhere(0)), sum(m.clean.size for m in view.mechanisms)
+    if before is None or not before.size or before.size * size > NUMBERS:
+        return None
+    random = np.random.default_rng(9)
+    one, other = random.standard_normal((2, size))
+    runs = [view.released(change) for change in (one, other, one + other)]
+    if any(run is None for run in runs):
+        return None
+    once, again, both = (np.asarray(run, dtype=np.float64) - before for run in runs)
+    if not _equal(view, once + again, both, np.abs(once) + np.abs(again)):
+        return None
+    effect = np.empty((before.size, size))
+    for entry in range(size):
+        change = np.zeros(size)
+        change[entry] = STEP
+        if (run := view.released(change)) is None:
+            return None
+        effect[:, entry] = (run - before) / STEP
+    for far in FAR:
+        change = far * random.standard_normal(size)
+        run = view.released(change)
+        size_of = far * np.linalg.norm(effect, axis=1)
+        if run is None or not _equal(view, run - before, effect @ change, size_of, float(np.linalg.norm(change)) / STEP):
+            return None
+    return Affine(view, effect, view.rounding() / STEP)
+
+
+def _equal(view: View, one: Floats, other: Floats, size: Floats, steps: float = 1.0) -> bool:
+    """Whether two changes of the released numbers, which are about as large as `size`, are equal up to rounding. steps: how many
+    rounding errors of a column add up.
+    """
+    return bool((np.abs(one - other) <= np.maximum(ROUNDED * max(1.0, steps) * view.rounding(), RELATIVE * size)).all())
