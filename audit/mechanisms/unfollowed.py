@@ -17,8 +17,8 @@ OF_MADE = (
 )
 WHOLE = ("geometric", "poisson")  # laws of noise that are whole numbers
 OF_WHOLE = (
-    "; it follows whole numbers only into a released number or array (release the sum of the data and the difference of two "
-    "draws itself, before it is rounded, clipped or divided), and Laplace and normal noise anywhere"
+    "; it follows the difference of two arrays `rng.geometric(p, shape)` to whole numbers of this shape, and other whole numbers "
+    "only into a released number or array (release the sum itself, before it is rounded, clipped or divided)"
 )
 OF_NUMBERS = (
     "; add each number to its value before anything else happens to it (float(), max() and a list or array that it is written "

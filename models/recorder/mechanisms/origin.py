@@ -46,6 +46,10 @@ class Recorder(Protocol):
         """Records a sum of data and noise, and returns the sum `noisy` or the value that replaces it. origin: of the noise."""
         ...
 
+    def whole_added(self, draws: tuple[Draw, ...], scale: float, clean: Any, noisy: Any) -> Any:
+        """As `noise_added`, for whole numbers. draws: the two geometric ones whose difference is the noise."""
+        ...
+
     def accumulate(self, origin: Origin, clean: Any, noisy: Any) -> Origin | None:
         """As `noise_added`, for data that the program adds into the array of the noise. Returns the origin with which the array
         is followed further; None if it is not.
