@@ -101,7 +101,9 @@ def of_the_wrong_sign_in_torch(scores, seed):
 
 @pytest.mark.parametrize("largest", [of_the_wrong_sign, *nightly(of_the_wrong_sign_by_hand, of_the_wrong_sign_in_torch)])
 def test_gumbel_noise_of_the_wrong_sign_is_not_the_exponential_mechanism(largest, tmp_path):
-    """The upper tail of a reversed Gumbel number has no limit for the ratio of its density to the shifted one."""
+    """A score that lies far below k - 1 equal ones is the largest with a probability of about exp(-(k - 1) gap), because all of
+    these must be low: a move of the score by 1 costs about k - 1.
+    """
 
     def train(graph, seed):
         scores = 1.0 * np.bincount(graph.y[graph.train], minlength=graph.classes)
