@@ -77,29 +77,29 @@ def _normal(mechanism: Mechanism) -> bool:
 @lru_cache(maxsize=2)
 def _of_all(first: History, at: tuple[int, ...]) -> Affine | None:
     view = View(first, at, tuple(first.play.cells))
-    before, size = view.released(view.elsewhere(0)), sum(m.clean.size for m in view.mechanisms)
-    if before is None or not before.size or before.size * size > NUMBERS:
+    before, size, random = view.numbers(first), sum(m.clean.size for m in view.mechanisms), np.random.default_rng(9)
+    if not before.size or before.size * size > NUMBERS:
         return None
-    random = np.random.default_rng(9)
+
+    def moved(change: Floats) -> Floats | None:
+        """How far a change moves the released numbers; None if it changes anything else, such as how many there are."""
+        run = view.released(change)
+        return None if run is None or run.shape != before.shape else run - before
+
     one, other = random.standard_normal((2, size))
-    runs = [view.released(change) for change in (one, other, one + other)]
-    if any(run is None for run in runs):
-        return None
-    once, again, both = (np.asarray(run, dtype=np.float64) - before for run in runs)
-    if not _equal(view, once + again, both, np.abs(once) + np.abs(again)):
+    once, again, both = (moved(change) for change in (one, other, one + other))
+    if once is None or again is None or both is None or not _equal(view, once + again, both, np.abs(once) + np.abs(again)):
         return None
     effect = np.empty((before.size, size))
     for entry in range(size):
-        change = np.zeros(size)
-        change[entry] = STEP
-        if (run := view.released(change)) is None:
+        if (by := moved(STEP * (np.arange(size) == entry))) is None:
             return None
-        effect[:, entry] = (run - before) / STEP
+        effect[:, entry] = by / STEP
+    noise = np.linalg.norm(effect, axis=1)
     for far in FAR:
         change = far * random.standard_normal(size)
-        run = view.released(change)
-        size_of = far * np.linalg.norm(effect, axis=1)
-        if run is None or not _equal(view, run - before, effect @ change, size_of, float(np.linalg.norm(change)) / STEP):
+        by, steps = moved(change), float(np.linalg.norm(change)) / STEP
+        if by is None or not _equal(view, by, effect @ change, far * noise, steps):
             return None
     return Affine(view, effect, view.rounding() / STEP)
 
