@@ -153,8 +153,11 @@ def with_costliest(case: Case, within: Inside) -> Inside:
     small = within.small and with_costliest(case, within.small)
     first, edges = within.run, within.run.worlds.graph.edges.shape[1]
     most = ENTRIES * first.study.effort.entries
-    release = linear(within) if within.worst and case.claim.unit in EDGES and edges <= most else None
-    if release is None:
+    tried = within.worst is not None and case.claim.unit in EDGES and edges <= most
+    release = linear(within) if tried else None
+    if tried and release is None and in_any_order(first, within.shifts):
+        release = linear(within, of_sums=True)
+    if release is None or within.worst is None:
         return replace(within, small=small)
     trials = [(within.worst, within.shifts)]
     for edge in range(edges):
@@ -271,7 +274,15 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
         if not reason and len(cells) == len(first.play.cells):
             return adding_up(attempt, replace(found, epsilon=min(found.epsilon, attempt.cost(seen)), shifts=seen))
     if reason := together(within, shifts) or in_any_order(first, shifts):
-        return replace(found, reason=reason)
+        release = linear(within, of_sums=True)
+        cells, hides = ((), reason) if release is None else shown_always(first, shifts)
+        if release is None or hides or len(cells) < len(first.play.cells):
+            return replace(found, reason=reason)
+        seen = release.shown(attempt.each, attempt.worst.hidden)
+        found = replace(
+            found, epsilon=min(found.epsilon, attempt.cost(seen)), shifts=seen, reason=folded(first, seen, together=True)
+        )
+        return found if found.reason else adding_up(attempt, found)
     shifts, reason = unread_entries(first, shifts, attempt.worst.hidden)
     found = replace(found, epsilon=min(found.epsilon, attempt.cost(shifts)), shifts=shifts, reason=reason)
     if reason or found.epsilon <= case.claim.epsilon:
@@ -301,13 +312,13 @@ def adding_up(attempt: Attempt, found: Cost) -> Cost:
     return replace(found, epsilon=share * found.epsilon, reason="" if share * found.epsilon > claim.epsilon else DEPENDS)
 
 
-def linear(within: Inside) -> Affine | None:
+def linear(within: Inside, of_sums: bool = False) -> Affine | None:
     """The release as an affine function of all noisy values, if it shows fewer numbers than these; None if it is none, or if some
-    of the noise is not normal or not followed.
+    of the noise is not normal or not followed. of_sums: as any function of fixed sums of them.
     """
     first, read = within.run, [i for i in range(len(within.mechanisms)) if i not in within.idle]
     known = not (within.again or within.shared or within.entangled)
-    return affine(first, read) if known and not in_full(first, read) else None
+    return affine(first, read, of_sums) if known and not in_full(first, read) else None
 
 
 def concluded(attempt: Attempt, found: Cost) -> Bound:

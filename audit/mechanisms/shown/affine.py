@@ -20,6 +20,8 @@ from .view import View
 Floats = NDArray[np.float64]
 
 ENTRIES = 64  # times the entries of an `Effort`: largest number of noisy numbers; each of them takes a training
+SMALL = 0.03  # of the largest singular value: a smaller one of a matrix of small changes is an error of these
+LEFT = 5e-3  # of the noise of a number, for each unit of a change that it does not show: what may be an error of the matrix
 NUMBERS = 1 << 25  # largest number of entries of the matrix
 STEP = 64.0  # in units of the noise: change of one noisy number; in an affine function the error of a column falls with it
 FAR = (1.0, 8.0, 64.0)  # in units of the noise: changes of all noisy numbers with which the matrix is tested
@@ -31,12 +33,14 @@ RELATIVE = 1e-5  # of a change of a released number: a smaller difference may be
 class Affine:
     """released = effect @ units + constant, for all noisy numbers of the mechanisms `view.at` in units of their noise.
 
-    effect: (numbers, entries). error: of an entry of `effect`, by rounding, (numbers,).
+    effect: (numbers, entries). error: of an entry of `effect`, by rounding, (numbers,). small: if the release is another function
+    of effect @ units, the share of the largest singular value of `effect` below which others count as zero.
     """
 
     view: View
     effect: Floats
     error: Floats
+    small: float = 0.0
 
     @cached_property
     def rows(self) -> Floats:
@@ -56,22 +60,29 @@ class Affine:
 
     def _basis(self, kept: NDArray[np.bool_]) -> Floats:
         _, sizes, directions = np.linalg.svd(self.effect[kept], full_matrices=False)
-        error = float(np.linalg.norm(self.error[kept]))
-        return np.asarray(directions[sizes > max(EXACT * sizes.max(initial=0), error)], dtype=np.float64)
+        error = max(EXACT, self.small) * sizes.max(initial=0)
+        return np.asarray(directions[sizes > max(error, float(np.linalg.norm(self.error[kept])))], dtype=np.float64)
 
 
-def affine(first: History, read: Sequence[int]) -> Affine | None:
-    """The release as an affine function of the noisy values of the mechanisms `read`, all that the run reads; None if it is none,
-    if their noise is not normal, or if there are too many of them.
+def affine(first: History, read: Sequence[int], of_sums: bool = False) -> Affine | None:
+    """The release as an affine function of the noisy values of the mechanisms `read`, all that the run reads. None if it is no
+    such function, if their noise is not normal, or if there are too many of them. of_sums: as any function of fixed sums of the
+    noisy values, with the matrix of small changes.
     """
     effort, some = first.study.effort, [first.mechanisms[i] for i in read]
     most = ENTRIES * effort.entries if effort.thorough else 0
     known = all(_normal(m) for m in some) and 0 < sum(m.clean.size for m in some) <= most
-    return _of_all(first, tuple(read)) if known else None
+    return (_of_sums if of_sums else _of_all)(first, tuple(read)) if known else None
 
 
 def _normal(mechanism: Mechanism) -> bool:
     return mechanism.law == "normal" and each_alone(mechanism)
+
+
+def _moved(view: View, change: Floats, start: Floats | float = 0.0) -> Floats | None:
+    """How far a change moves the released numbers; None if it changes anything else, such as how many there are."""
+    before, after = view.released(start + 0 * change), view.released(start + change)
+    return None if before is None or after is None or after.shape != before.shape else after - before
 
 
 @lru_cache(maxsize=2)
@@ -82,7 +93,6 @@ def _of_all(first: History, at: tuple[int, ...]) -> Affine | None:
         return None
 
     def moved(change: Floats) -> Floats | None:
-        """How far a change moves the released numbers; None if it changes anything else, such as how many there are."""
         run = view.released(change)
         return None if run is None or run.shape != before.shape else run - before
 
@@ -102,6 +112,35 @@ def _of_all(first: History, at: tuple[int, ...]) -> Affine | None:
         if by is None or not _equal(view, by, effect @ change, far * noise, steps):
             return None
     return Affine(view, effect, view.rounding() / STEP)
+
+
+@lru_cache(maxsize=2)
+def _of_sums(first: History, at: tuple[int, ...]) -> Affine | None:
+    view = View(first, at, tuple(first.play.cells))
+    count, size, random = view.numbers(first).size, sum(m.clean.size for m in view.mechanisms), np.random.default_rng(9)
+    if not count or count * size > NUMBERS:
+        return None
+    effect = np.empty((count, size))
+    for entry in range(size):
+        one = 0.5 * (np.arange(size) == entry)
+        if (by := _moved(view, 2 * one, -one)) is None or by.shape != (count,):
+            return None
+        effect[:, entry] = by
+    noise = np.linalg.norm(effect, axis=1)
+    moving = noise > ROUNDED * view.rounding()
+    if not moving.any():
+        return None
+    # each number counts alike, so that those of a small scale are not lost among rounding errors
+    found = Affine(
+        view, np.divide(effect, noise[:, None], out=np.zeros_like(effect), where=moving[:, None]), np.zeros(count), SMALL
+    )
+    for seed, far in ((0, 1.0), (4, 1.0), (5, 8.0), (4, 64.0), (5, 64.0)):
+        change = far * random.standard_normal(size)
+        unseen = change - found.rows.T @ (found.rows @ change)
+        by = _moved(view, unseen, view.elsewhere(seed))
+        if by is None or (np.abs(by) > np.maximum(ROUNDED * view.rounding(), LEFT * far * noise)).any():
+            return None
+    return found
 
 
 def _equal(view: View, one: Floats, other: Floats, size: Floats, steps: float = 1.0) -> bool:

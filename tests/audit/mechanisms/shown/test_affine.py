@@ -76,6 +76,37 @@ def test_the_bound_of_an_affine_release_is_the_closed_form_of_its_worst_edge(ans
         assert found.epsilon <= true
 
 
+def squeezed(noisy, graph):
+    return np.tanh(noisy.mean(0))
+
+
+@pytest.mark.parametrize("factor", [0.9, *nightly(1.02)])
+def test_a_function_of_sums_costs_what_the_sums_cost(factor):
+    true = worst(lambda noisy, graph: noisy.mean(0))
+    found = bound(released(squeezed), factor * true)
+    assert found.refuted == (factor < 1)
+    assert found.epsilon == pytest.approx(true, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda noisy, graph: np.append(squeezed(noisy, graph), np.median(noisy, axis=0)),
+        lambda noisy, graph: np.append(squeezed(noisy, graph), np.maximum(noisy[:, 0], noisy[:, 1])),
+        *nightly(
+            lambda noisy, graph: noisy[:, 0] * noisy[:, 1],
+            lambda noisy, graph: np.linalg.norm(noisy, axis=1),
+            lambda noisy, graph: np.linalg.norm(noisy.sum(0)),
+            lambda noisy, graph: np.logaddexp.reduce(noisy, axis=1),
+        ),
+    ],
+)
+def test_other_functions_are_no_functions_of_sums(answer):
+    case = Case(released(answer), Claim(1.0, DELTA))
+    first = Recorded(case, GRAPH, Key("affine")).inside.run
+    assert affine(first, [0], of_sums=True) is None
+
+
 @pytest.mark.parametrize(
     "answer",
     [
