@@ -13,8 +13,8 @@ MADE = ("uniform", "exponential")  # laws of numbers from which programs compute
 OF_MADE = (
     "samples, noise or coins, and the recorder did not follow them to the data. For samples, draw one number for every node in "
     "each step and compare all of them with one rate (`rng.random(nodes) < rate`). For noise, call a function of its law, such "
-    "as laplace(). For coins that choose between values, write `np.where(random(n) < p, values, others)` and no `if`. For one value "
-    "with probabilities that depend on data, call `choice(values, p=probabilities)`"
+    "as laplace(). For coins that choose between values, write `np.where(random(n) < p, values, others)` and no `if`. For one "
+    "value with probabilities that depend on data, call `choice(values, p=probabilities)`"
 )
 WHOLE = ("geometric", "poisson")  # laws of noise that are whole numbers
 OF_WHOLE = (

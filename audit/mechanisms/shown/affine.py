@@ -25,6 +25,7 @@ LEFT = 5e-3  # of the noise of a number, for each unit of a change that it does 
 NUMBERS = 1 << 25  # largest number of entries of the matrix
 STEP = 64.0  # in units of the noise: change of one noisy number; in an affine function the error of a column falls with it
 FAR = (1.0, 8.0, 64.0)  # in units of the noise: changes of all noisy numbers with which the matrix is tested
+TRIED = ((0, 1.0), (4, 1.0), (5, 8.0), (4, 64.0), (5, 64.0))  # noisy values and sizes of the changes that are to show nothing
 ROUNDED = 16  # times the rounding of a released number: a larger difference of two changes of it is no rounding
 RELATIVE = 1e-5  # of a change of a released number: a smaller difference may be rounding
 
@@ -79,9 +80,11 @@ def _normal(mechanism: Mechanism) -> bool:
     return mechanism.law == "normal" and each_alone(mechanism)
 
 
-def _moved(view: View, change: Floats, start: Floats | float = 0.0) -> Floats | None:
-    """How far a change moves the released numbers; None if it changes anything else, such as how many there are."""
-    before, after = view.released(start + 0 * change), view.released(start + change)
+def _moved(view: View, before: Floats | None, change: Floats) -> Floats | None:
+    """How far the released numbers are from `before` after a change of the noisy values; None if the run fails with it, or if
+    there are more or fewer numbers.
+    """
+    after = view.released(change)
     return None if before is None or after is None or after.shape != before.shape else after - before
 
 
@@ -91,24 +94,19 @@ def _of_all(first: History, at: tuple[int, ...]) -> Affine | None:
     before, size, random = view.numbers(first), sum(m.clean.size for m in view.mechanisms), np.random.default_rng(9)
     if not before.size or before.size * size > NUMBERS:
         return None
-
-    def moved(change: Floats) -> Floats | None:
-        run = view.released(change)
-        return None if run is None or run.shape != before.shape else run - before
-
     one, other = random.standard_normal((2, size))
-    once, again, both = (moved(change) for change in (one, other, one + other))
+    once, again, both = (_moved(view, before, change) for change in (one, other, one + other))
     if once is None or again is None or both is None or not _equal(view, once + again, both, np.abs(once) + np.abs(again)):
         return None
     effect = np.empty((before.size, size))
     for entry in range(size):
-        if (by := moved(STEP * (np.arange(size) == entry))) is None:
+        if (by := _moved(view, before, STEP * (np.arange(size) == entry))) is None:
             return None
         effect[:, entry] = by / STEP
     noise = np.linalg.norm(effect, axis=1)
     for far in FAR:
         change = far * random.standard_normal(size)
-        by, steps = moved(change), float(np.linalg.norm(change)) / STEP
+        by, steps = _moved(view, before, change), float(np.linalg.norm(change)) / STEP
         if by is None or not _equal(view, by, effect @ change, far * noise, steps):
             return None
     return Affine(view, effect, view.rounding() / STEP)
@@ -122,8 +120,9 @@ def _of_sums(first: History, at: tuple[int, ...]) -> Affine | None:
         return None
     effect = np.empty((count, size))
     for entry in range(size):
-        one = 0.5 * (np.arange(size) == entry)
-        if (by := _moved(view, 2 * one, -one)) is None or by.shape != (count,):
+        half = 0.5 * (np.arange(size) == entry)
+        by = _moved(view, view.released(-half), half)
+        if by is None or by.size != count:
             return None
         effect[:, entry] = by
     noise = np.linalg.norm(effect, axis=1)
@@ -131,13 +130,12 @@ def _of_sums(first: History, at: tuple[int, ...]) -> Affine | None:
     if not moving.any():
         return None
     # each number counts alike, so that those of a small scale are not lost among rounding errors
-    found = Affine(
-        view, np.divide(effect, noise[:, None], out=np.zeros_like(effect), where=moving[:, None]), np.zeros(count), SMALL
-    )
-    for seed, far in ((0, 1.0), (4, 1.0), (5, 8.0), (4, 64.0), (5, 64.0)):
-        change = far * random.standard_normal(size)
+    alike = np.divide(effect, noise[:, None], out=np.zeros_like(effect), where=moving[:, None])
+    found = Affine(view, alike, np.zeros(count), SMALL)
+    for seed, far in TRIED:
+        change, start = far * random.standard_normal(size), view.elsewhere(seed)
         unseen = change - found.rows.T @ (found.rows @ change)
-        by = _moved(view, unseen, view.elsewhere(seed))
+        by = _moved(view, view.released(start), start + unseen)
         if by is None or (np.abs(by) > np.maximum(ROUNDED * view.rounding(), LEFT * far * noise)).any():
             return None
     return found
