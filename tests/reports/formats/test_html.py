@@ -482,3 +482,19 @@ def test_if_no_audit_tested_a_claim_the_verdict_says_why_and_the_headline_that_a
     both = written(tmp_path / "both", account, other, *skipped)
     assert "no audit tested this claim: all 2 audits of the plan were skipped; the report gives the reasons" in both
     assert "None of the 2 claims was refuted; the tests of all 2 are inconclusive." in both
+
+
+def test_a_resumed_run_says_which_time_it_took(tmp_path):
+    assert "Took2.27 s Confidence" in written(tmp_path, seconds=2.27)
+    resumed = written(tmp_path, seconds=2.27, resumed=True)
+    assert "Took2.27 s after it was resumed; the time before that is not known Confidence" in resumed
+
+
+def test_the_page_says_which_arrays_the_claim_covers_and_which_others_the_audits_read(tmp_path):
+    """DPAR's claim covers its posteriors; audits read noisy gradients of its training."""
+    claim = Claim(1.0, 1e-3, Unit.NODE, exposes=("posteriors",))
+    evidence.write(Evidence(claim, "dpar", "sound", "rows", read=("rows",)), tmp_path)
+    evidence.write(Evidence(claim, "dpar", "sound", "gradients", read=("gradients", "posteriors")), tmp_path)
+    page = written(tmp_path)
+    assert "Arrays that the claim coversposteriors Audits also readgradients, rows: noisy values inside the training" in page
+    assert "can release" not in page
