@@ -43,7 +43,7 @@ class Check:
 
     @property
     def how(self) -> str:
-        return "fails" if self.failure else "not asked" if self.unasked else "holds"
+        return "fails" if self.failure else "does not apply" if self.unasked else "holds"
 
 
 class Unasked(Exception):

@@ -31,6 +31,7 @@ from ..summary import (
     claims_of,
     headline,
     inapplicable,
+    interval,
     key,
     listed,
     may_be_chance,
@@ -38,6 +39,7 @@ from ..summary import (
     of_case,
     rivals,
     skips,
+    spread,
     strongest,
     units,
     utility,
@@ -144,7 +146,7 @@ def template(path: Path) -> Any:
         loader=FileSystemLoader(path.parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"down": down, "up": up, "percent": percent, "budget": budget, "clock": clock, "interval": interval}
-    environment.filters |= {"six": six_digits, "breakable": breakable, "unbroken": unbroken}
+    environment.filters |= {"spread": spread, "six": six_digits, "breakable": breakable, "unbroken": unbroken}
     return environment.get_template(path.name)
 
 
@@ -296,8 +298,3 @@ def clock(seconds: float) -> str:
         return f"{seconds:.3g} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def interval(ends: tuple[float, float] | None, digits: int = 3, factor: float = 1.0) -> str:
-    """An interval as text, such as "0.692–0.716"; an empty string for None."""
-    return "" if ends is None else f"{factor * ends[0]:.{digits}f}–{factor * ends[1]:.{digits}f}"

@@ -210,7 +210,7 @@ def test_the_clauses_of_the_contract_that_do_not_hold_are_named_with_their_reaso
     clauses = [
         {"clause": "same key, same release", "how": "holds", "detail": ""},
         {"clause": "a masked node is an absent node", "how": "fails", "detail": "6 nodes, 6 edges: it differs"},
-        {"clause": "calibration fits the claim", "how": "not asked", "detail": "its noise is fixed"},
+        {"clause": "calibration fits the claim", "how": "does not apply", "detail": "its noise is fixed"},
     ]
     text = written(tmp_path, UtilityRow(**WHERE, metric="accuracy", split="test", value=0.3, runs=3), contract={"mine": clauses})
     assert "Contract of mine: 1 of 3 clauses hold, 1 fails, 1 does not apply" in text
@@ -498,3 +498,10 @@ def test_the_page_says_which_arrays_the_claim_covers_and_which_others_the_audits
     page = written(tmp_path)
     assert "Arrays that the claim coversposteriors Audits also readgradients, rows: noisy values inside the training" in page
     assert "can release" not in page
+
+
+def test_trainings_that_agree_are_said_to_agree(tmp_path):
+    row = UtilityRow(**WHERE, metric="accuracy", split="test", value=0.9, ci95=(0.9, 0.9), runs=2)
+    text = written(tmp_path, row)
+    assert "90.0 all 2 trainings agree" in text
+    assert "90.0–90.0" not in text

@@ -174,3 +174,14 @@ def test_what_is_true_of_all_budgets_of_a_model_is_said_once():
     rows = tuple(AccountRow(**where, epsilon=epsilon, value=epsilon) for epsilon in (1.0, 8.0))
     assert shown(Results(run=Run(name="r"), rows=rows)).count("which its author declares") == 1
     assert card.to_markdown(Results(run=Run(name="r"), rows=rows)).count("which its author declares") == 1
+
+
+def test_trainings_that_agree_are_said_to_agree_and_no_interval_of_width_0_is_shown():
+    """Student's interval of two equal accuracies has width 0, which would look like certainty."""
+    where = {"model": "gap", "mode": "own", "unit": Unit.NODE, "epsilon": 1.0}
+    same = UtilityRow(**where, metric="accuracy", split="test", value=0.9, ci95=(0.9, 0.9), runs=2)
+    perfect = AttackRow(**where, attack="lira", game="node", auc=1.0, auc_ci95=(1.0, 1.0))
+    text = shown(Results(run=Run(name="r"), rows=(same, perfect)))
+    assert "90.0 all 2 trainings agree" in text
+    assert "90.0–90.0" not in text
+    assert "1.000–1.000" not in text
