@@ -111,7 +111,7 @@ def ui(
     mlflow: Mlflow = None,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,
 ) -> None:
-    """Serve the MLflow UI on the store of the runs, and print the address of the page that compares all claims.
+    """Serve the MLflow UI on the store of the runs, and print the address of the page with all verdicts.
 
     Example: audit ui runs --port 5001
     """
