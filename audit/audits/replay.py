@@ -122,7 +122,9 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
     curve: dict[str, Any] = {"of": together, "by": f"{replay_sums.SPREADS}{counted}", "allowed": allowed, "limit": limit}
     if most > 1 and not mu > allowed:
         curve |= {"of": alone, "by": "times the move that the ledger's noise covers", "allowed": 1.0}
-    said = f"{len(absent)} secrets: {summary}" + ("" if bound.refuted else f". {replay_sums.SIZE_UNTESTED}")
+    said = f"{several(len(absent), 'secret')} removed one by one: {summary}" + (
+        "" if bound.refuted else f". {replay_sums.SIZE_UNTESTED}"
+    )
     curves = {} if diverged or not any(curve["of"].values()) else {"moves": curve}
     return Outcome("replay", (bound,), curves, said, model.releases, attack="replay")
 

@@ -96,8 +96,8 @@ def bound(
 
     With --delta above 0, the command also treats independent rounds as guesses of fair coins. If their bits do not look like fair
     coins, it draws coins itself, and selects for each coin a random round with this bit. If the bound comes from these guesses,
-    the command also prints a limit: with so many coins, at least half of all audits of a Gaussian mechanism, by any rule that is
-    valid for every mechanism, prove at most this.
+    the command also prints a limit. With so many coins, no rule that is valid for every mechanism proves more than this limit in
+    over half of all audits of a Gaussian mechanism.
 
     --shape gaussian refutes the curve of a Gaussian mechanism. It refutes the claim itself only if the error rates contradict the
     claim for every mechanism. The command refuses scores with few values or a hard limit, which no Gaussian mechanism gives.
@@ -389,9 +389,9 @@ def limit_in_words(found: Bound, claim: Claim) -> list[str]:
     if not each:
         return []
     return [
-        f"Limit with {sum(found.trials)} coins: at least half of all audits of a Gaussian mechanism, by any rule that is valid "
-        f"for every mechanism, prove at most {', '.join(each)}. More rounds, or --shape gaussian for Gaussian releases, prove "
-        "more."
+        f"Limit with {sum(found.trials)} coins: on a Gaussian mechanism, a rule that is valid for every mechanism proves at most "
+        f"{', '.join(each)}, in half of all audits or more. More rounds prove more, and so does --shape gaussian for Gaussian "
+        "releases."
     ]
 
 

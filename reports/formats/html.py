@@ -11,7 +11,7 @@ from typing import Any
 
 from ...accounting.claim import Unit
 from .. import evidence, results
-from ..evidence import ANY, WORDS, Evidence, refutes, refuting
+from ..evidence import LITTLE, WORDS, Evidence, refutes, refuting
 from ..figures.accountant_rows import Cost, costs, reasons
 from ..figures.claim_figures import bounds_plot, of_claim, power_plot
 from ..figures.ledger_figure import observed_plot
@@ -178,7 +178,7 @@ def tables(found: Results) -> dict[str, Any]:
         "published": any(c.printed is not None or c.as_coded is not None for c in priced),
         "reasons": reasons(priced),
         "findings": found.of(FindingRow),
-        "by_noise": any(f"{ANY} for a true epsilon" in line.verdict.sentence for line in claims),
+        "by_noise": any(re.search(f"{LITTLE}(?! in | on )", line.verdict.sentence) for line in claims),
         "noticing": any("would have been noticed" in line.verdict.sentence for line in claims),
         "ours": any(row.mode != "own" for row in found.of(UtilityRow)),
         "unclaimed": any(row.unit and math.isinf(row.epsilon) for row in found.of(UtilityRow)),

@@ -60,7 +60,7 @@ def show(results: Results, console: Console) -> None:
         attacks = strongest(row for row in results.of(AttackRow) if row.unit == unit)
         among = rivals(results.of(AttackRow))
         many = any(among[key(row), row.game] > 1 for row in attacks)
-        best = "Strongest attack on each model, the best of many, without a correction for the choice"
+        best = "Strongest attack on each model, the best of many and not corrected for this choice"
         _print(console, f"{best if many else 'Attack on each model'}; epsilon protects {UNITS[unit]}", _attacks(attacks, among))
     for unit in units(results.of(UtilityRow)):
         rows = {place: cells for place, cells in utility(results).items() if place[0] == unit}

@@ -123,7 +123,7 @@ def test_a_bound_that_needs_an_assumption_detects_nothing():
     assert (alone.kind, alone.exit_code) == ("inconclusive", 3)
     assert "the smallest detectable violation is unknown" in alone.sentence
     both = judge(CLAIM, [], [unsure, look(0.2, notices=2.0)], notices=3.0)
-    assert "noise too small for a true epsilon of 2.2 would" in both.sentence
+    assert "a true epsilon above 2.2 would have been noticed if it came from too little noise" in both.sentence
 
 
 def test_a_claim_that_only_replay_tested_says_what_replay_does_not_test():
@@ -141,7 +141,7 @@ def test_what_is_not_an_upper_bound_is_not_held_against_the_claim(other):
 
 def test_a_verdict_that_does_not_refute_says_what_it_would_have_noticed():
     assert judge(CLAIM, [], [look(0.5, notices=1.3), look(0.2, notices=2.0)]).sentence == (
-        "not refuted; noise too small for a true epsilon of 1.43 would have been noticed"
+        "not refuted; a true epsilon above 1.43 would have been noticed if it came from too little noise"
     )
 
 

@@ -129,7 +129,7 @@ def test_figures_hold_the_numbers_of_the_rows(rendered):
 def test_verdicts_come_first_and_those_that_fell_before_the_others(rendered):
     text = page_of(rendered).text
     assert text.index("2 of 10 claims are refuted: gap (paper)") < text.index("refuted: at least")
-    assert text.index("refuted: at least") < text.index("not refuted; noise too small")
+    assert text.index("refuted: at least") < text.index("not refuted; a true")
 
 
 def test_a_verdict_leads_to_its_evidence_and_a_bound_to_its_file(rendered):

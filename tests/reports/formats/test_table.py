@@ -22,7 +22,7 @@ def shown(found, width=160):
 
 def test_refuted_claims_come_before_all_others(example_run):
     text = shown(results.read(example_run))
-    assert text.index("refuted: at least") < text.index("not refuted; noise too small")
+    assert text.index("refuted: at least") < text.index("not refuted; a true")
     kinds = [line.verdict.kind for line in lines(results.read(example_run))]
     assert kinds == sorted(kinds, key=["refuted", "exceeds", "inconclusive", "not-refuted"].index)
 
@@ -141,7 +141,7 @@ def test_what_chance_explains_and_what_is_the_best_of_many_are_marked():
     assert "18.0*" in text
     assert "the interval does not lie above 16.7, the accuracy of a model that has learned nothing" in text
     assert "best of 9" in text
-    assert "the best of many, without a correction for the choice" in text
+    assert "the best of many and not corrected for this choice" in text
 
 
 def test_an_attack_that_had_no_rival_is_not_called_the_best():
