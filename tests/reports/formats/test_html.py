@@ -208,7 +208,7 @@ def test_leakage_of_what_a_claim_does_not_protect_stands_apart():
 
 def test_the_clauses_of_the_contract_that_do_not_hold_are_named_with_their_reasons(tmp_path):
     clauses = [
-        {"clause": "same key, same release", "how": "holds", "detail": ""},
+        {"clause": "the same seed gives the same release", "how": "holds", "detail": ""},
         {"clause": "a masked node is an absent node", "how": "fails", "detail": "6 nodes, 6 edges: it differs"},
         {"clause": "calibration fits the claim", "how": "does not apply", "detail": "its noise is fixed"},
     ]
@@ -217,7 +217,7 @@ def test_the_clauses_of_the_contract_that_do_not_hold_are_named_with_their_reaso
     page = (tmp_path / "report.html").read_text()
     assert "<dt>a masked node is an absent node</dt><dd>fails on a graph of 6 nodes, 6 edges: it differs</dd>" in page
     assert "<dt>calibration fits the claim</dt><dd>does not apply: its noise is fixed</dd>" in page
-    assert "<dt>same key, same release</dt><dd>holds</dd>" in page
+    assert "<dt>the same seed gives the same release</dt><dd>holds</dd>" in page
 
 
 def test_names_of_a_user_cannot_become_markup(tmp_path):
