@@ -9,15 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.graph.graph import Graph
-from .crafted_graph import around, without_validation
+from .crafted_graph import without_validation
 
-KINDS = 8  # kinds of ordinary training nodes, each with its own feature and class
+KINDS = 3  # kinds of ordinary training nodes, each with its own class: single nodes, bare leaves, joined leaves
+LEAVES = 0.45  # share of the ordinary nodes that are bare leaves; as many are joined leaves
 LOUD = 10.0  # size of a feature, so large that the biases of a first layer do not make all rows alike
 KNOWN = 40  # most reference classes with a training node; as many have none
 GROUPS = 40  # groups of bare leaves, and of joined leaves, which show how senders change the posteriors
 SENDERS = 16  # known senders of a joined leaf
+TEACHERS = 30  # known senders of a joined leaf that is a training node
 LEAST = 2  # smallest degree bound for which `crafted_stars` makes a graph
-RING = 0.3  # the ordinary nodes of a kind are a ring, each joined to so many next nodes, as a share of the degree bound
+OTHERS = 8  # fewest training nodes beside canaries; two of them are known senders, which show the spread of a class
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,33 +49,39 @@ def crafted_stars(canaries: int, degree: int, train_nodes: int) -> CraftedStars:
     Each canary has `degree` neighbours, its leaves, and they have no other. So a canary alone moves the sums of its leaves. The
     adversary knows the senders of the joined leaves, so these show how a canary changes the posteriors of its leaves.
 
+    The ordinary training nodes are leaves, half of them with `TEACHERS` senders each, and single nodes with a feature of their
+    own. The label of a leaf says whether it has senders. So the network learns the direction in which a canary moves its leaves.
+
     Each canary has a class of its own. A gradient of the last layer moves the weights of this class up, and no other training
     node does. Senders have the features of a canary, so their posteriors show these weights. Many classes also preserve many
     directions of the last layer's inputs.
 
-    The training nodes are canaries, `known` senders and rings of ordinary nodes of one kind, `train_nodes` in all. Raises
-    ValueError for a degree below LEAST, and without an ordinary node of every kind.
+    The training nodes are canaries, `known` senders and ordinary nodes, `train_nodes` in all. Raises ValueError for a degree
+    below LEAST, and for less than OTHERS training nodes beside the canaries.
     """
     if degree < LEAST:
         raise ValueError(f"max_degree={degree}: nodes of the crafted graph need up to {LEAST} neighbours.")
-    known = min(KNOWN, (train_nodes - canaries) // 4)
-    ordinary = train_nodes - canaries - known
-    if ordinary < KINDS:
-        least = canaries + KINDS + KINDS // 4
-        raise ValueError(f"{train_nodes} training nodes: the crafted graph needs {least}, with {canaries} canaries.")
-    senders = min(SENDERS, degree)
-    sizes = [ordinary, *[GROUPS * degree] * 2, canaries * degree, GROUPS * senders, canaries]
-    kinds, bare, joined, leaves, sending, centres = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
-    groups, stars, sources = joined.reshape(GROUPS, -1), leaves.reshape(canaries, -1), sending.reshape(GROUPS, -1)
-    taught = np.concatenate([sources[:known, 0], centres])
-    edges = [edge for kind in range(KINDS) for edge in around(kinds[kind::KINDS], round(RING * degree))]
-    edges += [np.stack(np.meshgrid(*pair)).reshape(2, -1) for pair in zip(groups, sources, strict=True)]
-    edges.append(np.stack([leaves, np.repeat(centres, degree)]))
-    y = np.full(sum(sizes), KINDS)
-    y[kinds], y[taught] = kinds % KINDS, KINDS + known + np.arange(len(taught))
+    others = train_nodes - canaries
+    if others < OTHERS:
+        raise ValueError(f"{train_nodes} training nodes: the crafted graph needs {canaries + OTHERS}, with {canaries} canaries.")
+    known = min(KNOWN, others // 4)
+    ordinary = others - known
+    taught = int(LEAVES * ordinary)  # leaves of each kind that are training nodes
+    classes, senders, teachers = -(-taught // degree), min(SENDERS, degree), min(TEACHERS, degree)
+    sizes = [ordinary - 2 * taught, taught, *[GROUPS * degree] * 2, canaries * degree]
+    sizes += [classes * degree, classes * teachers, GROUPS * senders, canaries]
+    nodes = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+    single, lone, bare, joined, leaves, pupils, teaching, sending, centres = nodes
+    sources = sending.reshape(GROUPS, -1)
+    groups = [*zip(joined.reshape(GROUPS, -1), sources, strict=True)]
+    groups += zip(pupils.reshape(classes, -1), teaching.reshape(classes, -1), strict=True)
+    groups += zip(leaves.reshape(canaries, -1), centres[:, None], strict=True)
+    pairs = np.concatenate([np.stack(np.meshgrid(*group)).reshape(2, -1) for group in groups], axis=1)
+    private = np.concatenate([sources[:known, 0], centres])
+    y = np.zeros(sum(sizes), dtype=np.int64)
+    y[lone], y[pupils], y[private] = 1, 2, KINDS + known + np.arange(len(private))
     train = np.zeros(len(y), dtype=bool)
-    train[kinds] = train[taught] = True
-    x = LOUD * np.eye(KINDS + 1, dtype=np.float32)[np.minimum(y, KINDS)]
-    pairs = np.sort(np.concatenate(edges, axis=1), axis=0)
-    graph = without_validation(x, y, pairs, train, KINDS + 2 * known + canaries)
-    return CraftedStars(graph, centres, stars, bare, joined, senders, sources[:, 1:].ravel(), known)
+    train[np.concatenate([single, lone, pupils[:taught], private])] = True
+    x = LOUD * np.eye(2, dtype=np.float32)[np.isin(np.arange(len(y)), single).astype(int)]
+    graph = without_validation(x, y, np.sort(pairs, axis=0), train, KINDS + 2 * known + canaries)
+    return CraftedStars(graph, centres, leaves.reshape(canaries, -1), bare, joined, senders, sources[:, 1:].ravel(), known)

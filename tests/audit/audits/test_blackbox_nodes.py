@@ -15,7 +15,7 @@ from gnnaudit.audit.audits.blackbox_nodes import aligned_nodes, class_scores, of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.games.crafted_features import LOUDER, crafted_features
-from gnnaudit.audit.games.crafted_stars import KINDS, LEAST, crafted_stars
+from gnnaudit.audit.games.crafted_stars import KINDS, LEAST, TEACHERS, crafted_stars
 from gnnaudit.audit.games.game import Game, Seen
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.planning.plan import Plan
@@ -84,6 +84,15 @@ def test_each_canary_has_a_class_that_no_other_training_node_has():
     assert graph.y[made.centres].tolist() == list(range(graph.classes))[-3:]
 
 
+def test_the_labels_of_leaves_say_whether_they_have_senders():
+    graph = crafted_stars(3, DEGREE, 100).graph
+    bare, joined = (np.flatnonzero(graph.train & (graph.y == kind)) for kind in (1, 2))
+    assert len(bare) == len(joined) > 0
+    assert set(graph.degree[bare].tolist()) == {0}
+    assert set(graph.degree[joined].tolist()) == {min(TEACHERS, DEGREE)}
+    assert len(np.unique(graph.x[np.concatenate([bare, joined])], axis=0)) == 1
+
+
 def test_a_class_is_found_by_the_posteriors_of_nodes_that_are_like_its_node(tmp_path):
     """The canaries have neighbours that the network does not read, so their classes alone reveal them."""
     for sigma, least, most in ((0.1, 0.9, 1.0), (100.0, 0.3, 0.7)):
@@ -120,7 +129,7 @@ def test_only_a_canary_and_its_twin_have_its_feature_and_labels_are_balanced():
     assert np.array_equal(graph.y[made.centres], graph.y[asked])
     own = graph.x[made.centres].argmax(axis=1)
     assert np.all((graph.x[:, own] != 0).sum(axis=0) == 2)
-    assert np.all(np.bincount(graph.y[made.centres]) == 40 // KINDS)
+    assert np.all(np.bincount(graph.y[made.centres], minlength=graph.classes) == 40 // graph.classes)
     present = made.twins[made.known : 2 * made.known]
     assert np.all((graph.x[graph.train] @ graph.x[present].T >= LOUDER**2).sum(axis=0) == 1)
     absent = made.twins[: made.known]
@@ -159,8 +168,9 @@ def test_a_degree_bound_too_small_for_neighbours_leaves_canaries_with_a_feature_
 
 
 def test_too_few_training_nodes_are_refused_with_the_number_that_would_do():
-    with pytest.raises(ValueError, match=r"10 training nodes: the crafted graph needs 15, with 5 canaries"):
-        crafted_stars(5, DEGREE, 10)
+    with pytest.raises(ValueError, match=r"12 training nodes: the crafted graph needs 13, with 5 canaries"):
+        crafted_stars(5, DEGREE, 12)
+    assert crafted_stars(5, DEGREE, 13).graph.train.sum() == 13
     with pytest.raises(ValueError, match=r"36 training nodes: the crafted graph needs 37, with 5 canaries"):
         crafted_features(5, DEGREE, 36)
     assert crafted_features(5, DEGREE, 37).graph.train.sum() == 37
