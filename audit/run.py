@@ -46,7 +46,7 @@ from .own.premises import broken, checked_first, clauses, in_words, resting_on
 from .planning.ledgers import account_rows, uppers, warnings
 from .planning.plan import Plan
 from .planning.planned_cases import cases, recipes, without_effect
-from .planning.run_folder import arithmetic, machine, opened, randomness, room_taken, root_key, versions, write_spec
+from .planning.run_folder import arithmetic, machine, opened, randomness, room_taken, root_key, trainings, versions, write_spec
 from .progress import Say, announced
 from .second_look import confirmed, marked
 from .storage.executor import executor, helpers
@@ -108,6 +108,7 @@ def carry_out(
     audits, _, _ = asked(plan)
     todo, left = cases(plan, graph, makes)
     with opened(plan) as folder, executor(processes(plan, todo, console), plan.ray) as execute:
+        resumed = any(trainings(folder))
         key = root_key(plan, folder)
         store = Store(folder.absolute(), memory=plan.memory, device=plan.device, execute=execute)
         files = {case.model.name: about for case in todo if (about := audited(case.model))}
@@ -142,6 +143,7 @@ def carry_out(
             name=folder.name,
             started=started.isoformat(timespec="seconds"),
             seconds=time.perf_counter() - clock,
+            resumed=resumed,
             data=describe(graph, facts),
             seed=randomness(plan),
             alpha=plan.alpha,

@@ -605,7 +605,7 @@ for the Gaussian mechanism alone. An e-process counts as wrong if it was wrong a
 
 In "rounds that tell", rounds are independent, and each reveals its bit with probability δ. The rounds that reveal it have the
 most extreme scores. In "rounds that choose the test", whether the scores are tied depends on whether any round reveals its bit.
-So the mechanism spends δ on the test that suits it, the one of tied scores or the other.
+So the mechanism can use δ to choose which of the two tests is made.
 
 "elementary channels" counts the correct guesses of two bits and a label, as LPGNN's users send them, and adds up their
 epsilons. In "reports, bits alone" the bits leak all of epsilon and the label leaks nothing, although half of epsilon was

@@ -46,6 +46,7 @@ runs nothing and judges nothing.
 | finding | claim | whose privacy | printed ε | found ε at least | how | verdict | repaired |
 |---|---|---|---|---|---|---|---|
 """
+PARTS = "*Claim* is what the source states, not what is true. *But* says why it fails, with the smallest example."
 
 
 def line(row: dict[str, Any]) -> str:
@@ -72,14 +73,14 @@ def number(epsilon: float | str) -> str:
 
 def paragraph(row: dict[str, Any]) -> str:
     """The claim, why it does not hold, what was run and what remains true."""
-    text = f"**{row['id']}** ({row['paper']}). {row['claim']} {row['argument']}"
+    text = f"**{row['id']}** ({row['paper']}). *Claim:* {row['claim']} *But:* {row['argument']}"
     return f"{text} *Run:* {row['summary']} *Remains true:* {row['remains']} *Source:* {row['source']}"
 
 
 def page(rows: list[dict[str, Any]]) -> str:
     """The page from the rows of findings.json."""
     table = "\n".join(line(row) for row in rows)
-    return f"{TOP}{table}\n\n## What is claimed and what remains true\n\n" + "\n\n".join(map(paragraph, rows)) + "\n"
+    return f"{TOP}{table}\n\n## What is claimed and what remains true\n\n{PARTS}\n\n" + "\n\n".join(map(paragraph, rows)) + "\n"
 
 
 if __name__ == "__main__":

@@ -29,9 +29,14 @@ def raised(error: BaseException) -> str:
 
 def place(error: BaseException) -> str:
     """File and line of the last call in a user's own code, as in "mine.py, line 3: "; "" if the traceback has none."""
-    calls = [(f.f_globals.get("__name__", ""), f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]
-    own = [f"{file}, line {line}: " for module, file, line in calls if _of_user(module, file)]
+    own = [f"{file}, line {line}: " for module, file, line in _calls(error) if _of_user(module, file)]
     return own[-1] if own else ""
+
+
+def arose_there(error: BaseException) -> bool:
+    """Whether a user's own code raised the error, or a library that this code called, and not this package on its behalf."""
+    told = [_of_user(module, file) for module, file, _ in _calls(error) if _of_user(module, file) or _of_package(module)]
+    return bool(told) and told[-1]
 
 
 def is_refusal(error: BaseException) -> bool:
@@ -44,8 +49,18 @@ def is_refusal(error: BaseException) -> bool:
     return _of_user(frame.f_globals.get("__name__", ""), file) and linecache.getline(file, line).lstrip().startswith("raise")
 
 
+def _calls(error: BaseException) -> list[tuple[str, str, int]]:
+    """(module, file, line) of each call in the traceback, the last call last."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return [(frame.f_globals.get("__name__", ""), frame.f_code.co_filename, line) for frame, line in frames]
+
+
+def _of_package(module: str) -> bool:
+    return module.split(".")[0] == __name__.split(".")[0]
+
+
 def _of_user(module: str, file: str) -> bool:
-    return not (module.split(".")[0] == __name__.split(".")[0] or file[0] == "<" or file.startswith(INSTALLED))
+    return not (_of_package(module) or file[0] == "<" or file.startswith(INSTALLED))
 
 
 def raising(owner: Any, name: str) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .base import Model, Release
-from .errors import place, raised
+from .errors import arose_there, is_refusal, place, raised
 from .graph.graph import Worlds
 from .looped import COPIED, Looped, copied, same_array
 
@@ -56,12 +56,14 @@ def apart(method: Callable[[Worlds, str], Any], worlds: Worlds, device: str = "c
 @contextmanager
 def blamed(model: Model) -> Iterator[None]:
     """Within this context, an error that a method of a user's own model raises becomes a ValueError of one line, with file and
-    line. Lack of memory, and errors of this package, stay as they are.
+    line. Lack of memory, errors of this package, and a ValueError by which the model refuses a graph, stay as they are.
     """
     try:
         yield
     except Exception as fault:
-        if isinstance(fault, ValueError | OSError) or out_of_memory(fault) or not (of_user(model) and place(fault)):
+        if isinstance(fault, OSError) or out_of_memory(fault) or not (of_user(model) and place(fault)):
+            raise
+        if isinstance(fault, ValueError) and (is_refusal(fault) or not arose_there(fault)):
             raise
         raise ValueError(f"{model.name}: {raised(fault)}") from fault
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..accounting.upper.accountants import Upper
 
 ANY = "noise too small"  # the kind of violation that a test detects, unless the test names another
+LITTLE = "if it came from too little noise"  # how a verdict names the kind ANY
 WORDS = {"refuted": "refuted", "exceeds": "exceeded by the ledger", "inconclusive": "inconclusive", "not-refuted": "not refuted"}
 CODES = {"refuted": 1, "exceeds": 1, "inconclusive": 3, "not-refuted": 0}  # kind of a verdict -> exit code; the worst kind first
 GRID = 1e-3  # relative excess that is tolerated, because the grids of the accountants cause smaller differences
@@ -189,7 +190,7 @@ def _refuted(claim: Claim, worst: Bound, from_ledger: bool) -> Verdict:
         told = math.isinf(worst.epsilon) or worst.shape == "exact" or worst.granted
         how = worst.method if " " in worst.method else f"computed by {worst.method}"  # one word is the name of a method
         why = f"; {how}" if told else ""
-        why += "".join(f"; {what}" for what in worst.granted)
+        why += "".join(f"; this holds {what}" for what in worst.granted)
         return Verdict("refuted", f"refuted: {measured}{why}")
     if from_ledger:
         ground = "the code is less private than its own ledger, and nothing else supports the claim"
@@ -281,7 +282,7 @@ def _noticed(epsilon: str, best_of: Mapping[str, Bound]) -> str:
     for array, bound in best_of.items():
         arrays.setdefault((bound.covers or {}).get(array, ANY), []).append(array)
     if list(arrays) == [ANY]:
-        return f"{ANY} for a true epsilon of {epsilon} would have been noticed"
+        return f"a true epsilon above {epsilon} would have been noticed {LITTLE}"
     each = [f"{f'{ANY} in' if sort == ANY else sort} {' and '.join(names)}" for sort, names in arrays.items()]
     return f"a true epsilon above {epsilon} would have been noticed if it came from {', or from '.join(each)}"
 

@@ -135,8 +135,7 @@ def _seeded(found: Results, claims: Sequence[Line]) -> str:
         source = re.split("[:,]", root.removeprefix("seeded by "))[0]
         words.append(f"Each training of a user's own model or program got a seed that was made from {source}.")
         judged = [line for line in own if any(_telling(b) for b in line.bounds if b.audit == RECORDED)]
-        asks = f"Whether seeds give it fresh noise is a question for {RECORDED}"
-        words.append(f"{asks}, which gave a bound for {_of(judged, own)}.")
+        words.append(f"The audit {RECORDED} tests whether other seeds give other noise; it gave a bound for {_of(judged, own)}.")
     return " ".join(words)
 
 

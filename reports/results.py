@@ -28,7 +28,8 @@ class Run(Value):
 
     name: str
     started: str = ""  # ISO 8601
-    seconds: Seconds = 0.0
+    seconds: Seconds = 0.0  # without the time before the run was resumed
+    resumed: bool = False  # whether an earlier start of the run had stored trainings, which this one read
     data: dict[str, Any] = {}
     seed: str = ""
     alpha: Number = 0.05  # alpha of the whole run, before its division among the tests

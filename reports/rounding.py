@@ -30,6 +30,17 @@ def several(number: int, word: str) -> str:
     return f"{number} {word}{'s' * (number != 1)}"
 
 
+def multiple(factor: float, of: str) -> str:
+    """A multiple of a quantity in words, such as "0.53 times the scale", or "the scale" for a factor that is shown as 1."""
+    shown = f"{factor:.4g}"
+    return of if shown == "1" else f"{shown} times {of}"
+
+
+def as_far(factor: float) -> str:
+    """The comparison of two moves in words, such as "0.53 times as far as", or "as far as" for a factor that is shown as 1."""
+    return multiple(factor, "as far as")
+
+
 def at_least(epsilon: float, alpha: float, shape: str, assumed: tuple[str, ...] = ()) -> str:
     """A lower bound with "at least", its confidence, shape and assumptions, as in "at least 4.97 (95 %, shape of the ledger)"."""
     from ..accounting.lower.bounds import surety

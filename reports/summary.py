@@ -307,6 +307,21 @@ def chance(results: Results) -> dict[str, float]:
     return {"roc_auc": 0.5} | ({"accuracy": max(sizes) / sum(sizes)} if sum(sizes) else {})
 
 
+def interval(ends: tuple[float, float] | None) -> str:
+    """An interval as text, such as "0.692–0.716"; an empty string for None, and for an interval of width 0."""
+    return "" if ends is None or ends[0] == ends[1] else f"{ends[0]:.3f}–{ends[1]:.3f}"
+
+
+def spread(row: UtilityRow) -> str:
+    """The 95 % interval of a utility in percent, such as "34.7–40.4"; "" for a single training. If all trainings have one value,
+    Student's interval has width 0, which looks like certainty, so the text says that they agree.
+    """
+    if row.ci95 is None:
+        return ""
+    low, high = row.ci95
+    return f"{100 * low:.1f}–{100 * high:.1f}" if high > low else f"all {row.runs} trainings agree"
+
+
 def may_be_chance(row: UtilityRow, level: Mapping[str, float]) -> bool:
     """Whether the interval of a utility, or else its value, reaches down to the score without learning."""
     return row.metric in level and (row.ci95[0] if row.ci95 else row.value) <= level[row.metric]

@@ -30,12 +30,11 @@ from ..mechanisms.unfollowed import not_followed
 from ..own_bounds import certain_paths, program_seeds, released_noise, sampled_steps, size_of_noise, within_run
 from ..recorded.playing import play
 from ..recorded.study import first_run
-from ..recorded.worlds import UNUSUAL
+from ..recorded.worlds import UNUSUAL, UNUSUAL_NODES
 
 NAME = "differential"
 TRIED = 16  # runs with other noise; a path that a fifth of all runs take is missed in one of 36 audits
 MOST = 2  # most further runs that are audited
-UNUSUAL_NODES = "nodes that the graph may lack, such as hubs, nodes without edges and an empty class,"
 COUNTS = "a ledger bounds epsilon only if it lists every mechanism, and all else is computed from their values"
 TESTS = "exact tests of samples (binomial) and of noise (chi-squared, gamma), Bonferroni over all of them"
 REPORTED = proved(
@@ -116,11 +115,18 @@ def of_own_model(setting: Setting) -> Outcome:
 
 
 def with_left_out(setting: Setting, found: Outcome) -> Outcome:
-    """The outcome, whose bounds say that no unusual node was examined, if the model failed on the small graph of such nodes."""
-    runs = recorded(setting)
-    if not (error := runs.examination.failed or (isinstance(runs.inside, Inside) and runs.inside.failed)):
+    """The outcome, whose bounds say that no unusual node was examined, if the model failed on the small graph of such nodes, or
+    if the mechanisms within the run matter and the model's effort was too little to look for them there.
+    """
+    runs, model = recorded(setting), setting.case.model
+    within = runs.inside if isinstance(runs.inside, Inside) else None
+    if error := runs.examination.failed or (within and within.failed):
+        why = f"on a {UNUSUAL} the model fails ({error})"
+    elif within and not effort(model).thorough and set(offered(model)) - set(runs.examination.noisy):
+        why = "the model asks for little effort (thorough=False)"
+    else:
         return found
-    left_out = Condition(UNUSUAL_NODES, "not examined", f"on a {UNUSUAL} the model fails ({error})")
+    left_out = Condition(UNUSUAL_NODES, "not examined", why)
     bounds = (dataclasses.replace(b, conditions=(*b.conditions, left_out)) for b in found.bounds)
     return dataclasses.replace(found, bounds=tuple(bounds))
 

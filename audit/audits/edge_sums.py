@@ -72,7 +72,7 @@ def play_sums(setting: Setting) -> Outcome:
     curves = {"tradeoff": tradeoff(scores, bits, case), "histograms": histograms(scores, bits)}
     reach = (
         f"{several(setting.rounds, 'round')} of {len(challenge)} canary edges and {len(unjoined)} pairs without an edge; "
-        f"independence: {apart.reason}{limit_in_words(free, case.claim)}"
+        f"test of independence: {apart.reason}{limit_in_words(free, case.claim)}"
     )
     return Outcome("game", found, curves, reach, SUMS, attack=attack.name)
 

@@ -56,7 +56,7 @@ def play_gradients(setting: Setting) -> Outcome:
     share = float(np.mean([p.moves.mean() for p in played])) * played[0].noise
     reach = (
         f"{several(setting.rounds, 'run')} of {PLANTED} canary nodes, and {DECOYS} that are never present; in the tested entries "
-        f"a canary moves by {share:.0%} of the clipping norm; independence: {apart.reason}"
+        f"a canary moves by {share:.0%} of the clipping norm; test of independence: {apart.reason}"
     )
     bound = weaker(bound, case.claim, strength) if normal else bound
     return Outcome("gradients", (bound,), {}, reach, ("gradients",), attack="gradient-canary")

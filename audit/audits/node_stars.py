@@ -55,7 +55,7 @@ def play_stars(setting: Setting) -> Outcome:
     reach = (
         f"{several(setting.rounds, 'run')} of {STARS} canary nodes, each of which moves {played[0].moves.shape[0]} rows "
         f"by {strength:.3g} standard deviations of the noise in all; "
-        f"independence: {apart.reason}{limit_in_words(free, case.claim)}"
+        f"test of independence: {apart.reason}{limit_in_words(free, case.claim)}"
     )
     return Outcome("game", found, {}, reach, SUMS, attack="star-ratio")
 

@@ -5,6 +5,7 @@ A move beyond the sensitivity that the ledger's noise covers contradicts the cla
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ...accounting.events.tree import parts
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...models.capabilities import BoundedDegree, DegreeFloor, declined, has
 from ...models.graph.graph import Graph, Mask
+from ...reports.rounding import as_far, several
 from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.canaries import cap_breaker, double_star, strange_rows
 from ..games.edge_catalogue import catalogue
@@ -100,8 +102,8 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
         for one, other, added in zip(before.releases, after.releases, gaussian, strict=True):
             by = moved(one, other, ledger, hidden, graph.nodes)
             if by > worst:
-                rows = rows_moved(one, other, hidden, graph.nodes)
-                worst, summary = by, f"without {name}, the move of {rows}'{one.purpose}' is {by:.4g} times what its noise covers"
+                moves = moving_rows(one, other, hidden, graph.nodes)
+                worst, summary = by, f"without {name}, {moves} {as_far(by)} the ledger's noise covers"
             if added:
                 squares += distance(one, other, hidden, graph.nodes) ** 2
             else:
@@ -110,15 +112,19 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
     mu, most = max(together.values(), default=0.0), max(alone.values(), default=0.0)
     epsilon = math.inf if diverged else float(epsilon_of(mu, case.claim.delta))
     bound = replay_sums.replayed(case, epsilon, len(absent) + 1)
-    summary += f"; all moves by one secret add up to {mu:.4g} standard deviations of the noise" if mu > 0 and not diverged else ""
+    counted = added_in_words(before, gaussian)
+    if mu > 0 and not diverged:
+        summary += f"; the moves{counted} by one secret add up to at most {mu:.4g} standard deviations of the noise"
     allowed = mu_of_claim(case.claim) if epsilon > case.claim.epsilon else covered(case.model.ledger)
     if not bound.refuted and (most > 1 + ROUNDING or mu > allowed):
         bound = dataclasses.replace(bound, refuted=True, against="ledger", method=f"replay: {summary}")
     limit = replay_sums.limit(case) if epsilon > case.claim.epsilon else "covered by the ledger's noise"
-    curve: dict[str, Any] = {"of": together, "by": replay_sums.SPREADS, "allowed": allowed, "limit": limit}
+    curve: dict[str, Any] = {"of": together, "by": f"{replay_sums.SPREADS}{counted}", "allowed": allowed, "limit": limit}
     if most > 1 and not mu > allowed:
         curve |= {"of": alone, "by": "times the move that the ledger's noise covers", "allowed": 1.0}
-    said = f"{len(absent)} secrets: {summary}" + ("" if bound.refuted else f". {replay_sums.SIZE_UNTESTED}")
+    said = f"{several(len(absent), 'secret')} removed one by one: {summary}" + (
+        "" if bound.refuted else f". {replay_sums.SIZE_UNTESTED}"
+    )
     curves = {} if diverged or not any(curve["of"].values()) else {"moves": curve}
     return Outcome("replay", (bound,), curves, said, model.releases, attack="replay")
 
@@ -164,9 +170,16 @@ def secrets(case: Case, graph: Graph, key: Key) -> tuple[Graph, Secrets]:
     return wider, {NODES[name]: (Mask(np.array([v]), gone), v) for name, v in found.items()}
 
 
-def rows_moved(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> str:
-    """The number of changed rows in words, such as "3 rows of "; "" if the released value has no row for each node."""
+def added_in_words(record: Record, added: Sequence[bool]) -> str:
+    """The mechanisms whose moves add up, such as " of 'rows'"; "" if all do. added: whether each release is one of them."""
+    names = dict.fromkeys(f"'{one.purpose}'" for one, counts in zip(record.releases, added, strict=True) if counts)
+    return "" if all(added) else f" of {' and '.join(names)}"
+
+
+def moving_rows(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> str:
+    """What moves, with its verb: "3 rows of 'sums' move", or "'steps' moves" for a value without a row for each node."""
     if before.shapes[0][1:-1] != (nodes,):
-        return ""
+        return f"'{before.purpose}' moves"
     changed = np.flatnonzero((before.clean != after.clean).reshape(nodes, -1).any(1))
-    return f"{np.setdiff1d(changed, hidden).size} rows of "
+    count = np.setdiff1d(changed, hidden).size
+    return f"{several(count, 'row')} of '{before.purpose}' {'moves' if count == 1 else 'move'}"

@@ -47,5 +47,5 @@ def play_messages(setting: Setting) -> Outcome:
     seed = setting.key.fold("coin").seed
     bound, apart = canaries(scores, bits, case.claim, curve(case.model.ledger), setting.alpha, seed=seed, **more)
     rounds = f"{several(len(seen), 'round')} of {CANARIES} planted edges and {DECOYS} that are never present"
-    reach = f"{rounds}; independence: {apart.reason}"
+    reach = f"{rounds}; test of independence: {apart.reason}"
     return Outcome("transcript", (bound,), {}, reach, READ, attack=attack.name)

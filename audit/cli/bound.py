@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,11 +24,14 @@ from .options import Json, nats, print_json
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ...accounting.checks.conditions import Condition
     from ...accounting.lower.bounds import Bound
 
 COUNTED = 1_000_000  # in a file with more rows, distinct scores are not counted
 COUNTED_COINS = "Steinke et al. 2023"  # the method for which `limits` computes the largest provable bound
 SAME = ("shape", "method", "p_value", "notices", "reach", "against", "theorem", "withdrawn")  # fields of a bound and of its row
+HOW = {"granted": "You state"}  # how a condition is supported -> the word that stands before it
+STATED = re.compile(r"^stated by whoever [^,;:]*(, because |[;:] |$)(nothing else differed(; |$))?")  # what HOW says already
 USUALS = (1.0, 2.0, 4.0, 8.0)  # nats: the true epsilons for which the limit is printed if no claim is given
 # nats: `_one_run` makes as many guesses as are best at this epsilon, whatever the claim; other numbers give similar bounds
 USUAL = 2.0
@@ -91,8 +96,8 @@ def bound(
 
     With --delta above 0, the command also treats independent rounds as guesses of fair coins. If their bits do not look like fair
     coins, it draws coins itself, and selects for each coin a random round with this bit. If the bound comes from these guesses,
-    the command also prints a limit: with so many coins, at least half of all audits of a Gaussian mechanism, by any rule that is
-    valid for every mechanism, prove at most this.
+    the command also prints a limit. With so many coins, no rule that is valid for every mechanism proves more than this limit in
+    over half of all audits of a Gaussian mechanism.
 
     --shape gaussian refutes the curve of a Gaussian mechanism. It refutes the claim itself only if the error rates contradict the
     claim for every mechanism. The command refuses scores with few values or a hard limit, which no Gaussian mechanism gives.
@@ -317,7 +322,7 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
     if len(columns["score"]) <= COUNTED and (distinct := len(np.unique(columns["score"]))) < len(columns["score"]):
         lines.append(f"Only {distinct} scores are distinct; ties are broken at random.")
     lines += _bound_in_words(found, claim, len(columns["bit"]))
-    lines += [f"Rests on: {str(condition).removeprefix('if ')}." for condition in found.conditions] + limit_in_words(found, claim)
+    lines += conditions_in_words(found.conditions) + limit_in_words(found, claim)
     if math.isinf(claim.epsilon):
         return [*lines, "No claim was given, so none was tested."]
     claimed = f"epsilon={claim.epsilon:g}, delta={claim.delta:g}"
@@ -343,8 +348,8 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
     )
     if any(condition.detail == BEFOREHAND for condition in found.conditions):
         seen = (
-            "nobody knows what a threshold that was given beforehand detects, so there is no smallest detectable violation: "
-            "give --pilot instead, or leave --threshold out"
+            "the smallest detectable violation is unknown for a threshold that was given beforehand: give --pilot instead, or "
+            "leave --threshold out"
         )
     if found.assumed:
         seen = f"no violation could be detected, because the command cannot check that {' and '.join(found.assumed)}"
@@ -352,6 +357,16 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
         seen = "the bound was withdrawn, so no violation could be detected"
     what = "The claim" if found.shape == "any" else "The Gaussian curve"
     return [*lines, f"{what} of {claimed} is {verdict.replace('-', ' ')} ({p}); {seen}."]
+
+
+def conditions_in_words(conditions: Sequence[Condition]) -> list[str]:
+    """The conditions of a bound, each with its evidence below it, one sentence a line."""
+    lines = [f"The bound rests on {several(len(conditions), 'condition')}:"]
+    for condition in conditions:
+        evidence = STATED.sub("", condition.detail).split("; ") if condition.detail else []
+        lines.append(f"  {HOW.get(condition.how, condition.how.capitalize())}: {condition.what.removeprefix('if ')}.")
+        lines += [f"    {sentence[0].upper()}{sentence[1:]}." for sentence in evidence if sentence]
+    return lines if conditions else []
 
 
 def limits(found: Bound, claim: Claim) -> dict[float, float]:
@@ -374,9 +389,9 @@ def limit_in_words(found: Bound, claim: Claim) -> list[str]:
     if not each:
         return []
     return [
-        f"Limit with {sum(found.trials)} coins: at least half of all audits of a Gaussian mechanism, by any rule that is valid "
-        f"for every mechanism, prove at most {', '.join(each)}. More rounds, or --shape gaussian for Gaussian releases, prove "
-        "more."
+        f"Limit with {sum(found.trials)} coins: on a Gaussian mechanism, a rule that is valid for every mechanism proves at most "
+        f"{', '.join(each)}, in half of all audits or more. More rounds prove more, and so does --shape gaussian for Gaussian "
+        "releases."
     ]
 
 

@@ -6,19 +6,21 @@ Each command imports the libraries that it needs only when it runs.
 import errno
 import io
 import os
+import shlex
 import signal
 import socket
 import sys
 import traceback
 import warnings
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ...models.errors import Stopped
+from ..planning.limits import in_words
 from ..storage.garbage import collect_rarely
 from ..storage.starved import starved
 from .account import account
@@ -109,20 +111,21 @@ def ui(
     mlflow: Mlflow = None,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,
 ) -> None:
-    """Serve the MLflow UI on the store of the runs, and print the address of the page that compares all claims.
+    """Serve the MLflow UI on the store of the runs, and print the address of the page with all verdicts.
 
     Example: audit ui runs --port 5001
     """
     from ...reports.formats.mlflow_mirror import default_uri, refuse_unservable, ui_address, ui_command
 
     if mlflow is None and not runs.is_dir():
-        raise ValueError(f"{runs}: no such folder. Name the folder that holds the runs; `audit run` makes it.")
+        raise ValueError(f"{runs}: no such folder. {where_to_look()}")
     if mlflow is None and (runs / "results.json").exists():
         raise ValueError(
             f"{runs}: is the folder of one run. Name the folder that holds the runs: `audit ui {runs.resolve().parent}`."
         )
     if mlflow is None and not (runs / "mlflow.db").is_file():
-        raise ValueError(f"{runs}: has no MLflow store yet. `audit run` makes it, and so does `audit mirror {runs}/RUN`.")
+        stored = f"`audit run` makes it, and so does `audit mirror {runs}/RUN`"
+        raise ValueError(f"{runs}: has no MLflow store yet; {stored}. {where_to_look()}")
     refuse_unservable(mlflow or default_uri(runs))
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", port)) == 0:
@@ -130,6 +133,14 @@ def ui(
     print(f"{ui_address(runs, mlflow, port)} (Ctrl-C ends the server)", file=sys.stderr)
     command = ui_command(runs, mlflow, port)
     os.execvp(command[0], command)  # replaces this process, so ending this process ends the server
+
+
+def where_to_look() -> str:
+    """Says where the stores of runs are: names those in the working directory and its folders, or else says how to find one."""
+    rule = "A store lies beside its runs: after `audit run --out FOLDER/NAME` it is in FOLDER."
+    stores = (folder for folder in (Path(), *sorted(Path().iterdir())) if (folder / "mlflow.db").is_file())
+    found = [f"`audit ui {shlex.quote(str(folder))}`" for folder in islice(stores, 3)]
+    return f"{rule} {'Try' if found else 'Write'} {' or '.join(found) or '`audit ui FOLDER`'}."
 
 
 @app.command()
@@ -230,7 +241,8 @@ def misused(fault: Any) -> str:
     given = [word for name, word in pairwise(sys.argv) if name in names]
     given += [word.partition("=")[2] for word in sys.argv if word.partition("=")[0] in names and "=" in word]
     if given and fault.message:
-        what = f"{names[0]} {given[-1]}: {fault.message[0].lower()}{fault.message[1:]}"
+        message = in_words(fault.message)
+        what = f"{names[0]} {given[-1]}: {message[0].lower()}{message[1:]}"
     else:
         what = fault.format_message() if hasattr(fault, "format_message") else str(fault)
     context = getattr(fault, "ctx", None)

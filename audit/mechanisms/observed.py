@@ -19,6 +19,7 @@ from ...accounting.upper.tradeoff import epsilon_at_least
 from ...models.recorder.draws.draw import SHIFTED
 from ...models.recorder.mechanisms.found import PICK, REPORT, Mechanism
 from ...reports.observed import UNREAD, WITHIN, Observed, ObservedMechanism, Released, UnplacedDraw
+from ...reports.rounding import multiple
 from ..case import Case
 from ..recorded.examination import Examination
 from ..recorded.laws import cost, cost_of
@@ -228,7 +229,7 @@ def _compared(
         if pays is not None and known and laws <= EVENTS.keys():
             worst = max(float(total(each)) for _, each in moves)
             agrees = worst <= pays * (1 + SLACK)
-            sentences.append(f"The noise of the ledger covers a move of {pays:.4g} times its scale; {_moving(worst)}.")
+            sentences.append(f"The noise of the ledger covers moves of up to {multiple(pays, 'its scale')}; {_moving(worst)}.")
         elif costs is not None and (total_cost := _epsilon(ledger, claim.delta)) is not None:
             agrees = costs <= total_cost * (1 + SLACK)
             if not agrees and sampled and declared.steps:
@@ -245,7 +246,7 @@ def _compared(
 
 def _moving(worst: float) -> str:
     if worst > 0:
-        return f"the worst secret that was tried moves the values by {worst:.4g} times"
+        return f"the worst secret that was tried moves the values by {multiple(worst, 'that scale')}"
     return "no secret that was tried moves a mechanism"
 
 

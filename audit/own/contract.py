@@ -43,7 +43,7 @@ class Check:
 
     @property
     def how(self) -> str:
-        return "fails" if self.failure else "not asked" if self.unasked else "holds"
+        return "fails" if self.failure else "does not apply" if self.unasked else "holds"
 
 
 class Unasked(Exception):
@@ -218,8 +218,8 @@ EARLIER = "a training does not depend on earlier ones"
 CLAUSES: dict[str, Callable[[Model, Graph], str | None]] = {
     EARLIER: depends_on_nothing_earlier,  # first, because it sends the model as it is before any training
     "releases what it declares": declares,
-    "same key, same release": same_key,
-    "another key, another release": other_key,
+    "the same seed gives the same release": same_key,
+    "another seed gives another release": other_key,
     "other runs of a batch do not change a run": independent_of_batch,
     "a masked edge is an absent edge": masked_is_absent("edge"),
     "a masked node is an absent node": masked_is_absent("node"),
@@ -239,8 +239,8 @@ NO_MASK = (
     "The edges of run k are worlds.removed(k).graph.edges, once each; .graph.edge_index has both directions."
 )
 HINTS = {
-    "same key, same release": FROM_SEEDS,
-    "another key, another release": FROM_SEEDS,
+    "the same seed gives the same release": FROM_SEEDS,
+    "another seed gives another release": FROM_SEEDS,
     "other runs of a batch do not change a run": FROM_SEEDS,
     "a masked edge is an absent edge": FROM_MASKS,
     "a masked node is an absent node": FROM_MASKS,

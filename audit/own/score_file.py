@@ -7,6 +7,8 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...reports.rounding import several
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -32,7 +34,7 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
         empty, rows = missing["score"], table.num_rows
         way = f"{empty} of {rows} scores are empty. Drop those rounds or give them a number."
         if not empty:
-            way = f"{sum(missing.values())} rows have no bit or no run. Every score needs a bit, 0 or 1."
+            way = f"{several(sum(missing.values()), 'row')} without a bit or a run. Every score needs a bit, 0 or 1."
         raise ValueError(f"{path}{first_wrong(path)}: {way}")
     columns = {name: _array(table.column(name)) for name in wanted}
     bit = columns["bit"]
@@ -65,7 +67,9 @@ def _table(path: Path) -> Any:
         header = [name.strip().strip('"') for name in first.split(",")]
         wanted = [name for name in ("score", "bit", "run") if name in header]
         if wanted[:2] != ["score", "bit"]:
-            raise ValueError(f"{path}: has columns {', '.join(header)}; needs score and bit, and may have run.")
+            lacks = " and ".join(name for name in ("score", "bit") if name not in header)
+            way = "A file needs the columns score and bit, and a column run if one run has several canaries."
+            raise ValueError(f"{path}: has no column {lacks}, only {', '.join(header)}. {way}")
         if twice := next((name for name in wanted if header.count(name) > 1), None):
             raise ValueError(f"{path}: has two columns called {twice}. Rename or remove one.")
         options = csv.ConvertOptions(

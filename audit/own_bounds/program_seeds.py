@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ...accounting.checks.conditions import proved
+from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
 from ...accounting.lower.error_rates import epsilon_of_rates, rate_at_most
 from ...models.base import Release
@@ -16,7 +16,7 @@ from ...models.graph.graph import Worlds
 from ..case import EDGES, Outcome, Setting, offered
 from ..instruments.repetition import NO_NODE
 from ..mechanisms.gate import recorded
-from ..recorded.worlds import without_one
+from ..recorded.worlds import UNUSUAL_NODES, without_one
 from . import certain_paths, sampled_steps, size_of_noise
 from .released_noise import MOVES, exact, uncovered
 
@@ -25,6 +25,7 @@ SEEDS = 32  # trainings in each world that count how often a release occurs
 THEOREM = "Clopper-Pearson bounds on how often each of the two graphs gives one answer (Kairouz, Oh and Viswanath 2015)"
 FIXED = proved("the counted answer was fixed beforehand", "four earlier trainings gave this answer")
 UNCOUNTED = proved("no epsilon is below 0", "no answer was counted, so nothing more is stated")
+ON_ITS_GRAPH = Condition(UNUSUAL_NODES, "not examined", "a program is recorded on your graph alone")
 SHARE = "every seed gives the same release"
 
 
@@ -47,6 +48,7 @@ def of_program(setting: Setting) -> Outcome:
     else:
         sure = certain_paths.from_path(case, within) or size_of_noise.from_sizes(case, within)
         bound = sure or sampled_steps.from_mechanisms(case, within)
+        bound = dataclasses.replace(bound, conditions=(*bound.conditions, ON_ITS_GRAPH))
         if not within.searched:
             sort = f"noise too small for one of the {len(within.moves)} secrets that were removed alone, in"
             covers = dict.fromkeys(offered(case.model), sort)

@@ -16,6 +16,7 @@ from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.bounds import Bound, resting, unknown
 from ...accounting.lower.power import smallest
+from ...reports.rounding import multiple
 from ..case import Case, Outcome, Setting, offered
 from ..instruments.reach import worth
 from ..mechanisms.draws.parents import seeded
@@ -225,7 +226,7 @@ def moved_on_the_graph(case: Case, found: Examination) -> bool:
 def in_words(found: Examination, worst: Move) -> str:
     """How far the worst secret moves the means of released values, or why no secret moves them."""
     if size := worst.euclidean or sum(worst.entries):
-        return f"{worst.secret} moves the means by {size:.4g} times the recorded noise"
+        return f"{worst.secret} moves the means by {multiple(size, 'the scale of the recorded noise')}"
     if not found.study.sources:
         return "no recorded noise was found in a released value"
     known = found.moves and not any(worst.each)

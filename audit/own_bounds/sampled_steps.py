@@ -20,7 +20,7 @@ from ...accounting.lower.bounds import Bound
 from ...accounting.upper.pld import epsilon_at_least
 from ...models.recorder import Draw
 from ...models.recorder.mechanisms.found import OtherMechanisms
-from ...reports.rounding import several
+from ...reports.rounding import multiple, several
 from ..case import Case
 from ..instruments.reach import worth
 from ..mechanisms.absence import Incomparable, history, kept, moved
@@ -387,7 +387,7 @@ def described(steps: Steps, least: NDArray[np.float64], first: History) -> str:
     always, *moves = least
     lines = {first.mechanisms[i].line: None for group in steps.groups for i in group}
     smallest = f"{min(moves):.4g} to " if min(moves) < max(moves) * (1 - EQUAL) else ""
-    far = f"by {smallest}{max(moves):.4g} times the scale of the noise"
-    plain = f", and other mechanisms by {always:.4g} times" if always > NOTHING else ""
+    plain = f", and other mechanisms by {multiple(always, 'that scale')}" if always > NOTHING else ""
     chance = f"each step reads the node with probability {steps.rate:.4g}"
-    return f"{steps.absent.secret} moves {several(len(moves), 'step')} at {', '.join(lines)} {far}{plain}; {chance}"
+    far = f"{within_run.far(smallest, max(moves))}{plain}"
+    return f"{steps.absent.secret} moves {several(len(moves), 'step')} at {', '.join(lines)} by {far}; {chance}"

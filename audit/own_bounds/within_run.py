@@ -17,7 +17,7 @@ from ...accounting.checks.conditions import Condition
 from ...accounting.gaussian import mu_of_claim
 from ...accounting.lower.bounds import Bound
 from ...models.recorder.mechanisms.found import REPORT, Mechanism, OtherMechanisms
-from ...reports.rounding import several
+from ...reports.rounding import multiple, several
 from ..case import EDGES, Case
 from ..mechanisms.absence import Incomparable, history, without
 from ..mechanisms.draws.lost import mixed
@@ -58,6 +58,7 @@ from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reache
 OTHERS = range(2, 6)  # further runs with other seeds, if initial weights or masks may change how far a secret moves a value
 PARTS = 4  # how often a smaller part of the moves is searched that the release shows, each for less noise
 AGAIN = 4  # largest number of further secrets that are tried if the release shows only part of what the first one moves
+SCALE = "the scale of the noise"
 ROUNDING = 1e-6  # relative: a cost that exceeds the claim by less may be equal to it
 DEPENDS = "how far the secret moves a value depends on earlier noisy values, so the moves of one run do not add up"
 ADDS_UP = Condition(
@@ -379,19 +380,24 @@ def paths_to(within: Inside, arrays: Sequence[str]) -> dict[str, str]:
     return {array: within.past.get(array, path) for array in arrays} if path else {}
 
 
+def far(least: str, most: float) -> str:
+    """How far mechanisms move, in words. least: "" if all move as far, else the smallest move and "to"."""
+    return f"{least}{most:.4g} times {SCALE}" if least else multiple(most, SCALE)
+
+
 def described(secret: str, run: History, shifts: Shifts) -> str:
     """Says which mechanisms the secret moves and how far, with their lines of code."""
     moved = [(m, by, m.size(by)) for m, by in zip(run.mechanisms, shifts, strict=True) if m.size(by) > NOTHING]
-    each_line: dict[tuple[str, str, str], list[float]] = {}
+    each_line: dict[tuple[str, str, bool], list[float]] = {}
     for m, moves, by in moved:
         report = m.law == REPORT
         size = m.shown if report else f"scale {scale_of(m, moves)}"
-        unit = "nats" if report else "times the scale of the noise"
-        each_line.setdefault((m.line, size, unit), []).append(by)
+        each_line.setdefault((m.line, size, report), []).append(by)
     parts = []
-    for (line, size, unit), each in each_line.items():
-        most = f" to {max(each):.4g}" if max(each) > min(each) * (1 + EQUAL) else ""
-        parts.append(f"{several(len(each), 'mechanism')} at {line} ({size}) by {min(each):.4g}{most} {unit}")
+    for (line, size, report), each in each_line.items():
+        least = f"{min(each):.4g} to " if max(each) > min(each) * (1 + EQUAL) else ""
+        most = f"{least}{max(each):.4g} nats" if report else far(least, max(each))
+        parts.append(f"{several(len(each), 'mechanism')} at {line} ({size}) by {most}")
     if not parts:
         return f"{secret} moves no mechanism that the release depends on"
     shown = [*parts[:3], f"and {len(parts) - 3} more"] if len(parts) > 4 else parts

@@ -1,6 +1,7 @@
 """Upper bounds on the numbers that a user may give, far above useful values. Beyond them computations overflow or never end."""
 
 import math
+import re
 from typing import Any
 
 MOST = 10**6  # largest number of trainings of each kind, and of minutes
@@ -30,3 +31,23 @@ def is_infinite(text: str) -> bool:
         return math.isinf(float(text))
     except ValueError:
         return False
+
+
+REWORDED = {  # how a message of pydantic ends -> in plain words; Typer's messages are those of pydantic
+    r"a valid integer.*": "a whole number",
+    r"a valid number.*": "a number",
+    r"greater than or equal to ": "at least ",
+    r"less than or equal to ": "at most ",
+    r"greater than ": "above ",
+    r"less than ": "below ",
+}
+
+
+def in_words(message: str) -> str:
+    """A message of pydantic about a value, such as "Input should be greater than 0", in plain words: "must be above 0"."""
+    begun, _, wanted = message.partition("nput should be ")
+    if begun not in ("I", "i") or not wanted:
+        return message
+    for pattern, words in REWORDED.items():
+        wanted = re.sub(f"^{pattern}", words, wanted)
+    return f"must be {wanted}"

@@ -26,7 +26,7 @@ from ...accounting.arguments import shown
 from ...models.systems import SYSTEMS
 from ..own.programs.files import claim_of, read_toml, recipe
 from .cores import usable_cores
-from .limits import MOST, MOST_FACTOR, MOST_JOBS, budget, not_overflowing
+from .limits import MOST, MOST_FACTOR, MOST_JOBS, budget, in_words, not_overflowing
 
 MODELS = tuple(name for name, system in SYSTEMS.items() if not system.baseline)
 ATTACKS = (  # attacks that read the arrays of every system and train no classifier; "all" takes several times as long
@@ -198,6 +198,7 @@ class Plan(BaseModel):
         return {name: (mine[name], theirs[name]) for name in mine if name not in UNMEASURED and mine[name] != theirs[name]}
 
 
+EXAMPLES = {"epsilon": "the claimed budget in nats, such as 1, or inf for no claim", "delta": "the claimed delta, such as 1e-5"}
 MEASURED = {"minutes": " minutes", "target_timeout": " seconds"}  # the units of the bounds in error messages
 UNMEASURED = frozenset(
     {"out", "mlflow", "memory", "jobs", "ray", "fresh", "preset", "trust", "target_timeout"}
@@ -268,9 +269,18 @@ def _sentence(error: Any) -> str:
         return f"{name}: no such option.{meant} Options are {', '.join(Plan.model_fields)}."
     if error["type"] == "too_short":
         return f"{name}={shown(error['input'])}: names nothing. Give at least one name."
-    message = error["msg"].removeprefix("Value error, ").rstrip(".")
     if str(error["input"]) == "nan":
-        return f"{name}=nan: must be a number{' of' * (name in MEASURED)}{MEASURED.get(name, '')}."
-    if error["type"].startswith(("greater_than", "less_than")):
-        message += MEASURED.get(name, "")
-    return f"{name}={shown(error['input'])}: {message[0].lower()}{message[1:]}."
+        return f"{name}=nan: must be a number{' of' * (name in MEASURED)}{MEASURED.get(name, '')}. {way_out(name)}"
+    message = in_words(error["msg"].removeprefix("Value error, ").rstrip("."))
+    if error["type"] == "value_error":  # from a validator here, whose message says the way out
+        return f"{name}={shown(error['input'])}: {message[0].lower()}{message[1:]}."
+    unit = MEASURED.get(name, "") if error["type"].startswith(("greater_than", "less_than")) else ""
+    return f"{name}={shown(error['input'])}: {message}{unit}. {way_out(name)}"
+
+
+def way_out(name: str) -> str:
+    """A sentence with a value that the option `name` accepts."""
+    if name in EXAMPLES:
+        return f"Give {EXAMPLES[name]}."
+    usual = Plan.model_fields[name].get_default()
+    return f"By default it is {usual}." if isinstance(usual, int | float | str) else "Leave it out for the usual choice."

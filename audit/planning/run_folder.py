@@ -75,12 +75,16 @@ def refuse_misshapen(folder: Path) -> None:
                 raise ValueError(f"{path}: must be {must}, because a run stores one there. Remove it, or choose another --out.")
 
 
+def trainings(folder: Path) -> Iterator[Path]:
+    """Yields the files of the stored trainings."""
+    return (part for part in folder.rglob("*.npz") if PART.search(part.as_posix()))
+
+
 def remove_trainings(folder: Path) -> None:
     """Removes the key of a run and the stored trainings, so that the next run draws new noise. Other files stay."""
     (folder / "key").unlink(missing_ok=True)
-    for part in folder.rglob("*.npz"):
-        if PART.search(part.as_posix()):
-            part.unlink()
+    for part in list(trainings(folder)):
+        part.unlink()
 
 
 def room_taken(folder: Path) -> str:

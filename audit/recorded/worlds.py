@@ -24,6 +24,7 @@ from ..games.edge_catalogue import catalogue
 from ..key import Key
 
 UNUSUAL = "small graph of unusual nodes"
+UNUSUAL_NODES = "nodes that the graph may lack, such as hubs, nodes without edges and an empty class,"
 LEAVES, ALONE, CLIQUE = 130, 5, 12  # in the small graph: leaves of the hub, nodes without edges, nodes of the clique
 ALMOST = 0.1  # the part of a move that `Absence.loudest` leaves out of account
 NEAR = 6  # largest number of secrets that `without_one` chooses at the nodes `rows`

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 MOST = 12  # largest number of mechanisms that are drawn; the table beside the figure lists all
-WIDE = 28  # largest number of letters in a line of a box
-COLUMNS = (0.17, 0.53, 0.87)  # data, noise, release
-ACROSS, LINE, GAP = 5.6, 0.145, 0.4  # width of the figure, height of a line of text, and room around the text of a box; inch
+WIDE = 21  # largest number of letters in a line of a box
+COLUMNS = (0.17, 0.505, 0.84)  # data, noise, release
+ACROSS, LINE, GAP = 4.2, 0.145, 0.4  # width of the figure, which a phone shows whole, height of a line, room around a box; inch
 OPEN = {"past the noise": COLOURS[1], "not known": COLOURS[4]}  # colours of arrays that no recorded noise protects
 ELSEWHERE = " on a small graph of unusual nodes"  # audit/recorded/examination.py adds these words to the name of a secret
 
@@ -66,6 +66,7 @@ def observed_plot(found: Evidence) -> Plot:
 def _lines(text: str) -> str:
     """The text with its own line breaks, and more where a line is longer than WIDE letters."""
     whole = re.sub(r"\((\d+), (\d+)\)", "(\\1,\N{NO-BREAK SPACE}\\2)", text)  # the ends of an edge stay on one line
+    whole = re.sub(r"\bline (\d+)", "line\N{NO-BREAK SPACE}\\1", whole)
     return "\n".join(wrapped(line, WIDE) for line in whole.split("\n"))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...accounting.claim import Unit
 from .. import evidence, results
-from ..evidence import ANY, WORDS, Evidence, refutes, refuting
+from ..evidence import LITTLE, WORDS, Evidence, refutes, refuting
 from ..figures.accountant_rows import Cost, costs, reasons
 from ..figures.claim_figures import bounds_plot, of_claim, power_plot
 from ..figures.ledger_figure import observed_plot
@@ -31,6 +31,7 @@ from ..summary import (
     claims_of,
     headline,
     inapplicable,
+    interval,
     key,
     listed,
     may_be_chance,
@@ -38,6 +39,7 @@ from ..summary import (
     of_case,
     rivals,
     skips,
+    spread,
     strongest,
     units,
     utility,
@@ -144,7 +146,7 @@ def template(path: Path) -> Any:
         loader=FileSystemLoader(path.parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"down": down, "up": up, "percent": percent, "budget": budget, "clock": clock, "interval": interval}
-    environment.filters |= {"six": six_digits, "breakable": breakable, "unbroken": unbroken}
+    environment.filters |= {"spread": spread, "six": six_digits, "breakable": breakable, "unbroken": unbroken}
     return environment.get_template(path.name)
 
 
@@ -176,7 +178,7 @@ def tables(found: Results) -> dict[str, Any]:
         "published": any(c.printed is not None or c.as_coded is not None for c in priced),
         "reasons": reasons(priced),
         "findings": found.of(FindingRow),
-        "by_noise": any(f"{ANY} for a true epsilon" in line.verdict.sentence for line in claims),
+        "by_noise": any(re.search(f"{LITTLE}(?! in | on )", line.verdict.sentence) for line in claims),
         "noticing": any("would have been noticed" in line.verdict.sentence for line in claims),
         "ours": any(row.mode != "own" for row in found.of(UtilityRow)),
         "unclaimed": any(row.unit and math.isinf(row.epsilon) for row in found.of(UtilityRow)),
@@ -296,8 +298,3 @@ def clock(seconds: float) -> str:
         return f"{seconds:.3g} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def interval(ends: tuple[float, float] | None, digits: int = 3, factor: float = 1.0) -> str:
-    """An interval as text, such as "0.692–0.716"; an empty string for None."""
-    return "" if ends is None else f"{factor * ends[0]:.{digits}f}–{factor * ends[1]:.{digits}f}"

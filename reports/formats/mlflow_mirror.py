@@ -104,7 +104,7 @@ def ui_command(runs: Path, uri: str | None = None, port: int = 5000) -> list[str
 
 
 def ui_address(runs: Path, uri: str | None = None, port: int = 5000) -> str:
-    """The address of the table of claims, or the root address if the store has no claims yet or cannot be read."""
+    """The address of the table of all verdicts, or the root address if the store has no claims yet or cannot be read."""
     root = f"http://127.0.0.1:{port}"
     try:
         with _quiet():
@@ -231,10 +231,12 @@ def _note(found: Results, experiment: str, together: dict[str, list[str]]) -> st
 
 
 def _views(experiment: str, units: Iterable[str]) -> str:
-    """Links to the table of claims and to the charts of each unit, as one line of Markdown."""
-    charts = [f"[{unit.replace('-', ' ')}]({address('', experiment, unit).lstrip('/')})" for unit in units]
-    table = f"[All claims as a table]({address('', experiment).lstrip('/')})"
-    return f"**{table}** · charts of leakage against epsilon per unit: {', '.join(charts)}" if charts else f"**{table}**"
+    """Links to the table of all verdicts, and to the table and the charts of each unit, as one line of Markdown."""
+    links = [f"**[All verdicts]({address('', experiment).lstrip('/')})**"]
+    for unit in units:
+        table, charts = (address("", experiment, unit, charts=drawn).lstrip("/") for drawn in (False, True))
+        links.append(f"{unit.replace('-', ' ')}: [table]({table}), [charts]({charts})")
+    return " · ".join(links)
 
 
 def _experiment(client: MlflowClient, uri: str) -> tuple[str, bool]:

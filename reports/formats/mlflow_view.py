@@ -1,4 +1,6 @@
-"""Saved views of MLflow's page: one table of all claims, and for each protected unit charts of leakage against epsilon.
+"""Saved views of MLflow's page: a table of all verdicts, and for each protected unit a table and charts of its claims.
+
+Epsilons that protect different units are different quantities, so no view has measured ones in one column.
 
 MLflow stores a shared view as JSON in a tag of the experiment, and opens the view by a key in the address.
 """
@@ -7,7 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-TABLE = "leakage"
+TABLE = "leakage"  # the key of the view of all verdicts
 VIEW = "mlflow.sharedViewState."  # a tag of the experiment; the key of the view follows
 COLUMNS = (
     "epsilon_claimed",
@@ -25,9 +27,10 @@ LINE = "line"  # the tag whose runs one line of a chart connects
 SECTION = "leakage against epsilon"
 
 
-def address(server: str, experiment: str, unit: str | None = None) -> str:
-    """The address of the table of claims, or of the charts of the claims that protect `unit`."""
-    key, mode = (TABLE, "TABLE") if unit is None else (charts_of(unit), "CHART")
+def address(server: str, experiment: str, unit: str | None = None, charts: bool = False) -> str:
+    """The address of the table of all verdicts, or of the table or the charts of the claims that protect `unit`."""
+    key = TABLE if unit is None else charts_of(unit) if charts else table_of(unit)
+    mode = "CHART" if charts else "TABLE"
     query = f"viewStateShareKey={key}&compareRunsMode={mode}&workflowType=machine_learning"
     return f"{server}/#/experiments/{experiment}/runs?{query}"
 
@@ -35,6 +38,11 @@ def address(server: str, experiment: str, unit: str | None = None) -> str:
 def charts_of(unit: str) -> str:
     """The key of the view with the charts of the claims that protect `unit`."""
     return f"charts-{unit}"
+
+
+def table_of(unit: str) -> str:
+    """The key of the view with the table of the claims that protect `unit`."""
+    return f"table-{unit}"
 
 
 def known_units(tags: Iterable[str]) -> set[str]:
@@ -49,27 +57,30 @@ def shown_with(unit: str) -> str:
 
 
 def saved_views(units: Iterable[str]) -> dict[str, str]:
-    """The table and the charts of each unit, as JSON for MLflow's page by the tag of the experiment that holds them."""
-    columns = [
-        "tags.`verdict`",
-        "params.`unit`",
-        *(f"metrics.`{name}`" for name in COLUMNS),
-        "tags.`plan`",
-        "attributes.`Description`",
-    ]
+    """All views, as JSON for MLflow's page by the tag of the experiment that holds them. The table of all verdicts has no column
+    of measured numbers.
+    """
+    last = ["tags.`plan`", "attributes.`Description`"]
+    verdicts = ["tags.`verdict`", "params.`unit`", "params.`model`", "params.`mode`", "params.`epsilon`", *last]
+    columns = ["tags.`verdict`", *(f"metrics.`{name}`" for name in COLUMNS), *last]
     common = {
-        "orderByKey": f"metrics.`{AXIS}`",
         "orderByAsc": True,
-        "selectedColumns": columns,
-        "columnOrder": columns,
         "compareRunSections": [{"uuid": SECTION, "name": SECTION, "display": True, "isReordered": False, "deleted": False}],
-        "compareRunCharts": [_chart(metric) for metric in CHARTS],
         "runsHiddenMode": "SHOWALL",
         "isAccordionReordered": True,
     }
+    by_axis = {
+        "orderByKey": f"metrics.`{AXIS}`",
+        "selectedColumns": columns,
+        "columnOrder": columns,
+        "compareRunCharts": [_chart(metric) for metric in CHARTS],
+    }
+    of_all = {"orderByKey": "params.`unit`", "selectedColumns": verdicts, "columnOrder": verdicts, "compareRunCharts": []}
     lines = {"aggregateFunction": "max", "groupByKeys": [{"mode": "tag", "groupByData": LINE}]}
-    views: dict[str, dict[str, Any]] = {TABLE: {"searchFilter": f"tags.{LINE} != ''"}}
-    views |= {charts_of(u): {"searchFilter": f"tags.`{shown_with(u)}` != ''", "groupBy": lines} for u in units}
+    views: dict[str, dict[str, Any]] = {TABLE: of_all | {"searchFilter": f"tags.{LINE} != ''"}}
+    for unit in units:
+        views[table_of(unit)] = by_axis | {"searchFilter": f"tags.`{shown_with(unit)}` != ''"}
+        views[charts_of(unit)] = views[table_of(unit)] | {"groupBy": lines}
     return {VIEW + key: json.dumps(common | view) for key, view in views.items()}
 
 

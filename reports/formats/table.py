@@ -19,6 +19,7 @@ from ..summary import (
     chance,
     claims_of,
     inapplicable,
+    interval,
     key,
     listed,
     may_be_chance,
@@ -28,6 +29,7 @@ from ..summary import (
     one_delta,
     rivals,
     skips,
+    spread,
     strongest,
     units,
     utility,
@@ -58,7 +60,7 @@ def show(results: Results, console: Console) -> None:
         attacks = strongest(row for row in results.of(AttackRow) if row.unit == unit)
         among = rivals(results.of(AttackRow))
         many = any(among[key(row), row.game] > 1 for row in attacks)
-        best = "Strongest attack on each model, the best of many, without a correction for the choice"
+        best = "Strongest attack on each model, the best of many and not corrected for this choice"
         _print(console, f"{best if many else 'Attack on each model'}; epsilon protects {UNITS[unit]}", _attacks(attacks, among))
     for unit in units(results.of(UtilityRow)):
         rows = {place: cells for place, cells in utility(results).items() if place[0] == unit}
@@ -130,9 +132,7 @@ def _utility(rows: dict[tuple[Unit | None, str, str], dict[float, UtilityRow]], 
 
 def _percentage(row: UtilityRow, flagged: bool) -> str:
     mark = "[yellow]*[/]" if flagged else ""
-    if row.ci95 is None:
-        return f"{100 * row.value:.1f}{mark}"
-    return f"{100 * row.value:.1f}{mark} [dim]{100 * row.ci95[0]:.1f}–{100 * row.ci95[1]:.1f}[/]"
+    return f"{100 * row.value:.1f}{mark}" + (f" [dim]{between}[/]" if (between := spread(row)) else "")
 
 
 def _attacks(rows: list[AttackRow], among: Mapping[tuple[Key, str], int]) -> Table:
@@ -140,7 +140,7 @@ def _attacks(rows: list[AttackRow], among: Mapping[tuple[Key, str], int]) -> Tab
     table = simple("model", "ε", "game: attack", *numbers, right=("ε", *numbers))
     table.columns[3].no_wrap = True
     for row in rows:
-        interval = f"\n[dim]{row.auc_ci95[0]:.3f}–{row.auc_ci95[1]:.3f}[/]" if row.auc_ci95 else ""
+        between = interval(row.auc_ci95)
         beside = "" if row.unit is None or row.game in COVERED[row.unit] else "\n[dim]not what ε protects[/]"
         rate, several = row.tpr_at_fpr.get("0.01"), among[key(row), row.game]
         chosen = f"\n[dim]best of {several}[/]" if several > 1 else ""
@@ -148,7 +148,7 @@ def _attacks(rows: list[AttackRow], among: Mapping[tuple[Key, str], int]) -> Tab
             _who(row.model, row.mode),
             budget(row.epsilon),
             f"{row.game}: {row.attack}{chosen}{beside}",
-            f"{row.auc:.3f}{interval}",
+            f"{row.auc:.3f}" + (f"\n[dim]{between}[/]" if between else ""),
             "" if rate is None else f"{100 * rate:.1f} %",
             "" if row.baseline_auc is None else f"{row.baseline_auc:.3f}",
         )

@@ -148,3 +148,17 @@ def test_printed_results_say_claim_verdict_bound_audits_and_report_in_a_line_eac
 def test_printed_results_name_the_lower_bound_with_its_confidence():
     printed = str(audit(uniform, load("campus:n=120:degree=6"), CLAIM, audits="differential", repeats=1))
     assert "\nlower bound on ε: at least 0 (100 %, exact), by differential\naudits: differential\n" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "said"),
+    [
+        ((train, CLAIM), {"graph": GRAPH}, "audit: multiple values for argument 'graph'. "),
+        ((train,), {"claim": CLAIM}, "audit: missing a required argument: 'graph'. "),
+        ((), {"graph": GRAPH, "claim": CLAIM}, "audit: missing a required argument: 'model'. "),
+        ((train, GRAPH, CLAIM, "out"), {}, "audit: too many positional arguments. "),
+    ],
+)
+def test_arguments_in_another_order_or_number_say_what_to_write(arguments, named, said):
+    with pytest.raises(TypeError, match=f"^{re.escape(said)}Write audit\\(model, graph, claim\\): the graph comes second"):
+        audit(*arguments, **named)

@@ -152,8 +152,9 @@ def test_a_killed_run_is_resumed_with_the_same_results(tmp_path, finished, monke
         main.main()
     assert end.value.code == 0
     assert all(p.stat().st_mtime_ns == t for p, t in kept.items())  # finished parts were not made again
-    whole = json.loads((finished[0] / "results.json").read_text())["rows"]
-    for ours, theirs in zip(json.loads(capsys.readouterr().out)["rows"], whole, strict=True):
+    whole, again = json.loads((finished[0] / "results.json").read_text()), json.loads(capsys.readouterr().out)
+    assert (whole["run"]["resumed"], again["run"]["resumed"]) == (False, True)  # so `seconds` is not the time of the whole run
+    for ours, theirs in zip(again["rows"], whole["rows"], strict=True):
         for name in ours.keys() - {"seconds"}:
             if isinstance(ours[name], float):
                 np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-9)

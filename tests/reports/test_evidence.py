@@ -17,7 +17,7 @@ from gnnaudit.accounting.upper.accountants import Upper
 from gnnaudit.reports import evidence
 from gnnaudit.reports.evidence import Evidence, exit_code, judge
 from gnnaudit.reports.results import Results, Run, bound_rows
-from gnnaudit.reports.rounding import down, percent, up
+from gnnaudit.reports.rounding import as_far, down, multiple, percent, up
 from gnnaudit.reports.summary import lines
 
 CLAIM = Claim(1.0, 1e-5, Unit.UNDIRECTED_EDGE)
@@ -123,7 +123,7 @@ def test_a_bound_that_needs_an_assumption_detects_nothing():
     assert (alone.kind, alone.exit_code) == ("inconclusive", 3)
     assert "the smallest detectable violation is unknown" in alone.sentence
     both = judge(CLAIM, [], [unsure, look(0.2, notices=2.0)], notices=3.0)
-    assert "noise too small for a true epsilon of 2.2 would" in both.sentence
+    assert "a true epsilon above 2.2 would have been noticed if it came from too little noise" in both.sentence
 
 
 def test_a_claim_that_only_replay_tested_says_what_replay_does_not_test():
@@ -141,7 +141,7 @@ def test_what_is_not_an_upper_bound_is_not_held_against_the_claim(other):
 
 def test_a_verdict_that_does_not_refute_says_what_it_would_have_noticed():
     assert judge(CLAIM, [], [look(0.5, notices=1.3), look(0.2, notices=2.0)]).sentence == (
-        "not refuted; noise too small for a true epsilon of 1.43 would have been noticed"
+        "not refuted; a true epsilon above 1.43 would have been noticed if it came from too little noise"
     )
 
 
@@ -317,3 +317,11 @@ def test_a_file_in_place_of_the_folder_with_the_evidence_is_named(tmp_path):
     (tmp_path / "evidence").write_text("")
     with pytest.raises(ValueError, match="evidence: must be the folder with the evidence"):
         evidence.read_all(tmp_path)
+
+
+def test_a_multiple_of_one_is_said_without_a_number():
+    """ "1 times" is no English; a factor that four digits show as 1 is the thing itself."""
+    assert multiple(1.00001, "the scale of the noise") == "the scale of the noise"
+    assert multiple(0.5, "the scale of the noise") == "0.5 times the scale of the noise"
+    assert as_far(1) == "as far as"
+    assert as_far(1.2345678) == "1.235 times as far as"

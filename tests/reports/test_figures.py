@@ -1,6 +1,7 @@
 """Figures of models with long names."""
 
 import dataclasses
+import itertools
 import math
 import re
 import warnings
@@ -16,6 +17,7 @@ from gnnaudit.accounting.lower.bounds import Bound
 from gnnaudit.reports import formats
 from gnnaudit.reports.evidence import Evidence
 from gnnaudit.reports.figures.claim_figures import bounds_plot, of_claim, power_of_ten, power_plot
+from gnnaudit.reports.figures.ledger_figure import observed_plot
 from gnnaudit.reports.figures.run_figures import BRIGHT, epsilon_plots, leakage_plots, of_run
 from gnnaudit.reports.figures.style import COLOURS, LABEL, STYLE, TICK, Plot, legend, save, wrapped
 from gnnaudit.reports.formats.html import decisive, foremost, proof
@@ -272,3 +274,25 @@ def test_a_released_array_and_a_world_have_no_colour_in_common(tmp_path):
     svg = (tmp_path / f"{plot.name}.svg").read_text()
     assert not any(COLOURS[i].lower() in svg for i in BRIGHT)
     assert COLOURS[8].lower() in svg
+
+
+def test_the_recorders_picture_fits_a_phone_and_its_boxes_fit_the_picture():
+    """A phone of 400 CSS pixels shows a figure whole up to about 4.3 inches without making 8 pt smaller than 9 pixels."""
+    mechanism = {
+        "number": 1, "line": "a_file_with_a_long_name.py, line 1234", "meets": "a_file_with_a_long_name.py, line 1235",
+        "law": "two-sided geometric", "scale": (1.5, 123.4), "shape": (2000, 128), "covered": 0.43, "move": 0.7071,
+        "released": "posteriors at hop 2 and later", "secret": "the absence of edge (1600, 2999)",
+        "note": "repeats the noise of mechanism 12",
+    }  # fmt: skip
+    seen = {"mechanisms": [mechanism], "released": [], "compared": [], "faults": []}
+    plot = observed_plot(Evidence(Claim(1.0, 1e-6), "mine", "own", "recorder", observed=seen))
+    assert plot.size[0] <= 4.3
+    figure = Figure(figsize=plot.size, layout="constrained")
+    with rc_context(STYLE):
+        canvas, axes = FigureCanvasAgg(figure), figure.add_subplot()
+        plot.draw(axes)
+        canvas.draw()
+        boxes = [text.get_bbox_patch().get_window_extent() for text in axes.texts if text.get_bbox_patch() is not None]
+    assert len(boxes) == 3
+    assert all(box.x0 >= 0 and box.x1 <= figure.bbox.width for box in boxes)
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))

@@ -105,11 +105,11 @@ def test_the_tool_claims_to_seed_the_noise_of_its_own_systems_only():
     seed = "seeded by a key of 256 bits from the operating system, which stands in a file. More"
     key = "a key of 256 bits from the operating system"
     own = told(account(own=True), seed=seed)["Randomness and floating point"][1]
-    assert own.startswith(f"Each training of a user's own model or program got a seed that was made from {key}. Whether ")
-    assert "which gave a bound for no claim." in own
+    assert own.startswith(f"Each training of a user's own model or program got a seed that was made from {key}. The audit ")
+    assert "tests whether other seeds give other noise; it gave a bound for no claim." in own
     assert "Noise of this package's systems" not in own
     assert (
-        "which gave a bound for the claim."
+        "it gave a bound for the claim."
         in told(account(own=True), bound("differential"), seed=seed)["Randomness and floating point"][1]
     )
     built_in = told(account(), seed=seed)["Randomness and floating point"][1]

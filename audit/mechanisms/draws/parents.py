@@ -51,7 +51,7 @@ def _seeded(first: History) -> str:
             continue
         line, at = draws[places[0]].line, places[0]
         if (count := _count(first.study, at)) <= FEW and _determined(first, noise, at):
-            few = f"a number drawn at {line}, which takes at most about {count:.2g} values"
+            few = f"a number drawn at {line}, which takes at most about {count:.2g} value{'s' * (count != 1)}"
             return f"the noise drawn at {later} follows from {few}"
         run = repeated(first, {}, [dataclasses.replace(d, values=numbers.get(k, d.values)) for k, d in enumerate(draws)])
         if run is None or not alike(first, run.play):

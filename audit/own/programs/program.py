@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -37,6 +38,10 @@ SUPERVISOR = Path(__file__).with_name("supervisor.py")
 LOG_BYTES = 1 << 20  # bytes; no more output is appended to a target.log of this size
 REPEATED_BY = "for a program, the audit 'differential' repeats a recorded training without one node"
 MISSING = ("ModuleNotFoundError: ", "ImportError: ")  # how the last line begins if a program cannot import something
+TRACEBACK = "Traceback (most recent call last):"
+TRACED = re.compile(r'^ *File "([^"\n]+)", line (\d+)', re.MULTILINE)  # a call in a traceback of Python
+RAISED = re.compile(r"[A-Za-z_][\w.]*(: |$)")  # the last line of a traceback: the type of the exception, and its message
+IN_LIBRARY = re.compile(r"^<|/(site|dist)-packages/|/lib/python3|/models/recorder/")  # the recorder runs the program
 LAST = 1000  # largest number of characters of a program's last line of output that are reported
 
 
@@ -170,8 +175,8 @@ class External:
             way = "Give it more time with --target-timeout SECONDS."
             raise ValueError(f"target: {words[0]} did not end within {self.seconds:g} s for one training. {way}{kept}")
         if answer["code"] != 0:
-            last = last_line(errors) or last_line(output) or "it printed nothing"
-            after = kept + (self.needs if last.startswith(MISSING) else "")
+            last = place(errors) + (last_line(errors) or last_line(output) or "it printed nothing")
+            after = kept + (self.needs if last_line(errors).startswith(MISSING) else "")
             raise ValueError(f"target: {words[0]} {ended(answer['code'])}: {last.rstrip('.') + '.' + after if after else last}")
         return kept
 
@@ -202,6 +207,15 @@ def ended(code: int) -> str:
         return f"ended with exit code {code}"
     known = {one.value: f" ({one.name})" for one in signal.Signals}
     return f"was killed by signal {-code}{known.get(-code, '')}"
+
+
+def place(errors: str) -> str:
+    """File and line of the last call outside libraries, as in "train.py, line 3: ", if the error output of a program ends with an
+    exception of Python; else "".
+    """
+    calls = TRACED.findall(errors.rpartition(TRACEBACK)[2]) if RAISED.match(last_line(errors)) else []
+    own = [f"{file}, line {line}: " for file, line in calls if not IN_LIBRARY.search(file)]
+    return own[-1] if own else ""
 
 
 def last_line(output: str) -> str:

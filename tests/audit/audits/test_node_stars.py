@@ -4,6 +4,7 @@ scores.
 
 import dataclasses
 import math
+import re
 
 import dp_accounting as dp
 import numpy as np
@@ -111,7 +112,7 @@ def test_replay_computes_by_how_much_the_noise_is_too_small(graph, tmp_path):
     cap = int(graph.degree.max())
     found, told = look("replay", dataclasses.replace(calibrated(Stingy, HONEST["gap"]), max_degree=cap), graph, tmp_path)
     largest = graph.degree[graph.train].max() / (cap / 4)
-    assert f"is {np.sqrt(largest):.4g} times" in told
+    assert f"move {np.sqrt(largest):.4g} times as far as" in told
     assert "without the training node with the most edges" in told
     assert found.refuted
 
@@ -123,8 +124,8 @@ def test_an_edge_at_the_minimum_degree_moves_no_more_than_the_noise_is_for(aggre
     assert AUDITS["replay"].refuses(case) is None
     outcome = AUDITS["replay"].run(Setting(case, graph, Store(tmp_path), Key("floor"), 1, 1e-4))
     assert not outcome.bounds[0].refuted
-    factor = float(outcome.reach.split("' is ")[1].split()[0])
-    assert 0.3 < factor <= 1.0001
+    factor = re.search(r"moves? (?:(\S+) times )?as far as", outcome.reach)
+    assert 0.3 < float(factor[1] or 1) <= 1.0001
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,3 +240,12 @@ def test_a_step_on_samples_that_moves_too_far_refutes_the_ledger_and_proves_no_e
     assert bound.refuted
     assert (bound.against, bound.epsilon) == ("ledger", 0.0)
     assert judge(case.claim, [], [bound]).kind == "exceeds"
+
+
+def test_a_replay_says_which_moves_add_up_and_never_one_times(graph, tmp_path):
+    """DPAR's steps move exactly as far as their noise covers, on samples, so only the moves of the rows add up."""
+    case = Case(calibrate(HONEST["dpar"], CLAIM), CLAIM)
+    found = AUDITS["replay"].run(Setting(case, graph, Store(tmp_path), Key("words"), 1, 1e-4))
+    assert "'steps' moves as far as the ledger's noise covers; the moves of 'rows' by one secret add up to" in found.reach
+    assert "1 times" not in found.reach
+    assert found.curves["moves"]["by"] == "standard deviations of the stated noise of 'rows'"

@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import re
 import subprocess
 import sys
 
@@ -138,7 +139,7 @@ def test_rounds_that_do_not_look_independent_withdraw_the_bound(app, tmp_path):
     scores, bits = (np.repeat(x, 10) for x in responses(np.random.default_rng(5), 400, 1.0))
     told = ask(app, "bound", table(tmp_path / "again.csv", scores, bits), "--epsilon", 0.5)
     assert told.exit_code == 3
-    assert "rounds are independent, given their bits: failed" in told.stdout
+    assert "  Failed: rounds are independent, given their bits.\n    " in told.stdout
     assert "so no violation could be detected" in told.stdout
 
 
@@ -193,7 +194,7 @@ def test_a_threshold_that_sees_nothing_lets_no_claim_pass(app, tmp_path, options
     path = table(tmp_path / "scores.csv", *responses(np.random.default_rng(6), 4000, 4.0))
     told = ask(app, "bound", path, "--epsilon", 1, "--threshold", 100, *options)
     assert told.exit_code == 3
-    assert "nobody knows what a threshold that was given beforehand detects" in told.stdout
+    assert "unknown for a threshold that was given beforehand: give --pilot instead" in told.stdout
     assert ask(app, "bound", path, "--epsilon", 1, "--threshold", 0.5, *options).exit_code == 1
 
 
@@ -256,12 +257,15 @@ def test_ties_infinities_and_unequal_sides_are_answered(app, tmp_path):
         ("score,bit\n0.5,1\nnan,0\n", "bad.csv, line 3: 1 of 2 scores are NaN"),
         ("score,bit\n0.5,1\n,0\n", "bad.csv, line 3: 1 of 2 scores are empty"),
         ("score,bit\n0.5,1\n\n0.6,0\n0.7\n", "bad.csv, line 5: "),
-        ("score,bit,run\n0.5,1,a\n0.6,0,\n", "bad.csv, line 3: 1 rows have no bit or no run"),
+        ("score,bit,run\n0.5,1,a\n0.6,0,\n", "bad.csv, line 3: 1 row without a bit or a run"),
         ("score,bit\n0.5,1\n0.7,1\n", "all 2 bits are 1"),
         ("score,bit\n0.5,1\n0.5,0\n", "all 2 scores are 0.5"),
         ("score,bit\n0.5,1\n0.6,2\n", "bad.csv, line 3: column bit holds 2; it must hold 0 and 1 only"),
-        ("score,bit\n0.5,1\n0.6,\n", "1 rows have no bit"),
-        ("score,label\n0.5,1\n", "needs score and bit"),
+        ("score,bit\n0.5,1\n0.6,\n", "1 row without a bit"),
+        (
+            "score,label\n0.5,1\n",
+            "has no column bit, only score, label. A file needs the columns score and bit, and a column run if",
+        ),
         ("score,bit\n", "no rows"),
         ("score,bit\n1,1\nlow,0\n", "bad.csv, line 3: 'low' is not a number"),
         ("", "needs score and bit"),
@@ -340,7 +344,7 @@ def test_a_leak_is_refuted_at_any_time_too(app, leaky):
     assert "and if the sd of the scores is 1" in told.stdout
     wrong = ask(app, "bound", leaky, "--epsilon", 3, "--delta", 1e-5, *gaussian[:-1], 0.8)
     assert wrong.exit_code == 3
-    assert "the sd of the scores is 0.8: failed (pooled sd " in wrong.stdout
+    assert "  Failed: the sd of the scores is 0.8.\n    Pooled sd " in wrong.stdout
     assert ask(app, "bound", leaky, "--epsilon", 4.38, "--delta", 1e-5, *gaussian).exit_code == 0
 
 
@@ -429,3 +433,15 @@ def test_runs_that_depend_on_one_another_in_what_their_scores_show_withdraw_the_
     assert (row["withdrawn"] is not None) == bool(fault)
     found = [c["how"] for c in row["conditions"] if "runs are independent" in c["what"]]
     assert found == ["failed" if fault else "granted"]
+
+
+def test_each_condition_of_a_bound_is_a_line_with_its_evidence_below_it(app, leaky):
+    """One idea a line: what the bound needs, and then what supports it. What only the user can know stands as stated."""
+    lines = ask(app, "bound", leaky, "--epsilon", 1, "--delta", 1e-5).stdout.splitlines()
+    first = lines.index("The bound rests on 4 conditions:")
+    heads = [line for line in lines[first + 1 :] if re.match("  [A-Z]", line)]
+    assert [head.split(":")[0].strip() for head in heads] == ["You state", "Proved", "You state", "Checked"]
+    below = lines[lines.index(heads[2]) + 1 : lines.index(heads[3])]
+    assert below[0] == "    No score shows noise that all rounds share."
+    assert re.fullmatch("    No dependence was found by .*: p = [\\d.]+, level 0.0001[.]", below[1])
+    assert not any("; " in line or "(" in line for line in below)

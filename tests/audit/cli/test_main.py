@@ -35,7 +35,7 @@ def said(monkeypatch, capsys):
         (("bound",), ("scores", "bound --help")),
         (("bound", "s.csv", "--epsilon", "100%"), ("--epsilon 100%", "number")),
         (("bound", "s.csv", "--epsilon=100%"), ("--epsilon 100%", "number")),
-        (("run", "--rounds", "many"), ("--rounds many", "integer")),
+        (("run", "--rounds", "many"), ("--rounds many", "must be a whole number")),
         (("run", "--eps", "1"), ("--eps", "--epsilon")),
         (("run", "--epsilon"), ("--epsilon", "argument")),
         (("bund",), ("bund", "bound")),
@@ -54,13 +54,20 @@ def test_a_machine_without_cuda_says_so_before_anything_is_made(said, monkeypatc
     assert not (tmp_path / "out").exists()
 
 
-def test_the_ui_opens_on_a_folder_of_runs_and_on_nothing_else(said, tmp_path):
+def test_the_ui_opens_on_a_folder_of_runs_and_on_nothing_else(said, tmp_path, monkeypatch):
     assert "no such folder" in said("ui", tmp_path / "none")
     assert not (tmp_path / "none").exists()
     (tmp_path / "audit").mkdir()
     (tmp_path / "audit" / "results.json").write_text("{}")
     assert f"audit ui {tmp_path}" in said("ui", tmp_path / "audit")
     assert "has no MLflow store yet" in said("ui", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    rule = "A store lies beside its runs: after `audit run --out FOLDER/NAME` it is in FOLDER."
+    assert f"runs: no such folder. {rule} Write `audit ui FOLDER`." in said("ui")
+    for folder in (tmp_path, tmp_path / "my runs"):
+        folder.mkdir(exist_ok=True)
+        (folder / "mlflow.db").touch()
+    assert f"runs: no such folder. {rule} Try `audit ui .` or `audit ui 'my runs'`." in said("ui")
     (tmp_path / "mlflow.db").write_text("no database")
     assert "no SQLite database" in said("ui", tmp_path)
     assert "serves its own UI" in said("ui", tmp_path, "--mlflow", "http://127.0.0.1:9")
@@ -143,8 +150,30 @@ def test_a_memory_without_sense_is_refused_with_both_bounds_and_the_units(said, 
 
 
 def test_a_bound_on_a_duration_has_its_unit(said):
-    assert "greater than 0 minutes" in said("run", "--minutes", "0")
-    assert "less than or equal to 60000000 seconds" in said("run", "--target-timeout", "1e9")
+    assert "must be above 0 minutes" in said("run", "--minutes", "0")
+    assert "must be at most 60000000 seconds" in said("run", "--target-timeout", "1e9")
+
+
+@pytest.mark.parametrize(
+    ("words", "whole"),
+    [
+        (
+            ("run", "--epsilon=-1"),
+            "epsilon='-1': must be above 0. Give the claimed budget in nats, such as 1, or inf for no claim.",
+        ),
+        (("run", "--epsilon", "1,x"), "epsilon='x': must be a number. Give the claimed budget in nats, such as 1, or inf"),
+        (("run", "--delta", "1"), "delta=1.0: must be below 1. Give the claimed delta, such as 1e-5."),
+        (("run", "--delta", "nan"), "delta=nan: must be a number. Give the claimed delta, such as 1e-5."),
+        (("run", "--shadows", "3"), "shadows=3: must be a multiple of 2. By default it is 8."),
+        (("run", "--jobs", "0"), "jobs=0: must be at least 1. Leave it out for the usual choice."),
+        (("run", "--unit", "x"), "unit='x': must be 'directed-edge', 'undirected-edge', 'node' or 'features'. Leave it out for"),
+        (("run", "--rounds", "x"), "--rounds x: must be a whole number. `"),
+        (("bound", "s.csv", "--alpha", "x"), "--alpha x: must be a number. `"),
+        (("ui", "--port", "99999"), "--port 99999: must be at most 65535. `"),
+    ],
+)
+def test_a_refused_value_is_one_line_with_the_value_its_bound_and_a_way_out(said, words, whole):
+    assert whole in said(*words)
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="the folder /proc, in which nobody can make a file, is Linux's")

@@ -32,7 +32,7 @@ QUICK = (
 def test_the_page_has_every_finding_in_order_with_its_text():
     assert re.findall(r"^\| `([\w-]+)` \|", PAGE, re.M) == list(FINDINGS)
     for f in FINDINGS.values():
-        assert f"**{f.id}** ({f.paper}). {f.claim} {f.argument} *Run:* " in PAGE, f.id
+        assert f"**{f.id}** ({f.paper}). *Claim:* {f.claim} *But:* {f.argument} *Run:* " in PAGE, f.id
         assert f"*Remains true:* {f.remains} *Source:* {f.source}" in PAGE, f.id
 
 

@@ -112,8 +112,8 @@ FAULTS = {
     Averages: "other runs of a batch do not change a run",
     ForgetsEdgeMask: "a masked edge is an absent edge",
     ForgetsLabelMask: "a masked label is not trained on",
-    FixedNoise: "another key, another release",
-    Forgetful: "same key, same release",
+    FixedNoise: "another seed gives another release",
+    Forgetful: "the same seed gives the same release",
     OrderMatters: "the order of the edges does not matter",
     ReadsName: "the name of the graph does not matter",
     NeverSilent: "a ledger without noise states no privacy",
@@ -138,7 +138,7 @@ def test_a_clause_that_says_nothing_of_a_model_is_not_said_to_hold(capsys):
     assert show(Looped(lambda graph, seed: votes(graph, seed)["posteriors"]), json=False) == 1
     told = capsys.readouterr().out
     assert third_column(told).count("returnedndarray") == 1
-    assert "not asked" in told
+    assert "does not apply" in told
 
 
 def third_column(table):

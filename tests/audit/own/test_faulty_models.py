@@ -8,6 +8,7 @@ import pytest
 from gnnaudit.audit.cli import main
 from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.own.programs.program import TRACEBACK, place
 from gnnaudit.audit.planning.cores import usable_cores
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.fitted import fitted
@@ -218,7 +219,8 @@ def said_of(program, folder, monkeypatch, capsys):
 
 def test_a_program_that_fails_is_one_line_with_its_cause_and_the_file_of_its_output(tmp_path, monkeypatch, capsys):
     said = said_of("print('begun')\nraise RuntimeError('bad thing')\n", tmp_path, monkeypatch, capsys)
-    cause = f"python ended with exit code 1: RuntimeError: bad thing. Its output is in {tmp_path}/run/target.log."
+    failed = f"python ended with exit code 1: {tmp_path}/prog.py, line 2: RuntimeError: bad thing."
+    cause = f"{failed} Its output is in {tmp_path}/run/target.log."
     assert said == [f"audit: nothing was tested. target (own), ε = 1: {cause}"]
     assert "begun" in (tmp_path / "run" / "target.log").read_text()
 
@@ -228,3 +230,47 @@ def test_a_program_that_writes_wrong_files_is_one_line_with_the_file_of_its_outp
     (line,) = (line for line in said if line.startswith("audit: "))
     assert "posteriors.npy: missing" in line
     assert line.endswith(f"Its output is in {tmp_path}/run/target.log.")
+
+
+ENDINGS = [
+    (
+        f'{TRACEBACK}\n  File "a.py", line 3, in f\n    g()\n  File "{np.__file__}", line 9, in g\nValueError: bad',
+        "a.py, line 3: ",
+    ),
+    ('  File "a.py", line 1\n    x = = 3\n        ^\nSyntaxError: invalid syntax\n', "a.py, line 1: "),
+    (f'{TRACEBACK}\n  File "a.py", line 1\nKeyError: 1\n\n{TRACEBACK}\n  File "b.py", line 7\nKeyError\n', "b.py, line 7: "),
+    (f'{TRACEBACK}\n  File "a.py", line 3, in f\nValueError: bad\n\nlost 3 of 4 files\n', ""),
+    (f'{TRACEBACK}\n  File "<frozen runpy>", line 3, in f\nValueError: bad\n', ""),
+    ("Segmentation fault\n", ""),
+]
+
+
+@pytest.mark.parametrize(("errors", "told"), ENDINGS)
+def test_the_place_of_a_programs_error_is_that_of_its_own_code(errors, told):
+    assert place(errors) == told
+
+
+SIZED = """
+import numpy as np
+from gnnaudit import Looped
+
+def train(graph, seed):
+    votes = graph.adjacency() @ np.ones((300, 1)) + 9.0 * np.random.default_rng(seed).standard_normal((300, graph.classes))
+    return {"posteriors": votes - np.logaddexp.reduce(votes, axis=1, keepdims=True)}
+
+model = Looped(train)
+"""
+
+
+@pytest.mark.parametrize("more", [(), ("--minutes", "1")])
+def test_an_audit_that_a_models_own_error_ends_names_file_and_line(more, tmp_path, monkeypatch, capsys):
+    """The error is a ValueError of NumPy, because the crafted graph has another number of nodes."""
+    (tmp_path / "mine.py").write_text(SIZED)
+    monkeypatch.chdir(tmp_path)
+    words = (*PLAN, "--audits", "blackbox", "--jobs", "1", "--out", "run", *more)
+    monkeypatch.setattr("sys.argv", ["audit", "run", "--model", "mine.py:model", *words])
+    with pytest.raises(SystemExit):
+        main.main()
+    rows = json.loads((tmp_path / "run" / "results.json").read_text())["rows"]
+    (reason,) = (row["reason"] for row in rows if row.get("what") == "audit blackbox")
+    assert "mine.py, line 6: ValueError: matmul" in reason

@@ -224,7 +224,7 @@ def test_a_model_whose_noise_is_its_own_is_audited_as_it_is(tmp_path, graph):
     made, skips = cases(plan, graph, recipes(plan)[1])
     assert ([c.model.name for c in made], skips) == (["train"], [])
     failed = [c.name for c in contract(made[0].model) if c.failure]
-    assert failed == ["another key, another release"]  # it draws nothing, so only that clause can fail
+    assert failed == ["another seed gives another release"]  # it draws nothing, so only that clause can fail
 
 
 def test_parts_of_an_edited_model_or_program_are_not_reused(tmp_path, graph):

@@ -1,9 +1,11 @@
-"""A model that fails on the small graph of unusual nodes: the verdict says that no such node was examined, and why."""
+"""A model that fails on the small graph of unusual nodes, or is not tried there: the verdict says that no such node was examined,
+and why.
+"""
 
 import numpy as np
 import pytest
 
-from gnnaudit import Claim, Looped, Unit, load
+from gnnaudit import Claim, Effort, Looped, Unit, load
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
@@ -35,8 +37,17 @@ def within_the_run(graph, seed):
     return {"sums": np.tanh(sums(graph, seed)["sums"])}
 
 
-def judged(train, tmp_path):
-    model = Looped(train, releases=("sums",))
+class Slow(Looped):
+    effort = Effort(thorough=False, secrets=4, entries=8)
+
+
+def squashed(graph, seed):
+    """Noise within the run: the release shows a function of the noisy sums."""
+    return {"sums": np.tanh(sums(graph, seed)["sums"])}
+
+
+def judged(train, tmp_path, kind=Looped):
+    model = kind(train, releases=("sums",))
     found = AUDITS["differential"].run(Setting(Case(model, CLAIM), GRAPH, Store(tmp_path), Key("unusual"), 2, 1e-4))
     return found, judge(CLAIM, (), found.bounds, notices=1.5)
 
@@ -56,3 +67,13 @@ def test_a_model_that_runs_on_unusual_nodes_is_not_said_to_fail_there(tmp_path):
     _, verdict = judged(sums, tmp_path)
     assert verdict.kind == "not-refuted"
     assert "not examined" not in verdict.sentence
+
+
+@pytest.mark.parametrize(("train", "kind", "left_out"), [(squashed, Slow, True), (sums, Slow, False), (squashed, Looped, False)])
+def test_the_verdict_says_if_little_effort_left_unusual_nodes_out(train, kind, left_out, tmp_path):
+    """Noise on the release itself is examined on unusual nodes with any effort."""
+    _, verdict = judged(train, tmp_path, kind)
+    assert verdict.kind == "not-refuted"
+    why = "an empty class, were not examined, because the model asks for little effort (thorough=False)"
+    assert verdict.sentence.endswith(why) is left_out
+    assert ("not examined" in verdict.sentence) is left_out

@@ -129,7 +129,7 @@ def test_figures_hold_the_numbers_of_the_rows(rendered):
 def test_verdicts_come_first_and_those_that_fell_before_the_others(rendered):
     text = page_of(rendered).text
     assert text.index("2 of 10 claims are refuted: gap (paper)") < text.index("refuted: at least")
-    assert text.index("refuted: at least") < text.index("not refuted; noise too small")
+    assert text.index("refuted: at least") < text.index("not refuted; a true")
 
 
 def test_a_verdict_leads_to_its_evidence_and_a_bound_to_its_file(rendered):
@@ -208,16 +208,16 @@ def test_leakage_of_what_a_claim_does_not_protect_stands_apart():
 
 def test_the_clauses_of_the_contract_that_do_not_hold_are_named_with_their_reasons(tmp_path):
     clauses = [
-        {"clause": "same key, same release", "how": "holds", "detail": ""},
+        {"clause": "the same seed gives the same release", "how": "holds", "detail": ""},
         {"clause": "a masked node is an absent node", "how": "fails", "detail": "6 nodes, 6 edges: it differs"},
-        {"clause": "calibration fits the claim", "how": "not asked", "detail": "its noise is fixed"},
+        {"clause": "calibration fits the claim", "how": "does not apply", "detail": "its noise is fixed"},
     ]
     text = written(tmp_path, UtilityRow(**WHERE, metric="accuracy", split="test", value=0.3, runs=3), contract={"mine": clauses})
     assert "Contract of mine: 1 of 3 clauses hold, 1 fails, 1 does not apply" in text
     page = (tmp_path / "report.html").read_text()
     assert "<dt>a masked node is an absent node</dt><dd>fails on a graph of 6 nodes, 6 edges: it differs</dd>" in page
     assert "<dt>calibration fits the claim</dt><dd>does not apply: its noise is fixed</dd>" in page
-    assert "<dt>same key, same release</dt><dd>holds</dd>" in page
+    assert "<dt>the same seed gives the same release</dt><dd>holds</dd>" in page
 
 
 def test_names_of_a_user_cannot_become_markup(tmp_path):
@@ -482,3 +482,26 @@ def test_if_no_audit_tested_a_claim_the_verdict_says_why_and_the_headline_that_a
     both = written(tmp_path / "both", account, other, *skipped)
     assert "no audit tested this claim: all 2 audits of the plan were skipped; the report gives the reasons" in both
     assert "None of the 2 claims was refuted; the tests of all 2 are inconclusive." in both
+
+
+def test_a_resumed_run_says_which_time_it_took(tmp_path):
+    assert "Took2.27 s Confidence" in written(tmp_path, seconds=2.27)
+    resumed = written(tmp_path, seconds=2.27, resumed=True)
+    assert "Took2.27 s after it was resumed; the time before that is not known Confidence" in resumed
+
+
+def test_the_page_says_which_arrays_the_claim_covers_and_which_others_the_audits_read(tmp_path):
+    """DPAR's claim covers its posteriors; audits read noisy gradients of its training."""
+    claim = Claim(1.0, 1e-3, Unit.NODE, exposes=("posteriors",))
+    evidence.write(Evidence(claim, "dpar", "sound", "rows", read=("rows",)), tmp_path)
+    evidence.write(Evidence(claim, "dpar", "sound", "gradients", read=("gradients", "posteriors")), tmp_path)
+    page = written(tmp_path)
+    assert "Arrays that the claim coversposteriors Audits also readgradients, rows: noisy values inside the training" in page
+    assert "can release" not in page
+
+
+def test_trainings_that_agree_are_said_to_agree(tmp_path):
+    row = UtilityRow(**WHERE, metric="accuracy", split="test", value=0.9, ci95=(0.9, 0.9), runs=2)
+    text = written(tmp_path, row)
+    assert "90.0 all 2 trainings agree" in text
+    assert "90.0–90.0" not in text

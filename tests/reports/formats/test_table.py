@@ -13,6 +13,8 @@ from gnnaudit.reports.formats import card, table
 from gnnaudit.reports.results import AccountRow, AttackRow, BoundRow, Results, Run, SkippedRow, UtilityRow
 from gnnaudit.reports.summary import lines, skips, strongest
 
+CLAUSE = "the same seed gives the same release"
+
 
 def shown(found, width=160):
     console = Console(file=io.StringIO(), width=width)
@@ -22,7 +24,7 @@ def shown(found, width=160):
 
 def test_refuted_claims_come_before_all_others(example_run):
     text = shown(results.read(example_run))
-    assert text.index("refuted: at least") < text.index("not refuted; noise too small")
+    assert text.index("refuted: at least") < text.index("not refuted; a true")
     kinds = [line.verdict.kind for line in lines(results.read(example_run))]
     assert kinds == sorted(kinds, key=["refuted", "exceeds", "inconclusive", "not-refuted"].index)
 
@@ -141,7 +143,7 @@ def test_what_chance_explains_and_what_is_the_best_of_many_are_marked():
     assert "18.0*" in text
     assert "the interval does not lie above 16.7, the accuracy of a model that has learned nothing" in text
     assert "best of 9" in text
-    assert "the best of many, without a correction for the choice" in text
+    assert "the best of many and not corrected for this choice" in text
 
 
 def test_an_attack_that_had_no_rival_is_not_called_the_best():
@@ -159,12 +161,16 @@ def test_what_does_not_apply_is_one_line_a_model():
 
 def test_clauses_that_fail_are_not_among_what_does_not_apply():
     fails = SkippedRow(
-        model="mine", mode="own", epsilon=1.0, what="contract: same key, same release", reason="fails on a graph of 6 nodes"
+        model="mine",
+        mode="own",
+        epsilon=1.0,
+        what=f"contract: {CLAUSE}",
+        reason="fails on a graph of 6 nodes",
     )
     silent = SkippedRow(model="mine", mode="own", epsilon=1.0, what="audit votes", reason="no votes")
     text = shown(Results(run=Run(name="r"), rows=(fails, silent)))
     broken, others = text.split("Audits and attacks that were not run")
-    assert "same key, same release" in broken
+    assert CLAUSE in broken
     assert "fails on a graph of 6 nodes" in broken
     assert "contract" not in others
 
@@ -174,3 +180,14 @@ def test_what_is_true_of_all_budgets_of_a_model_is_said_once():
     rows = tuple(AccountRow(**where, epsilon=epsilon, value=epsilon) for epsilon in (1.0, 8.0))
     assert shown(Results(run=Run(name="r"), rows=rows)).count("which its author declares") == 1
     assert card.to_markdown(Results(run=Run(name="r"), rows=rows)).count("which its author declares") == 1
+
+
+def test_trainings_that_agree_are_said_to_agree_and_no_interval_of_width_0_is_shown():
+    """Student's interval of two equal accuracies has width 0, which would look like certainty."""
+    where = {"model": "gap", "mode": "own", "unit": Unit.NODE, "epsilon": 1.0}
+    same = UtilityRow(**where, metric="accuracy", split="test", value=0.9, ci95=(0.9, 0.9), runs=2)
+    perfect = AttackRow(**where, attack="lira", game="node", auc=1.0, auc_ci95=(1.0, 1.0))
+    text = shown(Results(run=Run(name="r"), rows=(same, perfect)))
+    assert "90.0 all 2 trainings agree" in text
+    assert "90.0–90.0" not in text
+    assert "1.000–1.000" not in text

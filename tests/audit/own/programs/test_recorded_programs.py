@@ -27,6 +27,7 @@ from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.capabilities import FEW
 from gnnaudit.models.graph.graph import Worlds
 from gnnaudit.models.recorder.files import load as load_recording
+from gnnaudit.reports.evidence import judge
 
 DELTA = 1e-5
 GRAPH = load("campus:n=160:degree=8")
@@ -94,6 +95,15 @@ def test_its_honest_twin_is_not_refuted_and_a_larger_epsilon_would_have_been_not
     assert not bound.refuted
     assert observed.costs == pytest.approx(4.0, rel=1e-3)
     assert 3.99 < bound.reach < 4.02
+
+
+def test_the_verdict_on_a_program_says_that_unusual_nodes_were_not_examined(tmp_path):
+    """A program is recorded on the given graph alone, which may lack the node on which it leaks."""
+    case = Case(program(tmp_path, CHARGED * 2**0.5, ()), Claim(4.0, DELTA, Unit.UNDIRECTED_EDGE))
+    bounds = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("t"), 1, 1e-4)).bounds
+    verdict = judge(case.claim, (), bounds)
+    assert verdict.kind == "not-refuted"
+    assert verdict.sentence.endswith("an empty class, were not examined, because a program is recorded on your graph alone")
 
 
 @pytest.mark.nightly
