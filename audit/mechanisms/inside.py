@@ -45,7 +45,8 @@ class Inside:
     together with many others; empty if the run could not be repeated without many. small: the same on a small graph of unusual
     nodes; None if this is not known. failed: the error with which the model failed on that graph, or "". searched: whether the
     search for secrets that move a value farther than most was finished, see `louder`. resized: worlds without one or many secrets
-    in which some noise is of another size or kind. undone: see `common_changes`.
+    in which some noise is of another size or kind. undone: see `common_changes`. all_tried: whether `worst` is the one of all
+    edges of which the release shows most.
     """
 
     run: History
@@ -68,6 +69,7 @@ class Inside:
     across: tuple[Absence, ...] = ()
     resized: tuple[Absence, ...] = ()
     undone: frozenset[int] = frozenset()
+    all_tried: bool = False
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:

@@ -103,31 +103,31 @@ def undoes_factors(first: History, i: int, by: Floats, axis: int | None, sign: i
     return _unchanged(first, repeated(first, {i: replace(mechanism, noisy=mechanism.noisy * factors)}))
 
 
-def folded(first: History, shifts: Shifts) -> str:
+def folded(first: History, shifts: Shifts, together: bool = False) -> str:
     """Why several likely noisy values may give one release, as with a remainder; "" if none are found. Moves the number that the
-    secret moves farthest, in the EACH mechanisms that move farthest.
+    secret moves farthest, in the EACH mechanisms that move farthest. together: move all numbers in proportion instead.
     """
     for i in farthest(first, shifts)[:EACH]:
         mechanism = first.mechanisms[i]
         if mechanism.law not in CHARGED or pays(first, i):
             continue
-        at = int(np.abs(shifts[i]).argmax())
-        own = mechanism.units.ravel()[at]
+        by = shifts[i].ravel()
+        along = by / np.linalg.norm(by) if together else np.arange(by.size) == np.abs(by).argmax()
+        own = float(mechanism.units.ravel() @ along)
         steps = (LIKELY - own).tolist()
         ways = [step for step in steps if step >= 0], [step for step in reversed(steps) if step <= 0]
-        if any(len(way) > 1 and _returns(first, i, at, way) for way in ways):
+        if any(len(way) > 1 and _returns(first, i, along, way) for way in ways):
             why = "give the same release, as a remainder or an absolute value does; its cost is not known"
             return f"several noisy values at {mechanism.line} {why}"
     return ""
 
 
-def _returns(first: History, i: int, at: int, steps: Sequence[float]) -> bool:
-    """Whether all released numbers leave their values and return to them, while number `at` of a noisy value moves by `steps`, in
+def _returns(first: History, i: int, along: Floats, steps: Sequence[float]) -> bool:
+    """Whether all released numbers leave their values and return to them, while a noisy value moves by `steps` times `along`, in
     units of the noise.
     """
-    mechanism, one = first.mechanisms[i], np.zeros(first.mechanisms[i].noisy.size)
-    one[at] = 1.0
-    one = one.reshape(mechanism.noisy.shape) * mechanism.scale
+    mechanism = first.mechanisms[i]
+    one = along.reshape(mechanism.noisy.shape) * mechanism.scale
 
     def gap(step: float) -> Floats:
         run = repeated(first, {i: mechanism.with_noisy(mechanism.noisy + step * one)})

@@ -13,12 +13,13 @@ MADE = ("uniform", "exponential")  # laws of numbers from which programs compute
 OF_MADE = (
     "samples, noise or coins, and the recorder did not follow them to the data. For samples, draw one number for every node in "
     "each step and compare all of them with one rate (`rng.random(nodes) < rate`). For noise, call a function of its law, such "
-    "as laplace(). For coins that choose between values, write `np.where(random(n) < p, values, others)` and no `if`"
+    "as laplace(). For coins that choose between values, write `np.where(random(n) < p, values, others)` and no `if`. For one "
+    "value with probabilities that depend on data, call `choice(values, p=probabilities)`"
 )
 WHOLE = ("geometric", "poisson")  # laws of noise that are whole numbers
 OF_WHOLE = (
-    "; it follows whole numbers only into a released number or array (release the sum of the data and the difference of two "
-    "draws itself, before it is rounded, clipped or divided), and Laplace and normal noise anywhere"
+    "; it follows the difference of two arrays `rng.geometric(p, shape)` to whole numbers of this shape, and other whole numbers "
+    "only into a released number or array (release the sum itself, before it is rounded, clipped or divided)"
 )
 OF_NUMBERS = (
     "; add each number to its value before anything else happens to it (float(), max() and a list or array that it is written "

@@ -10,7 +10,7 @@ import numpy as np
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
 from ...accounting.events.tree import leaves, parts
-from ...models.recorder.mechanisms.found import REPORT, Mechanism
+from ...models.recorder.mechanisms.found import REPORT, TWO_SIDED, Mechanism
 from ..case import Case
 from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import EACH, alike, farthest, moved_by, repeated, shown, with_other_values
@@ -107,6 +107,8 @@ def compared_only(case: Case, first: History, shifts: Shifts) -> str | None:
     noisy values whose tiny changes have little effect, or whose usual changes have none. It skips the values of a mechanism if
     the ledger charges for noise of this law: the ledger's proof then grants the noisy values to the adversary.
     """
+    if whole := next((first.mechanisms[i] for i in sorted(moving(first, shifts)) if first.mechanisms[i].law == TWO_SIDED), None):
+        return f"the tool does not compute how much the release shows of the whole numbers with geometric noise at {whole.line}"
     places = [i for i in sorted(moving(first, shifts)) if first.mechanisms[i].law in CHARGED and not pays(first, i)]
     for some in [[i] for i in places] if len(places) <= EACH else [places]:
         sizes = (NUDGED, 1.0)

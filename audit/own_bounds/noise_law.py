@@ -4,14 +4,15 @@ import numpy as np
 from scipy import stats
 
 from ...accounting.checks.conditions import Condition, checked
-from ...models.recorder.mechanisms.found import REPORT, Mechanism
+from ...models.recorder.mechanisms.found import REPORT, TWO_SIDED, Mechanism
 from ..recorded.study import History
 
 MOST = 100_000  # largest number of values of a mechanism in the test of its law
 ROUNDED = 1e-2  # in units of the scale: if noisy values are rounded more coarsely, `distance` tests the drawn numbers instead
 REPORTED = 1e-6  # largest rounding error of a reported value
 CELLS = 25.0  # smallest variance of a count for which `frequencies` uses the normal approximation
-DISTRIBUTIONS = {"normal": stats.norm, "laplace": stats.laplace}  # the recorder's name of a law -> its distribution at scale 1
+# the recorder's name of a law -> its distribution at scale 1; that of whole numbers has about the tails of Laplace numbers
+DISTRIBUTIONS = {"normal": stats.norm, "laplace": stats.laplace, TWO_SIDED: stats.laplace}
 # the same, with the laws of numbers from which programs compute noise
 DRAWN = {**DISTRIBUTIONS, "uniform": stats.uniform, "exponential": stats.expon}
 
@@ -25,10 +26,22 @@ def law_of(run: History) -> Condition:
 
 def distance(mechanism: Mechanism) -> float:
     """The p-value of a Kolmogorov-Smirnov test of the noise of a mechanism, in units of its scale, against the recorded law."""
+    if mechanism.law == TWO_SIDED:
+        return whole_distance(mechanism)
     drawn = coarse(mechanism)
     left = mechanism.draw.units.ravel() if drawn else mechanism.units[mechanism.own]
     law = DRAWN[mechanism.draw.law if drawn else mechanism.law]
     return float(stats.kstest(left[:: max(1, left.size // MOST)], law.cdf).pvalue)
+
+
+def whole_distance(mechanism: Mechanism) -> float:
+    """As `distance`, for whole noise. Each number k becomes a random number between the probabilities of less than k and of at
+    most k, which is uniform if the law holds.
+    """
+    law, numbers = stats.dlaplace(1 / mechanism.scale), np.rint(mechanism.noisy - mechanism.clean).ravel()
+    numbers = numbers[:: max(1, numbers.size // MOST)]
+    between = np.random.default_rng(0).random(numbers.size)
+    return float(stats.kstest(law.cdf(numbers - 1) + between * law.pmf(numbers), "uniform").pvalue)
 
 
 def coarse(mechanism: Mechanism) -> bool:

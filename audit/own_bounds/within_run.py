@@ -7,6 +7,7 @@ the claim.
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,16 +18,18 @@ from ...accounting.gaussian import mu_of_claim
 from ...accounting.lower.bounds import Bound
 from ...models.recorder.mechanisms.found import REPORT, Mechanism, OtherMechanisms
 from ...reports.rounding import multiple, several
-from ..case import Case
+from ..case import EDGES, Case
 from ..mechanisms.absence import Incomparable, history, without
 from ..mechanisms.draws.lost import mixed
 from ..mechanisms.inside import Inside, moving, read_only, reports
 from ..mechanisms.reading import unread_entries
+from ..mechanisms.relations import in_full
+from ..mechanisms.shown.affine import ENTRIES, Affine, affine
 from ..mechanisms.undone import folded
 from ..recorded.laws import NOTHING, cost, left_out
 from ..recorded.playing import Diverged
 from ..recorded.study import History, Shifts
-from ..recorded.worlds import UNUSUAL
+from ..recorded.worlds import UNUSUAL, without_edges
 from .attempt import (
     EXACT,
     FRESH,
@@ -74,6 +77,7 @@ def from_mechanisms(case: Case, within: Inside) -> Bound:
     known, the verdict would be inconclusive, and `covers` and `method` say so. Whether the release is a function of fewer numbers
     takes hundreds of trainings to find out, and is left out here.
     """
+    within = with_costliest(case, within)
     bound, where = strongest(case, within)
     if bound.refuted or not bound.epsilon or math.isinf(bound.reach):
         return bound
@@ -120,7 +124,7 @@ def from_worst(case: Case, within: Inside, projections: bool = True) -> Bound:
     that of the other one. Tests at most AGAIN others; if more may cost as much, the bound has no reach.
     """
     bound, whole = from_secret(case, within, projections)
-    if math.isfinite(bound.reach) and not bound.refuted and bound.epsilon < whole * (1 - EQUAL):
+    if math.isfinite(bound.reach) and not bound.refuted and bound.epsilon < whole * (1 - EQUAL) and not within.all_tried:
         first = within.run
         for number, absent in enumerate(within.others):
             try:
@@ -141,6 +145,29 @@ def from_worst(case: Case, within: Inside, projections: bool = True) -> Bound:
                 return other
             bound = max(bound, other, key=lambda b: b.epsilon)
     return bound
+
+
+def with_costliest(case: Case, within: Inside) -> Inside:
+    """If the release is affine in the noisy values, with the edge of which it shows most as the worst secret, on both graphs.
+    Tries every edge, because the edges that move the values far may be others than those of which a sum of them shows much.
+    """
+    small = within.small and with_costliest(case, within.small)
+    first, edges = within.run, within.run.worlds.graph.edges.shape[1]
+    most = ENTRIES * first.study.effort.entries
+    tried = within.worst is not None and case.claim.unit in EDGES and edges <= most
+    release = linear(within) if tried else None
+    if tried and release is None and in_any_order(first, within.shifts):
+        release = linear(within, of_sums=True)
+    if release is None or within.worst is None:
+        return replace(within, small=small)
+    trials = [(within.worst, within.shifts)]
+    for edge in range(edges):
+        with suppress(Incomparable):
+            absent = without_edges(first.study.whole, np.array([edge]))
+            trials.append((absent, read_only(first, within.idle, without(first, absent)[1], {})[0]))
+    sizes = [sum(float(np.square(by).sum()) for by in release.shown(moves)) for _, moves in trials]
+    worst, shifts = trials[int(np.argmax(sizes))]
+    return replace(within, small=small, worst=worst, shifts=shifts, all_tried=True)
 
 
 def without_reach(bound: Bound, failed: Condition) -> Bound:
@@ -238,15 +265,25 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     """The cost of the part of the moves that the release always shows, or the reason why this part is not known."""
     case, first, within, shifts = attempt.case, attempt.first, attempt.within, found.shifts
     reason = (
-        compared_only(case, first, shifts)
-        or mixed(first, shifts)
-        or noised_again(first, shifts)
-        or together(within, shifts)
-        or in_any_order(first, shifts)
-        or behind(first, within, shifts)
+        compared_only(case, first, shifts) or mixed(first, shifts) or noised_again(first, shifts) or behind(first, within, shifts)
     )
     if reason:
         return replace(found, reason=reason)
+    if (release := linear(within)) is not None:
+        cells, reason = shown_always(first, shifts)
+        seen = release.shown(attempt.each, attempt.worst.hidden)
+        if not reason and len(cells) == len(first.play.cells):
+            return adding_up(attempt, replace(found, epsilon=min(found.epsilon, attempt.cost(seen)), shifts=seen))
+    if reason := together(within, shifts) or in_any_order(first, shifts):
+        release = linear(within, of_sums=True)
+        cells, hides = ((), reason) if release is None else shown_always(first, shifts)
+        if release is None or hides or len(cells) < len(first.play.cells):
+            return replace(found, reason=reason)
+        seen = release.shown(attempt.each, attempt.worst.hidden)
+        found = replace(
+            found, epsilon=min(found.epsilon, attempt.cost(seen)), shifts=seen, reason=folded(first, seen, together=True)
+        )
+        return found if found.reason else adding_up(attempt, found)
     shifts, reason = unread_entries(first, shifts, attempt.worst.hidden)
     found = replace(found, epsilon=min(found.epsilon, attempt.cost(shifts)), shifts=shifts, reason=reason)
     if reason or found.epsilon <= case.claim.epsilon:
@@ -264,9 +301,25 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
         return replace(found, epsilon=epsilon, shifts=shifts, reason=doubt)
     if reason := folded(first, shifts):
         return replace(found, reason=reason)
-    share = least_share(first, within, attempt.each, case.claim.delta)
-    reason = "" if share * epsilon > case.claim.epsilon else DEPENDS
-    return replace(found, epsilon=share * epsilon, shifts=shifts, reason=reason)
+    return adding_up(attempt, replace(found, epsilon=epsilon, shifts=shifts))
+
+
+def adding_up(attempt: Attempt, found: Cost) -> Cost:
+    """The cost of moves that the release shows, as far as the moves of one run add up."""
+    claim = attempt.case.claim
+    if found.epsilon <= claim.epsilon:
+        return found
+    share = least_share(attempt.first, attempt.within, attempt.each, claim.delta)
+    return replace(found, epsilon=share * found.epsilon, reason="" if share * found.epsilon > claim.epsilon else DEPENDS)
+
+
+def linear(within: Inside, of_sums: bool = False) -> Affine | None:
+    """The release as an affine function of all noisy values, if it shows fewer numbers than these; None if it is none, or if some
+    of the noise is not normal or not followed. of_sums: as any function of fixed sums of them.
+    """
+    first, read = within.run, [i for i in range(len(within.mechanisms)) if i not in within.idle]
+    known = not (within.again or within.shared or within.entangled)
+    return affine(first, read, of_sums) if known and not in_full(first, read) else None
 
 
 def concluded(attempt: Attempt, found: Cost) -> Bound:

@@ -23,7 +23,7 @@ from ...accounting.events.types import FiniteDpEvent, PureDpEvent
 from ...accounting.gaussian import epsilon_of
 from ...accounting.upper.exact import finite_epsilon, pure_epsilon
 from ...accounting.upper.tradeoff import epsilon_at_least
-from ...models.recorder.mechanisms.found import REPORT, Mechanism
+from ...models.recorder.mechanisms.found import REPORT, TWO_SIDED, Mechanism
 from .examination import Examination, Move
 from .playing import small_moves
 from .sources import Source
@@ -202,12 +202,33 @@ def cost(mechanisms: Sequence[Mechanism], moves: Sequence[Floats], delta: float,
     mu = factor * math.sqrt(sum(float(np.square(by).sum()) for m, by in kept if m.law == "normal")) * (1 - SLACK)
     moved = tuple(float(v) for v in np.abs(np.concatenate(entries))) if entries else ()
     reports = [pair for m, by in both if m.law == REPORT for pair in m.pairs(by)]
-    each = (float(epsilon_of(mu, delta)), laplace_epsilon(moved, delta, factor), reports_epsilon(reports, delta, factor))
+    whole = _whole_events(kept, factor)
+    each = (
+        float(epsilon_of(mu, delta)),
+        laplace_epsilon(moved, delta, factor),
+        reports_epsilon(reports, delta, factor),
+        _composed_if_all(whole, factor, delta),
+    )
     if sum(epsilon > 0 for epsilon in each) < 2 or math.isinf(max(each)):
         return max(each)
     normal = {dp.GaussianDpEvent(1 / mu): 1} if mu else {}
-    events = normal | _laplace_events(moved, factor) | _report_events(reports, factor)
+    events = normal | _laplace_events(moved, factor) | _report_events(reports, factor) | whole
     return max(*each, _composed_if_all(events, factor, delta))
+
+
+def _whole_events(kept: Sequence[tuple[Mechanism, Floats]], factor: float) -> dict[Any, int]:
+    """Mechanism -> how often it occurs, for two-sided geometric noise on whole numbers. A fraction of a step, as half of a move
+    is, is left out.
+    """
+    steps = Counter(
+        (m.scale, int(step))
+        for m, by in kept
+        if m.law == TWO_SIDED
+        for step in np.floor(np.abs(by[by != 0]) * m.scale + FRACTION).tolist()
+        if step
+    )
+    pairs = sorted(steps, key=lambda each: each[1] / each[0], reverse=True)
+    return {shifted_geometric(factor / scale, step): steps[scale, step] for scale, step in pairs}
 
 
 def left_out(mechanisms: Sequence[Mechanism], moves: Sequence[Floats]) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..draws.draw import NO_REQUEST, Draw, calling_line, parameters, recorded_call
+from ..draws.draw import NO_REQUEST, Draw, calling_line, guarded, parameters, recorded_call
+from ..mechanisms.reports import Drawn, coins_of, computed
 from .changes import changes
 
 NAMES = {
@@ -39,18 +40,29 @@ def asked(family: Any, args: Sequence[Any], options: dict[str, Any], result: Any
 
 @contextmanager
 def replaced() -> Iterator[None]:
-    """Within this context, the draws of SciPy's distributions are recorded, if the program has loaded them."""
+    """Within this context, the draws of SciPy's distributions are recorded, and their inverse distribution functions of uniform
+    numbers are followed, if the program has loaded them.
+    """
     module: Any = sys.modules.get("scipy.stats._distn_infrastructure")
     if module is None:
         yield
         return
-    family, plain = module.rv_generic, module.rv_generic.rvs
+    family, plain, inverse = module.rv_generic, module.rv_generic.rvs, module.rv_continuous.ppf
 
     def rvs(self: Any, *args: Any, **options: Any) -> Any:
         return recorded_call(
             str(self.name), lambda *a, **o: plain(self, *a, **o), args, options, lambda _, *received: asked(self, *received)
         )
 
+    def ppf(self: Any, q: Any, *args: Any, **options: Any) -> Any:
+        """The inverse of a distribution function, from which a program may compute noise of uniform numbers."""
+        coins = guarded(lambda: coins_of(q, np.asarray(q))) if isinstance(q, Drawn) else None
+        if coins is None or any(map(np.ndim, (*args, *options.values()))):
+            return inverse(self, q, *args, **options)
+        result = inverse(self, np.asarray(q), *args, **options)
+        return guarded(lambda: computed(lambda shares: inverse(self, shares, *args, **options), [coins], result), result)
+
     with changes() as put:
         put(family, "rvs", rvs)
+        put(module.rv_continuous, "ppf", ppf)
         yield

@@ -58,12 +58,14 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     weights = bool(result.requires_grad) or (name.endswith("_") and law != "bernoulli" and fills_parameter(result))
     draw = Draw(law, plain(result).copy(), calling_line(), loc, scale, *ends, others, among, chances, weights=weights)
 
-    def state() -> Any:
-        import torch
+    return draw.drawn_by(lambda: state(options.get("generator")))
 
-        return plain((options.get("generator") or torch.default_generator).get_state())
 
-    return draw.drawn_by(state)
+def state(generator: Any = None) -> Any:
+    """The state of a generator, by default of the global one."""
+    import torch
+
+    return plain((generator or torch.default_generator).get_state())
 
 
 def fills_parameter(tensor: Any) -> bool:
@@ -170,12 +172,12 @@ def _absent() -> tuple[Any, ...]:
 
 @contextmanager
 def replaced() -> Iterator[dict[int, Any]]:
-    """Within this context, every random operator of this thread is recorded. A normal, Laplace or Gumbel sample of
+    """Within this context, every random operator of this thread is recorded. A normal, Laplace, Gumbel or geometric sample of
     `torch.distributions` is one draw, and so is a multivariate normal one whose coordinates are independent. Yields id of an
     original -> its replacement, of functions that modules may have imported.
     """
     import torch
-    from torch.distributions import Gumbel, Laplace, MultivariateNormal, Normal
+    from torch.distributions import Geometric, Gumbel, Laplace, MultivariateNormal, Normal
 
     def numpy(self: Any, *args: Any, **options: Any) -> Any:
         mechanisms = following()
@@ -218,6 +220,7 @@ def replaced() -> Iterator[dict[int, Any]]:
     with changes() as put:
         for family, name, law in methods:
             put(family, name, _sample(getattr(family, name), law))
+        put(Geometric, "sample", _whole(Geometric.sample))
         for device in _absent():
             put(device, "manual_seed_all", int)
         plain = torch.nn.functional.dropout
@@ -282,5 +285,32 @@ def _sample(sample: Any, law: str) -> Any:
             recorder.inside = False
         record(recorder, result, lambda: Draw(law, plain(result).copy(), calling_line(), plain(self.loc), plain(scale)))
         return result
+
+    return recorded
+
+
+@cache
+def _whole(sample: Any) -> Any:
+    """As `_sample`, for geometric numbers of one probability. The draw counts trials as `Tensor.geometric_` does, and the sample
+    counts failures.
+    """
+    import torch
+
+    def recorded(self: Any, sample_shape: Any = torch.Size()) -> Any:
+        recorder, chances = Active.recorder, plain(self.probs)
+        if recorder is None or recorder.inside or np.size(chances) == 0 or np.ptp(chances):
+            return sample(self, sample_shape)
+        recorder.inside = True
+        try:
+            result = sample(self, sample_shape).add_(1)
+        finally:
+            recorder.inside = False
+        chance = np.array(np.ravel(chances)[0])
+        record(
+            recorder,
+            result,
+            lambda: Draw("geometric", plain(result).copy(), calling_line(), parameters=(chance,)).drawn_by(state),
+        )
+        return result.sub_(1)
 
     return recorded

@@ -21,6 +21,7 @@ from .origin import DOUBLE, Origin
 from .reports import reported
 from .same_numbers import bits_of, coarse, of_mirrored, repeated
 from .single import Single, in_the_making, single
+from .whole import whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .memory import Arrays
 
 FOLLOWED = (*SHIFTED, "exponential")
+TWO_SIDED = "two-sided geometric"  # the law of whole noise, whose probability falls by exp(-1) with each scale
 UNCHANGED = 1e-9  # a difference of two probabilities up to this size counts as rounding, if they may be 1 minus others
 RELATIVE, SMALLEST = 1e-6, 1e-290  # else a difference up to this share does, and a smaller probability
 ONE = 2.0**54  # 1 minus a probability is a multiple of 1 / ONE
@@ -242,6 +244,8 @@ class Mechanisms:
             return value
         if (report := reported(self, value, draw)) is not None:
             return report
+        if (numbers := whole(self, value, draw)) is not None:
+            return numbers
         if isinstance(value, (float, np.floating)) and draw.values.ndim == 0 and draw.scale > 0:
             if (computed := of_uniform(self, draw)) is not None:
                 return in_the_making(value, computed)
@@ -341,6 +345,13 @@ class Mechanisms:
             scale = np.where(covered, scale, 0.0)
         found = Mechanism(line, origin.draw, scale, clean, noisy, origin.beside, (), mirrored, shared, computed=origin.computed)
         return self.record(covered, found)
+
+    def whole_added(self, draws: tuple[Draw, ...], scale: float, clean: NDArray[np.float64], noisy: Any) -> Any:
+        """As `noise_added`, for whole numbers. draws: the two geometric ones whose difference is the noise."""
+        if not self.space:
+            return noisy
+        found = Mechanism(calling_line(), draws[0], scale, clean, noisy, draws[1:], computed=TWO_SIDED)
+        return self.record(np.array(True), found)
 
     def tell_if_coarse(self, origin: Origin, noisy: NDArray[Any], line: str) -> None:
         """Notes if the noise has few bits and its sum with data has more."""

@@ -13,6 +13,7 @@ from ..draws.draw import plain as as_numbers
 from ..draws.results import digest
 from . import reports_torch
 from .found import FOLLOWED, Mechanisms, following, located, located_at_data
+from .inverse import of_logarithm
 from .joined import assembled, joined, written
 from .lists import begins_with_noise, of_lists
 from .memory import remembered
@@ -180,7 +181,7 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], func: Callab
         return result if before is None else guarded(lambda: _met(mechanisms, before, result), result)
     if name in SUMS and len(known) == 2 and not options:
         both = guarded(lambda: _together(name, args, known))
-        known, scaled = [both], None if both is None else (both.scale, both.shift)
+        known, scaled = [both], None if both is None else (both.scale, both.shift, both.computed)
     else:
         scaled = guarded(lambda: None if name in SUMS else _scaled(name, args, known))
     result = call()
@@ -252,12 +253,12 @@ def _kept(
     name: str,
     args: Sequence[Any],
     known: Sequence[Origin | None],
-    scaled: tuple[Any, float] | None,
+    scaled: tuple[Any, float, str] | None,
     result: Any,
     again: Callable[[Any], Any],
 ) -> None:
-    """Follows the result of an operator on noise, if it is noise. scaled: its scale, before its entries are rearranged, and its
-    shift. again: applies the operator to another first argument.
+    """Follows the result of an operator on noise, if it is noise. scaled: its scale before its entries are rearranged, its shift
+    and its computed law. again: applies the operator to another first argument.
     """
     origin = known[-1] if name == "copy_" else next((each for each in known if each is not None), None)
     in_place = name.endswith("_") and hasattr(args[0], "detach")
@@ -273,10 +274,10 @@ def _kept(
 
 
 def _followed_by(
-    name: str, args: Sequence[Any], origin: Origin, scaled: tuple[Any, float], result: Any, again: Callable[[Any], Any]
+    name: str, args: Sequence[Any], origin: Origin, scaled: tuple[Any, float, str], result: Any, again: Callable[[Any], Any]
 ) -> None:
     """As `_kept`, for an operator whose result is noise. origin: of the noise on which it runs."""
-    scale, shift = scaled
+    scale, shift, law = scaled
     results = list(result) if isinstance(result, (list, tuple)) else [result]
     scales = [scale] * len(results)
     if np.ndim(scale) and name in (*KEPT, *INDEXED):
@@ -287,7 +288,7 @@ def _followed_by(
         scales = [np.abs(numbers_of(each)) for each in (moved if isinstance(moved, (list, tuple)) else [moved])]
     for tensor, own in zip(results, scales):  # noqa: B905  (Python 3.9)
         if readable(tensor):
-            _follow(tensor, replace(origin, scale=float(own) if np.ndim(own) == 0 else own, shift=shift))
+            _follow(tensor, replace(origin, scale=float(own) if np.ndim(own) == 0 else own, shift=shift, computed=law))
 
 
 def _into_arrays(mechanisms: Mechanisms, tensor: Any) -> None:
@@ -347,7 +348,8 @@ def _before(args: Sequence[Any], alpha: float, known: Sequence[Any]) -> tuple[Or
     """
     second = known[1] is not None
     noise, other = (args[1], args[0]) if second else (args[0], args[1])
-    origin, factors = known[second], (1.0, alpha)  # of the two terms
+    factors = (1.0, alpha)  # of the two terms
+    origin = known[second].turned(factors[second])
     if origin.one_sided:
         return None
     shift = factors[second] * origin.shift
@@ -451,16 +453,19 @@ def _maximum(mechanisms: Mechanisms, name: str, args: Sequence[Any], call: Calla
     return call()
 
 
-def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> tuple[Any, float] | None:
-    """The scale and the shift of the noise after a product with numbers, or after an operator that only rearranges entries; None
-    after other operators. Shifted noise must keep all its entries, and each must get the same factor.
+def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> tuple[Any, float, str] | None:
+    """The scale, the shift and the computed law of the noise after a product with numbers, or after an operator that only
+    rearranges entries; None after other operators. Shifted noise must keep all its entries, and each must get the same factor.
     """
     if known[0] is not None and (name in KEPT or (name in INDEXED and _apart(name, args))):
-        shift = -known[0].shift if name in ("neg", "neg_") else known[0].shift
-        return None if shift and name in ("triu", "tril") else (known[0].scale, shift)
+        sign = -1 if name in ("neg", "neg_") else 1
+        shift = sign * known[0].shift
+        return None if shift and name in ("triu", "tril") else (known[0].scale, shift, known[0].turned(sign).computed)
+    if name in ("log", "log_") and known[0] is not None:
+        return of_logarithm(known[0], unrecorded(args[0]))
     if name == "copy_" and known[-1] is not None:
         alike = tuple(args[0].shape) == tuple(args[-1 if len(args) < 3 else 1].shape)
-        return (known[-1].scale, known[-1].shift) if alike else None
+        return (known[-1].scale, known[-1].shift, known[-1].computed) if alike else None
     if name not in PRODUCTS or len(known) < 2 or (known[0] is not None and known[1] is not None):
         return None
     origin, noise, other = (known[0], args[0], args[1]) if known[0] is not None else (known[1], args[1], args[0])
@@ -470,11 +475,13 @@ def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> tuple[Any, 
     if number is None and not origin.shift:
         several = readable(other) and not other.is_complex() and hasattr(noise, "shape")
         several = several and np.broadcast_shapes(noise.shape, other.shape) == noise.shape
-        number = np.abs(numbers_of(other).astype(np.float64)) if several else None
-    if number is None or not (np.all(number) if name.startswith("div") else np.any(number)):
+        number = numbers_of(other).astype(np.float64) if several else None
+    turned = None if number is None else origin.turned(number)
+    if turned is None or not (np.all(number) if name.startswith("div") else np.any(number)):
         return None
     scaled = np.multiply if name.startswith("mul") else np.divide
-    return scaled(origin.scale, np.abs(number)), float(scaled(origin.shift, number)) if origin.shift else 0.0
+    shift = float(scaled(origin.shift, number)) if origin.shift else 0.0
+    return scaled(origin.scale, np.abs(number)), shift, turned.computed
 
 
 def _apart(name: str, args: Sequence[Any]) -> bool:

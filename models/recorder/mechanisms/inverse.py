@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .origin import Origin
+from .origin import MIRRORED, REVERSED, Origin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,7 +80,7 @@ def law_of(values: bytes, within: bytes) -> tuple[str, float] | None:
         scales = ratios[:, 0]
         close = np.all(np.abs(ratios.T - scales) <= SAME * np.abs(scales), axis=0) & (scales != 0) & np.isfinite(scales)
     found = [(law, float(scale)) for (law, _), scale, same in zip(INVERSES, scales, close) if same]  # noqa: B905  (Python 3.9)
-    return next(((law, abs(scale)) for law, scale in found if law != "gumbel" or scale > 0), None)
+    return next(((law if scale > 0 else MIRRORED.get(law, law), abs(scale)) for law, scale in found), None)
 
 
 def of_uniform(mechanisms: Recorder, draw: Draw) -> Computed | None:
@@ -99,6 +99,14 @@ def of_difference(one: Origin, other: Origin, numbers: Sequence[Any]) -> str:
     if not (one.one_sided and other.one_sided and alike):
         return ""
     return "laplace" if any(all(np.all(sign * each > 0) for each in numbers) for sign in (1, -1)) else ""
+
+
+def of_logarithm(origin: Origin, numbers: Any) -> tuple[float, float, str] | None:
+    """The scale, the shift and the law of the logarithm of exponential noise; None if it is none, or not positive. The negative
+    logarithm of an exponential number of scale 1 is a Gumbel number.
+    """
+    positive = origin.one_sided and np.ndim(origin.scale) == 0 and not np.any(origin.shift) and np.all(np.asarray(numbers) > 0)
+    return (1.0, float(np.log(origin.scale)), REVERSED) if positive else None
 
 
 def combined(operation: Callable[..., Any], terms: Sequence[Any]) -> Computed | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..draws.draw import guarded, without
-from .inverse import of_difference
+from .inverse import of_difference, of_logarithm
 from .joined import Piece, assembled, joined, written_at
 from .memory import place_of, remember, remembered
 from .noisy_maximum import with_scores
@@ -141,6 +141,8 @@ def _before(ufunc: Any, method: str, inputs: Sequence[Any], options: Mapping[str
     if clean is None and known[0].at is not None:
         return None
     noise = np.array(plain(inputs[first]) - known[0].shift)  # a copy, because an in-place sum overwrites the array
+    if clean is not None and ufunc is np.subtract and (first == 1 or method == "at"):
+        known = [turned for origin in known if (turned := origin.turned(-1)) is not None]
     scaled = _scaled(ufunc, method, inputs, first, known) if clean is None else None
     return Before(first, known, clean, noise, scaled, into and first == 0)
 
@@ -391,9 +393,11 @@ def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: S
     scale, shift = known[0].scale, known[0].shift
     if len(known) == 2 and ufunc in (np.add, np.subtract):
         return scaled_together(ufunc, inputs, *known)
-    law = known[0].computed
-    if ufunc is np.negative:
-        return scale, -shift, law
+    if ufunc is np.log:
+        return of_logarithm(known[0], plain(inputs[0]))
+    law, opposite = known[0].computed, known[0].turned(-1)
+    if ufunc is np.negative and opposite is not None:
+        return scale, -shift, opposite.computed
     if len(known) != 1 or len(inputs) != 2:
         return None
     other = plain(inputs[1 - first])
@@ -401,6 +405,7 @@ def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: S
         return None
     number: Any = float(np.ravel(other)[0]) if np.size(other) == 1 else None
     if ufunc in (np.add, np.subtract):
+        law = opposite.computed if ufunc is np.subtract and first == 1 and opposite is not None else law
         if not np.any(other):
             return scale, shift if first == 0 or ufunc is np.add else -shift, law
         if number is None or not np.isfinite(number) or not np.all(plain(inputs[first]) - shift):
@@ -408,7 +413,10 @@ def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], first: int, known: S
         return scale, float(ufunc(shift, number) if first == 0 else ufunc(number, shift)), law
     if (shift and number is None) or not (ufunc is np.multiply or (ufunc is np.divide and first == 0)):
         return None
-    return ufunc(scale, np.abs(other)), float(ufunc(shift, number)) if shift else 0.0, law
+    turned = known[0].turned(other)
+    return (
+        None if turned is None else (ufunc(scale, np.abs(other)), float(ufunc(shift, number)) if shift else 0.0, turned.computed)
+    )
 
 
 def scaled_together(ufunc: Any, inputs: Sequence[Any], one: Origin, other: Origin) -> tuple[Any, float, str] | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
     from .numbers import Numbers
 
 DOUBLE = 53  # significant bits of float64
+REVERSED = (
+    "reversed gumbel"  # the law of -z for a Gumbel number z, of log(-log(u)); the index of the largest score needs z itself
+)
+MIRRORED = {"gumbel": REVERSED, REVERSED: "gumbel"}  # laws of noise of which the negative has another law
 
 
 class Recorder(Protocol):
@@ -38,6 +44,10 @@ class Recorder(Protocol):
 
     def noise_added(self, origin: Origin, clean: Any, noisy: Any) -> Any:
         """Records a sum of data and noise, and returns the sum `noisy` or the value that replaces it. origin: of the noise."""
+        ...
+
+    def whole_added(self, draws: tuple[Draw, ...], scale: float, clean: Any, noisy: Any) -> Any:
+        """As `noise_added`, for whole numbers. draws: the two geometric ones whose difference is the noise."""
         ...
 
     def accumulate(self, origin: Origin, clean: Any, noisy: Any) -> Origin | None:
@@ -76,6 +86,12 @@ class Origin:
     @property
     def law(self) -> str:
         return self.computed or self.draw.law
+
+    def turned(self, factor: Any) -> Origin | None:
+        """The origin of the noise with the signs of `factor`, a number or an array; None if they differ and matter."""
+        if self.law not in MIRRORED or np.all(np.asarray(factor) >= 0):
+            return self
+        return replace(self, computed=MIRRORED[self.law]) if np.all(np.asarray(factor) <= 0) else None
 
     @property
     def one_sided(self) -> bool:

@@ -20,7 +20,7 @@ OF_LISTS = {"_foreach_add": 1.0, "_foreach_sub": -1.0}
 NAMES = frozenset(name + end for name in (*PRODUCTS, *MATRICES, *PLACED, *OF_LISTS, "lerp", "rsub") for end in ("", "_"))
 
 Noise = Callable[[Any], "Origin | None"]  # a tensor -> its origin if it is noise
-Scaled = Callable[[str, Sequence[Any], Sequence[Any]], "tuple[Any, float] | None"]  # see `_scaled` in found_torch.py
+Scaled = Callable[[str, Sequence[Any], Sequence[Any]], "tuple[Any, float, str] | None"]  # see `_scaled` in found_torch.py
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ def _of_product(
     changed = scaled(operation, (one, other), factors)
     if changed is None or product.shape != (one if factors[0] is not None else other).shape:
         return []
-    return [Sum(first, product, factor, (into, replace(origin, scale=changed[0], shift=changed[1])))]
+    return [Sum(first, product, factor, (into, replace(origin, scale=changed[0], shift=changed[1], computed=changed[2])))]
 
 
 def _of_matrices(operation: str, args: Sequence[Any], options: Mapping[str, Any], noise: Noise) -> list[Sum]:

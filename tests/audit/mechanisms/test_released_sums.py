@@ -113,9 +113,11 @@ def some_rows(graph, seed):
 
 
 def shares(graph, seed):
-    """Distributed noise: each node adds its share to its counts, and only the sum over the nodes is used."""
+    """Distributed noise: each node adds its share to its counts, and only the sum over the nodes is used. An edge within a class
+    moves one sum by 2, and the noise of a sum has std 4.
+    """
     clean = counts(graph)
-    total = (clean + 2**0.5 * drawn(seed, *clean.shape) / graph.nodes**0.5).sum(0)
+    total = (clean + 2 * drawn(seed, *clean.shape) / graph.nodes**0.5).sum(0)
     return released(np.tile(total, (graph.nodes, 1)))
 
 

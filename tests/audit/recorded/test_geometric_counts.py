@@ -4,6 +4,7 @@ delta = 0 is the sum of the rates.
 
 import numpy as np
 import pytest
+import torch
 
 from gnnaudit import Claim, Looped, Unit, load
 from gnnaudit.audit.audits.differential import differential
@@ -65,6 +66,22 @@ def test_clipped_counts_that_tell_the_geometric_noise_are_not_supported():
         return {"edges": graph.edges.shape[1] + noise, "degrees": degrees(graph, rng, 8.0) - noise}
 
     assert "degrees" not in (outcome(train, "edges", "degrees").covers or {})
+
+
+@pytest.mark.parametrize("rate", [0.5, 1.0])
+def test_samples_of_the_geometric_distribution_of_torch_are_followed(rate):
+    """An edge moves two degrees by 1, so the truth is twice the rate."""
+
+    def train(graph, rng):
+        torch.manual_seed(int(rng.integers(2**60)))
+        noise = torch.distributions.Geometric(probs=1 - float(np.exp(-rate)))
+        degrees = torch.from_numpy(graph.degree).double()
+        return {"degrees": (degrees + noise.sample(degrees.shape) - noise.sample(degrees.shape)).numpy()}
+
+    found = outcome(train, "degrees")
+    assert max(bound.epsilon for bound in found.bounds) == pytest.approx(2 * rate, rel=1e-3)
+    assert any(bound.refuted for bound in found.bounds) == (rate > 0.5)
+    assert ("degrees" in (found.covers or {})) or rate > 0.5
 
 
 def of_a_constant_seed(graph, rng):

@@ -53,7 +53,25 @@ def by_torch(scores, seed):
     return int((torch.from_numpy(scores) + uniform.sample(scores.shape)).argmax())
 
 
-@pytest.mark.parametrize(("factor", "largest"), [(1.0, by_numpy), (1.5, by_torch), *nightly((1.0, by_torch), (1.5, by_numpy))])
+def by_hand(scores, seed):
+    return np.argmax(scores - np.log(-np.log(np.random.default_rng(seed).random(scores.shape))))
+
+
+def by_hand_in_torch(scores, seed):
+    uniform = torch.rand(scores.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return int((torch.from_numpy(scores) + -torch.log(-torch.log(uniform))).argmax())
+
+
+def by_exponential_numbers(scores, seed):
+    return np.argmax(scores - np.log(3.0 * np.random.default_rng(seed).exponential(size=scores.shape)))
+
+
+LARGEST = [(1.0, by_numpy), (1.5, by_torch), (1.0, by_hand), (1.5, by_hand_in_torch)]
+LARGEST += nightly((1.0, by_torch), (1.5, by_numpy), (1.5, by_hand), (1.0, by_hand_in_torch))
+LARGEST += nightly((1.0, by_exponential_numbers), (1.5, by_exponential_numbers))
+
+
+@pytest.mark.parametrize(("factor", "largest"), LARGEST)
 def test_one_answer_of_the_exponential_mechanism_is_judged(factor, largest, tmp_path):
     """One class is chosen by the number of its nodes. A node moves one score by `factor`, so the claim is broken for 1.5."""
 
@@ -65,6 +83,33 @@ def test_one_answer_of_the_exponential_mechanism_is_judged(factor, largest, tmp_
     outcome = audited(train, tmp_path, Claim(1.0, 0.0, "node"))
     assert any(b.refuted for b in outcome.bounds) == (factor > 1)
     assert ("posteriors" in (outcome.covers or {})) == (factor == 1)
+
+
+def of_the_wrong_sign(scores, seed):
+    return np.argmax(scores - np.random.default_rng(seed).gumbel(size=scores.shape))
+
+
+def of_the_wrong_sign_by_hand(scores, seed):
+    return np.argmax(scores + np.log(-np.log(np.random.default_rng(seed).random(scores.shape))))
+
+
+def of_the_wrong_sign_in_torch(scores, seed):
+    torch.manual_seed(seed)
+    gumbel = torch.distributions.Gumbel(0.0, 1.0).sample(scores.shape)
+    return int((torch.from_numpy(scores) + -0.5 * gumbel).argmax())
+
+
+@pytest.mark.parametrize("largest", [of_the_wrong_sign, *nightly(of_the_wrong_sign_by_hand, of_the_wrong_sign_in_torch)])
+def test_gumbel_noise_of_the_wrong_sign_is_not_the_exponential_mechanism(largest, tmp_path):
+    """A score that lies far below k - 1 equal ones is the largest with a probability of about exp(-(k - 1) gap), because all of
+    these must be low: a move of the score by 1 costs about k - 1.
+    """
+
+    def train(graph, seed):
+        scores = 1.0 * np.bincount(graph.y[graph.train], minlength=graph.classes)
+        return released(np.tile(np.eye(graph.classes)[largest(scores, seed % 2**63)], (graph.nodes, 1)))
+
+    assert "posteriors" not in (audited(train, tmp_path, Claim(2.0, 0.0, "node")).covers or {})
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])

@@ -1,0 +1,132 @@
+"""A release that is affine in its noisy values is a Gaussian mechanism: its bound is the closed form for the worst edge, and it
+is no affine release if a number depends on a noisy value in another way.
+"""
+
+import numpy as np
+import pytest
+
+from gnnaudit import Claim, Looped, load
+from gnnaudit.accounting.gaussian import epsilon_of
+from gnnaudit.audit.audits.differential import of_one_run
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.mechanisms.gate import Recorded
+from gnnaudit.audit.mechanisms.shown.affine import affine
+from gnnaudit.audit.own_bounds.within_run import from_mechanisms
+from gnnaudit.audit.storage.store import Store
+
+from ....nightly import nightly
+from ...recorded.votes import counts
+
+GRAPH, DELTA, STD = load("campus:n=120:degree=6"), 1e-6, 0.5
+
+
+def released(answer, std=STD):
+    """A function of the noisy counts of neighbours by class."""
+
+    def train(graph, seed):
+        noisy = counts(graph) + std * np.random.default_rng(seed).standard_normal((graph.nodes, graph.classes))
+        return {"out": answer(noisy, graph)}
+
+    return Looped(train, releases=("out",))
+
+
+def by_class(noisy, graph):
+    """Means of the rows of each class: an edge between small classes moves them farther than all others do."""
+    return np.eye(graph.classes)[graph.y].T @ noisy / np.bincount(graph.y, minlength=graph.classes)[:, None]
+
+
+def total(noisy, graph):
+    return float(noisy.sum())
+
+
+def sums_and_a_column(noisy, graph):
+    """A sum of each row, and the first of its noisy numbers."""
+    return np.append(noisy.sum(1), noisy[:, 0])
+
+
+def worst(answer, std=STD):
+    """The largest mu of an edge, from the matrix of the release."""
+    size = GRAPH.nodes * GRAPH.classes
+    rows = np.stack([np.ravel(answer(unit.reshape(GRAPH.nodes, -1), GRAPH)) for unit in np.eye(size)], axis=1)
+    _, sizes, directions = np.linalg.svd(rows, full_matrices=False)
+    directions, mus = directions[sizes > 1e-9], []
+    for u, v in GRAPH.edges.T:
+        by = np.zeros((GRAPH.nodes, GRAPH.classes))
+        by[u, GRAPH.y[v]] += GRAPH.train[v]
+        by[v, GRAPH.y[u]] += GRAPH.train[u]
+        mus.append(np.linalg.norm(directions @ by.ravel()) / std)
+    return float(epsilon_of(max(mus), DELTA))
+
+
+def bound(model, epsilon):
+    case = Case(model, Claim(epsilon, DELTA))
+    return from_mechanisms(case, Recorded(case, GRAPH, Key("affine")).inside)
+
+
+@pytest.mark.parametrize("answer", [by_class, *nightly((total,), (sums_and_a_column,))])
+def test_the_bound_of_an_affine_release_is_the_closed_form_of_its_worst_edge(answer):
+    true = worst(answer)
+    honest, faulty = bound(released(answer), 1.02 * true), bound(released(answer), 0.9 * true)
+    assert not honest.refuted
+    assert honest.reach < 1.1 * true
+    assert faulty.refuted
+    for found in (honest, faulty):
+        assert found.epsilon == pytest.approx(true, rel=1e-3)
+        assert found.epsilon <= true
+
+
+def squeezed(noisy, graph):
+    return np.tanh(noisy.mean(0))
+
+
+@pytest.mark.parametrize("factor", [0.9, *nightly(1.02)])
+def test_a_function_of_sums_costs_what_the_sums_cost(factor):
+    true = worst(lambda noisy, graph: noisy.mean(0))
+    found = bound(released(squeezed), factor * true)
+    assert found.refuted == (factor < 1)
+    assert found.epsilon == pytest.approx(true, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda noisy, graph: np.append(squeezed(noisy, graph), np.median(noisy, axis=0)),
+        lambda noisy, graph: np.append(squeezed(noisy, graph), np.maximum(noisy[:, 0], noisy[:, 1])),
+        *nightly(
+            lambda noisy, graph: noisy[:, 0] * noisy[:, 1],
+            lambda noisy, graph: np.linalg.norm(noisy, axis=1),
+            lambda noisy, graph: np.linalg.norm(noisy.sum(0)),
+            lambda noisy, graph: np.logaddexp.reduce(noisy, axis=1),
+        ),
+    ],
+)
+def test_other_functions_are_no_functions_of_sums(answer):
+    case = Case(released(answer), Claim(1.0, DELTA))
+    first = Recorded(case, GRAPH, Key("affine")).inside.run
+    assert affine(first, [0], of_sums=True) is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda noisy, graph: np.median(noisy, axis=0),
+        lambda noisy, graph: np.append(noisy.sum(0), np.tanh(noisy[0, 0])),
+        lambda noisy, graph: np.append(noisy.sum(0), 1e-3 * noisy[0, 0] * noisy[0, 1]),
+        lambda noisy, graph: np.minimum(noisy.sum(0), 140.0),
+        lambda noisy, graph: np.round(noisy.sum(0)),
+    ],
+)
+def test_another_function_of_noisy_values_is_not_affine(answer):
+    case = Case(released(answer), Claim(1.0, DELTA))
+    first = Recorded(case, GRAPH, Key("affine")).inside.run
+    assert affine(first, [0]) is None
+
+
+def test_a_sum_beside_another_function_is_not_passed(tmp_path):
+    """The release also shows the median of each column, so the sums alone say too little."""
+    model = released(lambda noisy, graph: np.append(noisy.sum(0), np.median(noisy, axis=0)), STD)
+    case = Case(model, Claim(1.02 * worst(lambda noisy, graph: noisy.sum(0)), DELTA))
+    found = of_one_run(Setting(case, GRAPH, Store(tmp_path), Key("beside"), 10, 0.05))
+    assert not any(b.refuted for b in found.bounds)
+    assert all(np.isinf(b.reach) for b in found.bounds)
