@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from dp_accounting import DpEvent
 from rich.console import Console
 
@@ -98,11 +99,20 @@ def disguised(fault: Fault, facts: Facts) -> Model:
     return Stranger(fault.model(facts), fault.name, fault.claim.unit)
 
 
+def spread(graph: Graph) -> Graph:
+    """The graph with other features, which are spread over [0, 1]. If features are 0 or 1, many nodes have both, and a range
+    that a model takes from private features depends on no single node.
+    """
+    features = np.random.default_rng(0).random((graph.nodes, graph.dim), dtype=np.float32)
+    return dataclasses.replace(graph, x=features)
+
+
 def whole_run(name: str, planted: bool, claim: Claim, make: Callable[[], Model], graph: Graph, seed: str) -> tuple[bool, str]:
     """Whether `audit run` gives an accepted exit code (CODES) for the model that `make` returns, and writes its files; and the
-    verdict in words.
+    verdict in words. A claim about features is tested on `spread` features.
     """
     model = make()
+    graph = spread(graph) if claim.unit is Unit.FEATURES else graph
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         out = Path(folder) / "run"
         given: dict[str, Any] = {"attacks": "none", "repeats": 1, "mlflow": "none", "jobs": 1, "seed": f"{seed} {name}"}

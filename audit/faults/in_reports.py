@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
@@ -30,33 +31,6 @@ from ...models.privgnn.student import learn
 SMALL = 3e-2  # nats: the faulty accountant counts a smaller Rényi divergence of one step as 0
 
 
-class FullBudgetPerFeature(Lpgnn):
-    """Spends the whole feature budget on each of two sampled features."""
-
-    def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
-        (bit, copies), labels = super().channels(dim, classes)
-        return (bit, 2 * copies), labels
-
-
-class BinaryLabelProbability(Lpgnn):
-    """Keeps a label with the probability that is right for two classes, even if there are more classes."""
-
-    def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
-        bits, (labels, copies) = super().channels(dim, classes)
-        keep = 1 / (1 + math.exp(-self.label_budget))
-        wrong = np.full_like(labels, (1 - keep) / (classes - 1))
-        np.fill_diagonal(wrong, keep)
-        return bits, (wrong, copies)
-
-
-class FullBudgetForFeaturesAndLabel(Lpgnn):
-    """Spends the whole budget on the features and again on the label."""
-
-    def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
-        total = self.feature_budget + self.label_budget
-        return Lpgnn(feature_budget=total, label_budget=total).channels(dim, classes)
-
-
 class UndeclaredFullBudgetPerFeature(Lpgnn):
     """Declares that two sampled features share the feature budget, and spends the whole budget on each."""
 
@@ -67,6 +41,45 @@ class UndeclaredFullBudgetPerFeature(Lpgnn):
         honest = ldp.multi_bit
         with patch.multiple(ldp, multi_bit=lambda x, budget, bits, *rest: honest(x, bits * budget, bits, *rest)):
             return super().fit(worlds, device)
+
+
+class FullBudgetPerFeature(UndeclaredFullBudgetPerFeature):
+    """Spends the whole feature budget on each of two sampled features, and declares these channels."""
+
+    def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
+        return Lpgnn.channels(dataclasses.replace(self, feature_budget=2 * self.feature_budget), dim, classes)
+
+
+class BinaryLabelProbability(Lpgnn):
+    """Keeps a label with the probability that is right for two classes, even if there are more classes."""
+
+    def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
+        with _for_two_classes():
+            return super().channels(dim, classes)
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        with _for_two_classes():
+            return super().fit(worlds, device)
+
+
+def _for_two_classes() -> AbstractContextManager[Any]:
+    honest = ldp.keep_probability
+    return patch.multiple(ldp, keep_probability=lambda budget, classes: honest(budget, 2))
+
+
+class FullBudgetForFeaturesAndLabel(Lpgnn):
+    """Spends the whole budget on the features and again on the label."""
+
+    @property
+    def spends(self) -> Lpgnn:
+        total = self.feature_budget + self.label_budget
+        return Lpgnn(**{**vars(self), "feature_budget": total, "label_budget": total})
+
+    def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
+        return self.spends.channels(dim, classes)
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        return self.spends.fit(worlds, device)
 
 
 class EitherOfTwoReports(Lpgnn):
