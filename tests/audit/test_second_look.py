@@ -206,7 +206,7 @@ def test_a_suspicion_that_fresh_coins_do_not_confirm_leaves_no_trace_in_the_verd
     found, _ = first_look(0.03, bound(False), tmp_path)
     verdict = judge(CLAIM, (), [b for outcome in found for b in outcome.bounds])
     assert (verdict.kind, verdict.exit_code) == ("not-refuted", 0)
-    assert "epsilon of 1.3 " in verdict.sentence  # what the first test would have noticed
+    assert "epsilon above 1.3 " in verdict.sentence  # what the first test would have noticed
 
 
 @pytest.mark.parametrize(("p_value", "trial_limited"), [(0.06, True), (0.03, False)])

@@ -82,9 +82,12 @@ def test_a_drift_between_two_blocks_is_named_in_the_verdict_and_one_between_roun
     assert condition(found).how == "granted"
     assert "stated by whoever made the file" in condition(found).detail
     assert found.refuted  # a file in two blocks still refutes
-    assert judge(Claim(0.1, delta), (), [found]).sentence.endswith(f"; if {ALIKE}")
+    assert judge(Claim(0.1, delta), (), [found]).sentence.endswith(f"; this holds if {ALIKE}")
     mixed = lower(draw.normal(size=2000), turns, claim)
     assert (condition(mixed).how, mixed.refuted) == ("checked", False)
+
+
+STATED = {"checked": "Checked", "granted": "You state"}  # how a condition is known -> how `audit bound` says it
 
 
 @pytest.mark.parametrize(
@@ -107,7 +110,7 @@ def test_every_bound_of_a_file_states_the_condition(tmp_path, options, runs, how
     asked = ["bound", str(file), "--epsilon", "1", *options]
     row = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)["rows"][0]
     assert [c["how"] for c in row["conditions"] if ALIKE in c["what"]] == [how]
-    assert f"{ALIKE}: {how}" in CliRunner().invoke(app, asked).stdout
+    assert f"{STATED[how]}: {ALIKE}" in CliRunner().invoke(app, asked).stdout
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
@@ -117,7 +120,7 @@ def test_workers_that_take_the_same_turns_as_the_worlds_are_named_in_the_verdict
     draw, bits = np.random.default_rng(8), np.resize(np.array(pattern), 400).astype(bool)
     found = lower(draw.normal(size=400) + 2 * bits, bits, Claim(0.5, delta))
     assert found.refuted
-    assert judge(Claim(0.5, delta), (), [found]).sentence.endswith(f"; if {ALIKE}")
+    assert judge(Claim(0.5, delta), (), [found]).sentence.endswith(f"; this holds if {ALIKE}")
     mixed = draw.permutation(bits)
     found = lower(draw.normal(size=400) + 2 * bits, mixed, Claim(0.5, delta))
     assert (condition(found).how, found.refuted) == ("checked", False)
