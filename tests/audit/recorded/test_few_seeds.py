@@ -186,7 +186,7 @@ def written(graph, seed):
     return released(votes + np.outer(noise, np.arange(1, graph.classes + 1)))
 
 
-LOST = {box_muller: "`np.where(random(n) < p", coins_in_an_if: "instead of an `if`", written: "array that it is written into"}
+LOST = {box_muller: "`np.where(random(n) < p", coins_in_an_if: "and no `if`", written: "array that it is written into"}
 
 
 @pytest.mark.parametrize(("train", "way"), nightly(*list(LOST.items())[1:], among=LOST.items()))

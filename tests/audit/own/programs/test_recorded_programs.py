@@ -76,8 +76,16 @@ def line_of(text):
 
 
 @pytest.mark.nightly
-def test_gap_whose_ledger_charges_directed_edges_is_refuted_with_nothing_declared_but_the_claim(tmp_path):
+def test_gap_whose_ledger_charges_directed_edges_is_refuted_if_it_declares_a_ledger(tmp_path):
+    """It normalises its noisy rows, so without a ledger the claim is held to directions, and the verdict is inconclusive."""
     bound, observed = studied(tmp_path)
+    assert not bound.refuted
+    assert "declare a ledger" in bound.method
+    program = External(f"{sys.executable} {tmp_path}/gap.py {{worlds}} {{out}}")
+    declared = Declared(program.command, charged="2 * gaussian(sigma)", values=(("sigma", CHARGED),))
+    case = Case(declared, Claim(4.0, DELTA))
+    runs = Recorded(case, GRAPH, Key("t"))
+    bound, observed = from_mechanisms(case, runs.inside), observe(runs)
     exact = get_epsilon_gaussian(CHARGED / 2, DELTA)  # an undirected edge moves two sums by the square root of two each
     assert exact > 5.9
     assert bound.refuted
