@@ -57,7 +57,7 @@ def crafted_stars(canaries: int, degree: int, train_nodes: int) -> CraftedStars:
     directions of the last layer's inputs.
 
     The training nodes are canaries, `known` senders and ordinary nodes, `train_nodes` in all. Raises ValueError for a degree
-    below LEAST, and for less than OTHERS training nodes beside the canaries.
+    below LEAST, and for fewer than OTHERS training nodes beside the canaries.
     """
     if degree < LEAST:
         raise ValueError(f"max_degree={degree}: nodes of the crafted graph need up to {LEAST} neighbours.")
@@ -67,14 +67,14 @@ def crafted_stars(canaries: int, degree: int, train_nodes: int) -> CraftedStars:
     known = min(KNOWN, others // 4)
     ordinary = others - known
     taught = int(LEAVES * ordinary)  # leaves of each kind that are training nodes
-    classes, senders, teachers = -(-taught // degree), min(SENDERS, degree), min(TEACHERS, degree)
+    lessons, senders, teachers = -(-taught // degree), min(SENDERS, degree), min(TEACHERS, degree)
     sizes = [ordinary - 2 * taught, taught, *[GROUPS * degree] * 2, canaries * degree]
-    sizes += [classes * degree, classes * teachers, GROUPS * senders, canaries]
+    sizes += [lessons * degree, lessons * teachers, GROUPS * senders, canaries]
     nodes = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
     single, lone, bare, joined, leaves, pupils, teaching, sending, centres = nodes
     sources = sending.reshape(GROUPS, -1)
     groups = [*zip(joined.reshape(GROUPS, -1), sources, strict=True)]
-    groups += zip(pupils.reshape(classes, -1), teaching.reshape(classes, -1), strict=True)
+    groups += zip(pupils.reshape(lessons, -1), teaching.reshape(lessons, -1), strict=True)
     groups += zip(leaves.reshape(canaries, -1), centres[:, None], strict=True)
     pairs = np.concatenate([np.stack(np.meshgrid(*group)).reshape(2, -1) for group in groups], axis=1)
     private = np.concatenate([sources[:known, 0], centres])
@@ -82,6 +82,7 @@ def crafted_stars(canaries: int, degree: int, train_nodes: int) -> CraftedStars:
     y[lone], y[pupils], y[private] = 1, 2, KINDS + known + np.arange(len(private))
     train = np.zeros(len(y), dtype=bool)
     train[np.concatenate([single, lone, pupils[:taught], private])] = True
-    x = LOUD * np.eye(2, dtype=np.float32)[np.isin(np.arange(len(y)), single).astype(int)]
+    x = np.full((len(y), 2), (LOUD, 0), dtype=np.float32)
+    x[single] = 0, LOUD
     graph = without_validation(x, y, np.sort(pairs, axis=0), train, KINDS + 2 * known + canaries)
     return CraftedStars(graph, centres, leaves.reshape(canaries, -1), bare, joined, senders, sources[:, 1:].ravel(), known)

@@ -269,21 +269,14 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     )
     if reason:
         return replace(found, reason=reason)
-    if (release := linear(within)) is not None:
-        cells, reason = shown_always(first, shifts)
-        seen = release.shown(attempt.each, attempt.worst.hidden)
-        if not reason and len(cells) == len(first.play.cells):
-            return adding_up(attempt, replace(found, epsilon=min(found.epsilon, attempt.cost(seen)), shifts=seen))
+    if seen := in_every_run(attempt, found, linear(within)):
+        return adding_up(attempt, seen)
     if reason := together(within, shifts) or in_any_order(first, shifts):
-        release = linear(within, of_sums=True)
-        cells, hides = ((), reason) if release is None else shown_always(first, shifts)
-        if release is None or hides or len(cells) < len(first.play.cells):
+        seen = in_every_run(attempt, found, linear(within, of_sums=True))
+        if seen is None:
             return replace(found, reason=reason)
-        seen = release.shown(attempt.each, attempt.worst.hidden)
-        found = replace(
-            found, epsilon=min(found.epsilon, attempt.cost(seen)), shifts=seen, reason=folded(first, seen, together=True)
-        )
-        return found if found.reason else adding_up(attempt, found)
+        reason = folded(first, seen.shifts, together=True)
+        return replace(seen, reason=reason) if reason else adding_up(attempt, seen)
     shifts, reason = unread_entries(first, shifts, attempt.worst.hidden)
     found = replace(found, epsilon=min(found.epsilon, attempt.cost(shifts)), shifts=shifts, reason=reason)
     if reason or found.epsilon <= case.claim.epsilon:
@@ -302,6 +295,19 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     if reason := folded(first, shifts):
         return replace(found, reason=reason)
     return adding_up(attempt, replace(found, epsilon=epsilon, shifts=shifts))
+
+
+def in_every_run(attempt: Attempt, found: Cost, release: Affine | None) -> Cost | None:
+    """The cost of what a release shows of the moves; None without a release, and if some of its arrays do not show them for all
+    tried values of the other draws.
+    """
+    if release is None:
+        return None
+    cells, reason = shown_always(attempt.first, found.shifts)
+    if reason or len(cells) < len(attempt.first.play.cells):
+        return None
+    seen = release.shown(attempt.each, attempt.worst.hidden)
+    return replace(found, epsilon=min(found.epsilon, attempt.cost(seen)), shifts=seen)
 
 
 def adding_up(attempt: Attempt, found: Cost) -> Cost:

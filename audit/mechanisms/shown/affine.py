@@ -3,7 +3,7 @@
 Such a release is a Gaussian mechanism, and the epsilon of each secret follows from its move without an estimate.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -73,7 +73,7 @@ def affine(first: History, read: Sequence[int], of_sums: bool = False) -> Affine
     effort, some = first.study.effort, [first.mechanisms[i] for i in read]
     most = ENTRIES * effort.entries if effort.thorough else 0
     known = all(_normal(m) for m in some) and 0 < sum(m.clean.size for m in some) <= most
-    return (_of_sums if of_sums else _of_all)(first, tuple(read)) if known else None
+    return _found(first, tuple(read), of_sums) if known else None
 
 
 def _normal(mechanism: Mechanism) -> bool:
@@ -88,21 +88,35 @@ def _moved(view: View, before: Floats | None, change: Floats) -> Floats | None:
     return None if before is None or after is None or after.shape != before.shape else after - before
 
 
-@lru_cache(maxsize=2)
-def _of_all(first: History, at: tuple[int, ...]) -> Affine | None:
+def _matrix(count: int, size: int, column: Callable[[Floats], Floats | None]) -> Floats | None:
+    """The matrix, (count, size), of which `column` gives the column of each unit vector; None if it gives none of this length."""
+    found = np.empty((count, size))
+    for entry in range(size):
+        by = column((np.arange(size) == entry).astype(np.float64))
+        if by is None or by.size != count:
+            return None
+        found[:, entry] = by
+    return found
+
+
+@lru_cache(maxsize=4)
+def _found(first: History, at: tuple[int, ...], of_sums: bool) -> Affine | None:
     view = View(first, at, tuple(first.play.cells))
-    before, size, random = view.numbers(first), sum(m.clean.size for m in view.mechanisms), np.random.default_rng(9)
-    if not before.size or before.size * size > NUMBERS:
+    before, size = view.numbers(first), sum(m.clean.size for m in view.mechanisms)
+    if not 0 < before.size * size <= NUMBERS:
         return None
+    return (_of_sums if of_sums else _of_all)(view, before, size, np.random.default_rng(9))
+
+
+def _of_all(view: View, before: Floats, size: int, random: np.random.Generator) -> Affine | None:
     one, other = random.standard_normal((2, size))
     once, again, both = (_moved(view, before, change) for change in (one, other, one + other))
     if once is None or again is None or both is None or not _equal(view, once + again, both, np.abs(once) + np.abs(again)):
         return None
-    effect = np.empty((before.size, size))
-    for entry in range(size):
-        if (by := _moved(view, before, STEP * (np.arange(size) == entry))) is None:
-            return None
-        effect[:, entry] = by / STEP
+    effect = _matrix(before.size, size, lambda unit: _moved(view, before, STEP * unit))
+    if effect is None:
+        return None
+    effect /= STEP
     noise = np.linalg.norm(effect, axis=1)
     for far in FAR:
         change = far * random.standard_normal(size)
@@ -112,26 +126,17 @@ def _of_all(first: History, at: tuple[int, ...]) -> Affine | None:
     return Affine(view, effect, view.rounding() / STEP)
 
 
-@lru_cache(maxsize=2)
-def _of_sums(first: History, at: tuple[int, ...]) -> Affine | None:
-    view = View(first, at, tuple(first.play.cells))
-    count, size, random = view.numbers(first).size, sum(m.clean.size for m in view.mechanisms), np.random.default_rng(9)
-    if not count or count * size > NUMBERS:
+def _of_sums(view: View, before: Floats, size: int, random: np.random.Generator) -> Affine | None:
+    effect = _matrix(before.size, size, lambda unit: _moved(view, view.released(-0.5 * unit), 0.5 * unit))
+    if effect is None:
         return None
-    effect = np.empty((count, size))
-    for entry in range(size):
-        half = 0.5 * (np.arange(size) == entry)
-        by = _moved(view, view.released(-half), half)
-        if by is None or by.size != count:
-            return None
-        effect[:, entry] = by
     noise = np.linalg.norm(effect, axis=1)
     moving = noise > ROUNDED * view.rounding()
     if not moving.any():
         return None
     # each number counts alike, so that those of a small scale are not lost among rounding errors
     alike = np.divide(effect, noise[:, None], out=np.zeros_like(effect), where=moving[:, None])
-    found = Affine(view, alike, np.zeros(count), SMALL)
+    found = Affine(view, alike, np.zeros(before.size), SMALL)
     for seed, far in TRIED:
         change, start = far * random.standard_normal(size), view.elsewhere(seed)
         unseen = change - found.rows.T @ (found.rows @ change)
