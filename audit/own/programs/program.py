@@ -26,7 +26,7 @@ from ....models.recorder.files import Recording
 from ...storage.temporary import temporary
 from .arrays import read_array
 from .files import hashed
-from .recording import Request, brought, received
+from .recording import CARRIED, Request, brought, received
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -41,7 +41,7 @@ MISSING = ("ModuleNotFoundError: ", "ImportError: ")  # how the last line begins
 TRACEBACK = "Traceback (most recent call last):"
 TRACED = re.compile(r'^ *File "([^"\n]+)", line (\d+)', re.MULTILINE)  # a call in a traceback of Python
 RAISED = re.compile(r"[A-Za-z_][\w.]*(: |$)")  # the last line of a traceback: the type of the exception, and its message
-IN_LIBRARY = re.compile(r"^<|/(site|dist)-packages/|/lib/python3|/models/recorder/")  # the recorder runs the program
+IN_LIBRARY = re.compile(rf"^<|/(site|dist)-packages/|/lib/python3|/{CARRIED}/")  # the recorder runs the program's operations
 LAST = 1000  # largest number of characters of a program's last line of output that are reported
 
 

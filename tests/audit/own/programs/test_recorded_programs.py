@@ -221,6 +221,14 @@ def test_recording_changes_nothing_that_is_released(tmp_path):
     assert [d.law for d in recorded.draws] == ["normal"] * 3
 
 
+def test_an_error_within_a_recorded_operation_names_the_line_of_the_program(tmp_path):
+    (tmp_path / "mine.py").write_text("import torch\nnoise = torch.randn(6)\nprint(noise + torch.ones(5))\n")
+    model = External(f"{sys.executable} {tmp_path}/mine.py {{worlds}} {{out}}")
+    with pytest.raises(ValueError, match=r"mine\.py, line 3: RuntimeError: The size of tensor a") as failed:
+        play(model, Worlds.of(GRAPH, np.array([5], dtype=np.uint64)))
+    assert "recorder" not in str(failed.value)
+
+
 def test_a_program_that_is_not_python_is_said_to_be_unheard(tmp_path):
     (tmp_path / "gap.py").write_text(GAP.replace("SIGMA", "1.0"))
     command = f"{sys.executable} -I {tmp_path}/gap.py {{worlds}} {{out}}"  # isolated: PYTHONPATH is ignored
