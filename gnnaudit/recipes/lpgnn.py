@@ -8,6 +8,7 @@ MECHANISM: mbm (multi-bit), 1bm, lpm (Laplace) or agm (Gaussian). LOW, HIGH: the
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -43,11 +44,14 @@ def one_matrix(*given, **options):
 
 
 models.gcn_norm = one_matrix
+models.F = functional = ModuleType("functional")  # LPGNN's loss calls one_hot without the number of classes, and stops with an
+functional.__dict__.update(torch.nn.functional.__dict__)  # error if no node has the last class; this one counts all classes
 torch.set_num_threads(1)
 mechanism, (epsilon_x, epsilon_y, low, high) = sys.argv[4], map(float, sys.argv[5:9])
 with target() as runs:
     for run in runs:
         run.seed_everything()
+        functional.one_hot = partial(torch.nn.functional.one_hot, num_classes=run.classes)
         data = ToSparseTensor()(run.data())
         data.num_classes = run.classes
         data = FeaturePerturbation(mechanism, epsilon_x, data_range=(low, high))(data)

@@ -14,6 +14,7 @@ from gnnaudit.models.graph.graph import Worlds
 LPGNN = {
     "models.py": """
 import torch
+import torch.nn.functional as F
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import accuracy
 from torch_sparse import matmul
@@ -23,16 +24,22 @@ class NodeClassifier(torch.nn.Module):
         super().__init__()
         self.classes = num_classes
 
+    def loss(self, classes):
+        return F.one_hot(classes)
+
     def forward(self, data):
         smooth = matmul(gcn_norm(data.adj_t, add_self_loops=False), data.x, reduce="sum")
         return smooth[:, : self.classes].softmax(-1), None, None
 """,
     "trainer.py": """
+import torch
+
 class Trainer:
     def __init__(self, max_epochs, device): pass
 
     def fit(self, model, data):
         assert data.y.shape[1] == data.num_classes
+        assert model.loss(torch.zeros(8, dtype=torch.int64)).shape == (8, data.num_classes)
 """,
     "transforms.py": """
 import torch
