@@ -62,7 +62,7 @@ def observe(recorded: Recorded) -> Observed:
     agrees, compared = _compared(case, [mechanisms[i] for i in read], _of(read, moves), known, costs, sampled)
     return Observed(
         mechanisms,
-        _released(found, doubts),
+        _released(found, doubts, bool(moves)),
         _unplaced(found, no_noise),
         costs,
         str(case.model.ledger),
@@ -141,8 +141,10 @@ def _worst(mechanism: ObservedMechanism, i: int, moves: Moves) -> ObservedMechan
     return replace(mechanism, move=by, secret=secret if by else "")
 
 
-def _released(found: Examination, doubts: Mapping[str, str]) -> tuple[Released, ...]:
-    """Each released array with its kind: noisy, computed from noisy values, past the noise, or not known."""
+def _released(found: Examination, doubts: Mapping[str, str], tried: bool) -> tuple[Released, ...]:
+    """Each released array with its kind: noisy, computed from noisy values, past the noise, or not known. tried: whether the run
+    was repeated without a secret.
+    """
     noisy, arrays = set(found.noisy), dict.fromkeys(cell.array for cell in found.study.base.cells)
     released = []
     for array in arrays:
@@ -154,6 +156,8 @@ def _released(found: Examination, doubts: Mapping[str, str]) -> tuple[Released, 
             released.append(Released(array, "not known", doubt))
         elif array in noisy:
             released.append(Released(array, "noisy", "noise was recorded on every part of it"))
+        elif not tried:
+            released.append(Released(array, "not known", "no recorded noise is added to data, so no secret was removed"))
         else:
             released.append(Released(array, "computed", "no secret changes it while the noisy values stay the same"))
     return tuple(released)

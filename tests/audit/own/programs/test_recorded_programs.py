@@ -212,6 +212,15 @@ def test_a_release_that_changes_without_the_recorder_although_the_random_bytes_a
     assert doubt.startswith(f"the release changes when the run is recorded or repeated with the same seed: {cause}")
 
 
+def test_of_a_program_without_noise_the_report_does_not_say_that_no_secret_changes_its_release(tmp_path):
+    """Coins from a constant seed choose edges; the recorder finds no noise that is added to data, so nothing is repeated."""
+    change = ("clean + SIGMA * rng.standard_normal(clean.shape)", "clean * (np.random.default_rng(0).random(clean.shape) < 0.9)")
+    (tmp_path / "gap.py").write_text(GAP.replace(*change))
+    case = Case(External(f"{sys.executable} {tmp_path}/gap.py {{worlds}} {{out}}"), Claim(4.0, DELTA))
+    (released,) = observe(Recorded(case, GRAPH, Key("t"))).released
+    assert (released.how, released.detail) == ("not known", "no recorded noise is added to data, so no secret was removed")
+
+
 def test_recording_changes_nothing_that_is_released(tmp_path):
     (tmp_path / "gap.py").write_text(GAP.replace("SIGMA", "1.0"))
     model = External(f"{sys.executable} {tmp_path}/gap.py {{worlds}} {{out}}")
