@@ -45,8 +45,7 @@ class Audit:
         if math.isinf(case.claim.epsilon):
             return UNLIMITED
         if case.claim.unit not in self.units:
-            about = " or ".join(UNITS[unit] for unit in self.units)
-            return f"it tests claims about {about}, and this claim is about {UNITS[case.claim.unit]}"
+            return f"not for claims about {UNITS[case.claim.unit]}"
         return self.declines(case)
 
     def run(self, setting: Setting) -> Outcome:

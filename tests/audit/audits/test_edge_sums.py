@@ -185,7 +185,7 @@ def test_enumeration_finds_the_exact_epsilon_of_local_reports(tmp_path):
 
 def test_an_audit_that_cannot_look_says_why():
     features = Claim(2.0, 0.0, Unit.FEATURES)
-    assert "edge" in (AUDITS["game"].refuses(Case(Lpgnn(), features)) or "")
+    assert "not for claims about a node's own features" in (AUDITS["game"].refuses(Case(Lpgnn(), features)) or "")
     assert "NoisySums" in (AUDITS["game"].refuses(Case(Mlp(), EDGE)) or "")
 
 
