@@ -9,6 +9,7 @@ from typing import Any
 from ..accounting.claim import Claim, Unit
 from ..accounting.lower.bounds import Bound
 from ..models.base import Model
+from ..models.capabilities import lacks
 from ..models.fitted import of_user
 from ..models.graph.graph import Graph
 from ..reports.observed import Observed
@@ -50,6 +51,10 @@ class Case:
     def skipped(self, what: str, reason: str) -> SkippedRow:
         """The row that says why the run skipped the part `what`. A reason that begins with the model's name loses it."""
         return SkippedRow(**self.where, what=what, reason=reason.removeprefix(f"{self.model.name}: "))
+
+    def lacks(self, protocol: type) -> str | None:
+        """Why the model lacks a capability, and for a user's model how it declares the capability; None if it has it."""
+        return lacks(self.model, protocol, advice=shown_mode(self.model) == "own")
 
     def counted(self, graph: Graph) -> Graph:
         """The graph with a directed edge for each arc if the claim is about directed edges; otherwise the graph itself."""

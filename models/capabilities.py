@@ -351,8 +351,8 @@ def has(model: object, protocol: type) -> bool:
     return lacks(model, protocol) is None
 
 
-def lacks(model: Any, protocol: type) -> str | None:
-    """Why a model lacks a capability, and how a model declares it; None if the model has it."""
+def lacks(model: Any, protocol: type, advice: bool = True) -> str | None:
+    """Why a model lacks a capability; None if the model has it. advice: whether to say how a model declares it."""
     capability = CAPABILITIES[protocol.__name__]
     reason = declined(model, protocol.__name__)
     for name in members(protocol) if reason is None else ():
@@ -364,6 +364,8 @@ def lacks(model: Any, protocol: type) -> str | None:
     except Exception as fault:  # a user's attribute may have another type, and a user's method may raise any error
         return f"{protocol.__name__} of {model.name} cannot be read: {raised(fault)}"
     because = f" ({reason})" if reason else ""
+    if not advice:
+        return f"{model.name} does not declare {protocol.__name__}{because}"
     way = f"A model declares it so: {capability.declared}."
     if isinstance(model, RunsElsewhere):
         told = capability.in_toml

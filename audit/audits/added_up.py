@@ -13,10 +13,9 @@ import dp_accounting as dp
 import numpy as np
 from numpy.typing import NDArray
 
-from ...accounting.claim import Unit
 from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.lower.residuals import Moves, added_up
-from ...models.capabilities import BoundedDegree, ClippedGradients, NoisyRows, RunsElsewhere, declined, has, lacks
+from ...models.capabilities import BoundedDegree, ClippedGradients, NoisyRows, RunsElsewhere, declined, has
 from ...models.graph.graph import Graph, Mask, Worlds
 from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.canaries import hub, stars
@@ -30,9 +29,7 @@ HISTORIES = 3  # number of recorded runs, with different seeds
 
 
 def refuses(case: Case) -> str | None:
-    """The audit needs a claim about nodes, a training that reports its noise, and a ledger of Gaussian mechanisms."""
-    if case.claim.unit is not Unit.NODE:
-        return f"added-up is about nodes; the unit of this claim is {case.claim.unit}"
+    """The audit needs a training that reports its noise, and a ledger of Gaussian mechanisms."""
     if isinstance(case.model, RunsElsewhere):
         return "for a program, the audit 'differential' adds up the moves that it records"
     if a_strangers(case.model):
@@ -59,7 +56,7 @@ def _obstacle(case: Case) -> str | None:
         return "added-up needs a ledger of Gaussian mechanisms, each on all records or on a Poisson sample of them"
     if has(model, NoisyRows):
         return "the model trains on samples, and its rows need other training nodes; their gradients hide the canary's gradient"
-    if reason := lacks(model, ClippedGradients):
+    if reason := case.lacks(ClippedGradients):
         return reason
     return None if _rate(case) else "its batches are not drawn by independent coins"
 

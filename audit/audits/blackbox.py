@@ -51,13 +51,6 @@ def ledger_curve(case: Case) -> Curve | None:
         return None
 
 
-def refuses_canaries(case: Case) -> str | None:
-    """The audit needs posteriors on a graph that it generates, and a claim about edges or nodes."""
-    if case.claim.unit is Unit.FEATURES:
-        return f"canaries are edges or nodes; the unit of this claim is {case.claim.unit}"
-    return refuses_coins(case)
-
-
 def seldom_decides(case: Case) -> str | None:
     """Why a plan that names neither the audit nor a time limit leaves it out, or None."""
     if case.claim.unit is not Unit.NODE:
@@ -261,10 +254,8 @@ def odds(seen: Seen, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
     return log_p[..., 1:] - log_p[..., :1]
 
 
-def refuses_coins(case: Case) -> str | None:
-    """The audit needs posteriors, and a claim about edges or nodes."""
-    if case.claim.unit is Unit.FEATURES:
-        return "one-run adds and removes units, and a claim on features replaces them; the audit exact enumerates the reports"
+def refuses(case: Case) -> str | None:
+    """The audit needs posteriors."""
     return None if "posteriors" in offered(case.model) else f"{case.model.name} does not release 'posteriors'"
 
 

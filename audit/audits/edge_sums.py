@@ -14,10 +14,10 @@ from ...accounting.lower.residuals import ROUNDING, factorised
 from ...accounting.upper.tradeoff import curve
 from ...attacks.base import Challenge
 from ...attacks.canary.gaussian_ratio import LikelihoodRatio, noise_std
-from ...models.capabilities import SUMS, NoisySums, lacks
+from ...models.capabilities import SUMS, NoisySums
 from ...models.graph.graph import Graph
 from ...reports.rounding import several
-from ..case import EDGES, Case, Outcome, Setting, keeping
+from ..case import Case, Outcome, Setting, keeping
 from ..games.game import Game, Seen, matching
 from ..instruments.reach import assumed, limit_in_words, promised, weaker
 from ..key import Key
@@ -33,12 +33,10 @@ FEW = 20
 
 
 def refuses(case: Case) -> str | None:
-    """The audit needs released sums, noise on them, and a claim about edges or nodes."""
+    """The audit needs released sums, and noise on them."""
     if case.claim.unit is Unit.NODE:
         return node_stars.refuses(case)
-    if case.claim.unit not in EDGES:
-        return f"the game on released sums is about edges; the unit of this claim is {case.claim.unit}"
-    return lacks(case.model, NoisySums)
+    return case.lacks(NoisySums)
 
 
 def play_sums(setting: Setting) -> Outcome:

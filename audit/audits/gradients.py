@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...accounting.claim import Unit
 from ...accounting.events.mechanisms import dp_sgd
 from ...accounting.lower.one_run import canaries
 from ...accounting.upper.tradeoff import curve
 from ...models.base import Model
-from ...models.capabilities import ClippedGradients, lacks
+from ...models.capabilities import ClippedGradients
 from ...models.graph.graph import Graph, Mask, Worlds
 from ...reports.rounding import several
 from ..case import Case, Outcome, Setting
@@ -27,10 +26,8 @@ SIZE = 10.0  # size of a canary's own feature: large enough for its gradient to 
 
 
 def refuses(case: Case) -> str | None:
-    """The audit needs a claim about nodes, and DP-SGD on full batches or secret Poisson samples."""
-    if case.claim.unit is not Unit.NODE:
-        return f"gradient canaries are nodes; the unit of this claim is {case.claim.unit}"
-    return lacks(case.model, ClippedGradients)
+    """The audit needs DP-SGD on full batches or secret Poisson samples."""
+    return case.lacks(ClippedGradients)
 
 
 def play_gradients(setting: Setting) -> Outcome:

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...accounting.claim import Unit
 from ...accounting.gaussian import mu_of_claim
 from ...accounting.lower.one_run import canaries, steinke
 from ...accounting.lower.residuals import factorised
 from ...accounting.upper.tradeoff import gaussian
 from ...models.base import Model
-from ...models.capabilities import SUMS, BoundedDegree, NoisyRows, NoisySums, lacks
+from ...models.capabilities import SUMS, BoundedDegree, NoisyRows, NoisySums
 from ...models.graph.graph import Graph, Mask, Worlds
 from ...reports.rounding import several
 from ..case import Case, Outcome, Setting, keeping
@@ -30,7 +29,7 @@ STARS = 50  # stars in one run of the game; no two of them move the same row
 
 def refuses(case: Case) -> str | None:
     """The game and the residual audit need released sums, noise on them, and a public degree bound."""
-    return lacks(case.model, NoisySums) or lacks(case.model, BoundedDegree)
+    return case.lacks(NoisySums) or case.lacks(BoundedDegree)
 
 
 def play_stars(setting: Setting) -> Outcome:
@@ -119,10 +118,8 @@ def run_stars(case: Case, graph: Graph, key: Key, device: str, count: int) -> St
 
 
 def refuses_rows(case: Case) -> str | None:
-    """The audit needs PageRank rows that are released with Gaussian noise, and a claim about nodes."""
-    if case.claim.unit is not Unit.NODE:
-        return f"the audit of PageRank rows is about nodes; the unit of this claim is {case.claim.unit}"
-    return lacks(case.model, NoisyRows)
+    """The audit needs PageRank rows that are released with Gaussian noise."""
+    return case.lacks(NoisyRows)
 
 
 def weigh_rows(setting: Setting) -> Outcome:

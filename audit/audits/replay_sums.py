@@ -17,9 +17,9 @@ from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.bounds import Bound, resting
 from ...attacks.canary.gaussian_ratio import noise_std
 from ...models.base import Release
-from ...models.capabilities import NoisySums, RunsElsewhere, lacks
+from ...models.capabilities import NoisySums, RunsElsewhere
 from ...models.graph.graph import Graph, Mask, Worlds
-from ..case import EDGES, Case, Outcome, Setting, keeping, offered
+from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.edge_catalogue import catalogue, first
 from ..instruments.reach import worth
 from ..own.model_file import is_built_in
@@ -44,12 +44,10 @@ UNHEARD = Condition(
 
 
 def refuses(case: Case) -> str | None:
-    """The audit needs a claim about edges, and released sums or a model that must not read edges."""
-    if case.claim.unit not in EDGES:
-        return f"replay is about edges; the unit of this claim is {case.claim.unit}"
+    """The audit needs released sums, or a model that must not read edges."""
     if not reads_no_edge(case) and not {"aggregates", "inputs"} <= set(offered(case.model)):
         why = f"{case.model.name} releases no sums from which the noise could be subtracted"
-        return f"{why}. {lack}" if (lack := lacks(case.model, NoisySums)) else why
+        return f"{why}. {lack}" if (lack := case.lacks(NoisySums)) else why
     return None
 
 

@@ -10,9 +10,9 @@ from ...accounting.claim import Unit
 from ...accounting.lower.bounds import from_rounds
 from ...accounting.lower.error_rates import Rule, epsilon_of_rates, rate_at_most
 from ...accounting.lower.power import notices_along
-from ...models.capabilities import RandomisedEdges, lacks
+from ...models.capabilities import RandomisedEdges
 from ...models.graph.graph import Graph
-from ..case import EDGES, Case, Outcome, Setting
+from ..case import Case, Outcome, Setting
 from ..games.game import Game, sample
 from ..instruments.reach import worth
 from ..key import Key
@@ -23,10 +23,8 @@ DECOYS = 50_000  # pairs that are drawn as decoys; those without an edge are add
 
 
 def refuses(case: Case) -> str | None:
-    """The audit needs a model that trains on a graph drawn by randomised response, and a claim about edges."""
-    if case.claim.unit not in EDGES:
-        return f"entries of the adjacency matrix are about edges; the unit of this claim is {case.claim.unit}"
-    return lacks(case.model, RandomisedEdges)
+    """The audit needs a model that trains on a graph drawn by randomised response."""
+    return case.lacks(RandomisedEdges)
 
 
 def play_entries(setting: Setting) -> Outcome:

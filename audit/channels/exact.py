@@ -15,7 +15,7 @@ from ...accounting.events.tree import parts
 from ...accounting.events.types import FiniteDpEvent
 from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.tradeoff import epsilon_at_least
-from ...models.capabilities import FiniteChannels, NoisyVotes, RandomisedEdges, has, lacks
+from ...models.capabilities import FiniteChannels, NoisyVotes, RandomisedEdges, has
 from ..case import Case, Outcome, Setting, offered
 from ..own.model_file import is_built_in
 
@@ -33,7 +33,7 @@ def refuses(case: Case) -> str | None:
     """The audit needs finite channels that the model declares, labels by noisy argmax, or randomised response on edges."""
     if any(has(case.model, capability) for capability in (NoisyVotes, RandomisedEdges, FiniteChannels)):
         return None
-    return lacks(case.model, FiniteChannels)
+    return case.lacks(FiniteChannels)
 
 
 def enumerate_channels(setting: Setting) -> Outcome:

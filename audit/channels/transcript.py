@@ -9,9 +9,9 @@ from ...accounting.lower.one_run import canaries
 from ...accounting.lower.rank_test import gaussian_family
 from ...accounting.upper.tradeoff import curve
 from ...attacks.canary.direction_ratio import DirectionRatio
-from ...models.capabilities import NoisyMessages, lacks
+from ...models.capabilities import NoisyMessages
 from ...reports.rounding import several
-from ..case import EDGES, Case, Outcome, Setting, keeping
+from ..case import Case, Outcome, Setting, keeping
 from ..games.canaries import pairs
 from ..games.game import Game
 
@@ -22,9 +22,7 @@ READ = ("transcript",)
 
 def refuses(case: Case) -> str | None:
     """The audit needs messages that are normalised noisy sums of known rows."""
-    if case.claim.unit not in EDGES:
-        return f"the game on messages is about edges; the unit of this claim is {case.claim.unit}"
-    return lacks(case.model, NoisyMessages)
+    return case.lacks(NoisyMessages)
 
 
 def play_messages(setting: Setting) -> Outcome:

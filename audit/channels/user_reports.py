@@ -9,14 +9,13 @@ from scipy.stats import binom
 
 from ...accounting.checks.conditions import proved
 from ...accounting.checks.independence import separate_draws, separate_trials
-from ...accounting.claim import Unit
 from ...accounting.closed_forms import channel_epsilon
 from ...accounting.lower.bounds import Bound, from_rounds, of_share, resting
 from ...accounting.lower.elementary import SHARE, SIDES, Kind, detectable, guesses, p_value, sum_at_least
 from ...accounting.lower.one_run import COINS
 from ...accounting.lower.power import notices_along
 from ...models.base import Release
-from ...models.capabilities import RandomisedReports, lacks
+from ...models.capabilities import RandomisedReports
 from ...models.graph.graph import Graph, Worlds
 from ...reports.rounding import several
 from ..case import Case, Outcome, Setting, offered, with_field
@@ -39,12 +38,10 @@ OWN_COINS = proved(COINS.what, "drawn by the audit, one for each feature and lab
 
 
 def refuses(case: Case) -> str | None:
-    """The audit needs reports that consist of finite channels, and a claim about one user's features."""
-    if case.claim.unit is not Unit.FEATURES:
-        return f"the game on reports is about one user's features; the unit of this claim is {case.claim.unit}"
+    """The audit needs reports that consist of finite channels."""
     if not set(READ) <= set(offered(case.model)):
         return f"{case.model.name} does not release 'reports' and 'label_reports'"
-    return lacks(case.model, RandomisedReports) or exact.refuses(case)
+    return case.lacks(RandomisedReports) or exact.refuses(case)
 
 
 def play_reports(setting: Setting) -> Outcome:

@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from ...accounting.checks.independence import separate_draws
-from ...accounting.claim import Unit
 from ...accounting.closed_forms import argmax_top_probability, noisy_argmax_epsilon
 from ...accounting.lower.bounds import Bound, of_share, resting, unknown
 from ...accounting.lower.elementary import SHARE, Kind, detectable, guesses, p_value, sum_at_least
 from ...accounting.lower.one_run import COINS, canaries
 from ...accounting.upper.tradeoff import curve
-from ...models.capabilities import NoisyVotes, lacks
+from ...models.capabilities import NoisyVotes
 from ...models.graph.graph import Worlds
 from ..case import Case, Outcome, Setting
 from ..instruments.reach import family
@@ -30,10 +29,8 @@ LEAST, NEAR = 1e-3, 1e-4  # for `factor`: the smallest factor that is tried, and
 
 
 def refuses(case: Case) -> str | None:
-    """The audit needs a claim about nodes, and a model with the capability NoisyVotes."""
-    if case.claim.unit is not Unit.NODE:
-        return f"the audit of votes is about nodes; the unit of this claim is {case.claim.unit}"
-    return lacks(case.model, NoisyVotes)
+    """The audit needs a model with the capability NoisyVotes."""
+    return case.lacks(NoisyVotes)
 
 
 def play_votes(setting: Setting) -> Outcome:

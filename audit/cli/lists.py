@@ -32,13 +32,21 @@ def attacks(json: Json = False) -> None:
 
 
 def audits(json: Json = False) -> None:
-    """List the audits: what each needs, and how many statistical tests it makes.
+    """List the audits: which claims each tests, what it needs, and how many statistical tests it makes.
 
     Example: audit audits
     """
     from ..audits.registry import AUDITS
 
-    rows = [{"name": a.name, "tests": a.tests, "needs": (a.declines.__doc__ or "").split("\n")[0]} for a in AUDITS.values()]
+    rows = [
+        {
+            "name": a.name,
+            "claims about": ", ".join(a.units),
+            "tests": a.tests,
+            "needs": (a.declines.__doc__ or "").split("\n")[0],
+        }
+        for a in AUDITS.values()
+    ]
     show("Audits", rows, json)
 
 

@@ -6,7 +6,10 @@ normal number, along the axis, above a multiple of the length across the axis, w
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+import dp_accounting as dp
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
@@ -14,10 +17,11 @@ from scipy.special import ndtr
 
 from ...accounting.events.types import FiniteDpEvent
 from ...accounting.upper.exact import finite_epsilon
-from ..mechanisms.inside import Inside, moving
+from ...models.recorder.mechanisms.found import Mechanism
+from ..mechanisms.inside import Inside
 from ..mechanisms.reading import EACH, farthest
 from ..mechanisms.undone import each_alone, scaled, undoes_factors
-from ..recorded.laws import NOTHING, composed
+from ..recorded.laws import NOTHING, SLACK, composed
 from ..recorded.study import Shifts
 
 Floats = NDArray[np.float64]
@@ -29,28 +33,75 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(512)  # of the integral over th
 FAR = 12.0  # in units of the noise: where that integral is cut off
 
 
-def directions(within: Inside, shifts: Shifts, delta: float) -> tuple[float, str]:
-    """The epsilon (nats) that directions of noisy values prove, and why no more is known; infinite and "" if the release shows
-    more than directions. Tests the EACH mechanisms that the worst secret moves farthest.
+@dataclass(frozen=True)
+class Directions:
+    """Which noisy values of a run the release shows only up to positive factors.
+
+    axes: mechanism -> the axis along which each part has a factor of its own, None for one factor of the whole value. known:
+    those of them whose cost is computed. why: what the release undoes, in words.
+    """
+
+    axes: Mapping[int, int | None]
+    known: frozenset[int]
+    why: str
+
+    def cost(self, mechanisms: Sequence[Mechanism], moves: Shifts, delta: float) -> float:
+        """A lower bound on the epsilon (nats) of what the release shows of these moves, which are as `Mechanism.over` gives them:
+        of the directions `known`, and of all other values with normal noise. The rest counts as 0.
+        """
+        events, square = list[FiniteDpEvent](), 0.0
+        for i, (m, by) in enumerate(zip(mechanisms, moves, strict=True)):
+            if i in self.known:
+                events += cones(_blocks(m.clean / m.scale, self.axes[i]), _blocks(by, self.axes[i]), delta)
+            elif i not in self.axes and m.law == "normal":
+                square += m.size(by) ** 2
+        gaussian = {dp.GaussianDpEvent(1 / (math.sqrt(square) * (1 - SLACK))): 1} if square > NOTHING**2 else {}
+        return composed(gaussian | Counter(events), delta)
+
+    def seen(self, mechanisms: Sequence[Mechanism], moves: Shifts, least: Shifts) -> Shifts:
+        """The moves, if of each the release shows `least`. A value of which it shows directions moves as far as `moves`, unless
+        `least` is shorter than the part of its move across the noisy value: then less by the same factor.
+        """
+        kept = list(least)
+        for i in self.axes:
+            noisy, by = (_blocks(each, self.axes[i]) for each in (mechanisms[i].noisy / mechanisms[i].scale, moves[i]))
+            length = np.linalg.norm(noisy, axis=1, keepdims=True)
+            unit = np.divide(noisy, length, out=np.zeros_like(noisy), where=length > 0)
+            across = float(np.linalg.norm(by - (by * unit).sum(axis=1, keepdims=True) * unit))
+            kept[i] = moves[i] * (min(1.0, float(np.linalg.norm(least[i])) / across) if across else 1.0)
+        return tuple(kept)
+
+    def reason(self, epsilon: float) -> str:
+        """Why a claim is not refuted although the noisy values cost more. epsilon: the result of `cost`."""
+        cost = f"what it shows is known to cost {epsilon:.3g}" if epsilon else "the cost of directions is not known"
+        return f"{self.why}; {cost}; if your proof releases the values themselves, declare a ledger of Gaussian or Laplace events"
+
+
+def directions(within: Inside, shifts: Shifts) -> Directions | None:
+    """The noisy values of which the release shows only directions; None if there are none. Tests the EACH mechanisms that the
+    worst secret moves farthest; if more move, those not tested count as directions whose cost is not known.
     """
     first, worst = within.run, within.worst
-    for i in farthest(first, shifts)[:EACH]:
-        if not (axes := scaled(first, i, shifts[i])):
-            continue
-        mechanism, epsilon = first.mechanisms[i], 0.0
-        one_world = worst is not None and worst.base is None and not worst.half and moving(first, shifts) == {i}
-        whole = i not in within.undone and not any(i in group for group in within.sums) and not {0, 1} <= {*axes}
-        noise = mechanism.law == "normal" and each_alone(mechanism)
-        if one_world and whole and noise and not undoes_factors(first, i, shifts[i], axes[0], sign=-1):
-            means, moves = (_blocks(each, axes[0]) for each in (mechanism.clean / mechanism.scale, shifts[i]))
-            epsilon = of_cones(means, moves, delta)
-        why = f"the release does not change if positive numbers multiply the noisy value, or rows of it, at {mechanism.line}"
-        proved = (
-            f"the directions that it shows are known to cost {epsilon:.3g}" if epsilon else "the cost of directions is not known"
-        )
-        way = "if your proof releases the value itself, declare a ledger of Gaussian or Laplace events"
-        return epsilon, f"{why}; {proved}; {way}"
-    return math.inf, ""
+    in_order = farthest(first, shifts)
+    axes = {i: axes for i in in_order[:EACH] if (axes := scaled(first, i, shifts[i]))}
+    if not axes:
+        return None
+    sums = {i for group in within.sums for i in group}
+    one_world = worst is not None and worst.base is None and not worst.half
+    known = frozenset(
+        i
+        for i, (axis, *others) in axes.items()
+        if one_world
+        and first.mechanisms[i].law == "normal"
+        and each_alone(first.mechanisms[i])
+        and i not in within.undone | sums
+        and not {0, 1} <= {axis, *others}
+        and not undoes_factors(first, i, shifts[i], axis, sign=-1)
+    )
+    lines = " and at ".join(dict.fromkeys(first.mechanisms[i].line for i in axes))
+    why = f"the release shows no more than directions of the noisy values, or of rows of them, at {lines}"
+    untested = dict.fromkeys(in_order[EACH:])
+    return Directions({i: each[0] for i, each in axes.items()} | untested, known, why)
 
 
 def _blocks(values: Floats, axis: int | None) -> Floats:
@@ -58,13 +109,12 @@ def _blocks(values: Floats, axis: int | None) -> Floats:
     return values.reshape(1, -1) if axis is None else np.moveaxis(values, axis, -1).reshape(-1, values.shape[axis])
 
 
-def of_cones(means: Floats, moves: Floats, delta: float) -> float:
-    """A lower bound on the epsilon (nats) at `delta` of the directions of normal vectors with covariance 1. means, moves: one
-    vector in each row; in the other world the means are means + moves.
+def cones(means: Floats, moves: Floats, delta: float) -> list[FiniteDpEvent]:
+    """What tells the directions of normal vectors with covariance 1, one for each vector that moves. means, moves: one vector in
+    each row; in the other world the means are means + moves. delta: for which the axis of the cones is chosen.
     """
     moved = np.linalg.norm(moves, axis=1) > NOTHING
-    events = [_of_cones(mean, move, delta) for mean, move in zip(means[moved], moves[moved], strict=True)]
-    return composed(Counter(events), delta) if events else 0.0
+    return [_of_cones(mean, move, delta) for mean, move in zip(means[moved], moves[moved], strict=True)]
 
 
 def _of_cones(mean: Floats, move: Floats, delta: float) -> FiniteDpEvent:

@@ -1,7 +1,7 @@
 """What limits a bound or a reach that one recorded run gives: runs with other noise, and secrets that moved less far at first."""
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -23,6 +23,7 @@ STEADY = "runs with other noise have the same epsilon"
 SEEDS = range(1, 8)  # numbers of the runs with other seeds
 FEW, SINGLE = 8, 24  # noisy values of at most FEW numbers are moved into their tails, SINGLE numbers in all
 SCALES = 3.0  # how far a noisy value that tells much about a secret lies from the recorded one, in units of the noise
+Measure = Callable[[Sequence[Mechanism], Shifts, float], float]  # mechanisms, their moves, delta -> cost, nats
 TAIL = 1e-3  # probability of noise beyond the tried tail
 
 
@@ -63,21 +64,22 @@ def changed_by_noise(first: History, within: Inside, claim: Claim, shifts: Shift
     return f"{depends} and {max(epsilons):.3g} in another, and their average is not computed"
 
 
-def least_share(first: History, within: Inside, each: Shifts, delta: float) -> float:
+def least_share(first: History, within: Inside, each: Shifts, delta: float, measure: Measure = cost) -> float:
     """The smallest cost of the worst secret in runs in which the noisy values tell much about it, over its cost in `first`; 1 if
     no such run costs less.
 
     How far a secret moves a value may depend on earlier noisy values: a node that was chosen once is not chosen again. Then the
     moves of one run do not add up, because the values that tell most occur in runs in which later values move less. each: all
-    moves of the secret in `first`. delta: of the claim. Raises Incomparable if such a run has other mechanisms.
+    moves of the secret in `first`. delta: of the claim. measure: what moves of some mechanisms cost (nats). Raises Incomparable
+    if such a run has other mechanisms.
     """
     assert within.worst is not None
-    whole, share = cost(first.mechanisms, within.counted(each), delta), 1.0
+    whole, share = measure(first.mechanisms, within.counted(each), delta), 1.0
     for side in (1, -1):
         run = _telling(first, within.worst, each, side, first.study.effort.one_by_one)
         if run is first:
             continue
-        other = _cost(first, run, within, each, delta)
+        other = measure(run.mechanisms, moved_in(first, run, within, each), delta)
         share = min(share, 1.0 if other >= whole * (1 - EQUAL) else 0.0 if math.isinf(whole) else other / whole)
     return share
 

@@ -48,7 +48,7 @@ from .attempt import (
     unknown_law,
     used,
 )
-from .directions import directions
+from .directions import Directions, directions
 from .granted_values import behind, compared_only, granted, in_any_order, noised_again, shown_by, together, unseen
 from .hiding import EQUAL, grown, hidden, other_noise, shown_always
 from .noise_law import law_of
@@ -196,8 +196,8 @@ def from_secret(case: Case, within: Inside, projections: bool = True) -> tuple[B
 class Cost:
     """What the moves of a secret prove. epsilon: the least cost (nats) of all runs and of all parts of the moves that were tried.
     again: the cost in a second run. shifts: the moves that count. reason: why they prove nothing, or "".
-    masks: whether the adversary is granted draws that may hide the moves, such as masks of dropout. directions: whether the
-    release shows only directions of the noisy values.
+    masks: whether the adversary is granted draws that may hide the moves, such as masks of dropout. directions: the noisy values
+    of which the release shows only directions, or None.
     """
 
     epsilon: float
@@ -205,7 +205,7 @@ class Cost:
     shifts: Shifts
     reason: str
     masks: bool = False
-    directions: bool = False
+    directions: Directions | None = None
 
 
 def least_cost(attempt: Attempt) -> Cost:
@@ -281,15 +281,18 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     found = replace(found, epsilon=min(found.epsilon, attempt.cost(shifts)), shifts=shifts, reason=reason)
     if reason or found.epsilon <= case.claim.epsilon:
         return found
-    most, ratios = directions(within, shifts, case.claim.delta)
-    if most <= case.claim.epsilon:
-        return replace(found, reason=ratios)
+    found = replace(found, directions=directions(within, shifts))
+    if found.directions and (most := found.directions.cost(first.mechanisms, shifts, case.claim.delta)) <= case.claim.epsilon:
+        return replace(found, reason=found.directions.reason(most))
     cells, reason = shown_always(first, shifts)
     if reason or not attempt.projections:
         return replace(found, reason=reason)
     least, doubt = shown_by(case, within, shifts, cells)
-    found = replace(found, directions=math.isfinite(most))
-    shifts, epsilon = shifts if doubt else least, min(found.epsilon, attempt.cost(least), most)
+    epsilon = min(found.epsilon, attempt.cost(least))
+    if found.directions:
+        moved = found.directions.seen(first.mechanisms, shifts, least)
+        epsilon = min(epsilon, found.directions.cost(first.mechanisms, moved, case.claim.delta))
+    shifts = shifts if doubt else least
     if epsilon <= case.claim.epsilon:
         return replace(found, epsilon=epsilon, shifts=shifts, reason=doubt)
     if reason := folded(first, shifts):
@@ -315,7 +318,8 @@ def adding_up(attempt: Attempt, found: Cost) -> Cost:
     claim = attempt.case.claim
     if found.epsilon <= claim.epsilon:
         return found
-    share = least_share(attempt.first, attempt.within, attempt.each, claim.delta)
+    measure = found.directions.cost if found.directions else cost
+    share = least_share(attempt.first, attempt.within, attempt.each, claim.delta, measure)
     return replace(found, epsilon=share * found.epsilon, reason="" if share * found.epsilon > claim.epsilon else DEPENDS)
 
 
@@ -337,7 +341,7 @@ def concluded(attempt: Attempt, found: Cost) -> Bound:
     if not found.reason and within.undone & moving(first, found.shifts):
         text += ", beside a common change of each row, which the release undoes"
     if not found.reason and found.directions:
-        text += "; of the noisy value the release shows directions alone"
+        text += "; of a noisy value the release shows directions alone"
     bound = exact(0.0 if found.reason else found.epsilon, text, MOVES, conditions)
     refuted = bound.epsilon > claim.epsilon and not bound.failed
     moved = moving(first, found.shifts)

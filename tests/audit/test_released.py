@@ -179,9 +179,9 @@ def test_what_each_game_cannot_look_at_is_said():
     assert "does not release 'reports'" in (
         user_reports.refuses(Case(Mlp(), dataclasses.replace(EDGE, unit=Unit.FEATURES))) or ""
     )
-    assert "one user's features" in (user_reports.refuses(Case(Lpgnn(), EDGE)) or "")
+    assert "not for claims about an undirected edge" in (AUDITS["reports"].refuses(Case(Lpgnn(), EDGE)) or "")
     assert "does not declare RandomisedEdges" in (entries.refuses(Case(Gap(), EDGE)) or "")
-    assert "adjacency matrix" in (entries.refuses(Case(EdgeRand(sigma=1.0), NODE)) or "")
+    assert "not for claims about a node" in (AUDITS["entries"].refuses(Case(EdgeRand(sigma=1.0), NODE)) or "")
     assert "flips no entry" in (entries.refuses(Case(EdgeRand(), EDGE)) or "")
     assert "does not declare NoisyVotes" in (votes.refuses(Case(Mlp(), NODE)) or "")
     assert "logarithms" in (votes.refuses(Case(PrivGnn(mode="paper", as_coded=True), NODE)) or "")

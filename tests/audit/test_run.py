@@ -80,7 +80,7 @@ def test_quiet_prints_verdicts_alone_and_verbose_a_line_for_each_audit(tmp_path)
     assert silent.returncode == json.loads((tmp_path / "quiet" / "results.json").read_text())["run"]["exit_code"]
     loud = audit(*words, "--verbose", "--out", "loud", cwd=tmp_path)
     assert "  replay (replay, exact): at least 0, not-refuted, " in loud.stderr
-    assert "  audit game: skipped, mlp does not declare NoisySums. A model declares it so:" in loud.stderr
+    assert "  audit game: skipped, mlp does not declare NoisySums" in loud.stderr
 
 
 def test_json_is_the_only_thing_on_stdout_and_says_what_the_file_says(finished):
