@@ -1,8 +1,8 @@
 """Lower bounds from noisy values that a run divides by private numbers before it releases them.
 
-A mean is often computed as a noisy sum, divided by the exact count. The scale of the released noise then depends on the count. The
-adversary compares how far the released numbers lie from their means with both scales, as for noise whose own scale depends on a
-secret.
+A mean is often computed as a noisy sum, divided by the exact count. The scale of the released noise then depends on the count.
+The adversary compares how far the released numbers lie from their means with both scales, as for noise whose own scale depends on
+a secret.
 """
 
 import math
@@ -101,9 +101,9 @@ def divided(within: Inside, arrays: Collection[str]) -> Iterator[tuple[Absence, 
         with suppress(Incomparable, OtherMechanisms):
             runs, others = both(first, absent), both(second, absent)
             for i, cell in pairs:
-                each = [[f for run in pair if (f := factors(run, i, cell)) is not None] for pair in (runs, others)]
-                if len(each[0]) == len(each[1]) == 2:
-                    found = clearest(*each, absent, first.play.cells[cell].shape)
+                worlds, again = ([f for run in pair if (f := factors(run, i, cell)) is not None] for pair in (runs, others))
+                if len(worlds) == len(again) == 2:
+                    found = clearest(worlds, again, absent, first.play.cells[cell].shape)
                     if found is not None and all(steady(run, i, cell) for run in runs):
                         yield absent, first.mechanisms[i].line, cell, found
 
