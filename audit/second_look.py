@@ -25,7 +25,8 @@ def confirmed(
     A refutation is confirmed if the same test refutes in both outcomes, see `backs`. The repetition has fresh coins and noise, so
     its errors are independent of those of the first test. The probability that a test refutes a true claim in both outcomes is at
     most the product of its levels, `setting.alpha` and LEVEL / tests. The level of the bounds of the repetition is the smaller of
-    these two, because they are printed too.
+    these two, because they are printed too. `setting.patience` does not limit the repetition: whether a refutation counts must
+    not depend on how busy the machine is.
 
     A trial-limited audit (`Audit.trial_limited`) detects smaller violations with more rounds. The function repeats such an audit
     if a p-value is below `setting.level`, even if no bound refutes the claim. The repetition has the level alpha and more rounds,
@@ -36,7 +37,7 @@ def confirmed(
     if not early and not any(b.refuted and b.alpha > 0 for b in outcome.bounds):
         return (outcome,)
     key, level = setting.key.fold(audit.name, "again"), LEVEL / max(1, audit.tests)
-    fresh = dataclasses.replace(setting, key=key, alpha=min(setting.alpha, level), first=None, repeats=True)
+    fresh = dataclasses.replace(setting, key=key, alpha=min(setting.alpha, level), first=None, repeats=True, patience=math.inf)
     if audit.trial_limited:
         fresh = dataclasses.replace(fresh, alpha=setting.alpha, rounds=setting.rounds * times(setting.level, setting.alpha))
     again = dataclasses.replace(rested(audit.run(fresh)), audit=f"{audit.name} again")

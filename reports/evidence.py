@@ -175,7 +175,7 @@ def judge(
         return Verdict("inconclusive", f"inconclusive: {_worded(most)}; no check supports this assumption")
     why = _withdrawn(bounds)
     if any(b.refuted for b in bounds):
-        ending = "a test refuted the claim, but its repetition with fresh randomness did not, so this refutation does not count"
+        ending = "a test refuted the claim, but no repetition with fresh randomness did, so this refutation does not count"
         return Verdict("inconclusive", f"inconclusive: {f'{why}; ' if why else ''}{ending}")
     return _not_refuted(claim, bounds, notices, why)
 

@@ -38,7 +38,8 @@ Mask = NDArray[np.bool_]
 TRIED = 4  # largest number of secrets
 READ = 8  # largest number of mechanisms of which it is tested one by one whether an array reads them
 REDRAWN = 48  # random replacements of all draws: half by usual numbers, half by far ones
-CLEAR = 1e-4  # of the largest entry of an array: a smaller difference between two worlds may be rounding
+CLEAR = 1e-4  # of the largest entry of an array, see `differing`: a smaller difference between two worlds may be rounding
+SINGLE = 1.2e-7  # rounding error of float32, relative to the number
 REPLACED = f"all draws were replaced {REDRAWN} times, in both worlds, by usual numbers and by numbers far outside their range"
 ALIKE = "another seed gives the same entries"
 RELEASED = proved(
@@ -186,11 +187,17 @@ def steady(first: History, script: list[Draw], cell: Cell, worlds: Sequence[tupl
 def differing(one: History, other: History, cell: Cell, absent: Absence) -> Mask:
     """The entries of a cell that differ by more than rounding; none if the cells have different shapes. Own rows of absent nodes
     do not count.
+
+    An array of one axis, other than one number for each node, may list numbers of different sizes, such as a count of edges and a
+    share of them. Each of its entries is compared with its own size, but at least with a rounding error of the largest.
     """
     before, after = one.play.cells[cell], other.play.cells.get(cell)
     if after is None or after.shape != before.shape:
         return np.zeros(before.shape, dtype=bool)
-    differ: Mask = np.abs(after - before) > CLEAR * max(np.abs(before).max(initial=0), np.abs(after).max(initial=0))
+    sizes = np.maximum(np.abs(before), np.abs(after))
+    largest = sizes.max(initial=0)
+    listed = before.ndim == 1 and len(before) != absent.worlds.graph.nodes
+    differ: Mask = np.abs(after - before) > (np.maximum(CLEAR * sizes, SINGLE * largest) if listed else CLEAR * largest)
     return differ & absent.shown(differ.shape)
 
 

@@ -17,7 +17,7 @@ from ..case import EDGES, Outcome, Setting, offered
 from ..instruments.repetition import NO_NODE
 from ..mechanisms.gate import recorded
 from ..recorded.worlds import UNUSUAL_NODES, without_one
-from . import certain_paths, sampled_steps, size_of_noise
+from . import certain_paths, divided_noise, equal_rows, sampled_steps, size_of_noise
 from .released_noise import MOVES, exact, uncovered
 
 NAME = "differential"
@@ -46,7 +46,8 @@ def of_program(setting: Setting) -> Outcome:
         why = within or "no recorded noise was found that is added to data"
         bound = exact(0.0, why, MOVES, uncovered(runs.study, (why,)))
     else:
-        sure = certain_paths.from_path(case, within) or size_of_noise.from_sizes(case, within)
+        sure = certain_paths.from_path(case, within) or equal_rows.from_copies(case, within)
+        sure = sure or size_of_noise.from_sizes(case, within) or divided_noise.from_factors(case, within)
         bound = sure or sampled_steps.from_mechanisms(case, within)
         bound = dataclasses.replace(bound, conditions=(*bound.conditions, ON_ITS_GRAPH))
         if not within.searched:

@@ -41,8 +41,8 @@ SETTLED = Condition(
 
 @dataclass(frozen=True)
 class Resized:
-    """Noise numbers of one law whose scale is `wide` in one of two worlds and `narrow` in the other. apart: the distance of the
-    clean values, which is 0 if there are several numbers.
+    """Noise numbers of one law whose scale is `wide` in one of two worlds and `narrow` in the other. apart: the Euclidean
+    distance of the clean values, which is 0 for several numbers that are not normal.
     """
 
     law: str
@@ -57,7 +57,11 @@ class Resized:
         """
         if delta == 0:
             return math.inf  # the larger the threshold, the larger the ratio of the two probabilities
-        if self.apart:
+        if self.apart and self.law == "normal":
+            t = RANGE * self.count  # the sum of squares, in units of the narrow scale; noncentral in the wide world
+            far = stats.ncx2(self.count, (self.apart / self.wide) ** 2).sf(t * (self.narrow / self.wide) ** 2)
+            pairs = [(np.log(np.maximum(far, 1e-300)), stats.chi2(self.count).logsf(t))]
+        elif self.apart:
             law, t = DISTRIBUTIONS[self.law], RANGE * self.narrow
             far = np.logaddexp(law.logsf((t - self.apart) / self.wide), law.logsf((t + self.apart) / self.wide))
             pairs = [(far, math.log(2) + law.logsf(t / self.narrow))]

@@ -137,10 +137,10 @@ def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Absence]:
     random = key.fold("halves").generator()
     order = random.permutation(graph.nodes)
     for half in (np.sort(order[: graph.nodes // 2]), np.sort(order[graph.nodes // 2 :])):
-        absent = _without_nodes(whole, unit, half, "half of the nodes")
+        absent = without_nodes(whole, unit, half, "half of the nodes")
         if unit is Unit.FEATURES:
             yield absent
-        yield dataclasses.replace(_redrawn(whole, unit, half, random), secret=absent.secret)
+        yield dataclasses.replace(with_other_rows(whole, unit, half, random), secret=absent.secret)
     if unit is Unit.NODE:
         other = dataclasses.replace(whole.graph, y=(whole.graph.y + 1) % whole.graph.classes)
         yield Absence("a change of all labels", dataclasses.replace(whole, graph=other))
@@ -162,7 +162,7 @@ def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Absence,
         if in_edges:
             yield (without_edges(whole, some),)
         else:
-            yield (_without_nodes(whole, unit, some),)
+            yield (without_nodes(whole, unit, some),)
 
 
 def without_one(
@@ -193,17 +193,17 @@ def without_one(
     for node in list(dict.fromkeys(int(v) for v in (busiest, *others, loneliest, *rows[:NEAR], trained[-1], *of_classes)))[
         :limit
     ]:
-        yield _without_nodes(whole, unit, np.array([node]))
+        yield without_nodes(whole, unit, np.array([node]))
         for value in (graph.x.min(), graph.x.max()) if node in (busiest, *others) else ():
             yield _with_row(whole, unit, node, float(value))
-        yield _redrawn(whole, unit, np.array([node]), key.fold("other", node).generator())
+        yield with_other_rows(whole, unit, np.array([node]), key.fold("other", node).generator())
         if unit is Unit.NODE:
             yield _relabelled(whole, node)
 
 
 def _with_row(whole: Worlds, unit: Unit, node: int, value: float) -> Absence:
     """A world in which all features of a node have one value. For node claims the node is absent."""
-    gone = whole if unit is Unit.FEATURES else _without_nodes(whole, unit, np.array([node])).worlds
+    gone = whole if unit is Unit.FEATURES else without_nodes(whole, unit, np.array([node])).worlds
     worlds = dataclasses.replace(gone, graph=with_features(gone.graph, np.array([node]), value))
     if unit is Unit.FEATURES:
         return Absence(f"a row of features that are all {value:g}, for node {node},", worlds)
@@ -231,7 +231,7 @@ def _relabelled(whole: Worlds, node: int) -> Absence:
     return Absence(secret, dataclasses.replace(whole, graph=other), half=True)
 
 
-def _redrawn(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], random: np.random.Generator) -> Absence:
+def with_other_rows(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], random: np.random.Generator) -> Absence:
     """A world in which the nodes have other features and labels, drawn from other rows. For node claims the nodes are absent."""
     other = redrawn(whole.graph, nodes, random)
 
@@ -240,7 +240,7 @@ def _redrawn(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], random: np.ran
         if unit is Unit.FEATURES:
             worlds = dataclasses.replace(whole, graph=with_rows(whole.graph, part, other))
             return Absence(f"other features and labels of {name}", worlds, among=part, fewer=fewer)
-        gone = _without_nodes(whole, unit, part).worlds
+        gone = without_nodes(whole, unit, part).worlds
         worlds = dataclasses.replace(gone, graph=with_rows(gone.graph, part, other))
         return Absence(f"the absence of {name} with its features and labels", worlds, part, True, part, fewer)
 
@@ -255,11 +255,11 @@ def without_edges(whole: Worlds, edges: NDArray[np.int64], secret: str = "") -> 
     return Absence(secret or f"the absence of {name}", worlds, among=edges, fewer=lambda part: without_edges(whole, part))
 
 
-def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: str = "") -> Absence:
+def without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: str = "") -> Absence:
     name = name or (f"node {nodes[0]}" if nodes.size == 1 else f"{nodes.size} nodes")
 
     def fewer(part: NDArray[np.int64]) -> Absence:
-        return _without_nodes(whole, unit, part)
+        return without_nodes(whole, unit, part)
 
     if unit is not Unit.FEATURES:
         mask = Mask(nodes.astype(np.int64), np.zeros((1, nodes.size), dtype=bool))

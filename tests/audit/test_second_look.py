@@ -1,6 +1,7 @@
 """One statistical refutation is not enough: fresh coins must confirm it, and every output says whether they did."""
 
 import dataclasses
+import math
 from itertools import product
 from pathlib import Path
 
@@ -77,7 +78,7 @@ def test_a_claim_falls_only_if_both_looks_fail(agrees, kind, code, tmp_path):
     assert {b.audit for b in bounds} == {"game", "game again"}
     verdict = judge(CLAIM, (), bounds)
     assert (verdict.kind, verdict.exit_code) == (kind, code)
-    assert ("confirmed" if agrees else "its repetition with fresh randomness did not") in verdict.sentence
+    assert ("confirmed" if agrees else "no repetition with fresh randomness did") in verdict.sentence
 
 
 def played(first, then, tmp_path):
@@ -231,3 +232,15 @@ def test_at_most_three_of_a_thousand_honest_runs_are_blamed():
     suspects = draw.binomial(74, chance(kinds, (0.25, 0.5), least_rejected(kinds, 1.0, 0.05)), 40_000)
     blamed = (draw.binomial(suspects, chance(wider, (0.25, 0.5), least_rejected(wider, 1.0, alpha))) > 0).mean()
     assert 0 < blamed <= 0.003
+
+
+def test_a_repetition_waits_as_long_as_it_takes(tmp_path):
+    waits = []
+
+    def run(setting):
+        waits.append(setting.patience)
+        return Outcome("blackbox", (bound(True),))
+
+    setting = Setting(Case(Gap(), CLAIM), None, Store(Path(tmp_path)), Key("root"), 5, patience=300.0)
+    confirmed(Audit("blackbox", 2, lambda case: None, run), Outcome("blackbox", (bound(True),)), setting)
+    assert waits == [math.inf]

@@ -76,6 +76,13 @@ def hidden_noise(graph, rng):
     return {"bits": flipped(graph, rng).astype(np.int8), "means": last.astype(float)}
 
 
+def share_beside_a_count(graph, rng):
+    """A noisy count of the edges, which is large, and the exact share of edges within a class, which is small, in one array."""
+    send, receive = graph.arcs
+    same = float((graph.y[send] == graph.y[receive]).sum() / max(len(send), 1))
+    return {"statistics": np.array([1e4 + len(send) + rng.normal(0.0, 2.0), same])}
+
+
 def noisy_counts(graph, rng):
     """How many neighbours of each class each node has, with noise of scale 2."""
     send, receive = graph.arcs
@@ -143,6 +150,12 @@ def test_rows_without_noise_beside_rows_with_noise_are_refuted_without_limit(rel
     assert bound.epsilon == math.inf
     assert "no draw changes them" in bound.method
     assert re.search(r"the first result that differs comes from test_certain_paths\.py, line \d+", bound.method)
+
+
+def test_a_small_number_without_noise_is_refuted_beside_large_numbers(tmp_path):
+    (bound,) = [b for b in outcome(share_beside_a_count, tmp_path, Unit.UNDIRECTED_EDGE).bounds if b.refuted]
+    assert bound.epsilon == math.inf
+    assert "1 entry of 'statistics'" in bound.method
 
 
 @pytest.mark.parametrize("release", [rows_without_noise([]), *nightly(rows_with_rare_noise)])

@@ -1,0 +1,111 @@
+"""A noisy network that answers on the exact graph: noise moves all answers, and never tells two nodes with equal inputs apart."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from gnnaudit import Claim, Looped, Unit, load
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.recorded.copies import copies
+from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.graph.graph import Worlds
+
+from ...nightly import nightly
+
+GRAPH = load("campus:n=120:degree=6")
+UNITS = [Unit.UNDIRECTED_EDGE, Unit.DIRECTED_EDGE, Unit.NODE]
+
+
+def sums(graph, rows, rng=None, std=4.0):
+    total = graph.adjacency() @ np.asarray(graph.x, dtype=np.float64)[:, :rows]
+    return total if rng is None else total + rng.normal(0, std, total.shape)
+
+
+def log_softmax(z):
+    return z - np.logaddexp.reduce(z, axis=1, keepdims=True)
+
+
+def network(seen, answered, graph, seed):
+    """The answers on `answered` of a network with one hidden layer that learns from `seen`."""
+    torch.manual_seed(seed)
+    seen, answered = (torch.from_numpy(z).float() for z in (seen, answered))
+    net = torch.nn.Sequential(torch.nn.Linear(seen.shape[1], 6), torch.nn.Tanh(), torch.nn.Linear(6, graph.classes))
+    optimizer, train = torch.optim.Adam(net.parameters(), lr=0.02), torch.from_numpy(graph.train)
+    for _ in range(3):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(net(seen)[train], torch.from_numpy(graph.y)[train]).backward()
+        optimizer.step()
+    with torch.no_grad():
+        return {"posteriors": torch.log_softmax(net(answered), 1).numpy()}
+
+
+def answered_on_the_exact_graph(graph, seed):
+    """Noise at training only."""
+    rng = np.random.default_rng(seed)
+    return network(sums(graph, 8, rng), sums(graph, 8), graph, seed)
+
+
+def steps_on_the_exact_graph(graph, seed):
+    """DP-SGD without samples, whose network then answers on the exact graph."""
+    rng, z, weights = np.random.default_rng(seed), sums(graph, 8), np.zeros((8, graph.classes))
+    own, y = np.asarray(graph.x, dtype=np.float64)[:, :8], np.eye(graph.classes)[graph.y]
+    for _ in range(2):
+        error = (np.exp(log_softmax(own @ weights)) - y)[graph.train]
+        gradient = np.einsum("nd,nc->ndc", own[graph.train], error)
+        gradient /= np.maximum(1, np.linalg.norm(gradient, axis=(1, 2), keepdims=True))
+        weights = weights - 0.1 * (gradient.sum(0) + rng.normal(0, 2.0, weights.shape))
+    return {"posteriors": log_softmax(np.tanh(z @ weights) @ np.ones((graph.classes, graph.classes)) + np.tanh(z @ weights))}
+
+
+def answered_on_the_noisy_graph(graph, seed):
+    noisy = sums(graph, 8, np.random.default_rng(seed))
+    return network(noisy, noisy, graph, seed)
+
+
+def one_noise_for_all_rows_and_one_for_each(graph, seed):
+    """An honest release of which the recorder loses some noise: it is taken out of its array before it is added."""
+    rng, exact = np.random.default_rng(seed), sums(graph, 8)
+    lost = np.array([[float(number) for number in row] for row in rng.normal(0, 4.0, exact.shape)])
+    return network(exact + lost, exact + lost, graph, seed)
+
+
+def outcome(train, unit, tmp_path):
+    graph = GRAPH.as_directed() if unit is Unit.DIRECTED_EDGE else GRAPH
+    case = Case(Looped(train, unit=unit), Claim(8.0, 1e-5, unit))
+    return AUDITS["differential"].run(Setting(case, graph, Store(tmp_path), Key("rows"), 2, 1e-4))
+
+
+@pytest.mark.parametrize("unit", UNITS[:1] + nightly(*UNITS[1:]))
+def test_a_network_that_learns_with_noise_and_answers_on_the_exact_graph_is_refuted(unit, tmp_path):
+    (bound,) = [b for b in outcome(answered_on_the_exact_graph, unit, tmp_path).bounds if b.refuted]
+    assert bound.epsilon == math.inf
+    assert "equal whatever is drawn" in bound.method
+
+
+def test_noisy_steps_whose_network_answers_on_the_exact_graph_are_refuted(tmp_path):
+    (bound,) = [b for b in outcome(steps_on_the_exact_graph, Unit.NODE, tmp_path).bounds if b.refuted]
+    assert bound.epsilon == math.inf
+
+
+@pytest.mark.parametrize("train", [one_noise_for_all_rows_and_one_for_each, *nightly(answered_on_the_noisy_graph)])
+def test_noise_of_each_row_refutes_nothing(train, tmp_path):
+    assert not any(b.refuted for b in outcome(train, Unit.UNDIRECTED_EDGE, tmp_path).bounds)
+
+
+@pytest.mark.parametrize("unit", [*UNITS, Unit.FEATURES])
+def test_copies_are_alike_in_one_of_two_neighbouring_graphs(unit):
+    graph = GRAPH.as_directed() if unit is Unit.DIRECTED_EDGE else GRAPH
+    found = copies(Worlds.of(graph, np.zeros(1, dtype=np.uint64)), unit, Key("copies"))
+    worlds = [found.absent.base.worlds, found.absent.worlds]
+    alike, apart = worlds if found.alike else worlds[::-1]
+    for world, same in ((alike, True), (apart, False)):
+        g = world.graph
+        near = [set(g.arcs[0][g.arcs[1] == node]) for node in (found.node, found.copy)]
+        rows = [np.append(np.asarray(g.x)[node], g.y[node]) for node in (found.node, found.copy)]
+        assert (near[0] == near[1] and np.array_equal(*rows)) == same
+        assert g.directed or (g.edges[0] < g.edges[1]).all()
+    assert sum(a.graph.arc_count for a in worlds[:1]) >= worlds[1].graph.arc_count
