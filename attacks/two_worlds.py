@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..accounting.lower.error_rates import Rule, epsilon_of_rates, rate_at_most, rule_from_pilot
+from ..accounting.lower.detection.error_rates import Rule, epsilon_of_rates, rate_at_most, rule_from_pilot
 
 Floats = NDArray[np.float64]
 SUMS, SINGLE = 2, 64  # features: sums of all numbers, and numbers that the classifiers read one by one

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.lower.bounds import from_rounds
-from gnnaudit.accounting.lower.error_rates import epsilon_of_rates, mu_of_rates, rate_at_most
+from gnnaudit.accounting.lower.detection.error_rates import epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.one_run import canaries, mahloujifar, steinke
 from gnnaudit.accounting.upper import tradeoff
 from gnnaudit.models.baselines.gnn import Gnn

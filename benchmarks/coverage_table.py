@@ -27,8 +27,8 @@ from gnnaudit.accounting.checks.score_law import normal_law, pooled_sd
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.closed_forms import channel_epsilon
 from gnnaudit.accounting.lower.anytime import STAKES, TUNED, mu_reached
+from gnnaudit.accounting.lower.detection.error_rates import PILOT_SHARE, choose, epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.elementary import SHARE, SIDES, Kind, guesses, least_rejected, p_value
-from gnnaudit.accounting.lower.error_rates import PILOT_SHARE, choose, epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.guessed_coins import chance_of_so_many, guessed, together
 from gnnaudit.accounting.lower.guessing import (
     Charge,

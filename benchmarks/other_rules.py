@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from gnnaudit.accounting.lower.error_rates import epsilon_of_rates, mu_of_rates, rate_at_most
+from gnnaudit.accounting.lower.detection.error_rates import epsilon_of_rates, mu_of_rates, rate_at_most
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -21,7 +21,7 @@ from pathlib import Path
 from scipy.stats import binom
 
 from gnnaudit.accounting.claim import Claim, Relation, Unit
-from gnnaudit.accounting.lower.families import Family
+from gnnaudit.accounting.lower.detection.families import Family
 from gnnaudit.accounting.lower.rank_test import best_place, chance_of_so_few
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.accounting.upper.tradeoff import curve

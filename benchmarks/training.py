@@ -30,7 +30,7 @@ from gnnaudit.models.engine.training import train
 from gnnaudit.models.gap.gap import Gap, mlp
 from gnnaudit.models.gap.progap import ProGap
 from gnnaudit.models.graph.graph import Graph, Worlds
-from gnnaudit.models.kernels import compiled
+from gnnaudit.models.kernels.compiler import compiled
 from gnnaudit.models.sparse.neighbour_sums import Aggregation
 
 HIDDEN = 16

@@ -6,7 +6,7 @@ import ast
 import subprocess
 import sys
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -215,6 +215,11 @@ def test_help_loads_no_heavy_library():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_no_room_has_more_than_twelve_files():
+    files = Counter(p.parent for floor in MAY_IMPORT for p in (ROOT / floor).rglob("*.py") if p.name != "__init__.py")
+    assert {str(room): count for room, count in files.items() if count > 12} == {}
 
 
 def test_files_and_rooms_import_one_another_without_circles():

@@ -15,9 +15,9 @@ from .. import gaussian
 from ..checks.conditions import Condition, proved
 from ..checks.score_law import PLAYED, normal_law, sd_as_stated
 from ..claim import Claim
-from . import power
 from .bounds import Bound, resting, split
-from .error_rates import BEFOREHAND, Rule
+from .detection import power
+from .detection.error_rates import BEFOREHAND, Rule
 
 if TYPE_CHECKING:
     from ..upper.tradeoff import Curve

@@ -17,8 +17,8 @@ from ..checks.conditions import Condition, proved
 from ..checks.patterns import of_other_rounds
 from ..checks.score_law import PLAYED, normal_law, pooled_sd, sd_as_stated
 from ..claim import Claim, check_claim
-from . import power
-from .error_rates import (
+from .detection import power
+from .detection.error_rates import (
     BEFOREHAND,
     Rule,
     epsilon_of_rates,
@@ -29,7 +29,7 @@ from .error_rates import (
     smallest_level,
     weighed,
 )
-from .families import Family
+from .detection.families import Family
 from .random_numbers import generator
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
-from .power import POWER, smallest
+from .detection.power import POWER, smallest
 
 SIDES = {(0, 1): 0.8, (0,): 0.05, (1,): 0.05}  # shares of alpha for guesses on both outputs, on 0 only, on 1 only
 SHARE = sum(SIDES.values())  # share of alpha for these tests; the rest is for whole releases, whose test assumes no independence

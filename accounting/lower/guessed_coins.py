@@ -13,8 +13,8 @@ from ..checks.independence import APART, FEWEST_RUNS, OF_COINS
 from ..claim import Claim
 from ..upper.tradeoff import Curve, approximate
 from .bounds import Bound, resting, split
-from .error_rates import epsilon_of_rates
-from .families import Family
+from .detection.error_rates import epsilon_of_rates
+from .detection.families import Family
 from .one_run import COINS, luck
 
 

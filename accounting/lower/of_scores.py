@@ -13,7 +13,7 @@ from ..checks.score_law import in_order
 from ..claim import Claim, check_claim
 from .bounds import Bound, from_rounds, resting, split, unknown
 from .coins_of_rounds import coins_of_rounds
-from .error_rates import Rule
+from .detection.error_rates import Rule
 
 if TYPE_CHECKING:
     from ..upper.tradeoff import Curve

@@ -19,7 +19,8 @@ from ..checks.conditions import Condition, proved
 from ..checks.independence import Independence, independence
 from ..claim import Claim
 from .bounds import Bound, from_rounds, resting, unknown
-from .families import Family
+from .detection.families import Family
+from .detection.power import POWER, reached, smallest
 from .guessing import (
     EDGES,
     Charge,
@@ -38,7 +39,6 @@ from .guessing import (
     weight_of_correct,
     weighted_p_value,
 )
-from .power import POWER, reached, smallest
 from .rank_test import ranked
 
 if TYPE_CHECKING:

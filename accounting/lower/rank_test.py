@@ -18,8 +18,8 @@ from ..checks.conditions import Condition, proved
 from ..checks.score_law import PLAYED
 from ..claim import Claim
 from .bounds import Bound, resting, split
-from .families import KAPPAS, Family
-from .power import POWER
+from .detection.families import KAPPAS, Family
+from .detection.power import POWER
 from .random_numbers import generator
 
 if TYPE_CHECKING:

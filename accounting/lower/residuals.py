@@ -14,7 +14,7 @@ from ..checks.independence import not_normal, sum_of_zero, uncorrelated
 from ..claim import Claim
 from ..upper.pld import epsilon_at_least
 from .bounds import Bound, resting
-from .power import smallest
+from .detection.power import smallest
 
 Array = NDArray[np.float64]
 SMALLEST = 1e-12  # smallest variance, relative to the largest one, so that weights stay finite where noise is absent

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
 from ...accounting.lower.bounds import Bound, of_share, unknown
+from ...accounting.lower.detection.power import coins_detect
 from ...accounting.lower.guessed_coins import guessed
 from ...accounting.lower.one_run import luck, mahloujifar, steinke
-from ...accounting.lower.power import coins_detect
 from ...accounting.upper.tradeoff import Curve, curve
 from ...attacks.canary.fisher import log_likelihood_ratio
 from ...attacks.links.similarity import LinkStealing
@@ -30,7 +30,7 @@ from ..instruments.reach import family, promised
 from ..key import Key
 from ..mechanisms.gate import a_strangers
 from ..progress import clock
-from ..recorded.worlds import public_bound
+from ..recorded.secrets.worlds import public_bound
 from ..storage.resident import taken
 
 Played = Callable[[int], tuple[NDArray[np.float64], NDArray[np.bool_]]]

@@ -38,8 +38,8 @@ from ..own_bounds import (
     within_run,
 )
 from ..recorded.playing import play
+from ..recorded.secrets.worlds import UNUSUAL, UNUSUAL_NODES
 from ..recorded.study import first_run
-from ..recorded.worlds import UNUSUAL, UNUSUAL_NODES
 
 NAME = "differential"
 TRIED = 16  # runs with other noise; a path that a fifth of all runs take is missed in one of 36 audits

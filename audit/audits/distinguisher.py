@@ -25,7 +25,7 @@ from ..case import Case, Outcome, Setting, offered
 from ..key import Key
 from ..mechanisms.gate import a_strangers
 from ..recorded.playing import Cell, cells, left_in
-from ..recorded.worlds import UNUSUAL, Absence, small, without_any, without_one
+from ..recorded.secrets.worlds import UNUSUAL, Absence, small, without_any, without_one
 
 Floats = NDArray[np.float64]
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from ...accounting.checks.independence import separate_trials
 from ...accounting.claim import Unit
 from ...accounting.lower.bounds import from_rounds
-from ...accounting.lower.error_rates import Rule, epsilon_of_rates, rate_at_most
-from ...accounting.lower.power import notices_along
+from ...accounting.lower.detection.error_rates import Rule, epsilon_of_rates, rate_at_most
+from ...accounting.lower.detection.power import notices_along
 from ...models.capabilities import RandomisedEdges
 from ...models.graph.graph import Graph
 from ..case import Case, Outcome, Setting

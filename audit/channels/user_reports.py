@@ -11,9 +11,9 @@ from ...accounting.checks.conditions import proved
 from ...accounting.checks.independence import separate_draws, separate_trials
 from ...accounting.closed_forms import channel_epsilon
 from ...accounting.lower.bounds import Bound, from_rounds, of_share, resting
+from ...accounting.lower.detection.power import notices_along
 from ...accounting.lower.elementary import SHARE, SIDES, Kind, detectable, guesses, p_value, sum_at_least
 from ...accounting.lower.one_run import COINS
-from ...accounting.lower.power import notices_along
 from ...models.base import Release
 from ...models.capabilities import RandomisedReports
 from ...models.graph.graph import Graph, Worlds

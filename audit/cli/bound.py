@@ -222,7 +222,7 @@ def _rounds(
     pilot: Path | None,
     seed: int,
 ) -> Bound:
-    from ...accounting.lower.error_rates import Rule
+    from ...accounting.lower.detection.error_rates import Rule
     from ...accounting.lower.of_scores import lower
 
     options: dict[str, Any] = {}
@@ -248,7 +248,7 @@ def _anytime(
     from ...accounting.checks.score_law import in_order
     from ...accounting.lower import anytime as sequential
     from ...accounting.lower.bounds import resting
-    from ...accounting.lower.error_rates import Rule
+    from ...accounting.lower.detection.error_rates import Rule
 
     scores, bits = columns["score"], columns["bit"]
     rounds = in_order(scores, bits)
@@ -315,7 +315,7 @@ def _repeats(run: NDArray[Any]) -> bool:
 def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found: Bound, verdict: str) -> list[str]:
     import numpy as np
 
-    from ...accounting.lower.error_rates import BEFOREHAND
+    from ...accounting.lower.detection.error_rates import BEFOREHAND
 
     ones = int(np.count_nonzero(columns["bit"]))
     lines = [f"{path.name}: {several(len(columns['bit']) - ones, 'score')} of world 0, {ones} of world 1."]

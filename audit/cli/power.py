@@ -35,8 +35,8 @@ def power(
     """
     from ...accounting.claim import Claim
     from ...accounting.gaussian import epsilon_of, mu_of_claim
-    from ...accounting.lower import power as lib
-    from ...accounting.lower.error_rates import pilot_rounds
+    from ...accounting.lower.detection import power as lib
+    from ...accounting.lower.detection.error_rates import pilot_rounds
 
     claim = Claim(epsilon, delta)
     if not 1 < kappa <= lib.MOST_KAPPA:

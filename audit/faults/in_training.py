@@ -21,7 +21,7 @@ from ...models.gap import stage
 from ...models.gap.gap import Gap
 from ...models.gap.mlp import Mlp
 from ...models.graph.graph import Graph, Worlds
-from ...models.kernels import compiled
+from ...models.kernels.compiler import compiled
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

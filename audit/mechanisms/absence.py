@@ -10,10 +10,10 @@ from ...models.errors import one_line, raised
 from ...models.random.streams import fold
 from ...models.recorder import Draw
 from ...models.recorder.mechanisms.found import REPORT, Mechanism, Mechanisms, OtherMechanisms
-from ..recorded.own_rows import Located, own_places, private
 from ..recorded.playing import Diverged, Play, marked, play
+from ..recorded.secrets.own_rows import Located, own_places, private
+from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History, Shifts, Study
-from ..recorded.worlds import Absence
 from .reading import ENDS, FAR, alike, others, repeated
 from .relations import SAME
 

@@ -17,8 +17,8 @@ from ..key import Key
 from ..own.model_file import is_built_in
 from ..recorded.examination import Examination, examine
 from ..recorded.playing import play
+from ..recorded.secrets.worlds import UNUSUAL, small
 from ..recorded.study import Study, study
-from ..recorded.worlds import UNUSUAL, small
 from .inside import Inside, inside
 
 # audits that assume sums of the inputs with Gaussian noise; replay assumes this only for claims about edges

@@ -13,8 +13,8 @@ import numpy as np
 from ...models.recorder.mechanisms.found import Mechanisms
 from ..recorded.laws import NOTHING
 from ..recorded.playing import marked, play
+from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History, Shifts, Study
-from ..recorded.worlds import Absence
 from .absence import Incomparable, kept, moved
 from .reading import redrawn, repeated
 from .relations import REPEATED

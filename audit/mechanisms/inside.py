@@ -18,8 +18,8 @@ from ...models.recorder.mechanisms.sharing import again
 from ..case import EDGES
 from ..key import Key
 from ..recorded.laws import NOTHING, cost
+from ..recorded.secrets.worlds import UNUSUAL, Absence, single_secrets, without_many, without_one
 from ..recorded.study import History, Shifts, Study
-from ..recorded.worlds import UNUSUAL, Absence, single_secrets, without_many, without_one
 from .absence import Incomparable, OtherNoise, history, kept, moved, without
 from .initial_weights import added, of_mechanisms, same_for_all_seeds, with_weights
 from .loud_secrets import louder, quietest

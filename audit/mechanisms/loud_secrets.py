@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ...accounting.claim import Unit
 from ...models.recorder.mechanisms.found import REPORT
 from ..case import EDGES
-from ..recorded.matchings import LOUD, loudest
+from ..recorded.secrets.matchings import LOUD, loudest
+from ..recorded.secrets.worlds import UNUSUAL, Absence, without_edges
 from ..recorded.study import History
-from ..recorded.worlds import UNUSUAL, Absence, without_edges
 from .absence import Incomparable, kept
 from .reading import EACH, alike, others, repeated, same_means
 from .relations import SAME

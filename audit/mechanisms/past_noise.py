@@ -8,8 +8,8 @@ from ...models.capabilities import RunsElsewhere
 from ...models.recorder.draws.results import parting, results
 from ...models.recorder.mechanisms.found import REPORT, Mechanisms
 from ..recorded.playing import Play, play
+from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History
-from ..recorded.worlds import Absence
 from .absence import kept
 from .reading import EACH, redrawn, repeated, with_other_values
 from .unfollowed import not_followed, strayed

@@ -14,10 +14,10 @@ from ..mechanisms.draws.lost import lost, mixed
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import EACH, idle
 from ..recorded.laws import NOTHING, cost
+from ..recorded.secrets.worlds import UNUSUAL, Absence
 from ..recorded.study import History, Shifts
-from ..recorded.worlds import UNUSUAL, Absence
-from .granted_values import not_charged
-from .hiding import FIRST_VALUES, apart, every_secret, free_draws, not_fresh, shown_always
+from .adversary.granted_values import not_charged
+from .adversary.hiding import FIRST_VALUES, apart, every_secret, free_draws, not_fresh, shown_always
 from .noise_law import DISTRIBUTIONS
 from .released_noise import EVERYWHERE, MOVES, REPEATED, exact
 

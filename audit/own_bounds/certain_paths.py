@@ -27,8 +27,8 @@ from ..mechanisms.past_noise import begun
 from ..mechanisms.reading import drawn_again, far_across, rerun, with_other_values
 from ..recorded.other_numbers import FAR, far_numbers, has_far_numbers
 from ..recorded.playing import Cell, Diverged, Play
+from ..recorded.secrets.worlds import Absence, alone
 from ..recorded.study import History, Study
-from ..recorded.worlds import Absence, alone
 from .other_runs import SEEDS
 from .released_noise import PATHS, REPEATED, exact
 from .released_sums import RUNS, Sum, only_through, released_sums

@@ -22,8 +22,8 @@ from ..mechanisms.absence import Incomparable, both, history
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import with_other_values
 from ..recorded.playing import Cell, Diverged
+from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History
-from ..recorded.worlds import Absence
 from .noise_law import law_of
 from .released_noise import REPEATED, exact
 from .released_sums import additive

@@ -23,8 +23,8 @@ from ..mechanisms.absence import Incomparable, both
 from ..mechanisms.inside import Inside
 from ..mechanisms.past_noise import begun
 from ..mechanisms.reading import far_across, with_other_values
-from ..recorded.copies import Copies, copies
 from ..recorded.playing import Cell, Diverged, Play, play
+from ..recorded.secrets.copies import Copies, copies
 from ..recorded.study import History
 from .certain_paths import CLEAR, REDRAWN, scripts
 from .released_noise import PATHS, REPEATED, exact

@@ -14,9 +14,9 @@ from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import idle, repeated
 from ..recorded.laws import cost
 from ..recorded.playing import Diverged
+from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History, Shifts
-from ..recorded.worlds import Absence
-from .hiding import EQUAL, same_entries
+from .adversary.hiding import EQUAL, same_entries
 from .noise_law import DISTRIBUTIONS
 
 STEADY = "runs with other noise have the same epsilon"

@@ -9,14 +9,14 @@ import numpy as np
 
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
-from ...accounting.lower.error_rates import epsilon_of_rates, rate_at_most
+from ...accounting.lower.detection.error_rates import epsilon_of_rates, rate_at_most
 from ...models.base import Release
 from ...models.capabilities import RunsElsewhere
 from ...models.graph.graph import Worlds
 from ..case import EDGES, Outcome, Setting, offered
 from ..instruments.repetition import NO_NODE
 from ..mechanisms.gate import recorded
-from ..recorded.worlds import UNUSUAL_NODES, without_one
+from ..recorded.secrets.worlds import UNUSUAL_NODES, without_one
 from . import certain_paths, divided_noise, equal_rows, sampled_steps, size_of_noise
 from .released_noise import MOVES, exact, uncovered
 

@@ -15,7 +15,7 @@ from ...accounting.checks.conditions import Condition, most_telling, proved
 from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.bounds import Bound, resting, unknown
-from ...accounting.lower.power import smallest
+from ...accounting.lower.detection.power import smallest
 from ...reports.rounding import multiple
 from ..case import Case, Outcome, Setting, offered
 from ..instruments.reach import worth
@@ -28,8 +28,8 @@ from ..recorded.examination import Examination, Move
 from ..recorded.laws import LARGEST, LAWS, SLACK, cost_of
 from ..recorded.other_numbers import HARD, MORE, withstands
 from ..recorded.paths import NO_SEED
+from ..recorded.secrets.worlds import UNUSUAL
 from ..recorded.study import Study
-from ..recorded.worlds import UNUSUAL
 
 NAME = "differential"
 PATHS = "one release distinguishes two neighbouring graphs that have no release in common"

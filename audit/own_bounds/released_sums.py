@@ -13,8 +13,8 @@ from ...models.recorder.mechanisms.found import REPORT, Mechanism
 from ..mechanisms.absence import both
 from ..mechanisms.reading import repeated
 from ..recorded.playing import Cell
+from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History
-from ..recorded.worlds import Absence
 
 Floats = NDArray[np.float64]
 Sum = Mapping[int, float]  # position of a mechanism -> its weight

@@ -28,9 +28,10 @@ from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import alike, repeated, rerun
 from ..recorded.laws import NOTHING, SLACK
 from ..recorded.playing import Diverged
+from ..recorded.secrets.worlds import Absence, outliers
 from ..recorded.study import History, Shifts
-from ..recorded.worlds import Absence, outliers
 from . import within_run
+from .adversary.hiding import EQUAL, free_draws, hidden, other_noise
 from .attempt import (
     EXACT,
     FRESH,
@@ -45,7 +46,6 @@ from .attempt import (
     release_of_noisy_values,
     stale_noise,
 )
-from .hiding import EQUAL, free_draws, hidden, other_noise
 from .noise_law import law_of
 from .other_runs import SCALES, STEADY, TAIL, most_telling
 from .released_noise import REPEATED, exact, known_noise, smallest_factor

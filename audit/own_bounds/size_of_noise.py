@@ -19,8 +19,8 @@ from ..case import Case
 from ..mechanisms.absence import Incomparable, OtherNoise, history, kept
 from ..mechanisms.inside import Inside
 from ..recorded.playing import Diverged
+from ..recorded.secrets.worlds import Absence, alone
 from ..recorded.study import History
-from ..recorded.worlds import Absence, alone
 from .certain_paths import shown_by
 from .noise_law import DISTRIBUTIONS, law_of
 from .released_noise import REPEATED, exact

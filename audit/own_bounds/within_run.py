@@ -28,8 +28,11 @@ from ..mechanisms.shown.affine import ENTRIES, Affine, affine
 from ..mechanisms.undone import folded
 from ..recorded.laws import NOTHING, cost, left_out
 from ..recorded.playing import Diverged
+from ..recorded.secrets.worlds import UNUSUAL, without_edges
 from ..recorded.study import History, Shifts
-from ..recorded.worlds import UNUSUAL, without_edges
+from .adversary.directions import Directions, directions
+from .adversary.granted_values import behind, compared_only, granted, in_any_order, noised_again, shown_by, together, unseen
+from .adversary.hiding import EQUAL, grown, hidden, other_noise, shown_always
 from .attempt import (
     EXACT,
     FRESH,
@@ -48,9 +51,6 @@ from .attempt import (
     unknown_law,
     used,
 )
-from .directions import Directions, directions
-from .granted_values import behind, compared_only, granted, in_any_order, noised_again, shown_by, together, unseen
-from .hiding import EQUAL, grown, hidden, other_noise, shown_always
 from .noise_law import law_of
 from .other_runs import STEADY, changed_by_noise, least_share, moved_in
 from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reached, smallest_factor

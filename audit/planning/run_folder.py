@@ -15,7 +15,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ...accounting.own_folder import read_own, shared
-from ...models.kernels import compiled
+from ...models.kernels.compiler import compiled
 from ..key import Key
 from .cores import usable_cores
 from .plan import Plan, read

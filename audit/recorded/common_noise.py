@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from ...models.graph.graph import Worlds
 from .forcing import Forced, forced
 from .playing import Diverged
+from .secrets.worlds import Absence
 from .sources import laid_out
 from .study import Study, close
-from .worlds import Absence
 
 Floats = NDArray[np.float64]
 

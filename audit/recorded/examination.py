@@ -26,14 +26,14 @@ from ..case import EDGES
 from ..key import Key
 from .common_noise import Common, common, reweighted
 from .forcing import Forced, forced
-from .matchings import loudest
-from .own_rows import Located, Place, private
 from .paths import certificate, changed, seeded
 from .playing import Diverged, play, rounding, same_numbers, same_rows, small_moves
 from .reuse import on_others_too, used_twice
+from .secrets.matchings import loudest
+from .secrets.own_rows import Located, Place, private
+from .secrets.worlds import UNUSUAL, Absence, single_secrets, small, without_edges, without_many, without_one
 from .sources import Source, in_line, laid_out, moved_by, nudge
 from .study import Study, study
-from .worlds import UNUSUAL, Absence, single_secrets, small, without_edges, without_many, without_one
 
 WEAKEST = 3  # number of rows that `weakest` lists for each source
 SMALLEST = 1e-4  # in units of the noise at scale 1; a smaller move may be rounding, so no lower bound counts it

@@ -16,9 +16,9 @@ from ...reports.rounding import several
 from .forcing import Forced
 from .other_numbers import tried_hard, tried_harder
 from .playing import Cell, Diverged, Play, play
+from .secrets.worlds import Absence
 from .sources import WHOLE, in_line, laid_out, moved_by, nudge
 from .study import Study
-from .worlds import Absence
 
 NO_SEED = "no seed changes these entries"
 Masks = Mapping[Cell, "NDArray[np.bool_]"]

@@ -2,7 +2,7 @@
 
 import importlib
 
-from ...models.kernels import compiled
+from ...models.kernels.compiler import compiled
 from .garbage import collect_rarely
 
 collect_rarely()

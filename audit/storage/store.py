@@ -21,7 +21,7 @@ from ...accounting.own_folder import open_own
 from ...models.base import Model, Release
 from ...models.fitted import fitted, out_of_memory
 from ...models.graph.graph import Graph, Worlds
-from ...models.kernels import compiled
+from ...models.kernels.compiler import compiled
 from ..games.game import Game, Seen
 
 Task = tuple["Model", "Worlds", str, str, tuple[str, ...]]  # the last are the arrays to keep, none for all

@@ -13,7 +13,7 @@ from ..engine.adam import Adam
 from ..engine.dropout import Dropout, draw
 from ..engine.features import limited
 from ..graph.graph import Graph
-from ..kernels import compiled
+from ..kernels.compiler import compiled
 from ..random import witness
 from ..random.streams import normal32, stream
 from ..sparse.block_diagonal import Operator, features, multiply

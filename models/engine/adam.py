@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..kernels import compiled
+from ..kernels.compiler import compiled
 
 
 class Adam:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..kernels import compiled
+from ..kernels.compiler import compiled
 from .features import Shared
 from .layers import BatchNorm, GroupNorm, Linear, Selu, UnitLength, UnitLinear
 from .network import Network, Rows, Weights

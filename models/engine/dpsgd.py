@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..kernels import compiled
+from ..kernels.compiler import compiled
 from ..random import witness
 from ..random.draws import heads
 from ..random.streams import normal32, stream

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..graph.degree_cap import bounded
 from ..graph.graph import Worlds
-from ..kernels import compiled
+from ..kernels.compiler import compiled
 from ..sparse.neighbour_sums import Aggregation
 from .features import Shared
 from .network import Rows

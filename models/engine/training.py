@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ..kernels import compiled
+from ..kernels.compiler import compiled
 from . import compiled_mlp
 from .adam import Adam
 from .network import Network, Parts, Rows, Weights, apart, together

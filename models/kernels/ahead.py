@@ -3,8 +3,8 @@
 import os
 from collections.abc import Callable
 
-from .compiled import SWITCH, processor, used
-from .kept import kept_in
+from .compiler.compiled import SWITCH, processor, used
+from .compiler.kept import kept_in
 
 
 def compile_ahead(say: Callable[[str], object]) -> None:

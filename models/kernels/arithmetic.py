@@ -4,7 +4,7 @@ import numpy as np
 from numba import float32, void
 from numpy.typing import NDArray
 
-from .compiled import compiled, helper
+from .compiler.compiled import compiled, helper
 
 ONE = np.float32(1)
 

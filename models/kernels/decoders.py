@@ -7,7 +7,7 @@ import numpy as np
 from numba import float32, int64, void
 from numpy.typing import NDArray
 
-from .compiled import compiled, helper
+from .compiler.compiled import compiled, helper
 from .layers import (
     BLOCK,
     ONE,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arithmetic import power
-from .compiled import helper
+from .compiler.compiled import helper
 from .lanes import WIDTH, load, plus, repeated, store, times
 
 Floats = NDArray[np.float32]

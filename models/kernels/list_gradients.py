@@ -9,7 +9,7 @@ from numba import float32, int64, void
 from numpy.typing import NDArray
 
 from .arithmetic import power
-from .compiled import compiled, helper
+from .compiler.compiled import compiled, helper
 
 Floats = NDArray[np.float32]
 Whole = NDArray[np.int64]

@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 
 from . import layers
 from .arithmetic import adam_step
-from .borrowed import borrowed
-from .compiled import compiled, helper
+from .compiler.borrowed import borrowed
+from .compiler.compiled import compiled, helper
 from .layers import BLOCK
 from .net import ALONG, FEATURES, FLOATS, INVERSE, KEEP, NET, TOTAL, ZERO, Floats, Net, kept_rows, moments_of, rows
 from .operations import add_square_norms, backward, copy, forward, join_moments, pull, settle_moments

@@ -11,7 +11,7 @@ import numpy as np
 from numba import float32, float64, from_dtype, int32, int64, types
 from numpy.typing import NDArray
 
-from .compiled import helper
+from .compiler.compiled import helper
 from .layers import BLOCK
 
 LINEAR, FEATURES, TAKE, SELU, UNIT, GROUP, NORM, KEEP = range(8)

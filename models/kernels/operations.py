@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import layers
-from .compiled import helper
+from .compiler.compiled import helper
 from .layers import BLOCK
 from .net import (
     ALONG,

@@ -9,7 +9,7 @@ import numpy as np
 from numba import boolean, float32, float64, int64, types, void
 from numpy.typing import NDArray
 
-from .compiled import compiled, helper
+from .compiler.compiled import compiled, helper
 from .layers import BLOCK, ZERO, add_outer, add_product, exponentials, fill, load_units, row, save_units, selu, selu_slope, total
 
 Floats = NDArray[np.float32]

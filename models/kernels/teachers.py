@@ -11,7 +11,7 @@ from numba import float32, int32, int64, types, void
 from numpy.typing import NDArray
 
 from .arithmetic import adam_step, power
-from .compiled import compiled, helper
+from .compiler.compiled import compiled, helper
 from .lanes import WIDTH
 from .layers import add_product
 

@@ -12,7 +12,7 @@ from ..engine.adam import Adam
 from ..engine.compiled_mlp import blocked
 from ..engine.dropout import Dropout
 from ..engine.gnn_layers import Values, WithMean, sage
-from ..kernels import compiled
+from ..kernels.compiler import compiled
 from ..sparse.normalised_sums import Whole
 from . import drop
 from .training import Task

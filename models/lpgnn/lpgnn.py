@@ -19,7 +19,7 @@ from ..engine.features import clipped
 from ..engine.gnn_layers import KINDS, Values, WithMean, glorot, stacked
 from ..engine.subnormal import subnormals_are_zero
 from ..graph.graph import Graph, Worlds
-from ..kernels import compiled
+from ..kernels.compiler import compiled
 from ..random.streams import stream
 from ..sparse.attention import NUMBERS
 from ..sparse.block_diagonal import Operator, features

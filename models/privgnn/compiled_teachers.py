@@ -15,7 +15,7 @@ from ..engine.adam import Adam
 from ..engine.dropout import draw
 from ..engine.gnn_layers import Values
 from ..engine.subnormal import subnormals_are_zero
-from ..kernels import compiled
+from ..kernels.compiler import compiled
 from ..sparse.block_diagonal import Operator
 from .graphsage_recipe import Recipe
 from .small_graphs import Prepared

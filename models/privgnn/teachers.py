@@ -12,7 +12,7 @@ from torch import Tensor
 from ..engine.adam import Adam
 from ..engine.dropout import Dropout
 from ..engine.gnn_layers import Values, sage
-from ..kernels import compiled
+from ..kernels.compiler import compiled
 from . import compiled_teachers
 from .graphsage_recipe import Recipe
 from .public_part import Public

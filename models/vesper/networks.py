@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..engine.features import Shared
 from ..graph.graph import Features
-from ..kernels import compiled
+from ..kernels.compiler import compiled
 from ..random.streams import stream
 from .aggregators import TINY, normalise
 from .learner import Learner, Pull, pull_through

@@ -198,7 +198,7 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
 
     same: all evidence on one claim. None if no test has a finite detectable violation.
     """
-    from ...accounting.lower.power import notices
+    from ...accounting.lower.detection.power import notices
 
     claim, curves = same[0].claim, {}
     tests = [b for e in same for b in e.bounds if b.alpha > 0 and math.isfinite(b.notices)]

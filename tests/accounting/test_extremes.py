@@ -10,7 +10,7 @@ from gnnaudit import Claim, PureDpEvent, upper
 from gnnaudit.accounting.checks.independence import separate_draws
 from gnnaudit.accounting.closed_forms import argmax_error_probability, noisy_argmax_epsilon
 from gnnaudit.accounting.events.language import ledger
-from gnnaudit.accounting.lower.power import rounds_needed
+from gnnaudit.accounting.lower.detection.power import rounds_needed
 from gnnaudit.accounting.lower.residuals import Moves
 
 HARDLY = GaussianDpEvent(1e-300)

@@ -10,7 +10,7 @@ from scipy import stats
 
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim
-from gnnaudit.accounting.lower.power import notices
+from gnnaudit.accounting.lower.detection.power import notices
 from gnnaudit.accounting.noncentral_t import MANY, critical_value, tail
 
 

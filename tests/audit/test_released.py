@@ -14,7 +14,7 @@ from scipy.stats import ks_2samp
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.closed_forms import argmax_top_probability, channel_epsilon, noisy_argmax_epsilon
 from gnnaudit.accounting.lower.bounds import from_rounds
-from gnnaudit.accounting.lower.power import notices_along
+from gnnaudit.accounting.lower.detection.power import notices_along
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting

@@ -19,7 +19,7 @@ from gnnaudit.audit.planning.planned_cases import cases, recipes
 from gnnaudit.audit.run import asked, publish
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.graph import memory_mapped
-from gnnaudit.models.kernels import compiled
+from gnnaudit.models.kernels.compiler import compiled
 from gnnaudit.reports import results
 from gnnaudit.reports.formats import html, mlflow_mirror
 

@@ -142,7 +142,7 @@ def best_epoch(key: Key, mode: str) -> Certificate:
     """
     from ....accounting.upper.calibration import calibrate
     from ....models.gap.mlp import Mlp
-    from ....models.kernels.compiled import unused
+    from ....models.kernels.compiler.compiled import unused
 
     rng, nodes, runs = key.fold("graph").generator(), 67, 2000
     x = rng.standard_normal((nodes, 4)).astype(np.float32)

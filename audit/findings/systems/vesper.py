@@ -7,7 +7,7 @@ import numpy as np
 
 from ....accounting import gaussian as closed
 from ....accounting.claim import Claim, Unit
-from ....accounting.lower.error_rates import Rule
+from ....accounting.lower.detection.error_rates import Rule
 from ....models.vesper import published as printed
 from ...key import Key
 from .. import exact_epsilons as exact

@@ -18,8 +18,8 @@ from ....models.recorder.mechanisms.found import REPORT
 from ...key import Key
 from ...recorded.forcing import forced
 from ...recorded.playing import Cell, Play, left_in, play, rounding
+from ...recorded.secrets.worlds import Absence, without_many
 from ...recorded.study import History, Study
-from ...recorded.worlds import Absence, without_many
 from ..absence import history
 from ..reading import alike, repeated
 from ..relations import SAME

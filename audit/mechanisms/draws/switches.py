@@ -14,9 +14,9 @@ from ....models.recorder.draws.draw import SHIFTED
 from ....models.recorder.mechanisms.found import REPORT
 from ...key import Key
 from ...recorded.playing import Cell, Play, left_in, play, rounding
+from ...recorded.secrets.worlds import Absence, without_many
 from ...recorded.sources import laid_out, moved_by, nudge
 from ...recorded.study import History, Study
-from ...recorded.worlds import Absence, without_many
 from ..absence import Incomparable, history, kept
 from ..reading import alike, repeated, same_means
 from ..relations import SAME

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..draws.draw import Active, Draw, calling_line, parameters, picked_one, recorded_call, shuffled
-from ..mechanisms.single import is_single, made
-from ..mechanisms.single import plain as number
+from ..mechanisms.followed.single import is_single, made
+from ..mechanisms.followed.single import plain as number
 from .changes import changes
 
 LAW_OF = {"gauss": "normal", "normalvariate": "normal", "random": "uniform", "expovariate": "exponential"}

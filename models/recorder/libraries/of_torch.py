@@ -12,8 +12,8 @@ import numpy as np
 
 from ..draws.draw import Active, Draw, Recorder, calling_line, guarded, of_two, parameters, picked_one, plain, put, rows_of
 from ..mechanisms import found_torch
+from ..mechanisms.followed.single import is_single
 from ..mechanisms.found import Mechanisms, following
-from ..mechanisms.single import is_single
 from .changes import changes
 from .masks_torch import with_a_key
 from .of_numpy import evenly

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..draws.draw import Draw
-    from .inverse import Computed
+    from .followed.inverse import Computed
+    from .followed.origin import Recorder
     from .laws import Law
-    from .origin import Recorder
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..draws.draw import PICKS, SHIFTED, Active, Departed, Draw, calling_line, note, outer_lines
-from .inverse import of_uniform
-from .noise import followed
-from .numbers import Lines, Numbers, name_of
-from .origin import DOUBLE, Origin
+from .followed.inverse import of_uniform
+from .followed.noise import followed
+from .followed.numbers import Lines, Numbers, name_of
+from .followed.origin import DOUBLE, Origin
+from .followed.same_numbers import bits_of, coarse, of_mirrored, repeated
+from .followed.single import Single, in_the_making, single
 from .reports import reported
-from .same_numbers import bits_of, coarse, of_mirrored, repeated
-from .single import Single, in_the_making, single
 from .whole import whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .memory import Arrays
+    from .followed.memory import Arrays
 
 FOLLOWED = (*SHIFTED, "exponential")
 TWO_SIDED = "two-sided geometric"  # the law of whole noise, whose probability falls by exp(-1) with each scale

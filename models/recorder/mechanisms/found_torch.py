@@ -12,17 +12,17 @@ from ..draws.draw import Draw, guarded, numbers_of, unrecorded
 from ..draws.draw import plain as as_numbers
 from ..draws.results import digest
 from . import reports_torch
+from .followed.inverse import of_logarithm
+from .followed.joined import assembled, joined, written
+from .followed.memory import remembered
+from .followed.noise import Noise, followed, mark, now, origin_of, scaled_together, untouched
+from .followed.noisy_maximum import Scores, WithScores, scored, with_scores
+from .followed.origin import Origin
+from .followed.single import is_single, noise_of, plain, single
 from .found import FOLLOWED, Mechanisms, following, located, located_at_data
-from .inverse import of_logarithm
-from .joined import assembled, joined, written
 from .lists import begins_with_noise, of_lists
-from .memory import remembered
-from .noise import Noise, followed, mark, now, origin_of, scaled_together, untouched
-from .noisy_maximum import Scores, WithScores, scored, with_scores
-from .origin import Origin
 from .reports import Drawn, coins_of
 from .reports_torch import readable
-from .single import is_single, noise_of, plain, single
 from .sums_torch import NAMES, sums_of
 
 if TYPE_CHECKING:

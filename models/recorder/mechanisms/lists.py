@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..draws.draw import Active, guarded, of_others
-from .joined import joined
-from .noise import Noise, followed, mark, origin_of, plain
-from .origin import DOUBLE
+from .followed.joined import joined
+from .followed.noise import Noise, followed, mark, origin_of, plain
+from .followed.origin import DOUBLE
+from .followed.single import is_single, noise_of
 from .reports import ROUNDED, Drawn, coins_of, drawn
-from .single import is_single, noise_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .origin import Origin
+    from .followed.origin import Origin
 
 
 DIGITS = 12  # numbers of one draw that agree to so many digits are the same

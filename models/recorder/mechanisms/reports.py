@@ -19,16 +19,16 @@ import numpy as np
 from ..draws.draw import FEW, guarded, of_two, without
 from ..draws.results import digest
 from .coins import Coins
-from .inverse import combined, of_uniform
+from .followed.inverse import combined, of_uniform
+from .followed.memory import remember
+from .followed.noise import followed
 from .laws import apart, exact, modulus_of, residues
-from .memory import remember
-from .noise import followed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..draws.draw import Draw
-    from .origin import Recorder
+    from .followed.origin import Recorder
 
 BELOW, ABOVE = (np.less, np.less_equal), (np.greater, np.greater_equal)
 FLIPS, KEEPS = (np.bitwise_xor, np.logical_xor, np.not_equal), (np.equal,)

@@ -12,9 +12,9 @@ import numpy as np
 from ..draws.draw import Draw, guarded, numbers_of, plain, unrecorded
 from ..draws.results import digest
 from .coins import Coins
+from .followed.inverse import erfinv
+from .followed.noise import Noise
 from .found import Mechanisms
-from .inverse import erfinv
-from .noise import Noise
 from .reports import ROUNDED, Drawn, chosen, compared, computed, drawn, flipped, reported, shifted, told_apart, wrapped
 
 BELOW, ABOVE = ("lt", "le"), ("gt", "ge")

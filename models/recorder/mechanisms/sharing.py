@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..draws.draw import SHIFTED
-from .same_numbers import unlikely
+from .followed.same_numbers import unlikely
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ import numpy as np
 from ..draws.draw import unrecorded
 
 if TYPE_CHECKING:
-    from .origin import Origin
+    from .followed.origin import Origin
 
 PRODUCTS = {"addcmul": "mul", "addcdiv": "div"}
 MATRICES = {"addmm": "mm", "addmv": "mv", "addr": "outer", "baddbmm": "bmm"}  # add a product of matrices

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..draws.draw import Draw
-    from .origin import Recorder
+    from .followed.origin import Recorder
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from scipy import integrate, stats
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.anytime import STAKES, STEP, TUNED, any_shape, anytime, log_e_values, mu_reached
-from gnnaudit.accounting.lower.error_rates import Rule
+from gnnaudit.accounting.lower.detection.error_rates import Rule
 from gnnaudit.accounting.upper import tradeoff
 
 DELTA = 1e-5

@@ -14,7 +14,7 @@ from scipy import special, stats
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.bounds import from_rounds
-from gnnaudit.accounting.lower.error_rates import Rule, epsilon_of_rates, rate_at_most, smallest_level
+from gnnaudit.accounting.lower.detection.error_rates import Rule, epsilon_of_rates, rate_at_most, smallest_level
 from gnnaudit.accounting.upper import tradeoff
 
 DELTA = 1e-5

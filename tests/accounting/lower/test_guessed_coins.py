@@ -10,7 +10,7 @@ from scipy import special, stats
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.bounds import from_rounds
-from gnnaudit.accounting.lower.error_rates import Rule
+from gnnaudit.accounting.lower.detection.error_rates import Rule
 from gnnaudit.accounting.lower.guessed_coins import FEWEST_RUNS, guessed
 from gnnaudit.accounting.lower.one_run import luck
 from gnnaudit.accounting.upper import tradeoff

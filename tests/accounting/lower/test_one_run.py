@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim
-from gnnaudit.accounting.lower.error_rates import epsilon_of_rates, mu_of_rates, rate_at_most
+from gnnaudit.accounting.lower.detection.error_rates import epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.guessing import (
     EDGES,
     FREE,

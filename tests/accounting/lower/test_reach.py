@@ -10,7 +10,7 @@ from gnnaudit import Claim, gaussian_curve, judge, lower
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.lower.anytime import any_shape, anytime
 from gnnaudit.accounting.lower.bounds import _split_off, from_rounds
-from gnnaudit.accounting.lower.error_rates import Rule
+from gnnaudit.accounting.lower.detection.error_rates import Rule
 from gnnaudit.accounting.lower.guessing import Charge, correct_guesses, groups_against, likeliest, weighted_p_value
 from gnnaudit.accounting.lower.one_run import mahloujifar, steinke
 

@@ -14,8 +14,8 @@ from gnnaudit.accounting.checks.independence import APART
 from gnnaudit.accounting.checks.score_law import ROUNDS
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.gaussian import epsilon_of, mu_lower, mu_of, mu_of_claim
+from gnnaudit.accounting.lower.detection.power import notices
 from gnnaudit.accounting.lower.one_run import RANKED, SPARED
-from gnnaudit.accounting.lower.power import notices
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.audit.audits import edge_sums
 from gnnaudit.audit.audits.edge_sums import sd_at_most

@@ -10,7 +10,7 @@ from gnnaudit import Claim, Looped, Unit, load
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.recorded.copies import copies
+from gnnaudit.audit.recorded.secrets.copies import copies
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.graph.graph import Worlds
 

@@ -17,7 +17,7 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms.gate import Recorded
-from gnnaudit.audit.own_bounds.directions import cones
+from gnnaudit.audit.own_bounds.adversary.directions import cones
 from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 from gnnaudit.audit.recorded.laws import composed
 

@@ -11,7 +11,7 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.recorded.worlds import UNUSUAL
+from gnnaudit.audit.recorded.secrets.worlds import UNUSUAL
 from gnnaudit.audit.storage.store import Store
 
 from ...nightly import nightly

@@ -17,7 +17,7 @@ from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.recorded.laws import cost
-from gnnaudit.audit.recorded.matchings import loudest
+from gnnaudit.audit.recorded.secrets.matchings import loudest
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.reports.evidence import judge
 

@@ -12,9 +12,9 @@ from gnnaudit.audit.audits.differential import differential
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.recorded.paths import seeded
+from gnnaudit.audit.recorded.secrets.worlds import without_one
 from gnnaudit.audit.recorded.seeds import few_values
 from gnnaudit.audit.recorded.study import study, sure, switches_by_seed
-from gnnaudit.audit.recorded.worlds import without_one
 from gnnaudit.models.recorder import recording
 from gnnaudit.reports.evidence import judge
 

@@ -13,8 +13,8 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.recorded.matchings import groups
-from gnnaudit.audit.recorded.worlds import LEAVES
+from gnnaudit.audit.recorded.secrets.matchings import groups
+from gnnaudit.audit.recorded.secrets.worlds import LEAVES
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.reports.evidence import judge
 

@@ -16,7 +16,7 @@ from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms.gate import recorded
 from gnnaudit.audit.own_bounds.within_run import from_mechanisms
-from gnnaudit.audit.recorded.worlds import small
+from gnnaudit.audit.recorded.secrets.worlds import small
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.reports.evidence import judge
 

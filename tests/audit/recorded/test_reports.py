@@ -14,7 +14,7 @@ from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms.reading import elsewhere
-from gnnaudit.audit.recorded.worlds import small
+from gnnaudit.audit.recorded.secrets.worlds import small
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models import capabilities
 from gnnaudit.models.capabilities import Effort

@@ -17,7 +17,7 @@ from gnnaudit.audit.storage.executor import processes
 from gnnaudit.audit.storage.store import Store, identity
 from gnnaudit.models.base import Release
 from gnnaudit.models.graph import memory_mapped
-from gnnaudit.models.kernels import compiled
+from gnnaudit.models.kernels.compiler import compiled
 from gnnaudit.models.random.streams import normal
 
 

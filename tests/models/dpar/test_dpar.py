@@ -18,7 +18,7 @@ from gnnaudit.models.dpar.list_dpsgd import How, Trainer
 from gnnaudit.models.dpar.neighbour_selection import seated
 from gnnaudit.models.dpar.row_products import Lists
 from gnnaudit.models.graph.graph import Graph, Mask, Worlds
-from gnnaudit.models.kernels import compiled
+from gnnaudit.models.kernels.compiler import compiled
 
 SMALL = {"sources": 6, "picks": 3, "epochs": 4, "hidden": 5, "source_clip": 0.5}
 KEEP = ("posteriors", "rows", "gradients")

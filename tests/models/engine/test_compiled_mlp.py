@@ -16,7 +16,7 @@ from gnnaudit.models.engine.features import Shared
 from gnnaudit.models.engine.layers import BatchNorm, GroupNorm, Layer, Linear, Selu, UnitLength, UnitLinear
 from gnnaudit.models.engine.network import Network, Rows, Weights, draw
 from gnnaudit.models.engine.training import hit_count, one_hot, train
-from gnnaudit.models.kernels import compiled
+from gnnaudit.models.kernels.compiler import compiled
 
 pytestmark = pytest.mark.skipif(not compiled.used(), reason="no numba here: there is no kernel to test")
 

@@ -13,7 +13,7 @@ from gnnaudit.models.engine.dpsgd import Private, add_noise, private_gradient, t
 from gnnaudit.models.engine.features import Drawn, Shared
 from gnnaudit.models.engine.layers import GroupNorm, Linear, Selu, UnitLinear
 from gnnaudit.models.engine.network import Network, Rows, Weights, draw
-from gnnaudit.models.kernels import compiled
+from gnnaudit.models.kernels.compiler import compiled
 from gnnaudit.models.random.streams import stream
 
 DIM, HIDDEN, CLASSES, BATCH = 7, 5, 3, 11

@@ -18,7 +18,7 @@ from gnnaudit.models.gap.mlp import Mlp
 from gnnaudit.models.gap.progap import ProGap
 from gnnaudit.models.graph.graph import Graph, Worlds
 from gnnaudit.models.graph.memory_mapped import read, write
-from gnnaudit.models.kernels import compiled
+from gnnaudit.models.kernels.compiler import compiled
 from gnnaudit.models.privgnn.privgnn import PrivGnn
 from gnnaudit.models.vesper.vesper import Vesper
 

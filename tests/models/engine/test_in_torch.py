@@ -10,7 +10,7 @@ from gnnaudit.models.gap.gap import Gap
 from gnnaudit.models.gap.mlp import Mlp
 from gnnaudit.models.graph import memory_mapped
 from gnnaudit.models.graph.graph import Worlds
-from gnnaudit.models.kernels import compiled
+from gnnaudit.models.kernels.compiler import compiled
 from gnnaudit.models.lpgnn.lpgnn import Lpgnn
 from gnnaudit.models.vesper.vesper import Vesper
 

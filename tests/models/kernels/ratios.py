@@ -13,7 +13,7 @@ from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.graph.graph import Worlds
-from gnnaudit.models.kernels import compiled
+from gnnaudit.models.kernels.compiler import compiled
 from gnnaudit.models.systems import SYSTEMS, Facts
 
 

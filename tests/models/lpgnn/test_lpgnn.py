@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 
 from gnnaudit.models.graph.graph import Graph, Mask, Worlds
-from gnnaudit.models.kernels import compiled
+from gnnaudit.models.kernels.compiler import compiled
 from gnnaudit.models.lpgnn import drop, ldp, lpgnn
 from gnnaudit.models.lpgnn.lpgnn import Lpgnn
 from gnnaudit.models.random.streams import stream

@@ -9,7 +9,7 @@ import torch
 from torch_geometric.nn import SAGEConv
 
 from gnnaudit.models.graph.graph import Graph, Worlds
-from gnnaudit.models.kernels import compiled
+from gnnaudit.models.kernels.compiler import compiled
 from gnnaudit.models.privgnn import compiled_teachers, teachers
 from gnnaudit.models.privgnn.graphsage_recipe import Recipe
 from gnnaudit.models.privgnn.public_part import Public, between

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnnaudit.models.kernels import compiled
+from gnnaudit.models.kernels.compiler import compiled
 from gnnaudit.models.vesper.learner import Learner
 from gnnaudit.models.vesper.networks import Encoder, decode, loss, start, step
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gnnaudit import Claim, Looped, audit, load
-from gnnaudit.models.recorder.mechanisms import noise
+from gnnaudit.models.recorder.mechanisms.followed import noise
 
 from ....nightly import nightly
 from ...recorded.votes import counts, released

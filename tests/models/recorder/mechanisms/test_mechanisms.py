@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from gnnaudit.models.recorder import recording
+from gnnaudit.models.recorder.mechanisms.followed.noise import Noise
 from gnnaudit.models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
-from gnnaudit.models.recorder.mechanisms.noise import Noise
 
 CLEAN = np.arange(12.0).reshape(3, 4)
 

@@ -6,7 +6,8 @@ import torch
 
 from gnnaudit.models.recorder import recording
 from gnnaudit.models.recorder.libraries import of_numpy
-from gnnaudit.models.recorder.mechanisms import found_torch, noise, reports
+from gnnaudit.models.recorder.mechanisms import found_torch, reports
+from gnnaudit.models.recorder.mechanisms.followed import noise
 from gnnaudit.models.recorder.mechanisms.found import Mechanisms
 
 DATA = np.arange(12.0).reshape(4, 3)

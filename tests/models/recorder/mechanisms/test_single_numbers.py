@@ -12,8 +12,8 @@ import torch
 from scipy import stats
 
 from gnnaudit.models.recorder import recording
+from gnnaudit.models.recorder.mechanisms.followed.single import plain
 from gnnaudit.models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
-from gnnaudit.models.recorder.mechanisms.single import plain
 
 COUNTS = [4.0, 0.0, 7.0, 0.0, 1.0]
 DATA = np.array(COUNTS)

@@ -21,7 +21,7 @@ from .origin import MIRRORED, REVERSED, Origin
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..draws.draw import Draw
+    from ...draws.draw import Draw
     from .origin import Recorder
 
 # in no regular distance, in pairs u and 1 - u. Noise that is cut off beyond a probability of 1e-9 agrees with the inverse at all.

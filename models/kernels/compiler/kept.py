@@ -21,9 +21,9 @@ from typing import Any
 from filelock import FileLock
 from platformdirs import user_cache_path
 
-from ...accounting.own_folder import make_own, read_own
+from ....accounting.own_folder import make_own, read_own
 
-SOURCES = tuple(sorted(Path(__file__).parent.glob("*.py")))
+SOURCES = tuple(sorted(Path(__file__).parents[1].rglob("*.py")))
 SUMS, TRIED, LOCK = "sha256.json", "tried.json", "lock"
 TRIAL = "GNNAUDIT_KERNEL_TRIAL"  # an environment variable, set in the child process that tests the cached code
 PATIENCE = 300  # seconds that the test may take, which includes compiling missing code
@@ -99,7 +99,7 @@ def _try(folder: Path) -> None:
     found = {source.stem for source in SOURCES} & {path.name.partition(".")[0] for path in folder.rglob("*.nbi")}
     if here in tried or not found:
         return
-    code = f"from {__package__} import {', '.join(sorted(found))}, trial; trial.run()"
+    code = f"from {__package__.rpartition('.')[0]} import {', '.join(sorted(found))}, trial; trial.run()"
     environment = os.environ | {TRIAL: str(folder), "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     command = [sys.executable, "-c", code]
     try:

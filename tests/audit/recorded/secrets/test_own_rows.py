@@ -11,11 +11,11 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.recorded.own_rows import own_places, private
+from gnnaudit.audit.recorded.secrets.own_rows import own_places, private
 from gnnaudit.audit.storage.store import Store
 
-from ...nightly import nightly
-from .votes import released
+from ....nightly import nightly
+from ..votes import released
 
 GRAPH, DELTA, STD = load("campus:n=120:degree=6"), 1e-5, 8.0
 NEIGHBOURS = int(GRAPH.degree[GRAPH.train].max())

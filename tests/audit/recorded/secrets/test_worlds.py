@@ -12,7 +12,7 @@ from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.own.contract import tiny
-from gnnaudit.audit.recorded.worlds import small
+from gnnaudit.audit.recorded.secrets.worlds import small
 
 GRAPH = tiny(48)
 MOST = int(GRAPH.degree.max())

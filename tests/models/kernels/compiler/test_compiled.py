@@ -19,10 +19,10 @@ import pytest
 import torch
 
 from gnnaudit.models.dpar import list_dpsgd
-from gnnaudit.models.kernels import compiled, kept
 from gnnaudit.models.kernels.ahead import compile_ahead
+from gnnaudit.models.kernels.compiler import compiled, kept
 
-from ...nightly import nightly
+from ....nightly import nightly
 
 needs_numba = pytest.mark.skipif(not compiled.found(), reason="no numba here: nothing is compiled")
 
@@ -157,7 +157,7 @@ def test_two_checkouts_with_the_same_sources_compile_once(fresh: Path) -> None:
     said = []
     for checkout in (fresh / "one", fresh / "other"):
         for part in ("accounting", "models"):
-            shutil.copytree(Path(kept.__file__).parents[2] / part, checkout / "gnnaudit" / part)
+            shutil.copytree(Path(kept.__file__).parents[3] / part, checkout / "gnnaudit" / part)
         environment = os.environ | {"PYTHONPATH": str(checkout)}
         run = [sys.executable, "-P", "-c", code]
         done = subprocess.run(run, stderr=subprocess.PIPE, text=True, cwd=fresh, env=environment, check=True)
@@ -337,10 +337,10 @@ def test_compiled_training_is_faster_than_torch(isa: str, systems: str) -> None:
     """By CPU time in one thread of a child process. Measured with AVX2 on Zen 3: 5.4, 2.1, 2.8 and 2.3 times."""
     if isa == "avx2" and torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
         pytest.skip("this processor has no AVX2")
-    portable = runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "portable.py"))
+    portable = runpy.run_path(str(Path(__file__).parents[4] / "benchmarks" / "portable.py"))
     switches = portable["ONE_THREAD"] | portable["SETS"][isa]
     environment = os.environ | switches | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    words = [sys.executable, "-m", f"{__package__}.ratios", *systems.split()]
+    words = [sys.executable, "-m", "tests.models.kernels.ratios", *systems.split()]
     done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, check=True)
     instructions, ratios = json.loads(done.stdout)
     assert isa == "native" or instructions == f"AVX2, {switches['NUMBA_CPU_NAME']}"

@@ -11,12 +11,12 @@ from gnnaudit.accounting.checks.independence import FEWEST_RUNS
 from gnnaudit.accounting.checks.score_law import FEWEST, pooled_sd
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.bounds import from_rounds
-from gnnaudit.accounting.lower.error_rates import mu_of_rates, pilot_rounds, rate_at_most
+from gnnaudit.accounting.lower.detection.error_rates import mu_of_rates, pilot_rounds, rate_at_most
+from gnnaudit.accounting.lower.detection.power import METHODS, coins_detect, notices, power_of_coins, rounds_needed
 from gnnaudit.accounting.lower.guessed_coins import guessed
-from gnnaudit.accounting.lower.power import METHODS, coins_detect, notices, power_of_coins, rounds_needed
 from gnnaudit.accounting.upper import tradeoff
 
-from ...nightly import nightly
+from ....nightly import nightly
 
 DELTA = 1e-5
 ROOT2 = math.sqrt(2)

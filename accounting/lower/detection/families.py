@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..claim import Claim
+from ...claim import Claim
 
 if TYPE_CHECKING:
-    from ..upper.tradeoff import Curve
+    from ...upper.tradeoff import Curve
 
 # The values of kappa that are tried, from 1/32 to 32. The grid is fixed, so a cached `member` computes each curve once for all
 # tests of a plan.

@@ -6,8 +6,8 @@ import torch
 
 from gnnaudit.models.recorder import recording
 from gnnaudit.models.recorder.libraries import of_numpy
+from gnnaudit.models.recorder.mechanisms.followed.same_numbers import DOUBLE, bits_of
 from gnnaudit.models.recorder.mechanisms.found import Mechanisms
-from gnnaudit.models.recorder.mechanisms.same_numbers import DOUBLE, bits_of
 
 ROWS, COLUMNS = 40, 5
 DATA = torch.arange(200.0, dtype=torch.float64).reshape(ROWS, COLUMNS)

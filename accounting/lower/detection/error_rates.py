@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from ..arguments import is_number, shown
+from ...arguments import is_number, shown
 
 Array = NDArray[np.float64]
 BEFOREHAND = "given beforehand"  # a threshold that a caller gave, of which nobody knows how much it detects

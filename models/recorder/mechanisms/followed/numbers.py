@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..draws.draw import Draw
+    from ...draws.draw import Draw
 
 USES = 8  # how often a noise number may be used at a line before its uses count as one mechanism
 DIGITS = 9  # noise numbers that agree to so many digits are the same

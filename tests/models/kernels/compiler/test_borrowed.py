@@ -7,7 +7,7 @@ import numba
 import numpy as np
 import pytest
 
-from gnnaudit.models.kernels.borrowed import borrowed
+from gnnaudit.models.kernels.compiler.borrowed import borrowed
 
 
 class Inner(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..draws.draw import Draw
+    from ...draws.draw import Draw
     from .memory import Arrays
     from .numbers import Numbers
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..draws.draw import PICKED, guarded, without
-from ..draws.results import digest
+from ...draws.draw import PICKED, guarded, without
+from ...draws.results import digest
 from .memory import remember
 from .same_numbers import coarse, repeated
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..draws.draw import guarded, without
+from ...draws.draw import guarded, without
 from .inverse import Computed, combined, of_difference
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import ndtr
 
-from ...accounting.events.types import FiniteDpEvent
-from ...accounting.upper.exact import finite_epsilon
-from ...models.recorder.mechanisms.found import Mechanism
-from ..mechanisms.inside import Inside
-from ..mechanisms.reading import EACH, farthest
-from ..mechanisms.undone import each_alone, scaled, undoes_factors
-from ..recorded.laws import NOTHING, SLACK, composed
-from ..recorded.study import Shifts
+from ....accounting.events.types import FiniteDpEvent
+from ....accounting.upper.exact import finite_epsilon
+from ....models.recorder.mechanisms.found import Mechanism
+from ...mechanisms.inside import Inside
+from ...mechanisms.reading import EACH, farthest
+from ...mechanisms.undone import each_alone, scaled, undoes_factors
+from ...recorded.laws import NOTHING, SLACK, composed
+from ...recorded.study import Shifts
 
 Floats = NDArray[np.float64]
 

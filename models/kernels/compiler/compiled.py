@@ -1,4 +1,4 @@
-"""Compiles the loops of this folder with Numba, once for each processor. Says whether compiled loops or torch train models."""
+"""Compiles the loops of kernels/ with Numba, once for each processor. Says whether compiled loops or torch train models."""
 
 import logging
 import os
@@ -32,7 +32,7 @@ def unused() -> Iterator[None]:
 
 
 def used() -> bool:
-    """Whether the loops of this folder train the models; otherwise torch does, more slowly."""
+    """Whether compiled loops train the models; otherwise torch does, more slowly."""
     return found() and not UNUSED.get()
 
 

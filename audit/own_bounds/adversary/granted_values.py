@@ -9,19 +9,19 @@ import dp_accounting as dp
 import numpy as np
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
-from ...accounting.events.tree import leaves, parts
-from ...models.recorder.mechanisms.found import REPORT, TWO_SIDED, Mechanism
-from ..case import Case
-from ..mechanisms.inside import Inside, moving
-from ..mechanisms.reading import EACH, alike, farthest, moved_by, repeated, shown, with_other_values
-from ..mechanisms.relations import added_only, exchanged, proportional, same_release
-from ..mechanisms.shown.extremes import shown_at_an_end
-from ..mechanisms.shown.parts import shown_part, shown_together
-from ..mechanisms.shown.view import View
-from ..mechanisms.undone import CHARGED, SAMPLED, pays
-from ..recorded.laws import NOTHING
-from ..recorded.playing import Cell
-from ..recorded.study import History, Shifts
+from ....accounting.events.tree import leaves, parts
+from ....models.recorder.mechanisms.found import REPORT, TWO_SIDED, Mechanism
+from ...case import Case
+from ...mechanisms.inside import Inside, moving
+from ...mechanisms.reading import EACH, alike, farthest, moved_by, repeated, shown, with_other_values
+from ...mechanisms.relations import added_only, exchanged, proportional, same_release
+from ...mechanisms.shown.extremes import shown_at_an_end
+from ...mechanisms.shown.parts import shown_part, shown_together
+from ...mechanisms.shown.view import View
+from ...mechanisms.undone import CHARGED, SAMPLED, pays
+from ...recorded.laws import NOTHING
+from ...recorded.playing import Cell
+from ...recorded.study import History, Shifts
 
 TRIED = 8  # largest number of other mechanisms with which `together` tests one
 NUDGED = 1e-3  # in units of the scale: a change of noisy values that seldom changes the result of a comparison

@@ -7,21 +7,21 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...accounting.claim import Unit
-from ...accounting.events.counts import charged
-from ...models.recorder.mechanisms.found import REPORT, Mechanism
-from ..key import Key
-from ..mechanisms.absence import Incomparable, history, without
-from ..mechanisms.draws.lost import lost_noise
-from ..mechanisms.draws.steady import other_scripts, shown_in, shown_with_other_weights, steady_cells
-from ..mechanisms.inside import Inside, moving
-from ..mechanisms.loud_secrets import quietest
-from ..mechanisms.reading import EACH, alike, farthest, redrawn, repeated, rerun, same_means, visible, with_other_values
-from ..mechanisms.relations import added_only, averaged, in_full, parted, proportional
-from ..recorded.laws import NOTHING
-from ..recorded.playing import Cell
-from ..recorded.study import CONTINUOUS, History, Shifts
-from ..recorded.worlds import without_one
+from ....accounting.claim import Unit
+from ....accounting.events.counts import charged
+from ....models.recorder.mechanisms.found import REPORT, Mechanism
+from ...key import Key
+from ...mechanisms.absence import Incomparable, history, without
+from ...mechanisms.draws.lost import lost_noise
+from ...mechanisms.draws.steady import other_scripts, shown_in, shown_with_other_weights, steady_cells
+from ...mechanisms.inside import Inside, moving
+from ...mechanisms.loud_secrets import quietest
+from ...mechanisms.reading import EACH, alike, farthest, redrawn, repeated, rerun, same_means, visible, with_other_values
+from ...mechanisms.relations import added_only, averaged, in_full, parted, proportional
+from ...recorded.laws import NOTHING
+from ...recorded.playing import Cell
+from ...recorded.secrets.worlds import without_one
+from ...recorded.study import CONTINUOUS, History, Shifts
 
 EQUAL = 1e-2  # relative tolerance between the sizes of one move in runs with different draws
 NEXT = 6  # the first number of a run that `other_noise` tries

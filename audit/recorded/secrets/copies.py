@@ -4,11 +4,11 @@ import dataclasses
 
 import numpy as np
 
-from ...accounting.claim import Unit
-from ...models.graph.graph import Graph, Worlds
-from ...models.graph.rows_redrawn import with_rows
-from ..case import EDGES
-from ..key import Key
+from ....accounting.claim import Unit
+from ....models.graph.graph import Graph, Worlds
+from ....models.graph.rows_redrawn import with_rows
+from ...case import EDGES
+from ...key import Key
 from .worlds import Absence, with_other_rows, without_edges, without_nodes
 
 

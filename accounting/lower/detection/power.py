@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from .. import gaussian
-from ..arguments import check_alpha
-from ..checks import score_law
-from ..checks.independence import FEWEST_RUNS, OF_COINS
-from ..claim import Claim
-from ..noncentral_t import critical_value, tail
+from ... import gaussian
+from ...arguments import check_alpha
+from ...checks import score_law
+from ...checks.independence import FEWEST_RUNS, OF_COINS
+from ...claim import Claim
+from ...noncentral_t import critical_value, tail
 from .error_rates import choose, epsilon_of_rates, mu_of_rates, pilot_rounds, rate_at_most, weighed
 
 Array = NDArray[np.float64]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...models.graph.graph import Graph
+from ....models.graph.graph import Graph
 
 LOUD = 3  # largest number of loud edges that `loudest` finds
 APART = 1.2  # an edge is loud if it moves its rows more than so many times as far as the median edge

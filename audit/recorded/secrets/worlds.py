@@ -15,13 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ...accounting.claim import Unit
-from ...models.capabilities import BoundedDegree, has
-from ...models.graph.graph import Graph, Mask, Worlds
-from ...models.graph.rows_redrawn import redrawn, with_features, with_rows
-from ..case import EDGES
-from ..games.edge_catalogue import catalogue
-from ..key import Key
+from ....accounting.claim import Unit
+from ....models.capabilities import BoundedDegree, has
+from ....models.graph.graph import Graph, Mask, Worlds
+from ....models.graph.rows_redrawn import redrawn, with_features, with_rows
+from ...case import EDGES
+from ...games.edge_catalogue import catalogue
+from ...key import Key
 
 UNUSUAL = "small graph of unusual nodes"
 UNUSUAL_NODES = "nodes that the graph may lack, such as hubs, nodes without edges and an empty class,"

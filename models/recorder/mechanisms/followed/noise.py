@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..draws.draw import guarded, without
+from ...draws.draw import guarded, without
 from .inverse import of_difference, of_logarithm
 from .joined import Piece, assembled, joined, written_at
 from .memory import place_of, remember, remembered

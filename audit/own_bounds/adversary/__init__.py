@@ -1,0 +1,1 @@
+"""What an adversary sees of noisy values: which are granted, of which directions alone show, and what hides a move."""

@@ -1,0 +1,1 @@
+"""Compiles loops with Numba, once for each processor, and stores the compiled code in a folder of the user."""

@@ -1,0 +1,1 @@
+"""Follows drawn numbers through scaling, joining and lists to the operation that adds them to data."""
