@@ -496,7 +496,7 @@ def calls() -> Iterator[tuple[str, str]]:
         ("load('campus:n=x')", "n=x"),
         ("load('nosuch')", "nosuch"),
         ("audit(Looped, load('campus:n=120:degree=6'))", "class"),
-        ("audit(TRAIN, load('campus:n=120:degree=6'), Claim(1.0, 0.0))", "Looped(train)"),
+        ("audit(TRAIN, load('campus:n=120:degree=6'), Claim(1.0, 0.0))", "'posteriors'"),
         ("audit(Looped(TRAIN), load('campus:n=120:degree=6'))", "claim=None"),
         ("audit(Looped(TRAIN), 'campus:n=120:degree=6', Claim(1.0, 0.0))", "campus:n=120:degree=6"),
         ("audit(Looped(TRAIN), load('campus:n=120:degree=6'), 1.0)", "claim=1.0"),

@@ -245,8 +245,9 @@ def test_at_a_delta_the_entry_and_the_density_cost_what_an_integral_over_both_sa
 class OneDrawForAll(PrivGnn):
     """Adds the same noise to all votes of a run."""
 
-    def votes(self, worlds, taught):
-        return PrivGnn.votes(self, worlds, dataclasses.replace(taught, queries=np.zeros_like(taught.queries)))
+    def _noise(self, worlds, queries, classes):
+        noise = PrivGnn._noise(self, worlds, queries, classes)
+        return np.repeat(noise[:, :1], noise.shape[1], axis=1)
 
 
 @dataclasses.dataclass(frozen=True)

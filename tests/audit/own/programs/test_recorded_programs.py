@@ -148,7 +148,7 @@ def test_noise_that_is_used_twice_is_an_infinite_epsilon(tmp_path):
     again = ("SIGMA".replace("SIGMA", "5.0 * rng"), "5.0 * np.random.default_rng(int(w['seeds'][0]))")
     bound, _ = studied(tmp_path, 5.0, again)
     assert math.isinf(bound.epsilon)
-    assert "their difference moves" in bound.method
+    assert "their difference depends on the secret and has no noise" in bound.method
 
 
 @pytest.mark.nightly
@@ -271,7 +271,7 @@ def test_a_program_that_is_not_python_is_said_to_be_unheard(tmp_path):
 def test_what_draws_elsewhere_is_said(tmp_path):
     for change in (
         ("import sys", "import sys, subprocess\nsubprocess.run([sys.executable, '-c', 'import random'])"),
-        ("import sys", "import sys, types\nsys.modules['jax'] = types.ModuleType('jax')"),
+        ("import sys", "import sys, types\nsys.modules['jax'] = types.ModuleType('jax')\nimport jax"),
     ):
         _, observed = studied(tmp_path, CHARGED, change)
         assert any("not recorded" in doubt for doubt in observed.doubts)
@@ -407,8 +407,11 @@ np.save(sys.argv[2] + "/posteriors.npy", (scores / scores.sum(1, keepdims=True))
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("rows", "epsilon"), [("::5", math.inf), ("len(noise):", get_epsilon_gaussian(2.0**0.5, DELTA))])
+@pytest.mark.parametrize(
+    ("rows", "epsilon"), [("::5", math.inf), ("len(noise):", get_epsilon_gaussian((2 / (1 - 1 / GRAPH.classes)) ** 0.5, DELTA))]
+)
 def test_a_program_that_adds_no_noise_to_some_rows_is_refuted_without_limit(rows, epsilon, tmp_path):
+    """With noise on all rows it costs what differences within rows show."""
     (tmp_path / "counts.py").write_text(COUNTS.replace("ROWS", rows))
     case = Case(External(f"{sys.executable} {tmp_path}/counts.py {{worlds}} {{out}}"), Claim(4.0, DELTA))
     bound, *_ = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("t"), alpha=0.05)).bounds

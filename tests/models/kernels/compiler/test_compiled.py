@@ -192,7 +192,7 @@ def test_a_compiled_loop_calls_no_copy_that_another_library_could_replace(of_our
 BITS = """
 import hashlib, sys
 import numpy as np
-from gnnaudit import load
+from gnnaudit import Worlds, load
 from gnnaudit.models.facts import Facts
 from gnnaudit.models.systems import SYSTEMS
 graph = load("campus:n=300")
