@@ -12,7 +12,7 @@ from ...models.graph.graph import Graph
 from .crafted_graph import without_validation
 
 KINDS = 3  # kinds of ordinary training nodes, each with its own class: single nodes, bare leaves, joined leaves
-LEAVES = 0.45  # share of the ordinary nodes that are bare leaves; as many are joined leaves
+LEAVES = 0.49  # share of the ordinary nodes that are bare leaves; as many are joined leaves
 LOUD = 10.0  # size of a feature, so large that the biases of a first layer do not make all rows alike
 KNOWN = 40  # most reference classes with a training node; as many have none
 GROUPS = 40  # groups of bare leaves, and of joined leaves, which show how senders change the posteriors
