@@ -27,16 +27,7 @@ from ..mechanisms.gate import a_strangers, recorded
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import FAR, also_noised
 from ..mechanisms.unfollowed import not_followed
-from ..own_bounds import (
-    certain_paths,
-    divided_noise,
-    equal_rows,
-    program_seeds,
-    released_noise,
-    sampled_steps,
-    size_of_noise,
-    within_run,
-)
+from ..own_bounds import program_seeds, released_noise, sampled_steps, within_run
 from ..recorded.playing import play
 from ..recorded.secrets.worlds import UNUSUAL, UNUSUAL_NODES
 from ..recorded.study import first_run
@@ -182,9 +173,7 @@ def of_one_run(setting: Setting) -> Outcome:
     found = released_noise.from_release(setting, past, unused)
     if any(b.refuted for b in found.bounds):
         return found
-    sure = certain_paths.from_path(case, within) or equal_rows.from_copies(case, within)
-    sure = sure or size_of_noise.from_sizes(case, within) or divided_noise.from_factors(case, within)
-    if sure is not None:
+    if (sure := program_seeds.without_moves(case, within)) is not None:
         return dataclasses.replace(found, bounds=(*found.bounds, sure), reach=sure.method)
     covers = found.covers or {}
     silent = [array for array in offered(case.model) if array not in covers]

@@ -8,7 +8,7 @@ a secret.
 import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -24,10 +24,8 @@ from ..mechanisms.reading import with_other_values
 from ..recorded.playing import Cell, Diverged
 from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History
-from .noise_law import law_of
-from .released_noise import REPEATED, exact
 from .released_sums import additive
-from .size_of_noise import EVENTS, POWERS, Resized
+from .size_of_noise import POWERS, Resized, refuting
 
 TRIED = 8  # largest number of secrets
 SAME = 1e-5  # relative: factors that differ by less count as equal, because releases are rounded to float32
@@ -72,13 +70,11 @@ def from_factors(case: Case, within: Inside) -> Bound | None:
         arrays = set(part.past) & set(offered(case.model))
         with suppress(Diverged):
             for absent, line, cell, found in divided(part, arrays) if arrays else ():
-                if (epsilon := found.epsilon(case.claim.delta)) > case.claim.epsilon:
-                    times = f"is {found.wide / found.narrow:.4g} times as large in one world as in the other"
-                    text = f"{absent.secret} changes a number by which the noisy value at {line} is multiplied or divided; the "
-                    text += f"noise in {found.count} entries of {cell} {times}{where}"
-                    bound = exact(epsilon, text, EVENTS, (REPEATED, FACTORS, SETTLED, law_of(part.run)))
-                    if not bound.failed:
-                        return replace(bound, refuted=True)
+                times = f"is {found.wide / found.narrow:.4g} times as large in one world as in the other"
+                text = f"{absent.secret} changes a number by which the noisy value at {line} is multiplied or divided; the "
+                text += f"noise in {found.count} entries of {cell} {times}{where}"
+                if bound := refuting(case, part.run, found, text, FACTORS, SETTLED):
+                    return bound
     return None
 
 
@@ -87,14 +83,13 @@ def divided(within: Inside, arrays: Collection[str]) -> Iterator[tuple[Absence, 
     on the entries with the most frequent change.
     """
     first = within.run
-    second = history(first.study, 1)
     pairs = [
         (i, cell)
         for i, m in enumerate(first.mechanisms)
         for cell, values in first.play.cells.items()
         if m.law in POWERS and additive(m) and cell.array in arrays and values.size == m.noisy.size
     ]
-    if not pairs or len(first.mechanisms) != len(second.mechanisms):
+    if not pairs or len(first.mechanisms) != len((second := history(first.study, 1)).mechanisms):
         return
     secrets = dict.fromkeys(filter(None, (*within.across, within.worst, *within.others)))
     for absent in islice((a for a in secrets if a.among.size == 1 and not a.half), TRIED):

@@ -13,9 +13,10 @@ from ...accounting.lower.detection.error_rates import epsilon_of_rates, rate_at_
 from ...models.base import Release
 from ...models.capabilities import RunsElsewhere
 from ...models.graph.graph import Worlds
-from ..case import EDGES, Outcome, Setting, offered
+from ..case import EDGES, Case, Outcome, Setting, offered
 from ..instruments.repetition import NO_NODE
 from ..mechanisms.gate import recorded
+from ..mechanisms.inside import Inside
 from ..recorded.secrets.worlds import UNUSUAL_NODES, without_one
 from . import certain_paths, divided_noise, equal_rows, sampled_steps, size_of_noise
 from .released_noise import MOVES, exact, uncovered
@@ -27,6 +28,14 @@ FIXED = proved("the counted answer was fixed beforehand", "four earlier training
 UNCOUNTED = proved("no epsilon is below 0", "no answer was counted, so nothing more is stated")
 ON_ITS_GRAPH = Condition(UNUSUAL_NODES, "not examined", "a program is recorded on your graph alone")
 SHARE = "every seed gives the same release"
+
+
+def without_moves(case: Case, within: Inside) -> Bound | None:
+    """The first bound that refutes the claim by other means than how far a secret moves the clean values: by a path past the
+    noise, or by the size of the noise. None if there is none.
+    """
+    rules = certain_paths.from_path, equal_rows.from_copies, size_of_noise.from_sizes, divided_noise.from_factors
+    return next(filter(None, (rule(case, within) for rule in rules)), None)
 
 
 def of_program(setting: Setting) -> Outcome:
@@ -46,9 +55,7 @@ def of_program(setting: Setting) -> Outcome:
         why = within or "no recorded noise was found that is added to data"
         bound = exact(0.0, why, MOVES, uncovered(runs.study, (why,)))
     else:
-        sure = certain_paths.from_path(case, within) or equal_rows.from_copies(case, within)
-        sure = sure or size_of_noise.from_sizes(case, within) or divided_noise.from_factors(case, within)
-        bound = sure or sampled_steps.from_mechanisms(case, within)
+        bound = without_moves(case, within) or sampled_steps.from_mechanisms(case, within)
         bound = dataclasses.replace(bound, conditions=(*bound.conditions, ON_ITS_GRAPH))
         if not within.searched:
             sort = f"noise too small for one of the {len(within.moves)} secrets that were removed alone, in"

@@ -82,13 +82,19 @@ def from_sizes(case: Case, within: Inside) -> Bound | None:
         with suppress(Diverged):
             second = history(part.run.study, 1)
             for absent, line, found in changed(part, second):
-                if (epsilon := found.epsilon(case.claim.delta)) > case.claim.epsilon:
-                    sizes = f"it is {found.narrow:.4g} in one world and {found.wide:.4g} in the other"
-                    text = f"{absent.secret} changes the scale of the noise at {line}; {sizes}{where}"
-                    bound = exact(epsilon, text, EVENTS, (REPEATED, SIZES, SHOWN, SETTLED, law_of(part.run)))
-                    if not bound.failed:
-                        return replace(bound, refuted=True)
+                sizes = f"it is {found.narrow:.4g} in one world and {found.wide:.4g} in the other"
+                text = f"{absent.secret} changes the scale of the noise at {line}; {sizes}{where}"
+                if bound := refuting(case, part.run, found, text, SIZES, SHOWN, SETTLED):
+                    return bound
     return None
+
+
+def refuting(case: Case, run: History, found: Resized, text: str, *conditions: Condition) -> Bound | None:
+    """The bound that noise of two sizes proves, if it refutes the claim and the noise of the run follows its law; else None."""
+    if (epsilon := found.epsilon(case.claim.delta)) <= case.claim.epsilon:
+        return None
+    bound = exact(epsilon, text, EVENTS, (REPEATED, *conditions, law_of(run)))
+    return None if bound.failed else replace(bound, refuted=True)
 
 
 def changed(within: Inside, second: History) -> Iterator[tuple[Absence, str, Resized]]:

@@ -59,11 +59,11 @@ class Directions:
         return composed(gaussian | Counter(events), delta)
 
     def seen(self, mechanisms: Sequence[Mechanism], moves: Shifts, least: Shifts) -> Shifts:
-        """The moves, if of each the release shows `least`. A value of which it shows directions moves as far as `moves`, unless
-        `least` is shorter than the part of its move across the noisy value: then less by the same factor.
+        """The moves, if of each the release shows `least`. A value `known` moves as far as `moves`, unless `least` is shorter
+        than the part of its move across the noisy value: then less by the same factor.
         """
         kept = list(least)
-        for i in self.axes:
+        for i in self.known:
             noisy, by = (_blocks(each, self.axes[i]) for each in (mechanisms[i].noisy / mechanisms[i].scale, moves[i]))
             length = np.linalg.norm(noisy, axis=1, keepdims=True)
             unit = np.divide(noisy, length, out=np.zeros_like(noisy), where=length > 0)
@@ -83,7 +83,7 @@ def directions(within: Inside, shifts: Shifts) -> Directions | None:
     """
     first, worst = within.run, within.worst
     in_order = farthest(first, shifts)
-    axes = {i: axes for i in in_order[:EACH] if (axes := scaled(first, i, shifts[i]))}
+    axes = {i: undone for i in in_order[:EACH] if (undone := scaled(first, i, shifts[i]))}
     if not axes:
         return None
     sums = {i for group in within.sums for i in group}
