@@ -139,8 +139,7 @@ def judge(
                 factor, at = scale[first + n], first + n
                 for c in range(classes):
                     logits[c * BLOCK + n] += sums[at, part * classes + c] * factor + bias[c]
-            for c in range(classes):
-                scores[part * classes + c, first : first + here] = row(logits, c)[:here]
+            save_units(logits, first, scores[part * classes : (part + 1) * classes])
             probabilities(logits, chances, top, spare)
             for n in range(here):
                 at = first + n

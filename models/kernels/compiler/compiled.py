@@ -107,7 +107,9 @@ def helper(function: Function) -> Function:
     """
     import numba
 
-    made: Function = numba.njit(forceinline=True, **OPTIONS)(function)
+    from .inlined import Inlined
+
+    made: Function = numba.njit(forceinline=True, pipeline_class=Inlined, **OPTIONS)(function)
     return made
 
 
