@@ -19,7 +19,7 @@ from ..recorded.study import History, Shifts
 from .adversary.granted_values import not_charged
 from .adversary.hiding import FIRST_VALUES, apart, every_secret, free_draws, not_fresh, shown_always
 from .noise_law import DISTRIBUTIONS
-from .released_noise import EVERYWHERE, MOVES, REPEATED, exact
+from .released_noise import EVERYWHERE, MOVES, OPEN_PATH, REPEATED, exact
 
 NO_PATH = "no path leads past the noise"
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
@@ -167,9 +167,7 @@ def detected(case: Case, run: History, refuted: bool) -> dict[str, str]:
     """
     where = f" {EVERYWHERE}" * (run.study.whole.graph.name == UNUSUAL)
     then = "" if refuted else " (as an inconclusive verdict, not as a refutation)"
-    return dict.fromkeys(
-        offered(case.model), f"too little noise on a value within the run{where}{then}, or a path past the noise to"
-    )
+    return dict.fromkeys(offered(case.model), f"too little noise on a value within the run{where}{then}, or {OPEN_PATH}")
 
 
 def fails(what: str, why: str) -> Bound:

@@ -66,7 +66,8 @@ def test_a_mean_of_few_neighbours_gives_the_reach_that_no_edge_of_the_graph_give
     assert 0.99 * TRUE < bound.epsilon <= TRUE
     assert TRUE < bound.reach < 1.01 * TRUE
     assert outcome.covers == {
-        "posteriors": "too little noise on a value within the run by one factor on every graph, or a path past the noise to"
+        "posteriors": "too little noise on a value within the run by one factor on every graph, or "
+        "a path past the noise, open on the tested graphs, to"
     }
 
 
