@@ -1,6 +1,8 @@
 """The package that runs audits: keys, games, audits, storage and the command line. No other package imports it.
 
 `gnnaudit.audit(model, graph, claim=None, out=None, **options)` audits a model; `help(gnnaudit.audit.__call__)` describes it.
+
+Used elsewhere: key.Key, case.Case, case.Setting, case.Outcome, case.offered, case.keeping, case.EDGES.
 """
 
 import sys

@@ -26,6 +26,8 @@ MAY_IMPORT = {
     "audit": {"accounting", "models", "attacks", "reports"},
 }
 CARRIED = {".c", ".h", ".html", ".css", ".toml", ".json"}  # endings of files that a wheel must hold beside the code
+USED = "Used elsewhere: "  # begins the list of names in the docstring of a folder
+OFTEN = 8  # files elsewhere that import a name; such a name is listed
 Arrows = dict[str, set[str]]
 
 
@@ -107,6 +109,27 @@ def rooms(graph: Arrows) -> Arrows:
     for file, targets in graph.items():
         found[room(file)] |= {room(t) for t in targets} - {room(file)}
     return found
+
+
+def used_elsewhere(root: Path) -> dict[str, Counter[str]]:
+    """Folder -> name (`module.name`, `module`, or a name of the folder itself) -> number of files elsewhere that import it."""
+    files = package_files(root)
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for module, path in files.items():
+        for target in set(imported(path, module)):
+            home = next((target[:n] for n in (len(target), len(target) - 1) if target[:n] in files), None)
+            if home is None:
+                continue
+            folder = home if files[home].name == "__init__.py" else home[:-1]
+            if files[folder].parent != path.parent and target != folder:
+                found["/".join(folder)][".".join(target[len(folder) :])] += 1
+    return found
+
+
+def announced(text: str) -> set[str]:
+    """The names that the docstring of a folder lists."""
+    told = (ast.get_docstring(ast.parse(text)) or "").partition(USED)[2].removesuffix(".")
+    return {name.strip() for name in told.split(",") if name.strip()}
 
 
 def layers(text: str) -> dict[str, dict[str, int]]:
@@ -235,3 +258,25 @@ def test_the_documented_layers_hold_every_room_and_import_only_lower_ones():
         code = {room(file) for file in files if not file.endswith("/__init__.py")}
         assert set(documented[floor]) == code
         assert upward(graph, documented[floor]) == []
+
+
+def test_every_folder_lists_the_names_that_other_folders_use_most():
+    used = used_elsewhere(ROOT)
+    for folder, names in used.items():
+        listed = announced((ROOT / folder / "__init__.py").read_text())
+        assert listed, f"{folder}: no name is listed after '{USED}'"
+        assert not listed - names.keys(), f"{folder}: nothing elsewhere imports {sorted(listed - names.keys())}"
+        often = {name for name, files in names.items() if files >= OFTEN}
+        assert not often - listed, f"{folder}: {sorted(often - listed)} are not listed"
+
+
+def test_a_name_that_nothing_imports_and_one_that_many_files_import_are_told_apart(tmp_path):
+    (tmp_path / "audit" / "inner").mkdir(parents=True)
+    (tmp_path / "audit" / "__init__.py").write_text("")
+    (tmp_path / "audit" / "inner" / "__init__.py").write_text('"""A room.\n\nUsed elsewhere: deep.far, deep.unused.\n"""\n')
+    (tmp_path / "audit" / "inner" / "deep.py").write_text("far = unused = own = 1\n")
+    (tmp_path / "audit" / "inner" / "near.py").write_text("from .deep import own\n")
+    for k in range(3):
+        (tmp_path / "audit" / f"user{k}.py").write_text("from .inner.deep import far\nfrom .inner import deep\n")
+    assert used_elsewhere(tmp_path) == {"audit/inner": {"deep.far": 3, "deep": 3}}
+    assert announced((tmp_path / "audit" / "inner" / "__init__.py").read_text()) == {"deep.far", "deep.unused"}

@@ -1,4 +1,7 @@
-"""Ledgers: trees of the mechanisms that a model runs, and functions that build, read and rescale them."""
+"""Ledgers: trees of the mechanisms that a model runs, and functions that build, read and rescale them.
+
+Used elsewhere: tree.parts, tree.Unsupported, tree.gaussian_mu, types.FiniteDpEvent, counts.charged, well_formed.check_ledger.
+"""
 
 from .mechanisms import (
     composed,

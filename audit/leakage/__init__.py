@@ -1,1 +1,4 @@
-"""Membership attacks on a model, and the accuracy of the model."""
+"""Membership attacks on a model, and the accuracy of the model.
+
+Used elsewhere: pool.Measured, pool.membership, utility.utility.
+"""

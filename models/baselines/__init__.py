@@ -1,1 +1,4 @@
-"""The baselines of the private systems: plain graph networks, randomised response on edges, and DP-GNN."""
+"""The baselines of the private systems: plain graph networks, randomised response on edges, and DP-GNN.
+
+Used elsewhere: edgerand.EdgeRand, entry.
+"""

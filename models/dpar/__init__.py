@@ -1,1 +1,4 @@
-"""DPAR: noisy personalised PageRank rows, then DP-SGD on lists of nodes that these rows choose."""
+"""DPAR: noisy personalised PageRank rows, then DP-SGD on lists of nodes that these rows choose.
+
+Used elsewhere: dpar.Dpar, entry, list_dpsgd.How.
+"""

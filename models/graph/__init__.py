@@ -1,1 +1,4 @@
-"""Graphs, and many subgraphs of one graph as masks."""
+"""Graphs, and many subgraphs of one graph as masks.
+
+Used elsewhere: graph.Graph, graph.Worlds, graph.Mask, graph.Features.
+"""

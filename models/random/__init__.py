@@ -1,1 +1,4 @@
-"""Random numbers: one stream for each run and purpose, and a record of what was drawn as noise."""
+"""Random numbers: one stream for each run and purpose, and a record of what was drawn as noise.
+
+Used elsewhere: streams.stream, witness, streams.fold.
+"""

@@ -2,6 +2,8 @@
 model.
 
 Recording does not change the numbers, except those of dropout (see masks_torch.py), but an audit may replace some of them.
+
+Used elsewhere: Draw, recording, files.Recording.
 """
 
 from __future__ import annotations

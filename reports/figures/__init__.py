@@ -1,1 +1,4 @@
-"""Plots of a run and of a claim."""
+"""Plots of a run and of a claim.
+
+Used elsewhere: style.Plot, accountant_rows.Cost, accountant_rows.costs.
+"""

@@ -1,1 +1,4 @@
-"""The output formats of a run: HTML, JUnit, a Markdown card, terminal tables and MLflow."""
+"""The output formats of a run: HTML, JUnit, a Markdown card, terminal tables and MLflow.
+
+Used elsewhere: html, mlflow_mirror, mlflow_mirror.refuse_unknown.
+"""

@@ -1,1 +1,4 @@
-"""What the other draws of a run do: noise that the recorder lost, switches, noise that is cut off, and seeds of noise."""
+"""What the other draws of a run do: noise that the recorder lost, switches, noise that is cut off, and seeds of noise.
+
+Used elsewhere: lost.mixed, steady.other_scripts, lost.lost.
+"""

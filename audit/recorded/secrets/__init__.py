@@ -1,1 +1,4 @@
-"""Chooses the secrets that are removed from a graph: edges, nodes, and the rows in which an absent node shows."""
+"""Chooses the secrets that are removed from a graph: edges, nodes, and the rows in which an absent node shows.
+
+Used elsewhere: worlds.Absence, worlds.UNUSUAL, worlds.without_one.
+"""

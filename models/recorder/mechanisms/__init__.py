@@ -1,1 +1,4 @@
-"""Finds the mechanisms of a run: the operations that add drawn numbers to data, or use them to choose between values of data."""
+"""Finds the mechanisms of a run: the operations that add drawn numbers to data, or use them to choose between values of data.
+
+Used elsewhere: found.Mechanism, found.REPORT, found.Mechanisms, found.OtherMechanisms.
+"""
