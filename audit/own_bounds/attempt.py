@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
-from ...models.recorder.mechanisms.found import REPORT
+from ...models.recorder.mechanisms.found import REPORT, Mechanism
+from ...reports.rounding import multiple, several
 from ..case import Case, offered
 from ..mechanisms.draws.lost import lost, mixed
 from ..mechanisms.inside import Inside
@@ -17,11 +19,14 @@ from ..recorded.laws import NOTHING, cost
 from ..recorded.secrets.worlds import UNUSUAL, Absence
 from ..recorded.study import History, Shifts
 from .adversary.granted_values import not_charged
-from .adversary.hiding import FIRST_VALUES, apart, every_secret, free_draws, not_fresh, shown_always
+from .adversary.hiding import EQUAL, FIRST_VALUES, apart, every_secret, free_draws, not_fresh, shown_always
+from .adversary.part_of_release import independent_of, seen_in
 from .noise_law import DISTRIBUTIONS
 from .released_noise import EVERYWHERE, MOVES, OPEN_PATH, REPEATED, exact
 
 NO_PATH = "no path leads past the noise"
+APART = "the other arrays are left out of the release"
+SCALE = "the scale of the noise"
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
 FRESH = proved(
     "no noise is used twice",
@@ -129,7 +134,8 @@ def noise_used_twice(attempt: Attempt) -> Bound | None:
 
 
 def unknown_law(attempt: Attempt) -> Bound | None:
-    strange = next((m for m in attempt.within.mechanisms if m.law not in (*DISTRIBUTIONS, REPORT)), None)
+    read = (m for i, m in enumerate(attempt.within.mechanisms) if i not in attempt.within.idle)
+    strange = next((m for m in read if m.law not in (*DISTRIBUTIONS, REPORT)), None)
     why = f"the tool does not compute the cost of {strange.law} noise, which is added at {strange.line}" if strange else ""
     return fails("the cost of the noise is known", why) if why else None
 
@@ -173,3 +179,55 @@ def detected(case: Case, run: History, refuted: bool) -> dict[str, str]:
 def fails(what: str, why: str) -> Bound:
     """The bound 0, because its condition `what` fails."""
     return exact(0.0, why, MOVES, (REPEATED, Condition(what, "failed", why)))
+
+
+def without_reports(attempt: Attempt) -> tuple[Inside, Condition] | None:
+    """What the arrays that do not depend on the randomised reports whose moves do not count show of the worst secret, and the
+    condition that they do not; None if each array depends on them, if none does, or if the moves that are left cost no more than
+    the claim. Raises Incomparable.
+    """
+    first, claim = attempt.first, attempt.case.claim
+    pairs = enumerate(zip(first.mechanisms, attempt.each, strict=True))
+    some = [i for i, (m, by) in pairs if m.law == REPORT and not np.any(by) and i not in attempt.within.idle]
+    if not some or attempt.whole <= claim.epsilon:
+        return None
+    dependent, arrays = independent_of(first, some)
+    left = tuple(np.zeros_like(by) if i in dependent else by for i, by in enumerate(attempt.shifts))
+    if not arrays or attempt.cost(left) <= claim.epsilon:
+        return None
+    lines = ", ".join(dict.fromkeys(first.mechanisms[i].line for i in some))
+    named = " and ".join(f"'{array}'" for array in arrays)
+    what = f"{APART}: {named} alone do not depend on the randomised reports at {lines}"
+    how = f"other values of these reports, also with other noise and draws, changed no number of {named}"
+    return seen_in(arrays, attempt.within, attempt.worst, dependent), Condition(what, "checked", how)
+
+
+def far(least: str, most: float) -> str:
+    """How far mechanisms move, in words. least: "" if all move as far, else the smallest move and "to"."""
+    return f"{least}{most:.4g} times {SCALE}" if least else multiple(most, SCALE)
+
+
+def described(secret: str, run: History, shifts: Shifts) -> str:
+    """Says which mechanisms the secret moves and how far, with their lines of code."""
+    moved = [(m, by, m.size(by)) for m, by in zip(run.mechanisms, shifts, strict=True) if m.size(by) > NOTHING]
+    each_line: dict[tuple[str, str, bool], list[float]] = {}
+    for m, moves, by in moved:
+        report = m.law == REPORT
+        size = m.shown if report else f"scale {scale_of(m, moves)}"
+        each_line.setdefault((m.line, size, report), []).append(by)
+    parts = []
+    for (line, size, report), each in each_line.items():
+        least = f"{min(each):.4g} to " if max(each) > min(each) * (1 + EQUAL) else ""
+        most = f"{least}{max(each):.4g} nats" if report else far(least, max(each))
+        parts.append(f"{several(len(each), 'mechanism')} at {line} ({size}) by {most}")
+    if not parts:
+        return f"{secret} moves no mechanism that the release depends on"
+    shown = [*parts[:3], f"and {len(parts) - 3} more"] if len(parts) > 4 else parts
+    return f"{secret} moves {', '.join(shown)}"
+
+
+def scale_of(mechanism: Mechanism, moves: NDArray[np.float64]) -> str:
+    """The scale of the noise on the entries that move, from the smallest to the largest."""
+    scales = np.broadcast_to(np.asarray(mechanism.scale, dtype=np.float64), moves.shape)[moves != 0]
+    least, most = float(scales.min()), float(scales.max())
+    return f"{least:.4g} to {most:.4g}" if most > least * (1 + EQUAL) else f"{most:.4g}"

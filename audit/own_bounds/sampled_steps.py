@@ -40,6 +40,7 @@ from .attempt import (
     UNHIDDEN,
     Attempt,
     detected,
+    far,
     noise_not_followed,
     noise_used_twice,
     not_excluded,
@@ -389,5 +390,5 @@ def described(steps: Steps, least: NDArray[np.float64], first: History) -> str:
     smallest = f"{min(moves):.4g} to " if min(moves) < max(moves) * (1 - EQUAL) else ""
     plain = f", and other mechanisms by {multiple(always, 'that scale')}" if always > NOTHING else ""
     chance = f"each step reads the node with probability {steps.rate:.4g}"
-    far = f"{within_run.far(smallest, max(moves))}{plain}"
-    return f"{steps.absent.secret} moves {several(len(moves), 'step')} at {', '.join(lines)} by {far}; {chance}"
+    by = f"{far(smallest, max(moves))}{plain}"
+    return f"{steps.absent.secret} moves {several(len(moves), 'step')} at {', '.join(lines)} by {by}; {chance}"

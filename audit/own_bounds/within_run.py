@@ -11,13 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accounting.checks.conditions import Condition
 from ...accounting.gaussian import mu_of_claim
 from ...accounting.lower.bounds import Bound
-from ...models.recorder.mechanisms.found import REPORT, Mechanism, OtherMechanisms
-from ...reports.rounding import multiple, several
+from ...models.recorder.mechanisms.found import REPORT, OtherMechanisms
+from ...reports.rounding import several
 from ..case import EDGES, Case
 from ..mechanisms.absence import Incomparable, history, without
 from ..mechanisms.draws.lost import mixed
@@ -26,7 +25,7 @@ from ..mechanisms.reading import unread_entries
 from ..mechanisms.relations import in_full
 from ..mechanisms.shown.affine import ENTRIES, Affine, affine
 from ..mechanisms.undone import folded
-from ..recorded.laws import NOTHING, cost, left_out
+from ..recorded.laws import cost, left_out
 from ..recorded.playing import Diverged
 from ..recorded.secrets.worlds import UNUSUAL, without_edges
 from ..recorded.study import History, Shifts
@@ -40,6 +39,7 @@ from .attempt import (
     NO_PATH,
     UNHIDDEN,
     Attempt,
+    described,
     detected,
     granted_to,
     noise_not_followed,
@@ -50,6 +50,7 @@ from .attempt import (
     stale_noise,
     unknown_law,
     used,
+    without_reports,
 )
 from .noise_law import law_of
 from .other_runs import STEADY, changed_by_noise, least_share, moved_in
@@ -58,7 +59,6 @@ from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reache
 OTHERS = range(2, 6)  # further runs with other seeds, if initial weights or masks may change how far a secret moves a value
 PARTS = 4  # how often a smaller part of the moves is searched that the release shows, each for less noise
 AGAIN = 4  # largest number of further secrets that are tried if the release shows only part of what the first one moves
-SCALE = "the scale of the noise"
 ROUNDING = 1e-6  # relative: a cost that exceeds the claim by less may be equal to it
 DEPENDS = "how far the secret moves a value depends on earlier noisy values, so the moves of one run do not add up"
 ADDS_UP = Condition(
@@ -189,7 +189,19 @@ def from_secret(case: Case, within: Inside, projections: bool = True) -> tuple[B
     for check in (release_of_noisy_values, noise_not_followed, stale_noise, noise_used_twice, unknown_law):
         if (bound := check(attempt)) is not None:
             return bound, math.inf if math.isinf(bound.epsilon) else 0.0
-    return concluded(attempt, least_cost(attempt)), attempt.whole
+    bound = concluded(attempt, least_cost(attempt))
+    return (from_part(attempt) if bound.failed else None) or bound, attempt.whole
+
+
+def from_part(attempt: Attempt) -> Bound | None:
+    """The bound from the released arrays that depend on no randomised report that is not shown, if it refutes the claim."""
+    with suppress(Incomparable):
+        if part := without_reports(attempt):
+            within, apart = part
+            bound, _ = from_secret(attempt.case, within, attempt.projections)
+            if bound.refuted:
+                return replace(bound, method=f"{bound.method}; {apart.what}", conditions=(*bound.conditions, apart))
+    return None
 
 
 @dataclass(frozen=True)
@@ -388,34 +400,3 @@ def paths_to(within: Inside, arrays: Sequence[str]) -> dict[str, str]:
     """Array -> why a path past the noise to this array is not excluded. Empty if all paths are excluded."""
     path = not_excluded(within)
     return {array: within.past.get(array, path) for array in arrays} if path else {}
-
-
-def far(least: str, most: float) -> str:
-    """How far mechanisms move, in words. least: "" if all move as far, else the smallest move and "to"."""
-    return f"{least}{most:.4g} times {SCALE}" if least else multiple(most, SCALE)
-
-
-def described(secret: str, run: History, shifts: Shifts) -> str:
-    """Says which mechanisms the secret moves and how far, with their lines of code."""
-    moved = [(m, by, m.size(by)) for m, by in zip(run.mechanisms, shifts, strict=True) if m.size(by) > NOTHING]
-    each_line: dict[tuple[str, str, bool], list[float]] = {}
-    for m, moves, by in moved:
-        report = m.law == REPORT
-        size = m.shown if report else f"scale {scale_of(m, moves)}"
-        each_line.setdefault((m.line, size, report), []).append(by)
-    parts = []
-    for (line, size, report), each in each_line.items():
-        least = f"{min(each):.4g} to " if max(each) > min(each) * (1 + EQUAL) else ""
-        most = f"{least}{max(each):.4g} nats" if report else far(least, max(each))
-        parts.append(f"{several(len(each), 'mechanism')} at {line} ({size}) by {most}")
-    if not parts:
-        return f"{secret} moves no mechanism that the release depends on"
-    shown = [*parts[:3], f"and {len(parts) - 3} more"] if len(parts) > 4 else parts
-    return f"{secret} moves {', '.join(shown)}"
-
-
-def scale_of(mechanism: Mechanism, moves: NDArray[np.float64]) -> str:
-    """The scale of the noise on the entries that move, from the smallest to the largest."""
-    scales = np.broadcast_to(np.asarray(mechanism.scale, dtype=np.float64), moves.shape)[moves != 0]
-    least, most = float(scales.min()), float(scales.max())
-    return f"{least:.4g} to {most:.4g}" if most > least * (1 + EQUAL) else f"{most:.4g}"

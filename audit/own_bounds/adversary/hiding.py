@@ -130,7 +130,7 @@ def hidden(first: History, within: Inside, differs: bool, accounted: Collection[
     free = [at for at in free_draws(first) if at not in accounted]
     moved_laws = {first.mechanisms[i].law for i in moving(first, within.shifts)}
     if moved_laws == {REPORT}:  # no mask hides a report that a released number shows, but a draw may change its probabilities
-        known = same_means(first.mechanisms, rerun(first, {}, redrawn(first, free)).mechanisms)
+        known = same_means(first.mechanisms, rerun(first, {}, redrawn(first, free)).mechanisms, within.idle)
         why = f"the draws at {lines(first, free)} change the probabilities of the reports, so they may hide a secret"
         return None if known else why
     least = smallest(first, within)
@@ -144,13 +144,13 @@ def hidden(first: History, within: Inside, differs: bool, accounted: Collection[
     numbers = [at for at in free if at not in coins and not first.play.draws[at].weights] if differs else []
     for number, script in enumerate(other_scripts(first, coins) if coins else ()):
         run = repeated(first, {}, script) if number else rerun(first, {}, script)
-        if run is not None and not same_means(first.mechanisms, run.mechanisms):
+        if run is not None and not same_means(first.mechanisms, run.mechanisms, within.idle):
             some = [first.play.draws[at] for at in coins]
             dropped = any(draw.masks is not None or draw.values.ndim > 1 for draw in some)
             way = SAMPLES if charged(first.study.model.ledger).steps else DROPOUT if dropped else FIRST_VALUES
             changes = "change the value to which noise is added, as dropout, samples and shuffles do"
             return f"the draws at {lines(first, coins)} {changes}; they may hide a secret; {way}"
-    if numbers and not same_means(first.mechanisms, (other := rerun(first, {}, redrawn(first, numbers))).mechanisms):
+    if numbers and not same_means(first.mechanisms, (other := rerun(first, {}, redrawn(first, numbers))).mechanisms, within.idle):
         assert within.worst is not None
         moved = same_entries(first, within.shifts, without(other, within.worst)[1])
         if further := grown(first, within.worst.secret, within.shifts, moved):

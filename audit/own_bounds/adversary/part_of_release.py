@@ -1,0 +1,89 @@
+"""The part of a release that does not depend on randomised reports which no released number shows.
+
+Such reports may hide a secret: what they add to the other arrays is not known. But an adversary who sees the whole release can
+leave out arrays. So an epsilon that is proved for the arrays that are left holds for the whole release too.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ....models.recorder.mechanisms.found import REPORT, Mechanism
+from ...mechanisms.absence import without
+from ...mechanisms.inside import Inside, read_only, reports, without_idle, without_secrets
+from ...mechanisms.reading import anywhere, drawn_again, ends, repeated, with_other_values
+from ...recorded.arrays_alone import only
+from ...recorded.secrets.worlds import Absence
+from ...recorded.study import History
+
+BACKGROUNDS = 3  # runs in which all that is random besides has other values, each with two values of the reports
+
+
+def independent_of(first: History, some: Collection[int]) -> tuple[frozenset[int], tuple[str, ...]]:
+    """The mechanisms `some` with those whose clean values or noise depend on them, directly or through others, and the released
+    arrays that depend on none of them; no array if a run with other values fails.
+    """
+    dependent = set(some)
+    arrays = list(dict.fromkeys(cell.array for cell in first.play.cells if not cell.public))
+    while arrays:
+        found: set[int] = set()
+        for one, other in with_other_reports(first, sorted(dependent)):
+            if one is None or other is None:
+                return frozenset(dependent), ()
+            again = other.play.cells
+            differ = {cell.array for cell, a in one.play.cells.items() if not np.array_equal(a, again.get(cell, np.zeros(0)))}
+            arrays = [array for array in arrays if array not in differ]
+            pairs = enumerate(zip(one.mechanisms, other.mechanisms, strict=True))
+            found |= {i for i, (m, o) in pairs if not alike(m, o)} - dependent
+        if not found:
+            break
+        dependent |= found
+    return frozenset(dependent), tuple(arrays)
+
+
+def alike(one: Mechanism, other: Mechanism) -> bool:
+    """Whether two mechanisms add noise of one law and size to the same values."""
+    return one.law == other.law and np.array_equal(one.clean, other.clean) and np.array_equal(one.scale, other.scale)
+
+
+def with_other_reports(first: History, some: list[int]) -> Iterator[tuple[History | None, History | None]]:
+    """Yields pairs of runs that differ in the noisy values of the mechanisms `some` alone: the recorded run and others, and runs
+    in which everything else that is random has other values.
+    """
+    yield from ((first, other) for other in with_other_values(first, some))
+    for end in (0, 1):
+        at_end = {i: ends(first.mechanisms[i])[end] for i in some if first.mechanisms[i].law == REPORT}
+        yield first, repeated(first, at_end)
+    for number in range(BACKGROUNDS):
+        random = np.random.default_rng(number)
+        rest = {i: anywhere(m, random) for i, m in enumerate(first.mechanisms) if i not in some}
+        draws = [drawn_again(draw, random) for draw in first.study.others[0]]
+        one, other = (repeated(first, rest | {i: anywhere(first.mechanisms[i], random) for i in some}, draws) for _ in range(2))
+        yield one, other
+
+
+def seen_in(arrays: tuple[str, ...], within: Inside, worst: Absence, dependent: Collection[int]) -> Inside:
+    """What the run shows of its mechanisms to an adversary who sees the released `arrays` alone, with the moves of the worst
+    secret. dependent: the mechanisms on which these arrays do not depend. Raises Incomparable.
+    """
+    run = only(within.run, arrays)
+    found = without_secrets(run)
+    idle = found.idle | frozenset(dependent)
+    idle |= {i for group in found.sums if idle & set(group) for i in group}
+    moves, doubts = read_only(run, idle, without(run, worst)[1], reports(run))
+    past = {array: text for array, text in within.past.items() if array in arrays}
+    return replace(
+        within,
+        run=run,
+        again=without_idle(found.again, idle),
+        sums=found.sums,
+        shared=found.shared,
+        entangled=found.entangled,
+        undone=found.undone,
+        idle=idle,
+        shifts=moves,
+        past=past,
+        doubts=(*within.doubts, *doubts),
+        small=None,
+    )
