@@ -5,10 +5,10 @@ reads, or the sums of them through which it reads them, and no draw changes the 
 other arrays and of the graph alone. Two worlds in which this function differs cannot give the same release.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import chain, islice
 from typing import Any
 
@@ -25,6 +25,7 @@ from ..mechanisms.draws.steady import other_scripts
 from ..mechanisms.inside import Inside
 from ..mechanisms.past_noise import begun
 from ..mechanisms.reading import drawn_again, far_across, rerun, with_other_values
+from ..mechanisms.shown.whole import equal
 from ..recorded.other_numbers import FAR, far_numbers, has_far_numbers
 from ..recorded.playing import Cell, Diverged, Play
 from ..recorded.secrets.worlds import Absence, alone
@@ -57,13 +58,15 @@ STARTED = Condition(
     "proofs by composition assume this adversary; one who sees less may learn less",
 )
 SAME_VALUES = proved("all noisy values are the same", "every mechanism within the run returned the value of the first run")
+UNRELATED = (2, 3)  # numbers of runs whose seeds have nothing in common with that of the first run
 
 
 @dataclass(frozen=True, eq=False)
 class Path:
     """Entries of an array that one secret changes for certain. beside: the released arrays that they are computed from. sums:
     whether these hold sums of noisy values. started: whether the entries may depend on random initial weights. begun: the end of
-    a sentence, with the line where the path begins; "" if it is not known.
+    a sentence, with the line where the path begins; "" if it is not known. fixed: the lines of draws that are the same in each
+    run; the entries may depend on them. noisy: whether the run has mechanisms. replaced: whether it has draws that were replaced.
     """
 
     absent: Absence
@@ -73,22 +76,69 @@ class Path:
     sums: bool = False
     started: bool = False
     begun: str = ""
+    fixed: tuple[str, ...] = ()
+    noisy: bool = True
+    replaced: bool = True
 
     def __str__(self) -> str:
         count = int(self.entries.sum())
         where = f"{'1 entry' if count == 1 else f'{count} entries'} of {self.cell}"
-        text = f"{self.absent.secret} changes {where} although every noisy value is the same"
+        text = f"{self.absent.secret} changes {where}" + " although every noisy value is the same" * self.noisy
+        known = f"; {hides_nothing(self.fixed)}" if self.fixed else ""
         if self.beside:
             arrays = " and ".join(f"'{array}'" for array in self.beside)
-            return f"{text}; all else that these entries depend on is released too, in {arrays}"
+            return f"{text}{known}; all else that these entries depend on is released too, in {arrays}"
+        if self.fixed:
+            return f"{text}, which no seed changes{' if the initial weights stay the same' * self.started}{known}"
         return f"{text}, and no draw changes them, so no noise covers them"
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        detail = REPLACED if self.beside else f"{REPLACED}; {ALIKE}"
-        drawn = Condition(f"no {'other ' * self.started}draw changes these entries", "checked", detail)
         shown = (IN_SUMS,) if self.sums else (RELEASED,) if self.beside else ()
-        return (REPEATED, drawn, SAME_VALUES, *shown, *((STARTED,) if self.started else ()))
+        known = (same_numbers(self.fixed),) if self.fixed else ()
+        return (REPEATED, self.drawn, *known, *((SAME_VALUES,) * self.noisy), *shown, *((STARTED,) * self.started))
+
+    @property
+    def drawn(self) -> Condition:
+        """The condition that draws do not change the entries."""
+        what = f"no {'other ' * (self.started or bool(self.fixed))}draw changes these entries"
+        if not self.replaced:
+            return proved(what, "the run makes no other draw")
+        return Condition(what, "checked", REPLACED if self.beside or self.started else f"{REPLACED}; {ALIKE}")
+
+
+def hides_nothing(lines: Sequence[str]) -> str:
+    """What a reader needs to know of draws at these lines, which are the same in each run."""
+    return f"the numbers drawn at {' and '.join(lines)} are the same in each run, so whoever has the code knows them"
+
+
+def same_numbers(lines: Sequence[str]) -> Condition:
+    """The condition that the draws at these lines are the same in each run."""
+    what = f"the numbers drawn at {' and '.join(lines)} are the same in each run"
+    return Condition(
+        what, "checked", f"{1 + len(UNRELATED)} runs with other seeds drew them again, which chance practically never does"
+    )
+
+
+@lru_cache(maxsize=4)
+def fixed_draws(made: Study) -> frozenset[int]:
+    """The positions of draws that are the same in each run: those of `Study.constant` that runs with unrelated seeds draw again.
+    None counts if such a run fails.
+    """
+    fixed = made.of_one_value
+    for number in UNRELATED if fixed else ():
+        try:
+            draws = history(made, number).play.draws
+        except (Diverged, OtherMechanisms):
+            return frozenset()
+        same = (at for at in fixed if at < len(draws) and draws[at].law == made.base.draws[at].law)
+        fixed = frozenset(at for at in same if np.array_equal(draws[at].values, made.base.draws[at].values))
+    return fixed
+
+
+def lines_of(made: Study, places: Collection[int]) -> tuple[str, ...]:
+    """The lines of these draws, each once. Initial weights are left out."""
+    return tuple(dict.fromkeys(made.base.draws[at].line for at in sorted(places) if not made.base.draws[at].weights))
 
 
 def from_path(case: Case, within: Inside) -> Bound | None:
@@ -115,6 +165,18 @@ def first_path(case: Case, within: Inside) -> Path | None:
     return None
 
 
+def from_fixed_draws(first: History, secrets: Iterable[Absence]) -> Bound | None:
+    """An infinite bound, if the run has no mechanism, and one of a few secrets changes a released array that no draw changes but
+    those that are the same in each run; None if this is shown of none.
+    """
+    cells = tuple(first.play.cells)
+    for absent in islice(secrets, TRIED):
+        with suppress(Incomparable, Diverged, OtherMechanisms):
+            if (found := certain(first, absent, cells, lambda _: ())) is not None:
+                return exact(np.inf, str(found), PATHS, found.conditions)
+    return None
+
+
 def certain(first: History, absent: Absence, cells: Sequence[Cell], sums_of: Callable[[History], Sequence[Sum]]) -> Path | None:
     """The first entries of these cells that one secret changes for certain; None if there are none. sums_of: the weighted sums
     that other arrays of a run show. Raises Incomparable, Diverged or OtherMechanisms if a run cannot be repeated.
@@ -122,7 +184,7 @@ def certain(first: History, absent: Absence, cells: Sequence[Cell], sums_of: Cal
     The secret must change the cell in one more run, of a few with other seeds. If it did so with a probability of at most delta,
     N secrets were tried first, and n runs later, two such runs would be seen with a probability of at most N n delta^2.
     """
-    runs = both(first, absent)
+    runs, noisy, fixed = both(first, absent), bool(first.mechanisms), fixed_draws(first.study) - first.noise
     for cell in cells:
         entries = differing(*runs, cell, absent)
         more = another(first.study, absent, cell) if entries.any() else None
@@ -130,18 +192,22 @@ def certain(first: History, absent: Absence, cells: Sequence[Cell], sums_of: Cal
             continue
         second, others = more
         beside = shown_by(first, second, read_by(first, cell, entries))
-        sums = beside is None
+        sums, started = beside is None, False
         if beside is None:
             each = ((first, entries), (second, differing(*others, cell, absent)))
             if not all(only_through(sums_of(run), run, absent, cell, those) for run, those in each):
                 continue
             beside = tuple(dict.fromkeys(c.array for c in first.play.cells if c not in cells))
+            started = any(draw.weights for draw in first.play.draws)
         elif not beside and not all(alike(cell, entries, *pair) for pair in zip(runs, others, strict=True)):
-            continue
+            started = not noisy and any(draw.weights for draw in first.play.draws)
+            if not started:
+                continue
         worlds = tuple(zip((absent.base, absent), runs, strict=True))
-        started = sums and any(draw.weights for draw in first.play.draws)
-        if all(steady(first, script, cell, worlds) for script in scripts(first, started)):
-            return Path(absent, cell, entries, beside, sums, started, begun(first, absent))
+        if all(steady(first, script, cell, worlds) for script in scripts(first, started, fixed)):
+            begins, known = begun(first, absent) if noisy else "", lines_of(first.study, fixed)
+            replaced = any(True for _ in scripts(first, started, fixed))
+            return Path(absent, cell, entries, beside, sums, started, begins, known, noisy, replaced)
     return None
 
 
@@ -241,20 +307,15 @@ def shown_by(first: History, second: History, read: Sequence[int] | None) -> tup
     return tuple(dict.fromkeys(found))
 
 
-def equal(noisy: NDArray[np.float64], play: Play, cell: Cell) -> bool:
-    """Whether a cell has these values, in the type in which it is released."""
-    released = play.cells.get(cell)
-    if released is None or released.size != noisy.size:
-        return False
-    return np.array_equal(released.ravel(), noisy.astype(play.kinds.get(cell, noisy.dtype)).astype(np.float64).ravel())
-
-
-def scripts(first: History, started: bool = False) -> Iterator[list[Draw]]:
+def scripts(first: History, started: bool = False, fixed: Collection[int] = ()) -> Iterator[list[Draw]]:
     """Yields the draws of the run with other numbers for all of them: those of other seeds, the ends of their ranges or numbers
-    far below and above the usual ones, and random ones. started: whether random initial weights stay as they are.
+    far below and above the usual ones, and random ones. started: whether random initial weights stay as they are. fixed: the
+    positions of draws that do. Yields nothing if no draw is left.
     """
     draws = first.play.draws
-    others = [at for at, draw in enumerate(draws) if not (started and draw.weights)]
+    others = [at for at, draw in enumerate(draws) if not (started and draw.weights) and at not in fixed]
+    if not others:
+        return
 
     def with_others(change: Callable[[Draw], Draw]) -> list[Draw]:
         script = list(draws)

@@ -15,10 +15,12 @@ from ...models.capabilities import RunsElsewhere
 from ...models.graph.graph import Worlds
 from ..case import EDGES, Case, Outcome, Setting, offered
 from ..instruments.repetition import NO_NODE
+from ..mechanisms.absence import history
 from ..mechanisms.gate import recorded
 from ..mechanisms.inside import Inside
 from ..recorded.secrets.worlds import UNUSUAL_NODES, without_one
 from . import certain_paths, divided_noise, equal_rows, sampled_steps, size_of_noise
+from .certain_paths import fixed_draws, hides_nothing, lines_of
 from .released_noise import MOVES, exact, uncovered
 
 NAME = "differential"
@@ -27,6 +29,7 @@ THEOREM = "Clopper-Pearson bounds on how often each of the two graphs gives one 
 FIXED = proved("the counted answer was fixed beforehand", "four earlier trainings gave this answer")
 UNCOUNTED = proved("no epsilon is below 0", "no answer was counted, so nothing more is stated")
 ON_ITS_GRAPH = Condition(UNUSUAL_NODES, "not examined", "a program is recorded on your graph alone")
+NO_NOISE = "no recorded noise was found that is added to data"
 SHARE = "every seed gives the same release"
 
 
@@ -52,8 +55,7 @@ def of_program(setting: Setting) -> Outcome:
     runs, covers = recorded(setting), None
     within = runs.inside
     if isinstance(within, str):
-        why = within or "no recorded noise was found that is added to data"
-        bound = exact(0.0, why, MOVES, uncovered(runs.study, (why,)))
+        bound = without_noise(setting, within)
     else:
         bound = without_moves(case, within) or sampled_steps.from_mechanisms(case, within)
         bound = dataclasses.replace(bound, conditions=(*bound.conditions, ON_ITS_GRAPH))
@@ -65,6 +67,20 @@ def of_program(setting: Setting) -> Outcome:
     seeds = repeat_seeds(setting)
     reach = f"{bound.method}; {seeds.reach}"
     return dataclasses.replace(seeds, bounds=(bound, *seeds.bounds), reach=reach, read=offered(case.model), covers=covers)
+
+
+def without_noise(setting: Setting, why: str) -> Bound:
+    """The bound for a program of which no noise was recorded that is added to data: infinite if the release depends on no draw
+    but those that are the same in each run, else 0. why: the reason why its mechanisms are not known; "" if it has none.
+    """
+    made, why = recorded(setting).study, why or NO_NOISE
+    fixed = lines_of(made, fixed_draws(made)) if why == NO_NOISE else ()
+    if fixed:
+        secrets = without_one(made.whole, setting.case.claim.unit, setting.key.fold("fixed"), NO_NODE)
+        if (found := certain_paths.from_fixed_draws(history(made, 0), secrets)) is not None:
+            return dataclasses.replace(found, conditions=(*found.conditions, ON_ITS_GRAPH))
+        why = f"{why}; {hides_nothing(fixed)}: draw them from the seed of the run"
+    return exact(0.0, why, MOVES, uncovered(made, (why,)))
 
 
 def repeat_seeds(setting: Setting) -> Outcome:

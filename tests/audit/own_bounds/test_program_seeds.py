@@ -81,3 +81,60 @@ def test_no_condition_says_that_a_run_repeats_if_its_recording_cannot_be_replaye
     (bound,) = AUDITS["differential"].run(Setting(case, tiny(48), Store(tmp_path), Key("seeds"), alpha=0.01)).bounds
     assert told in bound.method
     assert [(c.how, told in c.detail) for c in bound.conditions] == [("failed", True)]
+
+
+COINS = """
+import sys
+import numpy as np
+graph, worlds = (np.load(f"{sys.argv[1]}/{name}.npz") for name in ("graph", "worlds"))
+n, edges, out = len(graph["y"]), graph["edge_index"], []
+for run, seed in enumerate(worlds["seeds"]):
+    there = np.ones(edges.shape[1], dtype=bool)
+    if "edge_mask" in worlds:
+        there = np.unpackbits(worlds["edge_mask"], axis=1, count=edges.shape[1])[run].astype(bool)
+    pairs = set(map(tuple, edges[:, there].T.tolist()))
+    coins = np.random.default_rng(SEED)
+    flipped = np.nonzero(coins.random((n, n)) < 0.2)  # places in a list, which the recorder does not follow to the data
+    pairs ^= {(i, j) for i, j in zip(*flipped) if i < j}
+    noisy = np.zeros((n, n))
+    for i, j in pairs:
+        noisy[i, j] = noisy[j, i] = 1.0
+    fresh = np.random.default_rng(int(seed))
+    degree = noisy.sum(1) AFTER
+    one = 1 / (1 + np.exp(-degree / 9))
+    out.append(np.stack([one, 1 - one], axis=1)[worlds["watch"]])
+np.save(f"{sys.argv[2]}/posteriors.npy", np.array(out, dtype=np.float32))
+"""
+LINE = 1 + COINS.splitlines().index(next(line for line in COINS.splitlines() if "flipped =" in line))
+
+
+def with_coins(tmp_path, seed, after=""):
+    file = tmp_path / "coins.py"
+    file.write_text(COINS.replace("SEED", seed).replace("AFTER", after))
+    program = External(f"{sys.executable} {file} {{worlds}} {{out}}", Unit.UNDIRECTED_EDGE)
+    claim = Claim(math.log(4), 1e-6)  # a pair is flipped with probability 1/5
+    return AUDITS["differential"].run(Setting(Case(program, claim), tiny(48), Store(tmp_path), Key("coins"), alpha=0.01)).bounds
+
+
+def test_coins_of_a_constant_seed_make_the_release_a_function_of_the_graph_so_no_finite_epsilon_holds(tmp_path):
+    (bound,) = with_coins(tmp_path, "42")
+    assert bound.refuted
+    assert math.isinf(bound.epsilon)
+    assert f"the numbers drawn at coins.py, line {LINE} are the same in each run" in bound.method
+    assert not bound.failed
+    assert any(c.detail == "the run makes no other draw" for c in bound.conditions)
+
+
+def test_if_fresh_numbers_change_the_release_too_the_verdict_names_the_coins_of_the_constant_seed(tmp_path):
+    bounds = with_coins(tmp_path, "42", "* (fresh.random(n) < 0.5)")
+    assert not any(b.refuted for b in bounds)
+    assert any(
+        f"the numbers drawn at coins.py, line {LINE} are the same in each run" in text for b in bounds for text in b.failed
+    )
+
+
+@pytest.mark.parametrize("seed", ["int(seed)", *nightly("int(seed) % 2**16", "int(seed) // 2**50")])
+def test_coins_that_follow_from_the_seed_are_not_said_to_be_the_same_in_each_run(seed, tmp_path):
+    bounds = with_coins(tmp_path, seed)
+    assert not any(b.refuted for b in bounds)
+    assert not any("the same in each run" in text for b in bounds for text in (b.method, *b.failed))
