@@ -18,7 +18,7 @@ from ..accounting.lower.bounds import Bound, divide
 from ..accounting.upper.accountants import Upper
 from ..attacks.registry import ATTACKS, DEPLOYED, GAMES
 from ..models.data.loading import Provenance, describe, load_described
-from ..models.errors import Stopped
+from ..models.errors import Stopped, TrainingFailed
 from ..models.facts import Factory, Facts
 from ..models.fitted import blamed
 from ..models.graph.graph import Graph
@@ -42,7 +42,7 @@ from .own.audited import audited
 from .own.contained import contained
 from .own.contract import Check
 from .own.model_file import is_built_in, kept_here
-from .own.premises import broken, checked_first, clauses, in_words, resting_on
+from .own.premises import after_failures, broken, checked_first, clauses, in_words, resting_on
 from .planning.ledgers import account_rows, uppers, warnings
 from .planning.plan import Plan
 from .planning.planned_cases import cases, recipes, without_effect
@@ -259,16 +259,24 @@ def study(
     Returns the rows (accuracy, attacks, skipped parts) and the outcomes. The first outcome holds the ROC curves of the attacks.
     Then each audit that applies has one outcome, or two if it was repeated. The last holds the observed ledger of a user's model.
     alpha: the level of each statistical test. say: called with the name of each stage. checks: the results of the model contract,
-    whose clauses the bounds on a user's model assume. Raises ValueError if the model refuses the graph.
+    whose clauses the bounds on a user's model assume. Raises ValueError if the model refuses the graph, and
+    if a training fails and no audit has a result.
     """
     audits, attacks, games = asked(plan)
     used: list[UtilityRow] = []
+    failures: dict[str, TrainingFailed] = {}  # part of the run -> the error of a training in it
     if DEPLOYED in offered(case.model):
-        say("accuracy")
-        used = utility(case, graph, store, key, plan.repeats)
-        if attacks:
-            say("membership attacks")
-        leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets, games)
+        part, what = "accuracy", ("accuracy", *attacks)
+        try:
+            say(part)
+            used = utility(case, graph, store, key, plan.repeats)
+            part, what = "membership attacks", attacks
+            if attacks:
+                say(part)
+            leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets, games)
+        except TrainingFailed as fault:
+            failures[part] = fault
+            leaks = Measured(skips=tuple(case.skipped(each, str(fault)) for each in what))
     else:
         without = f"{case.model.name} does not release '{DEPLOYED}'"
         leaks = Measured(skips=tuple(case.skipped(what, without) for what in ("accuracy", *attacks)))
@@ -290,9 +298,14 @@ def study(
                 results = (rested(audit.run(replace(setting, key=key.fold(audit.name)))),)
                 results = confirmed(audit, results[0], setting, rested)
         except ValueError as fault:  # the audit refuses the case, or the model or the graph does not allow the audit
+            if isinstance(fault, TrainingFailed):
+                failures[f"audit {audit.name}"] = fault
             skipped.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
             results = tuple(marked(first, ()) for first in results)  # without a repetition no refutation counts
         outcomes += results
+    if failures and not used and len(outcomes) == 1:  # nothing was measured and no audit has a result
+        raise next(iter(failures.values()))
+    outcomes = [after_failures(outcome, [f"{part}: {fault}" for part, fault in failures.items()]) for outcome in outcomes]
     if plan.record and is_recorded(case.model):
         found = observe(runs)
         counts = ((len(found.mechanisms), "mechanism"), (found.draws, "draw"), (found.tried, "secret"))

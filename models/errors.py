@@ -1,4 +1,4 @@
-"""Text for error messages, and the exception of a run that its user ended."""
+"""Text for error messages, and the exceptions of a run that its user ended and of a training that failed."""
 
 import dataclasses
 import inspect
@@ -14,6 +14,10 @@ INSTALLED = tuple(str(Path(sysconfig.get_path(name)).resolve()) for name in ("st
 
 class Stopped(Exception):
     """Raised when the user ends the run; the message says how to resume it."""
+
+
+class TrainingFailed(ValueError):
+    """Raised when a training of a user's own model or program fails. Whether it fails may depend on private data."""
 
 
 def one_line(error: BaseException) -> str:

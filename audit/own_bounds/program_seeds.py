@@ -8,16 +8,18 @@ import math
 import numpy as np
 
 from ...accounting.checks.conditions import Condition, proved
-from ...accounting.lower.bounds import Bound
+from ...accounting.lower.bounds import Bound, resting
 from ...accounting.lower.detection.error_rates import epsilon_of_rates, rate_at_most
 from ...models.base import Release
 from ...models.capabilities import RunsElsewhere
+from ...models.errors import TrainingFailed
 from ...models.graph.graph import Worlds
 from ..case import EDGES, Case, Outcome, Setting, offered
 from ..instruments.repetition import NO_NODE
 from ..mechanisms.absence import history
 from ..mechanisms.gate import recorded
 from ..mechanisms.inside import Inside
+from ..own.premises import ended
 from ..recorded.secrets.worlds import UNUSUAL_NODES, without_one
 from . import certain_paths, divided_noise, equal_rows, sampled_steps, size_of_noise
 from .certain_paths import fixed_draws, hides_nothing, lines_of
@@ -64,7 +66,12 @@ def of_program(setting: Setting) -> Outcome:
             covers = dict.fromkeys(offered(case.model), sort)
     if bound.refuted or case.claim.unit not in EDGES:
         return Outcome(NAME, (bound,), {}, bound.method, offered(case.model), covers=covers)
-    seeds = repeat_seeds(setting)
+    try:
+        seeds = repeat_seeds(setting)
+    except TrainingFailed as fault:
+        return Outcome(
+            NAME, (resting(bound, bound.theorem, ended(str(fault))),), {}, bound.method, offered(case.model), covers=covers
+        )
     reach = f"{bound.method}; {seeds.reach}"
     return dataclasses.replace(seeds, bounds=(bound, *seeds.bounds), reach=reach, read=offered(case.model), covers=covers)
 

@@ -18,6 +18,7 @@ from ...models.recorder.mechanisms.found import Mechanism, Mechanisms
 from ..case import Case
 from ..mechanisms.absence import Incomparable, OtherNoise, history, kept
 from ..mechanisms.inside import Inside
+from ..mechanisms.shown.whole import equal
 from ..recorded.playing import Diverged
 from ..recorded.secrets.worlds import Absence, alone
 from ..recorded.study import History
@@ -78,7 +79,7 @@ def from_sizes(case: Case, within: Inside) -> Bound | None:
     """A bound that refutes the claim, if a secret changes the size of released noise so much, in the graph or in a small graph of
     unusual nodes; else None.
     """
-    for part, where in ((part, where) for part, where in within.parts if part.resized):
+    for part, where in ((part, where) for part, where in within.parts if part.resized and releases_noise(part.run)):
         with suppress(Diverged):
             second = history(part.run.study, 1)
             for absent, line, found in changed(part, second):
@@ -87,6 +88,12 @@ def from_sizes(case: Case, within: Inside) -> Bound | None:
                 if bound := refuting(case, part.run, found, text, SIZES, SHOWN, SETTLED):
                     return bound
     return None
+
+
+def releases_noise(run: History) -> bool:
+    """Whether some array equals a noisy value of the run, which needs no training. If none does, no size of noise is released."""
+    numbers = (m.noisy for m in run.mechanisms if m.law in POWERS)
+    return any(equal(noisy, run.play, cell) for noisy in numbers for cell in run.play.cells)
 
 
 def refuting(case: Case, run: History, found: Resized, text: str, *conditions: Condition) -> Bound | None:

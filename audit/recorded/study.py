@@ -17,6 +17,7 @@ from ...accounting.checks.conditions import Condition
 from ...accounting.claim import Claim
 from ...models.base import Model
 from ...models.capabilities import Effort, RunsElsewhere, effort
+from ...models.errors import TrainingFailed
 from ...models.graph.graph import Graph, Worlds
 from ...models.recorder import Draw
 from ...models.recorder.draws.draw import SHIFTED
@@ -272,6 +273,9 @@ def study_of_program(model: Model, graph: Graph, key: Key) -> Study:
                 return _doubted(Study(model, world, played), "the release depends on random numbers that were not recorded")
     except Unrecorded as reason:
         return _doubted(Study(model, worlds[0], bare), str(reason))
+    except TrainingFailed as fault:
+        played = histories[0][1] if histories else bare
+        return _doubted(Study(model, worlds[0], played), f"a training with another seed, or while it is recorded, fails: {fault}")
     except (Diverged, OtherMechanisms) as line:
         summary = f"with another seed the program makes other draws ({line}), so recorded draws cannot be replayed"
         return _doubted(Study(model, worlds[0], histories[0][1]), summary)

@@ -21,6 +21,7 @@ import numpy as np
 from ....accounting.claim import Unit
 from ....models.base import Release
 from ....models.capabilities import FEW, Effort
+from ....models.errors import TrainingFailed
 from ....models.graph.graph import Graph, Worlds
 from ....models.recorder.files import Recording
 from ...storage.temporary import temporary
@@ -173,11 +174,13 @@ class External:
             raise ValueError(f"target: {words[0]} cannot be started ({answer['error']}).")
         if answer["code"] is None:
             way = "Give it more time with --target-timeout SECONDS."
-            raise ValueError(f"target: {words[0]} did not end within {self.seconds:g} s for one training. {way}{kept}")
+            raise TrainingFailed(f"target: {words[0]} did not end within {self.seconds:g} s for one training. {way}{kept}")
         if answer["code"] != 0:
             last = place(errors) + (last_line(errors) or last_line(output) or "it printed nothing")
             after = kept + (self.needs if last_line(errors).startswith(MISSING) else "")
-            raise ValueError(f"target: {words[0]} {ended(answer['code'])}: {last.rstrip('.') + '.' + after if after else last}")
+            raise TrainingFailed(
+                f"target: {words[0]} {ended(answer['code'])}: {last.rstrip('.') + '.' + after if after else last}"
+            )
         return kept
 
     def _keep(self, output: str, errors: str) -> str:

@@ -1,0 +1,70 @@
+"""A program of which some trainings fail. What refutes its claim stays; without a refutation the verdict is inconclusive."""
+
+import sys
+
+import pytest
+
+from gnnaudit import Claim, audit, load
+from gnnaudit.accounting.gaussian import mu_of_claim
+from gnnaudit.audit.own.programs.program import External
+from gnnaudit.reports.results import SkippedRow
+
+from ..nightly import nightly
+
+GRAPH, CLAIM = load("campus:n=120:degree=6"), Claim(1.0, 1e-6)
+HONEST = 1.05 * 2**0.5 / mu_of_claim(CLAIM)  # standard deviation: an edge moves two counts by 1
+PROGRAM = """
+import sys
+from pathlib import Path
+import numpy as np
+graph, worlds = (np.load(f"{sys.argv[1]}/{name}.npz") for name in ("graph", "worlds"))
+calls = Path(__file__).with_name("calls")
+calls.write_text(calls.read_text() + "x" if calls.exists() else "x")
+number = len(calls.read_text())
+if FAILS:
+    raise RuntimeError("an empty class")
+n, edges, out = len(graph["y"]), graph["edge_index"], []
+for run, seed in enumerate(worlds["seeds"]):
+    there = np.ones(edges.shape[1], dtype=bool)
+    if "edge_mask" in worlds:
+        there = np.unpackbits(worlds["edge_mask"], axis=1, count=edges.shape[1])[run].astype(bool)
+    degree = np.bincount(edges[1, there], minlength=n) + np.random.default_rng(int(seed)).normal(0, STD, n)
+    scores = np.outer(degree, np.arange(graph["classes"])) / 100
+    share = np.exp(scores - scores.max(1, keepdims=True))
+    out.append((share / share.sum(1, keepdims=True))[worlds["watch"]])
+np.save(f"{sys.argv[2]}/posteriors.npy", np.array(out, dtype=np.float32))
+"""
+LINE = 1 + PROGRAM.splitlines().index('    raise RuntimeError("an empty class")')
+
+
+def audited(fails, std, tmp_path, **options):
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM.replace("FAILS", fails).replace("STD", str(std)))
+    program = External(f"{sys.executable} {file} {{worlds}} {{out}}")
+    return audit(program, GRAPH, CLAIM, audits="differential", repeats=1, out=tmp_path / "out", **options)
+
+
+def test_a_claim_stays_refuted_although_the_training_that_measures_accuracy_failed(tmp_path):
+    """An edge moves two counts by 1: mu is the root of two at a standard deviation of 1, and epsilon is about 7.5."""
+    found = audited("number == 1", 1.0, tmp_path)
+    assert found.run.exit_code == 1
+    (skipped,) = (row for row in found.of(SkippedRow) if row.what == "accuracy")
+    assert f"program.py, line {LINE}: RuntimeError: an empty class" in skipped.reason
+
+
+def test_a_claim_that_would_not_be_refuted_is_inconclusive_if_a_training_failed(tmp_path):
+    (tmp_path / "never").mkdir()
+    assert audited("False", HONEST, tmp_path / "never").run.exit_code == 0
+    assert audited("number == 1", HONEST, tmp_path).run.exit_code == 3
+
+
+@pytest.mark.parametrize("fails", ["number == 4", *nightly("number in (2, 3)", "len(worlds['seeds']) and number > 20")])
+def test_a_failure_within_the_audit_is_named_with_its_line_and_ends_inconclusive(fails, tmp_path):
+    found = audited(fails, HONEST, tmp_path)
+    assert found.run.exit_code == 3
+    assert f"line {LINE}: RuntimeError: an empty class" in (tmp_path / "out" / "results.json").read_text()
+
+
+def test_if_every_training_fails_nothing_was_tested(tmp_path):
+    with pytest.raises(ValueError, match=f"nothing was tested.*line {LINE}: RuntimeError: an empty class"):
+        audited("True", 1.0, tmp_path)
