@@ -137,27 +137,36 @@ def deltas(claims: Iterable[Line]) -> str:
 
 
 def headline(claims: Sequence[Line]) -> str:
-    """The first sentence of a report: how many claims were refuted or exceeded, and which."""
-    refuted = [f"{name(line.key.model, line.key.mode)} at {claimed(line)}" for line in claims if line.verdict.exit_code == 1]
+    """The first sentence of a report: how many claims were refuted, exceeded or inconclusive, and which."""
     if not claims:
         return "This run tested no claim."
-    one = len(claims) == 1
+    one, many = len(claims) == 1, f"of {len(claims)} claims"
+    refuted = [line for line in claims if line.verdict.kind == "refuted"]
+    exceeding = [line for line in claims if line.verdict.kind == "exceeds"]
+    said = []
     if refuted:
-        more = f" and {len(refuted) - 4} more" if len(refuted) > 4 else ""
-        what = (
-            "The claim is refuted"
-            if one
-            else f"{len(refuted)} of {len(claims)} claims {'is' if len(refuted) == 1 else 'are'} refuted"
-        )
-        return f"{what}: {', '.join(refuted[:4])}{more}."
-    weak = sum(line.verdict.exit_code == 3 for line in claims)
+        several = f"{len(refuted)} {many} {'is' if len(refuted) == 1 else 'are'} refuted"
+        said.append(f"{'The claim is refuted' if one else several}: {_listed(refuted)}.")
+    if exceeding:
+        several = "ledger" if len(exceeding) == 1 else "ledgers"
+        which = "The ledger" if one else f"The {several} of {len(exceeding)} {many}"
+        ends = "contradicts the code or its claim" if len(exceeding) == 1 else "contradict the code or their claims"
+        said.append(f"{which} {ends}: {_listed(exceeding)}.")
+    if said:
+        return " ".join(said)
     what = "The claim was not refuted" if one else f"None of the {len(claims)} claims was refuted"
+    weak = [line for line in claims if line.verdict.exit_code == 3]
     if not weak:
         return f"{what}."
     if one:
-        return f"{what}, but its test is inconclusive."
-    every = "all " if weak == len(claims) else ""
-    return f"{what}; the tests of {every}{weak} are inconclusive."
+        return f"{what}, but its test is inconclusive: {_listed(weak)}."
+    return f"{what}; the tests of {'all ' if len(weak) == len(claims) else ''}{len(weak)} are inconclusive: {_listed(weak)}."
+
+
+def _listed(claims: Sequence[Line]) -> str:
+    """The first four of these claims, and how many more there are."""
+    more = f" and {len(claims) - 4} more" if len(claims) > 4 else ""
+    return ", ".join(f"{name(line.key.model, line.key.mode)} at {claimed(line)}" for line in claims[:4]) + more
 
 
 def budget(epsilon: float, infinity: str = "∞") -> str:

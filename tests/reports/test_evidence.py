@@ -130,6 +130,8 @@ def test_a_claim_that_only_replay_tested_says_what_replay_does_not_test():
     untested = "'replay' tests moves of means, not the size of the noise"
     alone = dataclasses.replace(look(0.0, notices=math.inf), method="replay")
     assert untested in judge(CLAIM, [ceiling(1.0)], [alone]).sentence
+    sized = dataclasses.replace(alone, method="replay and residuals")  # of the audit residual, which tests the size
+    assert untested not in judge(CLAIM, [ceiling(1.0)], [sized]).sentence
     beside = dataclasses.replace(alone, method="any")
     assert untested not in judge(CLAIM, [ceiling(1.0)], [alone, beside]).sentence
 

@@ -30,6 +30,24 @@ def test_a_card_rounds_a_lower_bound_down_and_what_would_be_noticed_up():
     assert "never proves one" in text
 
 
+def headline_of(*rows):
+    return card.to_markdown(Results(run=Run(name="r"), rows=rows)).splitlines()[2]
+
+
+def test_the_headline_names_each_claim_that_did_not_pass_and_calls_only_a_refuted_one_refuted():
+    other = {**WHERE, "model": "other"}
+    refuted = BoundRow(**WHERE, **FOUND, value=5.0, verdict="refuted", notices=1.2, reach=4.3)
+    costly = AccountRow(**other, accountant="exact", value=5.0)
+    weak = BoundRow(**WHERE, **FOUND, value=1.0, verdict="inconclusive", notices=9.0, reach=40.0)
+    good = BoundRow(**other, **FOUND, value=1.0, verdict="not-refuted", notices=1.2, reach=4.3)
+    mine, theirs = "mine (own) at ε = 4, δ = 1e-05", "other (own) at ε = 4, δ = 1e-05"
+    assert headline_of(costly) == f"The ledger contradicts the code or its claim: {theirs}."
+    both = f"1 of 2 claims is refuted: {mine}. The ledger of 1 of 2 claims contradicts the code or its claim: {theirs}."
+    assert headline_of(refuted, costly) == both
+    assert headline_of(weak) == f"The claim was not refuted, but its test is inconclusive: {mine}."
+    assert headline_of(weak, good) == f"None of the 2 claims was refuted; the tests of 1 are inconclusive: {mine}."
+
+
 def test_a_name_cannot_end_a_cell():
     row = AccountRow(**{**WHERE, "model": "a|b\n<i>"}, accountant="exact", value=4.0)
     _, _, cells = rows_of(card.to_markdown(Results(run=Run(name="r"), rows=(row,))))
