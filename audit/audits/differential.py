@@ -329,4 +329,4 @@ def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> B
 
 def outcome(case: Case, bounds: list[Bound], text: str) -> Outcome:
     reach = "; ".join(dict.fromkeys([*(b.method for b in bounds if b.refuted), text]))
-    return Outcome(NAME, tuple(bounds), {}, reach, offered(case.model), attack="listening")
+    return Outcome(NAME, tuple(bounds), {}, reach, offered(case.model), attack="recorded draws")

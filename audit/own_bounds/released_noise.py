@@ -101,7 +101,7 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, unused
         doubts.setdefault("", f"the noise does not follow the requested law (p = {p_value:.2g}, level {alpha:.2g})")
     bounds = [moved(case, found, doubts, next(iter((past or {}).values()), ""))]
     if p_value is not None:
-        held = Bound(0.0, alpha, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "listening", NAME)
+        held = Bound(0.0, alpha, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "recorded draws", NAME)
         bounds.append(resting(held, LAW, REPEATED))
     judged = "" not in doubts and set(offered(case.model)) - doubts.keys()
     if judged and not bounds[0].refuted and (failed := known_noise(case, found.study)):
@@ -276,7 +276,7 @@ def conditions(found: Examination, doubts: Mapping[str, str], alone: bool) -> tu
 def exact(epsilon: float, method: str, theorem: str, conditions: tuple[Condition, ...]) -> Bound:
     """A bound that was computed without sampling. It is marked as a refutation only if epsilon is infinite."""
     infinite = math.inf, math.inf
-    bound = Bound(epsilon, 0.0, "exact", method, (1, 1), math.isinf(epsilon), None, *infinite, "listening", NAME)
+    bound = Bound(epsilon, 0.0, "exact", method, (1, 1), math.isinf(epsilon), None, *infinite, "recorded draws", NAME)
     return dataclasses.replace(bound, theorem=theorem, conditions=conditions)
 
 

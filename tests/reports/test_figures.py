@@ -64,7 +64,7 @@ def test_a_bar_says_what_its_bound_grants_the_adversary_and_a_bound_of_zero_gran
     where = {"model": "mine", "mode": "own", "unit": Unit.NODE, "epsilon": 1.0, "delta": 1e-5, "exposes": ["posteriors"]}
     shown = {
         "audit": "differential",
-        "attack": "listening",
+        "attack": "recorded draws",
         "shape": "exact",
         "confidence": 1.0,
         "rounds": 2,
@@ -100,7 +100,7 @@ def test_a_detectable_factor_below_one_is_within_the_axes(notices, tmp_path):
 
 def test_a_test_of_one_run_is_drawn_among_the_detectable_violations():
     claim = Claim(1.0, 1e-6, Unit.UNDIRECTED_EDGE)
-    tested = Bound(0.0, 0.01, "ledger", "exact tests", (1, 1), False, 0.5, 1.009, 1.0096, "listening", "differential")
+    tested = Bound(0.0, 0.01, "ledger", "exact tests", (1, 1), False, 0.5, 1.009, 1.0096, "recorded draws", "differential")
     plot = power_plot([Evidence(claim, "gap", "sound", "differential", bounds=(tested,))])
     assert ("differential, ledger", 1, 1.009, "this run") in plot.rows
     assert len(plot.rows) == 1  # its power does not depend on a number of rounds
