@@ -29,23 +29,27 @@ words=(run --preset ci --out "$folder" --fresh --epsilon "$EPSILON")
 [ -z "${DATA:-}" ] || words+=(--data "$DATA")
 read -r -a more <<< "${ARGUMENTS:-}"
 rm -f "$folder/junit.xml" "$folder/card.md"  # of an earlier run: a run that breaks off must not leave a report that passes
-audit "${words[@]}" ${more[@]+"${more[@]}"}
-code=$?
+log=$(mktemp)  # what `audit` prints on stderr: its last line says what was wrong
+{ audit "${words[@]}" ${more[@]+"${more[@]}"} 2>&1 >&3 | tee "$log" >&2; code=${PIPESTATUS[0]}; } 3>&1
+said=$(grep '^audit: ' "$log" | tail -n 1)
+said=${said//%/%25}  # as GitHub asks of a message
+rm -f "$log"
 echo "exit-code=$code" >> "$output"
 if [ ! -f "$folder/junit.xml" ]; then
-  echo "::error::The audit did not finish (exit code $code). Its log says why."
+  echo "::error::The audit did not finish (exit code $code). ${said:-Its log says why.}"
   exit "$((code == 0 ? 3 : code))"
 fi
 echo "folder=$folder" >> "$output"
 cat "$folder/card.md" >> "${GITHUB_STEP_SUMMARY:-/dev/null}"
 claims=$(grep -m1 '^[^#]' "$folder/card.md")  # the line that names the claims
+claims=${claims//%/%25}
 if [ "$code" -eq 1 ]; then
   file=${MODEL:-} card=$(< "$folder/card.md")
   file=${file%:*}
   after=${card#*"${file##*/}, line "}
   at=""  # the line of the model's file that the verdict names
   [ -z "$file" ] || [ "$after" = "$card" ] || at=" file=${file#./},line=${after%%[!0-9]*}"
-  echo "::error$at::The privacy claim is refuted, or its ledger exceeds it. $claims The report says by what."
+  echo "::error$at::$claims The report says by what."
   exit 1
 fi
 if [ "$claims" = "This run tested no claim." ]; then
@@ -58,10 +62,10 @@ if ! grep -q 'errors="0"' "$folder/junit.xml"; then
 fi
 if [ "$code" -eq 3 ]; then
   if [ "${WEAK:-pass}" != pass ]; then
-    echo "::error::The claim is not refuted, but the audit was too weak to notice a violation. $claims"
+    echo "::error::The audit was too weak to notice a violation. $claims"
     exit 3
   fi
-  echo "::warning::The claim is not refuted, but the audit was too weak to notice a violation. $claims"
+  echo "::warning::The audit was too weak to notice a violation. $claims"
 elif [ "$code" -ne 0 ]; then
   exit "$code"
 fi
@@ -70,6 +74,7 @@ if [ -n "${BASELINE:-}" ]; then
   worse=$?
   printf '%s\n' "$said"
   named=$(grep -E '^(Worse|Vanished): ' <<< "$said" | tr '\n' ' ')  # the lines that name the claims
+  named=${named//%/%25}
   case "$worse" in
     0) ;;
     1) echo "::error::Compared with $BASELINE, a verdict is worse. $named" ;;

@@ -12,6 +12,8 @@ ROOT = Path(__file__).parents[2]
 FAKE = """#!/usr/bin/env bash
 echo "$@" >> calls
 if [ "$1" = compare ]; then printf 'Worse: votes.\nVanished: ballots.\nBefore: a. After: b.\n'; exit {compare}; fi
+echo "[1/1] train" >&2
+echo "{stderr}" >&2
 mkdir -p runs/ci
 [ {errors} = none ] || echo '<testsuite errors="{errors}"/>' > runs/ci/junit.xml
 printf '## card\n\n{card}\n' > runs/ci/card.md
@@ -19,11 +21,11 @@ exit {code}
 """
 
 
-def gate(folder, code=0, errors="0", compare=0, card="The claim on votes.", **environment):
+def gate(folder, code=0, errors="0", compare=0, card="The claim on votes.", stderr="", **environment):
     """Its exit code, what it printed, and how it called `audit`."""
     path = folder / "bin" / "audit"
     path.parent.mkdir()
-    path.write_text(FAKE.format(code=code, errors=errors, compare=compare, card=card))
+    path.write_text(FAKE.format(code=code, errors=errors, compare=compare, card=card, stderr=stderr))
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     (folder / "runs" / "ci").mkdir(parents=True)
     (folder / "accepted").mkdir()
@@ -40,8 +42,12 @@ def gate(folder, code=0, errors="0", compare=0, card="The claim on votes.", **en
     ("run", "code", "said"),
     [
         ({"code": 0}, 0, ""),
-        ({"code": 1}, 1, "::error::The privacy claim is refuted"),
-        ({"code": 1, "MODEL": "", "TARGET": "x", "card": "at , line 12 (scale 1)"}, 1, "::error::The privacy claim is refuted"),
+        ({"code": 1}, 1, "::error::The claim on votes. The report says by what."),
+        (
+            {"code": 1, "MODEL": "", "TARGET": "x", "card": "at , line 12 (scale 1)"},
+            1,
+            "::error::at , line 12 (scale 1)",
+        ),
         (
             {
                 "code": 1,
@@ -49,11 +55,16 @@ def gate(folder, code=0, errors="0", compare=0, card="The claim on votes.", **en
                 "card": "refuted; 1 mechanism at a b.py, line 12 (scale 1) and a b.py, line 3",
             },
             1,
-            "::error file=src/a b.py,line=12::The privacy claim is refuted",
+            "::error file=src/a b.py,line=12::refuted; 1 mechanism",
         ),
-        ({"code": 2, "errors": "none"}, 2, "did not finish"),
-        ({"code": 3}, 0, "::warning::"),
-        ({"code": 3, "WEAK": "fail"}, 3, "::error::The claim is not refuted, but"),
+        ({"code": 2, "errors": "none"}, 2, "::error::The audit did not finish (exit code 2). Its log says why."),
+        (
+            {"code": 2, "errors": "none", "stderr": "audit: unit='edge': must be one of 100% of these."},
+            2,
+            "::error::The audit did not finish (exit code 2). audit: unit='edge': must be one of 100%25 of these.",
+        ),
+        ({"code": 3}, 0, "::warning::The audit was too weak to notice a violation. The claim on votes."),
+        ({"code": 3, "WEAK": "fail"}, 3, "::error::The audit was too weak to notice a violation. The claim on votes."),
         ({"code": 3, "errors": "2"}, 3, "tested by no audit"),
         ({"code": 0, "card": "This run tested no claim."}, 3, "::error::This run tested no claim. Give a finite EPSILON."),
         ({"code": 3, "errors": "none"}, 3, "did not finish"),
