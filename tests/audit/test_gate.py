@@ -1,6 +1,7 @@
 """The gate of the GitHub Action, run with an `audit` that ends as a test wants: which jobs pass, which fail, by which code."""
 
 import os
+import re
 import stat
 import subprocess
 from pathlib import Path
@@ -88,19 +89,24 @@ def test_what_passes_and_what_fails(tmp_path, run, code, said):
     assert (named in printed) is ((run.get("code") in (1, 3) or "card" in run) and run.get("errors") != "none")
 
 
-def test_options_reach_the_command_as_they_were_given(tmp_path):
+def test_options_reach_the_command_and_the_action_reads_what_the_gate_writes(tmp_path):
     _, _, calls = gate(
         tmp_path, MODEL="", TARGET="python a b.py {worlds} {out}", DELTA="1e-5", UNIT="node", ARGUMENTS="--rounds 3"
     )
     assert "--target python a b.py {worlds} {out} --delta 1e-5 --unit node --rounds 3" in calls
     assert (tmp_path / "summary").read_text() == "## card\n\nThe claim on votes.\n"
-    assert set((tmp_path / "output").read_text().split()) == {"exit-code=0", "folder=runs/ci"}
+    written = dict(line.split("=") for line in (tmp_path / "output").read_text().split())
+    assert written == {"exit-code": "0", "folder": "runs/ci"}
+    assert set(re.findall(r"steps\.audit\.outputs\.([\w-]+)", (ROOT / "action.yml").read_text())) == set(written)
 
 
 def test_the_action_hands_every_input_on_and_the_example_uses_no_other():
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     steps = "".join(str(step) for step in action["runs"]["steps"])
     assert all(f"inputs.{name} " in steps for name in action["inputs"])
+    (audit,) = (step for step in action["runs"]["steps"] if step.get("id") == "audit")
+    read = set(re.findall(r"\$\{?([A-Z]+)\b", (ROOT / "examples" / "ci" / "gate.sh").read_text()))
+    assert read == set(audit["env"]) | {"FOLDER", "PIPESTATUS"}  # the folder has a default, which the action keeps
     assert all(step.get("shell") or step.get("uses") for step in action["runs"]["steps"])
     (job,) = yaml.safe_load((ROOT / "examples" / "ci" / "privacy.yml").read_text())["jobs"].values()
     assert set(job["steps"][1]["with"]) <= set(action["inputs"])
