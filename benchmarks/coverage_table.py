@@ -614,8 +614,9 @@ counts, with a coin for each bit, as in the audit. If all bits of a user had one
 all audits at ε = 10 and 1000 rounds.
 
 The mechanism "common-l" publishes the size of one privacy loss and answers for every canary by randomised response at that size.
-Each canary is exactly mu-GDP given the others, but their errors occur together. The one-run bounds must hold although they do
-not know this dependence. The rule for independent canaries must detect the dependence, and give a weaker bound.
+Given the others, each canary satisfies the same Gaussian differential privacy, but the errors of canaries occur together. The
+one-run bounds must hold although they do not know this dependence. The rule for independent canaries must detect the dependence,
+and give a weaker bound.
 
 ## Rules of other tools
 
