@@ -16,12 +16,12 @@ PAGE = Path(__file__).parent / "findings.md"
 RESULTS = Path("findings/findings.json")
 TOP = """# Published claims and what was found
 
-`python docs/make_findings.py` writes this page from the output of `audit findings`. That command runs every experiment again
-and writes `findings.json` and an HTML page with a plot and a text for each finding. Sampled bounds hold with 99.99 % confidence.
-"exact" means computed without sampling. "argued" means that no experiment decides the claim; it is never called refuted. The column
-*how* counts the rounds that test the claim; if a text names more rounds, the others chose the threshold. The last column gives the
-same experiment on a repaired counterpart, with its lower bound in brackets. The counterpart may claim a larger ε. ε is in nats. Edge,
-node and local epsilons are not comparable.
+`python docs/make_findings.py` writes this page from the output of `audit findings`. That command runs every experiment again and
+writes `findings.json` and an HTML page with a plot and a text for each finding. Sampled bounds hold with 99.99 % confidence.
+"exact" means computed without sampling. "argued" means that no experiment decides the claim; it is never called refuted. The
+column *how* counts the rounds that test the claim; if a text names more rounds, the others chose the threshold. The last column
+gives the same experiment on a repaired counterpart, with its lower bound in brackets. The counterpart may claim a larger ε. ε is
+in nats. Edge, node and local epsilons are not comparable.
 
 **Checking a finding by hand.** Most entries state the change of the release in the smallest example, and the change that the
 noise covers. For Gaussian noise, let μ = change / noise std. A claim of ε at δ allows the μ with
