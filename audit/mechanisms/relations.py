@@ -18,6 +18,7 @@ ALIKE = 1e-2  # relative tolerance of `proportional`
 REPEATED = 1e-4  # in units of the scale: tolerance between two moves that count as equal
 SAME = 1e-6  # relative tolerance between the sizes of the noise with and without the secret
 NEXT = range(-3, 3)  # released numbers, in sorted order, among which `in_full` searches for a noisy number
+OWN_WEIGHTS = "; if it is the initial weights of a training, a secret may change this training past all other noise"
 LINES = 8  # largest number of lines that `_shows` tests one by one
 
 
@@ -85,7 +86,7 @@ def entangled(first: History) -> str:
             if m.law != REPORT and not np.allclose(m.scale, o.scale, rtol=SAME, atol=0):
                 return f"the size of the noise at {m.line} depends on random numbers"
             if some is noise and not np.array_equal(m.clean, o.clean):
-                return f"the value to which noise is added at {m.line} depends on this noise itself"
+                return f"the value to which noise is added at {m.line} depends on this noise itself{OWN_WEIGHTS}"
         if some is noise and not alike(first, other.play):
             return f"the release shows the noise itself, drawn at {_shows(first)}"
     return ""
