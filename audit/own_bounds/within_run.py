@@ -24,7 +24,6 @@ from ..mechanisms.inside import Inside, moving, read_only, reports
 from ..mechanisms.reading import unread_entries
 from ..mechanisms.relations import in_full
 from ..mechanisms.shown.affine import ENTRIES, Affine, affine
-from ..mechanisms.shown.whole import released_whole
 from ..mechanisms.undone import folded
 from ..recorded.laws import cost, left_out
 from ..recorded.playing import Diverged
@@ -32,7 +31,7 @@ from ..recorded.secrets.worlds import UNUSUAL, without_edges
 from ..recorded.study import History, Shifts
 from .adversary.directions import Directions, directions
 from .adversary.granted_values import behind, compared_only, granted, in_any_order, noised_again, shown_by, together, unseen
-from .adversary.hiding import EQUAL, free_draws, grown, hidden, other_noise, shown_always
+from .adversary.hiding import EQUAL, grown, hidden, other_noise, shown_always
 from .attempt import (
     EXACT,
     FRESH,
@@ -277,8 +276,6 @@ def with_other_masks(attempt: Attempt) -> tuple[float, float]:
 def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     """The cost of the part of the moves that the release always shows, or the reason why this part is not known."""
     case, first, within, shifts = attempt.case, attempt.first, attempt.within, found.shifts
-    if attempt.worst.hidden is None and released_whole(first, moving(first, shifts), free_draws(first)):
-        return adding_up(attempt, found)
     reason = (
         compared_only(case, first, shifts) or mixed(first, shifts) or noised_again(first, shifts) or behind(first, within, shifts)
     )
