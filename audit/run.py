@@ -259,8 +259,8 @@ def study(
     Returns the rows (accuracy, attacks, skipped parts) and the outcomes. The first outcome holds the ROC curves of the attacks.
     Then each audit that applies has one outcome, or two if it was repeated. The last holds the observed ledger of a user's model.
     alpha: the level of each statistical test. say: called with the name of each stage. checks: the results of the model contract,
-    whose clauses the bounds on a user's model assume. Raises ValueError if the model refuses the graph, and
-    if a training fails and no audit has a result.
+    whose clauses the bounds on a user's model assume. Raises ValueError if the model refuses the graph, and if
+    a training fails and no audit has a result.
     """
     audits, attacks, games = asked(plan)
     used: list[UtilityRow] = []

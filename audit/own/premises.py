@@ -88,17 +88,12 @@ def resting_on(case: Case, outcome: Outcome, checks: Sequence[Check], masks: boo
     return dataclasses.replace(outcome, bounds=tuple(resting(b, b.theorem, *conditions) for b in outcome.bounds))
 
 
-def ended(why: str) -> Condition:
-    """The condition that no training of the model failed, which one did. why: in which part of the audit, and the error."""
-    return Condition(ENDED, "failed", f"{why}; whether a training fails may depend on private data")
-
-
 def after_failures(outcome: Outcome, failures: Sequence[str]) -> Outcome:
     """The outcome of an audit of a model of which some trainings failed. What refutes the claim stays. All other bounds are
     withdrawn, because a failure is an answer too, and no audit has tested what it shows. failures: each with its part of the run.
     """
     if not failures:
         return outcome
-    failed = ended("; ".join(failures))
+    failed = Condition(ENDED, "failed", f"{'; '.join(failures)}; whether a training fails may depend on private data")
     bounds = (b if b.refuted else resting(b, b.theorem, failed) for b in outcome.bounds)
     return dataclasses.replace(outcome, bounds=tuple(bounds))

@@ -25,7 +25,6 @@ from ..mechanisms.draws.steady import other_scripts
 from ..mechanisms.inside import Inside
 from ..mechanisms.past_noise import begun
 from ..mechanisms.reading import drawn_again, far_across, rerun, with_other_values
-from ..mechanisms.shown.whole import equal
 from ..recorded.other_numbers import FAR, far_numbers, has_far_numbers
 from ..recorded.playing import Cell, Diverged, Play
 from ..recorded.secrets.worlds import Absence, alone
@@ -305,6 +304,14 @@ def shown_by(first: History, second: History, read: Sequence[int] | None) -> tup
             return None
         found.append(array)
     return tuple(dict.fromkeys(found))
+
+
+def equal(noisy: NDArray[np.float64], play: Play, cell: Cell) -> bool:
+    """Whether a cell has these values, in the type in which it is released."""
+    released = play.cells.get(cell)
+    if released is None or released.size != noisy.size:
+        return False
+    return np.array_equal(released.ravel(), noisy.astype(play.kinds.get(cell, noisy.dtype)).astype(np.float64).ravel())
 
 
 def scripts(first: History, started: bool = False, fixed: Collection[int] = ()) -> Iterator[list[Draw]]:

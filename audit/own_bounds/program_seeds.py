@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from ...accounting.checks.conditions import Condition, proved
-from ...accounting.lower.bounds import Bound, resting
+from ...accounting.lower.bounds import Bound
 from ...accounting.lower.detection.error_rates import epsilon_of_rates, rate_at_most
 from ...models.base import Release
 from ...models.capabilities import RunsElsewhere
@@ -19,7 +19,7 @@ from ..instruments.repetition import NO_NODE
 from ..mechanisms.absence import history
 from ..mechanisms.gate import recorded
 from ..mechanisms.inside import Inside
-from ..own.premises import ended
+from ..own.premises import after_failures
 from ..recorded.secrets.worlds import UNUSUAL_NODES, without_one
 from . import certain_paths, divided_noise, equal_rows, sampled_steps, size_of_noise
 from .certain_paths import fixed_draws, hides_nothing, lines_of
@@ -64,14 +64,13 @@ def of_program(setting: Setting) -> Outcome:
         if not within.searched:
             sort = f"noise too small for one of the {len(within.moves)} secrets that were removed alone, in"
             covers = dict.fromkeys(offered(case.model), sort)
+    found = Outcome(NAME, (bound,), {}, bound.method, offered(case.model), covers=covers)
     if bound.refuted or case.claim.unit not in EDGES:
-        return Outcome(NAME, (bound,), {}, bound.method, offered(case.model), covers=covers)
+        return found
     try:
         seeds = repeat_seeds(setting)
     except TrainingFailed as fault:
-        return Outcome(
-            NAME, (resting(bound, bound.theorem, ended(str(fault))),), {}, bound.method, offered(case.model), covers=covers
-        )
+        return after_failures(found, [str(fault)])
     reach = f"{bound.method}; {seeds.reach}"
     return dataclasses.replace(seeds, bounds=(bound, *seeds.bounds), reach=reach, read=offered(case.model), covers=covers)
 

@@ -18,11 +18,10 @@ from ...models.recorder.mechanisms.found import Mechanism, Mechanisms
 from ..case import Case
 from ..mechanisms.absence import Incomparable, OtherNoise, history, kept
 from ..mechanisms.inside import Inside
-from ..mechanisms.shown.whole import equal
 from ..recorded.playing import Diverged
 from ..recorded.secrets.worlds import Absence, alone
 from ..recorded.study import History
-from .certain_paths import shown_by
+from .certain_paths import equal, shown_by
 from .noise_law import DISTRIBUTIONS, law_of
 from .released_noise import REPEATED, exact
 from .released_sums import additive

@@ -35,14 +35,14 @@ def independent_of(first: History, some: Collection[int]) -> tuple[frozenset[int
             differ = {cell.array for cell, a in one.play.cells.items() if not np.array_equal(a, again.get(cell, np.zeros(0)))}
             arrays = [array for array in arrays if array not in differ]
             pairs = enumerate(zip(one.mechanisms, other.mechanisms, strict=True))
-            found |= {i for i, (m, o) in pairs if not alike(m, o)} - dependent
+            found |= {i for i, (m, o) in pairs if not same_noise(m, o)} - dependent
         if not found:
             break
         dependent |= found
     return frozenset(dependent), tuple(arrays)
 
 
-def alike(one: Mechanism, other: Mechanism) -> bool:
+def same_noise(one: Mechanism, other: Mechanism) -> bool:
     """Whether two mechanisms add noise of one law and size to the same values."""
     return one.law == other.law and np.array_equal(one.clean, other.clean) and np.array_equal(one.scale, other.scale)
 

@@ -15,7 +15,7 @@ from gnnaudit.audit.storage.store import Store
 
 from ...nightly import nightly
 
-PROGRAM = """
+READ = """
 import sys
 import numpy as np
 graph, worlds = (np.load(f"{sys.argv[1]}/{name}.npz") for name in ("graph", "worlds"))
@@ -24,11 +24,15 @@ for run, seed in enumerate(worlds["seeds"]):
     there = np.ones(edges.shape[1], dtype=bool)
     if "edge_mask" in worlds:
         there = np.unpackbits(worlds["edge_mask"], axis=1, count=edges.shape[1])[run].astype(bool)
-    degree = np.bincount(edges[1, there], minlength=n) + np.random.default_rng(SEED).normal(size=n)
+"""
+PROGRAM = (
+    READ
+    + """    degree = np.bincount(edges[1, there], minlength=n) + np.random.default_rng(SEED).normal(size=n)
     one = 1 / (1 + np.exp(-degree))
     out.append(np.stack([one, 1 - one], axis=1)[worlds["watch"]])
 np.save(f"{sys.argv[2]}/posteriors.npy", np.array(out, dtype=np.float32))
 """
+)
 
 
 def audited(seed: str, tmp_path):
@@ -83,16 +87,9 @@ def test_no_condition_says_that_a_run_repeats_if_its_recording_cannot_be_replaye
     assert [(c.how, told in c.detail) for c in bound.conditions] == [("failed", True)]
 
 
-COINS = """
-import sys
-import numpy as np
-graph, worlds = (np.load(f"{sys.argv[1]}/{name}.npz") for name in ("graph", "worlds"))
-n, edges, out = len(graph["y"]), graph["edge_index"], []
-for run, seed in enumerate(worlds["seeds"]):
-    there = np.ones(edges.shape[1], dtype=bool)
-    if "edge_mask" in worlds:
-        there = np.unpackbits(worlds["edge_mask"], axis=1, count=edges.shape[1])[run].astype(bool)
-    pairs = set(map(tuple, edges[:, there].T.tolist()))
+COINS = (
+    READ
+    + """    pairs = set(map(tuple, edges[:, there].T.tolist()))
     coins = np.random.default_rng(SEED)
     flipped = np.nonzero(coins.random((n, n)) < 0.2)  # places in a list, which the recorder does not follow to the data
     pairs ^= {(i, j) for i, j in zip(*flipped) if i < j}
@@ -105,6 +102,7 @@ for run, seed in enumerate(worlds["seeds"]):
     out.append(np.stack([one, 1 - one], axis=1)[worlds["watch"]])
 np.save(f"{sys.argv[2]}/posteriors.npy", np.array(out, dtype=np.float32))
 """
+)
 LINE = 1 + COINS.splitlines().index(next(line for line in COINS.splitlines() if "flipped =" in line))
 
 
