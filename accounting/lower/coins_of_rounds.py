@@ -3,6 +3,7 @@ module draws coins and selects rounds whose bits equal these coins.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +13,8 @@ from ..checks.conditions import LEVEL, Condition, assumed, checked, proved
 from ..checks.patterns import lagged
 from ..claim import Claim
 from .bounds import Bound, resting
+from .coin_test import CoinTest
+from .detection.power import fewest_rounds, reached, smallest
 from .one_run import steinke
 from .random_numbers import generator
 
@@ -22,6 +25,7 @@ THEOREM = (
     "correct guesses of coins (Steinke et al. 2023, Theorem 5.2), of which each round tells its own with probability delta "
     "(Kairouz, Oh and Viswanath 2015, Theorem 8)"
 )
+MOST_GUESSED = 10**7  # rounds of each world; with more, the search takes minutes
 KEPT = 0.5  # if drawn coins select fewer than this share of the rounds, there is no bound
 
 
@@ -95,3 +99,27 @@ def drawn(bits: NDArray[np.bool_], random: np.random.Generator) -> NDArray[np.in
     for world, mine in zip(worlds, (~coins, coins), strict=True):
         chosen[mine] = world[: int(mine.sum())]
     return chosen
+
+
+def notices(claim: Claim, rounds: int, alpha: float = 0.05, power: float = 0.95) -> tuple[float, float]:
+    """(kappa, reach), as `detection.power.notices`, of `coins_of_rounds` with about `rounds` rounds of each world, whose bits are
+    fair coins. If the bits of another design need coins that the tool draws, fewer rounds count, and it detects less.
+    """
+    noticed = _noticed(claim, rounds, alpha, power)
+    return (math.inf, math.inf) if noticed is None else reached(claim, smallest(noticed))
+
+
+def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float = 0.05) -> int | None:
+    """The number of rounds of each world, accurate to 2 %, with which `notices` finds noise `kappa` times too small; None above
+    MOST_GUESSED and for an infinite claim.
+    """
+
+    def enough(rounds: int) -> bool:
+        noticed = _noticed(claim, rounds, alpha, power)
+        return noticed is not None and noticed(kappa)
+
+    return fewest_rounds(enough, 50, MOST_GUESSED) if math.isfinite(claim.epsilon) else None
+
+
+def _noticed(claim: Claim, rounds: int, alpha: float, power: float) -> Callable[[float], bool] | None:
+    return CoinTest(claim.delta, 2 * rounds, alpha, apart=True).noticed(claim, (rounds, rounds), power)

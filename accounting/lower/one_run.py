@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, lru_cache, partial
-from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,25 +17,19 @@ from ..checks.conditions import Condition, proved
 from ..checks.independence import Independence, independence
 from ..claim import Claim
 from .bounds import Bound, from_rounds, resting, unknown
+from .coin_test import CoinTest, noticed_on_average
 from .detection.families import Family
 from .detection.power import POWER, reached, smallest
 from .guessing import (
-    EDGES,
     Charge,
     Groups,
     accuracy,
     by_score,
     correct_guesses,
-    fewest_tied,
     gaussian_beta,
-    groups_against,
     largest_mu,
-    likeliest,
-    rates,
     rejects,
-    tied_p_value,
     weight_of_correct,
-    weighted_p_value,
 )
 from .rank_test import ranked
 
@@ -50,13 +42,6 @@ RANKED = 0.2  # share of alpha in `canaries` for the rank gate, if the exact tes
 SURE = 0.25  # `guesses_beyond` chooses so many guesses that, if all are right, the ledger is rejected at this share of alpha
 GUESSES = proved("the number of guesses is fixed", "the tested epsilon and ties of scores determine it, not the bits")
 COINS = proved("bits are fair independent coins", "drawn by the audit")
-# At delta > 0 and above SIMULATED canaries, `_notices` computes with this power. It counts the canaries of a group of guesses as
-# equally certain, and leaves out that every smaller epsilon must be rejected too, with other guesses. In simulations the power is
-# then at least POWER.
-NOMINAL = 0.96
-SIMULATED = 300  # up to so many canaries the power at delta > 0 is simulated
-PLAYED = 1000  # simulated audits
-PLAYED_POWER = 0.92  # required share of PLAYED; above POWER, as those are few
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)  # shares of the canaries that are guessed
 
 
@@ -130,32 +115,18 @@ def steinke(
     """
     m = np.asarray(bits).size
     alike = tied(np.ravel(np.asarray(scores, float)))
-    less, ordered = uncounted(coins), by_score(scores, bits, seed)
+    test = CoinTest(claim.delta, m, alpha, apart, alike, uncounted(coins))
+    ordered = by_score(scores, bits, seed)
 
     @cache
     def right(groups: Groups) -> int:
         return weight_of_correct(ordered, groups)
 
-    def level(e: float, groups: Groups, charge: Charge, correct: int | None = None) -> float:
-        # the scores decide which of the two tests is made, so both charge delta for the likelier change of their results
-        fewest = fewest_tied(groups)
-        change = likeliest(e, ((1, fewest),)) if claim.delta > 0 else 0.0
-        if alike < fewest:
-            correct = right(groups) if correct is None else correct
-            return weighted_p_value(e, charge, groups, correct - less * min(w for w, _ in groups), change)
-        correct = right(((1, alike),)) if correct is None else correct
-        change = max(change, likeliest(e, groups)) if claim.delta > 0 else 0.0
-        return tied_p_value(e, charge, alike, correct - less, change)
-
-    def rejects_at(e: float, groups: Groups, charge: Charge, correct: int) -> bool:
-        return level(e, groups, charge, correct) < alpha
-
-    def cells() -> Iterator[tuple[float, float, Groups, Charge]]:
-        for low, high in pairwise(EDGES):
-            yield low, high, groups_against(low, claim.delta, m, alpha, apart), Charge(claim.delta, m, apart, low)
+    def level(e: float, groups: Groups, charge: Charge) -> float:
+        return test.p_value(e, groups, charge, right(test.guessed(groups)))
 
     epsilon = 0.0
-    for low, high, groups, charge in cells():
+    for low, high, groups, charge in test.cells():
         if level(low, groups, charge) >= alpha:
             break
         epsilon = _largest(partial(level, groups=groups, charge=charge), alpha, low, high)
@@ -163,16 +134,8 @@ def steinke(
             break
     p_value, reach = 1.0, (math.inf, math.inf)
     if not math.isinf(claim.epsilon):
-        tested = takewhile(lambda cell: cell[0] <= claim.epsilon, cells())
-        below = [(min(high, claim.epsilon), groups, charge) for _, high, groups, charge in tested]
-        p_value = max(level(*test) for test in below)
-        _, last, charge = below[-1]
-        guessed = last if 2 * alike < sum(n for _, n in last) else ((1, alike),)
-        if claim.delta > 0 and guessed == last and m <= SIMULATED:
-            tests = tuple((g, _least(g, partial(rejects_at, e, g, c))) for e, g, c in below)
-            reach = _notices_played(claim, _trials(bits), tests)
-        else:
-            reach = _notices(claim, m, guessed, partial(rejects_at, claim.epsilon, last, charge))
+        p_value = max(level(*each) for each in test.below(claim.epsilon))
+        reach = _reach(claim, test.noticed(claim, _trials(bits), POWER))
     refuted = epsilon > claim.epsilon
     bound = Bound(epsilon, alpha, "any", "Steinke et al. 2023", _trials(bits), refuted, p_value, *reach)
     return resting(bound, "correct guesses of coins in one run (Steinke et al. 2023, Theorem 5.2)", coins, GUESSES)
@@ -233,7 +196,11 @@ def mahloujifar(
         levels = np.geomspace(1e-12, 1.0, 481)
         yes = rejects(beta, m, r, v, levels)
         p_value = float(levels[np.argmax(yes)]) if yes.any() else 1.0
-        reach = _notices(claim, m, ((1, r),), lambda v: bool(rejects(beta, m, r, max(v - less, 0), np.array([alpha]))[0]))
+
+        def rejected(v: int) -> bool:
+            return bool(rejects(beta, m, r, max(v - less, 0), np.array([alpha]))[0])
+
+        reach = _reach(claim, noticed_on_average(claim, m, ((1, r),), rejected, POWER))
     refuted = epsilon > claim.epsilon
     method = "Mahloujifar et al. 2024"
     bound = Bound(epsilon, alpha, "ledger", method, _trials(bits), refuted, p_value, *reach, against="ledger")
@@ -280,6 +247,11 @@ def _largest(level: Callable[[float], float], alpha: float, low: float, high: fl
     return low
 
 
+def _reach(claim: Claim, noticed: Callable[[float], bool] | None) -> tuple[float, float]:
+    """`notices` and `reach` of a Bound, from the function that says which violations are detected."""
+    return (math.inf, math.inf) if noticed is None else reached(claim, smallest(noticed))
+
+
 def _trials(bits: ArrayLike) -> tuple[int, int]:
     b = np.asarray(bits).astype(bool)
     return int((~b).sum()), int(b.sum())
@@ -299,59 +271,6 @@ def best_guesses(claim: Claim, m: int, alpha: float) -> int:
 
     counts = {_even(max(2, round(s * m)), m) for s in SHARES if s * m >= 2} or {m}
     return max(counts, key=lambda r: (proved_by(r), r))
-
-
-def _least(groups: Groups, rejected: Callable[[int], bool]) -> int:
-    """The smallest sum of weights that `rejected` rejects, at least half of all; one more than all of them if it rejects none."""
-    most = sum(w * n for w, n in groups)
-    return bisect_left(range(most + 1), True, lo=most // 2, key=rejected) if most else 1
-
-
-@lru_cache(maxsize=1024)
-def _notices_played(claim: Claim, trials: tuple[int, int], tests: tuple[tuple[Groups, int], ...]) -> tuple[float, float]:
-    """`notices` and `reach` of a Bound, by simulation: the smallest violation of a Gaussian mechanism at which PLAYED_POWER of
-    PLAYED simulated audits pass all `tests`. tests: groups of guesses, and the smallest sum of weights that rejects.
-
-    The number of sure guesses varies between audits, and every smaller epsilon must be rejected too. Both matter if there are few
-    canaries. The same random numbers are used for every violation.
-    """
-    strength, m = gaussian.mu_of_claim(claim), sum(trials)
-    if math.isinf(strength) or strength <= 0 or any(least > sum(w * n for w, n in groups) for groups, least in tests):
-        return math.inf, math.inf
-    noise, there = np.random.default_rng(m).standard_normal((PLAYED, m)), np.arange(m) < trials[1]
-    weights: Array = np.zeros((len(tests), m))
-    for row, (groups, _) in zip(weights, tests, strict=True):
-        each = np.repeat([w for w, _ in groups], [n // 2 for _, n in groups])
-        row[: len(each)], row[m - len(each) :] = -each, each[::-1]
-    # right guesses among the lowest scores have bit 0: all of their weights, less those of bits that are 1
-    least = np.array([least for _, least in tests]) + np.minimum(weights, 0.0).sum(axis=1)
-
-    def noticed(kappa: float) -> bool:
-        order = np.argsort(noise + kappa * strength * there, axis=1)
-        return bool((there[order] @ weights.T >= least).all(axis=1).mean() >= PLAYED_POWER)
-
-    return reached(claim, smallest(noticed))
-
-
-def _notices(claim: Claim, m: int, groups: Groups, rejected: Callable[[int], bool]) -> tuple[float, float]:
-    """`notices` and `reach` of a Bound: the smallest violation at which 90 % of the audits get a sum of weights that `rejected`
-    rejects.
-    """
-    wanted = POWER if claim.delta == 0 else NOMINAL
-    strength, most = claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim), sum(w * n for w, n in groups)
-    high = _least(groups, rejected)
-    if math.isinf(strength) or strength <= 0 or high > most or not most:
-        return math.inf, math.inf
-
-    def noticed(kappa: float) -> bool:
-        q = rates(groups, m, kappa * strength, claim.delta)
-        if len(groups) == 1:
-            return bool(special.betainc(high, most - high + 1, q[0]) >= wanted)
-        mean = sum(w * n * rate for (w, n), rate in zip(groups, q, strict=True))
-        variance = sum(w * w * n * rate * (1 - rate) for (w, n), rate in zip(groups, q, strict=True))
-        return bool(mean - high + 0.5 >= special.ndtri(wanted) * math.sqrt(variance))
-
-    return reached(claim, smallest(noticed))
 
 
 def _even(guesses: int, m: int) -> int:

@@ -12,8 +12,9 @@ from .options import Json, nats, print_json
 SCORES = {
     "likelihood-ratio, noise known": "log-likelihood ratios of Gaussian releases whose sd is known from residuals",
     "likelihood-ratio": "log-likelihood ratios of Gaussian releases",
+    "bound": "any scores with bits of fair coins, against any mechanism: what `audit bound` does by default",
     "gate": "any scores, against the Gaussian ledger's curve; a quarter of the rounds, at most 50,000, choose the threshold",
-    "any": "any scores, against any mechanism; a quarter of the rounds, at most 50,000, are in the file of --pilot",
+    "any": "any scores, against any mechanism, by error rates; a quarter of the rounds, at most 50,000, choose the threshold",
     "coins": "guesses of fair coins, against the Gaussian ledger's curve, as in the audit blackbox: 20 per world and training",
 }
 
@@ -35,6 +36,7 @@ def power(
     """
     from ...accounting.claim import Claim
     from ...accounting.gaussian import epsilon_of, mu_of_claim
+    from ...accounting.lower import coins_of_rounds
     from ...accounting.lower.detection import power as lib
     from ...accounting.lower.detection.error_rates import pilot_rounds
 
@@ -48,13 +50,20 @@ def power(
     if not 0 < claim.epsilon < math.inf:
         raise ValueError(f"epsilon={epsilon:g}: a violation by a factor needs a finite claim above 0, such as --epsilon 1.")
     true = kappa * claim.epsilon if claim.delta == 0 else float(epsilon_of(kappa * mu_of_claim(claim), delta))
-    methods = ("any",) if claim.delta == 0 else lib.METHODS
+    methods = ("any",) if claim.delta == 0 else ("bound", *lib.METHODS)
     rows: list[dict[str, Any]] = []
     for method in methods:
+        by_coins = method == "bound"
         row: dict[str, Any] = {"method": method, "scores": SCORES[method]}
-        row["rounds_per_world"] = lib.rounds_needed(claim, kappa, probability, alpha, method)
-        if rounds is not None:
-            if method in lib.PILOTED:
+        row["most_rounds"] = coins_of_rounds.MOST_GUESSED if by_coins else lib.MOST_ROUNDS
+        if by_coins:
+            row["rounds_per_world"] = coins_of_rounds.rounds_needed(claim, kappa, probability, alpha)
+        else:
+            row["rounds_per_world"] = lib.rounds_needed(claim, kappa, probability, alpha, method)
+        if rounds is not None and rounds <= row["most_rounds"]:
+            if by_coins:
+                found = coins_of_rounds.notices(claim, rounds, alpha, probability)
+            elif method in lib.PILOTED:
                 pilot = pilot_rounds(rounds, rounds)
                 rest = rounds - pilot[0], rounds - pilot[1]
                 found = lib.notices_after_pilot(claim, pilot, rest, alpha, method, probability)
@@ -70,10 +79,13 @@ def power(
     print(f"Rounds of each world that detect it with {100 * probability:g} % power at alpha={alpha:g}:")
     for row in rows:
         count = row["rounds_per_world"]
-        line = f"  {count if count is not None else 'none below 1e9':>15}  {row['scores']}"
-        if rounds is not None:
+        none = f"none below 1e{math.log10(row['most_rounds']):.0f}"
+        line = f"  {none if count is None else count:>15}  {row['scores']}"
+        if rounds is not None and "notices" in row:
             detect = f"{several(rounds, 'round')} detect{'s' * (rounds == 1)}"
             line += f"; {detect} a factor of {row['notices']:.3g}, epsilon {row['reach']:.3g}"
+        elif rounds is not None:
+            line += f"; more than {row['most_rounds']:,} rounds are not computed"
         print(line)
     print("One round of `audit run` has up to 1000 canaries, and each of them counts as a round here.")
     print("The report of a run states the smallest violation that it could detect.")

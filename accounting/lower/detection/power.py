@@ -56,12 +56,17 @@ def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float 
         trials = n - pilot[0], n - pilot[1]
         return method not in PILOTED or _power_after_pilot(claim, kappa, pilot, trials, alpha, method) >= _nominal(power)
 
+    return fewest_rounds(enough, 500)
+
+
+def fewest_rounds(enough: Callable[[int], bool], share: int, most: int = MOST_ROUNDS) -> int | None:
+    """A number of rounds that is enough, larger than the smallest one by at most 1 / share of it; None above `most`."""
     low, high = 1, 2
     while not enough(high):
         low, high = high, high * 2
-        if high > MOST_ROUNDS:
+        if high > most:
             return None
-    while high - low > max(1, low // 500):
+    while high - low > max(1, low // share):
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high

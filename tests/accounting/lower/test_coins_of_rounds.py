@@ -11,9 +11,11 @@ from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.checks.conditions import checked
 from gnnaudit.accounting.checks.score_law import PLAYED
 from gnnaudit.accounting.claim import Claim
-from gnnaudit.accounting.lower.coins_of_rounds import FAIR, coins_of_rounds, drawn, fair
+from gnnaudit.accounting.lower.coins_of_rounds import FAIR, coins_of_rounds, drawn, fair, notices, rounds_needed
 from gnnaudit.accounting.lower.guessing import FREE, groups_against, weighted_p_value
 from gnnaudit.accounting.lower.one_run import steinke
+
+from ...nightly import nightly
 
 DELTA = 1e-5
 
@@ -149,3 +151,21 @@ def test_a_design_of_pairs_is_found_at_a_fixed_distance_and_granted_in_words_in_
         found = fair(order)
         assert (found.how, found.what) == ("granted", f"if {FAIR}")
         assert "bits that somebody chose may look random" in found.detail
+
+
+@pytest.mark.parametrize(("epsilon", "kappa"), [(1.0, 4.0), *nightly((4.0, 2.0))])
+def test_the_rounds_that_a_factor_needs_detect_it_in_19_of_20_audits_and_a_quarter_of_them_do_not(epsilon, kappa):
+    """At a power of 95 %, fewer than the limit of 24 audits detect it once in 10,000 seeds."""
+    claim, needed, audits = Claim(epsilon, DELTA), rounds_needed(Claim(epsilon, DELTA), kappa), 24
+
+    def detected(rounds):
+        draw, seen = np.random.default_rng(rounds), 0
+        for _ in range(audits):
+            bits = draw.random(2 * rounds) < 0.5
+            scores = kappa * gaussian.mu_of_claim(claim) * bits + draw.standard_normal(2 * rounds)
+            seen += lower(scores, bits, claim).refuted
+        return seen
+
+    assert detected(needed) >= stats.binom.ppf(1e-4, audits, 0.95)
+    assert detected(needed // 4) < stats.binom.ppf(1e-4, audits, 0.95)
+    assert notices(claim, needed)[0] <= kappa < notices(claim, needed // 4)[0]
