@@ -21,7 +21,7 @@ Json = Annotated[bool, Option("--json", help="Print one JSON document on stdout 
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no progress and no tables, only one line for each verdict.")]
 Verbose = Annotated[bool, Option("--verbose", "-v", help="Print one line for each audit when its system is done.")]
 DataDir = Annotated[Path | None, Option("--data-dir", help="Folder of the data sets. Downloads are stored there.")]
-TRUST = "Accept data sets whose files run code when they are read (pyg:), and downloads without a known checksum."
+TRUST = "Accept data sets named pyg:…, whose files run code when they are read, and downloads without a known checksum."
 Trust = Annotated[bool, Option("--trust", help=TRUST)]
 Delta = Annotated[float | None, Option(help="Delta of the claims. Default: each unit's own, from public sizes of the graph.")]
 Param = Annotated[list[str] | None, Option(help="A field of the models: NAME=VALUE, or MODEL.NAME=VALUE. Repeatable.")]
