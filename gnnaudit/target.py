@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SUMS = ("aggregates", "inputs")  # (hops, nodes, columns) each
-OTHERS = ("transcript", "gradients", "reports", "votes")  # arrays of other kinds of systems; docs/own-model.md describes them
+OTHERS = ("transcript", "gradients", "reports", "votes")  # arrays of other kinds of systems; docs/own-class.md describes them
 
 
 @dataclass(eq=False)

@@ -21,7 +21,7 @@ FILL = "p = np.full((run.nodes, run.classes), 1 / run.classes)"
 
 
 def write_worlds(worlds, folder):
-    """Several runs in one call, each with its masks, in the format of docs/own-model.md."""
+    """Several runs in one call, each with its masks, in the format of docs/own-program.md."""
     g, there = worlds.graph, worlds.edge_present()
     masks = {"train_mask": g.train, "val_mask": g.val, "test_mask": g.test}
     np.savez(folder / "graph.npz", x=g.x, y=g.y, edge_index=g.arcs, **masks)
@@ -163,7 +163,7 @@ def test_pytorch_geometric_gets_the_same_graph(tmp_path, worlds):
 
 @pytest.mark.parametrize(("kind", "masks"), [("edge", []), ("node", ["node_mask"]), ("label", ["label_mask"])])
 def test_the_program_gets_a_graph_without_what_is_absent_and_a_mask_of_nodes_or_labels_alone(kind, masks, tmp_path):
-    """As the table in docs/own-model.md says. The rows of an absent node stay."""
+    """As the table in docs/own-program.md says. The rows of an absent node stay."""
     graph = load("campus:n=160:degree=8")
     items = np.arange(30) if kind == "edge" else np.flatnonzero(graph.train)[:30]
     world = Game(graph, kind, items, Key("target")).rounds(1).worlds

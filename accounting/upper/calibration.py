@@ -79,7 +79,7 @@ def _check_model(model: object) -> None:
         raise ValueError(f"model={shown(model)}: is a class. Give a model, such as {model.__name__}().")
     absent = [name for name in ("name", "unit", "ledger", "with_noise", "printed") if not hasattr(model, name)]
     if absent:
-        raise ValueError(f"model={shown(model)}: lacks {', '.join(absent)}. docs/own-model.md says what each of them is.")
+        raise ValueError(f"model={shown(model)}: lacks {', '.join(absent)}. docs/own-class.md says what each of them is.")
 
 
 def _tight(epsilon: Callable[[float], float], claim: Claim, relative: float, sigma: float) -> bool:

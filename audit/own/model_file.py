@@ -135,7 +135,7 @@ def checked(made: Any, where: str) -> None:
             raise ValueError(f"{where}: `{name}` raises: {fault}")
     if not isinstance(made, Model):
         absent = ", ".join(n for n in PROTOCOL if not hasattr(made, n))
-        way = BY_LOOPED if inspect.isfunction(made) else "docs/own-model.md says what each of them is."
+        way = BY_LOOPED if inspect.isfunction(made) else "docs/own-class.md says what each of them is."
         raise ValueError(f"{where}: lacks {absent}. {way}")
     if not isinstance(made.name, str):
         raise ValueError(f"{where}: name={made.name!r}: must be a text.")

@@ -35,7 +35,7 @@ def test_the_reference_is_what_the_commands_say():
 
 
 def test_the_model_on_the_page_is_the_example_that_runs():
-    page_of_models = (ROOT / "docs" / "own-model.md").read_text()
+    page_of_models = (ROOT / "docs" / "own-class.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page_of_models, re.S)
     (shown,) = (block for block in blocks if "class Votes" in block)
     assert (ROOT / "examples" / "own_model.py").read_text().endswith(shown)
@@ -86,6 +86,19 @@ def test_what_verdicts_say_on_the_page_is_what_the_code_says():
 def test_relative_links_lead_somewhere(path):
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text())
     assert [to for to in links if "://" not in to and not (path.parent / to).exists()] == []
+
+
+def anchors(path):
+    """The names by which links reach the headings of a page, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^ *```.*?^ *```", "", path.read_text(), flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_links_to_a_heading_name_a_heading_that_exists(path):
+    links = re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", path.read_text())
+    pages = [(path if not to else (path.parent / to).resolve(), heading) for to, heading in links if "://" not in to]
+    assert [heading for page, heading in pages if page.suffix == ".md" and heading not in anchors(page)] == []
 
 
 def test_every_command_has_an_example_that_calls_it():

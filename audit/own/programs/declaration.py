@@ -134,7 +134,7 @@ def _declared(table: dict[str, Any], path: Path, digest: str) -> Declared:
     _typed(table)
     for key in ("command", "unit"):
         if key not in table:
-            raise ValueError(f"{key}: missing. docs/own-model.md shows a declaration.")
+            raise ValueError(f"{key}: missing. docs/own-program.md shows a declaration.")
     if table["unit"] not in tuple(Unit):
         raise ValueError(f"unit={table['unit']!r}: must be one of {', '.join(Unit)}.")
     values = {name: float(v) for name, v in table.get("values", {}).items()}

@@ -228,9 +228,10 @@ def last_line(output: str) -> str:
 
 
 def write_worlds(world: Worlds, folder: Path) -> None:
-    """Writes graph.npz and worlds.npz for one world, in the format of docs/own-model.md. Absent edges are left out of graph.npz.
+    """Writes graph.npz and worlds.npz for one world, in the format of docs/own-program.md.
 
-    All nodes are watched, because the list of nodes that an audit reads would reveal the challenge.
+    Absent edges are left out of graph.npz. All nodes are watched, because the list of nodes that an audit reads would reveal the
+    challenge.
     """
     there, g = world.removed(0).graph, world.graph
     x = g.x.toarray() if hasattr(g.x, "toarray") else g.x
