@@ -94,8 +94,9 @@ def _composition(found: Results, claims: Sequence[Line]) -> Layer:
     rows = [r for r in found.of(AccountRow) if r.value is not None and r.is_upper_bound and math.isfinite(r.value)]
     accountants = ", ".join(dict.fromkeys(r.accountant for r in rows if r.accountant != "published"))
     audits = (*OF_MECHANISMS, WHOLE)
-    whole = _by(claims, audits)
-    status = _status(whole, claims, "argued" if accountants else "assumed")
+    whole, added = _by(claims, audits), _recorded(found, [line for line in claims if line.own])
+    added = [line for line in added if any(math.isfinite(b.value) for b in _bounds(line, (RECORDED,)))]
+    status = _status([line for line in claims if line in whole or line in added], claims, "argued" if accountants else "assumed")
     if status == "tested" and not accountants:  # the bounds are of the whole release, but no sum of its parts is known
         status = "partly tested"
     composed = f"Accountants that composed a ledger: {accountants}" if accountants else "No accountant gives an upper bound"
@@ -103,6 +104,8 @@ def _composition(found: Results, claims: Sequence[Line]) -> Layer:
     if whole:
         named = f"{_of(whole, claims)}: {_named(whole, audits)}"
         tested = f"Audits of whole releases, which contain all mechanisms, gave a bound for {named}."
+    if added:
+        tested = f"{tested} " * bool(whole) + f"The audit {RECORDED} composed the recorded mechanisms of {_of(added, claims)}."
     return Layer("Composition", status, f"{composed}. {tested}", "accountants")
 
 
@@ -117,12 +120,17 @@ def _sampling(claims: Sequence[Line]) -> Layer:
 
 
 def _randomness(found: Results, claims: Sequence[Line]) -> Layer:
-    noisy = {(o["unit"], o["model"], o["mode"], number(o["epsilon"])) for o in found.run.observed if o["mechanisms"]}
-    recorded = [line for line in _by(claims, (RECORDED,)) if not line.own or line.key in noisy]
+    recorded = _recorded(found, claims)
     recordings = f"For {_of(recorded, claims)}, an audit recorded" if recorded else "No audit recorded"
     words = f"{_seeded(found, claims)} {recordings} the source, size and freshness of the noise. "
     words += "Attacks on the last bits of floating-point noise (Mironov 2012) are not tried."
     return Layer("Randomness and floating point", "partly tested" if recorded else "assumed", words, "reproduce")
+
+
+def _recorded(found: Results, claims: Sequence[Line]) -> list[Line]:
+    """The claims that RECORDED tested. For a user's own model it must have recorded a mechanism."""
+    noisy = {(o["unit"], o["model"], o["mode"], number(o["epsilon"])) for o in found.run.observed if o["mechanisms"]}
+    return [line for line in _by(claims, (RECORDED,)) if not line.own or line.key in noisy]
 
 
 def _seeded(found: Results, claims: Sequence[Line]) -> str:

@@ -29,6 +29,7 @@ def to_markdown(found: Results) -> str:
     notes = dict.fromkeys(
         f"- {as_text(name(c.key.model, c.key.mode))}: the upper bound is {c.upper_is}." for c in claims if c.upper_is
     )
+    granted = dict.fromkeys(b.granted for c in claims for b in (c.lower, c.noticing) if b is not None and b.granted)
     return "\n".join(
         [
             "## Privacy audit",
@@ -42,7 +43,8 @@ def to_markdown(found: Results) -> str:
             "  Other violations may go unnoticed, unless the verdict names them.",
             f"- All lower bounds hold together with {percent(1 - run.alpha)} confidence. ε is in nats.",
             as_text(f"- Audited by gnnaudit {version} on {day}, on the graph {graph or 'unknown'}."),
-            "- An audit can refute a claim and never proves one. It sees what the model released in this run, on this graph.",
+            *(as_text(f"- Some bounds hold {more}.") for more in granted),
+            "- An audit can refute a claim and never proves one. It tests this code on this graph.",
             "",
         ]
     )

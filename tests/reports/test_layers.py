@@ -77,6 +77,16 @@ def test_the_audits_of_the_composition_are_named_and_others_are_not():
     assert "No audit that tests the composition gave a bound." in told(account(), bound("one-run"))["Composition"][1]
 
 
+@pytest.mark.parametrize(("value", "status"), [(0.5, "partly tested"), (math.inf, "assumed")])
+def test_recorded_mechanisms_of_ones_own_model_are_composed_unless_a_path_passes_them(value, status):
+    refuted = bound("differential", verdict="refuted").model_copy(update={"value": value})
+    rows = account(value=None, unsupported=NO_LEDGER, own=True), refuted
+    found, words = told(*rows, observed=[OBSERVED | {"mechanisms": [{}, {}]}])["Composition"]
+    assert found == status
+    assert words.endswith("composed the recorded mechanisms of the claim.") is (status == "partly tested")
+    assert told(*rows)["Composition"][0] == "assumed"
+
+
 def test_a_bound_that_was_withdrawn_tests_nothing():
     assert told(account(), bound("replay", withdrawn=3.0, verdict="inconclusive"))["Mechanisms and sensitivity"][0] == "argued"
 

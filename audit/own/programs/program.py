@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -64,7 +63,7 @@ class External:
     name: str = "target"
     mode: str = "sound"
     releases: tuple[str, ...] = ("posteriors",)
-    public: tuple[str, ...] = ("everything that the program assumes to be public",)
+    public: tuple[str, ...] = ("not stated, because the program has no declaration",)
     seconds: float = field(default=SECONDS, compare=False)
     memory: int = field(default=8 << 30, compare=False)
     run: Path | None = field(default=None, compare=False)
@@ -194,14 +193,18 @@ class External:
         return f" Its output is in {path}."
 
 
-@cache
 def say_visible(run: Path) -> None:
-    """Warns once that the program could read the key of the run."""
-    logging.getLogger(__name__).warning(
-        "target: this system hides no folder from a program of the same user: it could read %s. "
-        "Audit a program that you do not trust as another user, or in a container.",
-        run / "key",
-    )
+    """Warns that the program could read the key of the run. Of several processes that work on one run, only the first warns: the
+    warning is then the first line of RUN/target.log.
+    """
+    seen = f"this system hides no folder from a program of the same user: it could read {run / 'key'}."
+    warning = f"target: {seen} Audit a program that you do not trust as another user, or in a container."
+    try:
+        with (run / "target.log").open("x", encoding="utf-8") as log:
+            log.write(warning + "\n")
+    except FileExistsError:
+        return
+    logging.getLogger(__name__).warning(warning)
 
 
 def ended(code: int) -> str:

@@ -42,7 +42,6 @@ def own_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     temporary.sweep.cache_clear()
-    module.say_visible.cache_clear()
     return tmp_path / "tmp"
 
 
@@ -188,7 +187,9 @@ def test_the_key_of_the_run_is_out_of_sight(tmp_path: Path, graph: Graph, caplog
     target(tmp_path, look, run=run).fit(worlds(graph))
     said = (run / "target.log").read_text()
     if "could read" in caplog.text:
-        assert said == "seen: True\n"
+        assert said.splitlines()[1:] == ["seen: True"]
+        target(tmp_path, look, run=run).fit(worlds(graph))
+        assert caplog.text.count("could read") == 1
         pytest.skip("this system hides no folders")
     assert said == "seen: False\n"
     assert (run / "key").read_text() == "secret"
