@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 audit: $(VENV)/ready
 	$(BIN)/audit run || test $$? = 3  # 3: a claim was tested too weakly to say, and the report says which
 
+install: $(VENV)/ready
+
 test: $(VENV)/ready
 	$(BIN)/pytest -n auto --maxprocesses 8 --dist loadfile
 
@@ -52,4 +54,4 @@ wheel:
 	ln -sfn ../../gnnaudit/recipes .types/gnnaudit/recipes
 	for p in accounting models attacks reports audit; do ln -sfn ../../$$p .types/gnnaudit/$$p; done
 
-.PHONY: audit test nightly check wheel
+.PHONY: audit install test nightly check wheel

@@ -29,12 +29,14 @@ if TYPE_CHECKING:
 
 COUNTED = 1_000_000  # in a file with more rows, distinct scores are not counted
 COUNTED_COINS = "Steinke et al. 2023"  # the method for which `limits` computes the largest provable bound
+UPWARDS = (COUNTED_COINS, "Mahloujifar et al. 2024", "Gaussian likelihood ratio")  # methods that take high scores for world 1
 SAME = ("shape", "method", "p_value", "notices", "reach", "against", "theorem", "withdrawn")  # fields of a bound and of its row
 HOW = {"granted": "You state"}  # how a condition is supported -> the word that stands before it
 STATED = re.compile(r"^stated by whoever [^,;:]*(, because |[;:] |$)(nothing else differed(; |$))?")  # what HOW says already
 USUALS = (1.0, 2.0, 4.0, 8.0)  # nats: the true epsilons for which the limit is printed if no claim is given
 # nats: `_one_run` makes as many guesses as are best at this epsilon, whatever the claim; other numbers give similar bounds
 USUAL = 2.0
+TURNED = 4.0  # equal distributions look turned in 3 of 100,000 files
 
 
 def bound(
@@ -321,6 +323,11 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
     lines = [f"{path.name}: {several(len(columns['bit']) - ones, 'score')} of world 0, {ones} of world 1."]
     if len(columns["score"]) <= COUNTED and (distinct := len(np.unique(columns["score"]))) < len(columns["score"]):
         lines.append(f"Only {distinct} scores are distinct; ties are broken at random.")
+    if found.method in UPWARDS and (auc := _turned(columns["score"], columns["bit"])) is not None:
+        lines.append(
+            f"Scores of world 1 are lower than those of world 0 (AUC {auc:.2f}), but the method takes high scores for world 1. "
+            "If a low score of this attack speaks for world 1, play new rounds and negate their scores."
+        )
     lines += _bound_in_words(found, claim, len(columns["bit"]))
     lines += conditions_in_words(found.conditions) + limit_in_words(found, claim)
     if math.isinf(claim.epsilon):
@@ -381,6 +388,18 @@ def limits(found: Bound, claim: Claim) -> dict[float, float]:
         return {}
     true = USUALS if math.isinf(claim.epsilon) else (claim.epsilon,)
     return {epsilon: most_provable(epsilon, claim.delta, sum(found.trials), found.alpha) for epsilon in true}
+
+
+def _turned(scores: NDArray[Any], bits: NDArray[Any]) -> float | None:
+    """The share of pairs in which the score of world 1 is the higher one, if this share is below 1/2 by more than TURNED standard
+    errors that it has for equal distributions; else None.
+    """
+    import numpy as np
+
+    zeros, ones = np.sort(scores[bits == 0]), scores[bits == 1]
+    auc = float((np.searchsorted(zeros, ones) + np.searchsorted(zeros, ones, side="right")).mean() / (2 * len(zeros)))
+    error = math.sqrt((len(zeros) + len(ones) + 1) / (12 * len(zeros) * len(ones)))
+    return auc if auc < 0.5 - TURNED * error else None
 
 
 def limit_in_words(found: Bound, claim: Claim) -> list[str]:

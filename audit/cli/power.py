@@ -9,14 +9,16 @@ from ...reports.files import plain
 from ...reports.rounding import several
 from .options import Json, nats, print_json
 
+SPLIT = "a quarter of the rounds, at most 50,000, choose the threshold"
 SCORES = {
-    "likelihood-ratio, noise known": "log-likelihood ratios of Gaussian releases whose sd is known from residuals",
-    "likelihood-ratio": "log-likelihood ratios of Gaussian releases",
-    "bound": "any scores with bits of fair coins, against any mechanism: what `audit bound` does by default",
-    "gate": "any scores, against the Gaussian ledger's curve; a quarter of the rounds, at most 50,000, choose the threshold",
-    "any": "any scores, against any mechanism, by error rates; a quarter of the rounds, at most 50,000, choose the threshold",
-    "coins": "guesses of fair coins, against the Gaussian ledger's curve, as in the audit blackbox: 20 per world and training",
+    "bound": "any scores with bits of fair coins, against any mechanism: `audit bound`",
+    "likelihood-ratio": "log-likelihood ratios of Gaussian releases: `audit bound --shape gaussian --likelihood-ratio`",
+    "likelihood-ratio, noise known": "the same with an sd that residuals show: audits of noisy sums in `audit run`",
+    "gate": f"any scores, against the Gaussian curve: `audit bound --shape gaussian`; {SPLIT}",
+    "any": f"any scores, against any mechanism, by error rates: `audit bound --pilot`; {SPLIT} and are in the file of --pilot",
+    "coins": "guesses of fair coins, against the Gaussian curve: the audit blackbox, 20 per world and training",
 }
+PURE = f"any scores, against any mechanism: `audit bound`; {SPLIT}"  # the only rule at delta = 0
 
 
 def power(
@@ -50,11 +52,11 @@ def power(
     if not 0 < claim.epsilon < math.inf:
         raise ValueError(f"epsilon={epsilon:g}: a violation by a factor needs a finite claim above 0, such as --epsilon 1.")
     true = kappa * claim.epsilon if claim.delta == 0 else float(epsilon_of(kappa * mu_of_claim(claim), delta))
-    methods = ("any",) if claim.delta == 0 else ("bound", *lib.METHODS)
+    methods = ("any",) if claim.delta == 0 else tuple(SCORES)
     rows: list[dict[str, Any]] = []
     for method in methods:
         by_coins = method == "bound"
-        row: dict[str, Any] = {"method": method, "scores": SCORES[method]}
+        row: dict[str, Any] = {"method": method, "scores": PURE if claim.delta == 0 else SCORES[method]}
         row["most_rounds"] = coins_of_rounds.MOST_GUESSED if by_coins else lib.MOST_ROUNDS
         if by_coins:
             row["rounds_per_world"] = coins_of_rounds.rounds_needed(claim, kappa, probability, alpha)

@@ -238,6 +238,19 @@ def test_a_pilot_file_or_a_fixed_threshold_lets_every_row_count(app, leaky, tmp_
     assert row_of(ask(app, "bound", leaky, "--json").stdout)["rounds"] < 3500
 
 
+def test_scores_that_are_lower_with_the_secret_are_pointed_at_and_equal_ones_are_not(app, tmp_path):
+    draw = np.random.default_rng(3)
+    bits = draw.random(600) < 0.5
+    noise = draw.standard_normal(600)
+    said = [
+        ask(app, "bound", table(tmp_path / f"{k}.csv", noise + k * bits, bits), "--epsilon", 1, "--delta", 1e-5).stdout
+        for k in (-1, 0, 1)
+    ]
+    less = (noise[bits][:, None] - 1 < noise[~bits]).mean()
+    assert f"lower than those of world 0 (AUC {1 - less:.2f})" in said[0]
+    assert all("AUC" not in text for text in said[1:])
+
+
 def test_ties_infinities_and_unequal_sides_are_answered(app, tmp_path):
     bits = np.arange(300) % 3 == 0
     result = ask(app, "bound", table(tmp_path / "ties.csv", np.where(bits, 1.0, 0.0), bits), "--delta", 1e-5)
