@@ -28,9 +28,12 @@ check: $(VENV)/ready .types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p gnnaudit
 
-$(VENV)/ready: pyproject.toml requirements.lock
+# gnnaudit.pth lists .types, so that Python finds the package there before a folder without __init__.py that has its name: a
+# checkout named gnnaudit is such a folder for every script beside it, and pip's own link comes after it.
+$(VENV)/ready: pyproject.toml requirements.lock | .types
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --disable-pip-version-check --no-compile -c requirements.lock -e '.[dev]'
+	echo "$(CURDIR)/.types" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/gnnaudit.pth"
 	touch $@
 
 # A wheel, installed into an environment that has nothing else, and run there from another folder.
@@ -44,7 +47,7 @@ wheel:
 	  --audits replay --repeats 1 --mlflow none --out run && test -s run/card.md
 	rm -rf .wheel
 
-# The root folders are one import package; a type checker wants to see them as one.
+# The root folders are one import package; here they stand in one folder, for Python and for a type checker.
 .types:
 	mkdir -p .types
 	mkdir -p .types/gnnaudit

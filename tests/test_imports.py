@@ -280,3 +280,12 @@ def test_a_name_that_nothing_imports_and_one_that_many_files_import_are_told_apa
         (tmp_path / "audit" / f"user{k}.py").write_text("from .inner.deep import far\nfrom .inner import deep\n")
     assert used_elsewhere(tmp_path) == {"audit/inner": {"deep.far": 3, "deep": 3}}
     assert announced((tmp_path / "audit" / "inner" / "__init__.py").read_text()) == {"deep.far", "deep.unused"}
+
+
+def test_a_checkout_beside_a_script_does_not_hide_the_package(tmp_path):
+    """A folder `gnnaudit` without __init__.py is what a script finds that stands beside a checkout of this name."""
+    (tmp_path / "gnnaudit" / "gnnaudit").mkdir(parents=True)
+    (tmp_path / "gnnaudit" / "gnnaudit" / "__init__.py").write_text("")
+    ask = [sys.executable, "-c", "import gnnaudit; print(gnnaudit.Claim.__name__)"]
+    answer = subprocess.run(ask, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert answer.stdout == "Claim\n", f"`make install` writes gnnaudit.pth, which this environment lacks: {answer.stderr}"

@@ -52,7 +52,7 @@ def show(model: Model, json: bool) -> int:
     if json:
         print_json([dataclasses.asdict(c) for c in checks])
         return int(any(c.failure for c in checks))
-    shown = table("clause", "result", "on which graph it fails, or why it does not apply", title=f"Model contract: {model.name}")
+    shown = table("clause", "result", "on which graph it fails, or why it was not tested", title=f"Model contract: {model.name}")
     alike: dict[str, list[str]] = {}  # text of a failure -> the clauses that fail with it
     for check in checks:
         if check.failure is not None:

@@ -35,19 +35,28 @@ RAISED = "raised at "  # begins the failure of a clause that the model answered 
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one clause. failure: how it failed, or None. unasked: why it does not apply, or None."""
+    """The result of one clause. failure: how it failed, or None. unasked: why it does not apply, or was not tested, or None.
+    applies: False if it does not apply.
+    """
 
     name: str
     failure: str | None
     unasked: str | None = None
+    applies: bool = True
 
     @property
     def how(self) -> str:
-        return "fails" if self.failure else "does not apply" if self.unasked else "holds"
+        if self.unasked:
+            return "not tested" if self.applies else "does not apply"
+        return "fails" if self.failure else "holds"
 
 
 class Unasked(Exception):
     """Raised by a clause that does not apply to the model, with the reason."""
+
+
+class Untested(Unasked):
+    """Raised by a clause that applies and cannot be tested, with the reason."""
 
 
 def contract(model: Model) -> list[Check]:
@@ -57,7 +66,7 @@ def contract(model: Model) -> list[Check]:
         try:
             checks.append(Check(name, _first_failure(clause, model)))
         except Unasked as reason:
-            checks.append(Check(name, None, str(reason)))
+            checks.append(Check(name, None, str(reason), applies=isinstance(reason, Untested)))
     return checks
 
 
@@ -129,7 +138,7 @@ def depends_on_nothing_earlier(model: Model, graph: Graph) -> str | None:
         model.fit(first)
         alone, after = trained(content), model.fit(later)
     except NotTrained as reason:
-        raise Unasked(f"the model cannot be trained in a new process: {reason}") from None
+        raise Untested(f"the model cannot be trained in a new process: {reason}") from None
     found = differs(alone, after, TOLERANCE)
     return None if found is None else f"{found} from the same training in a new process: a training keeps data for later ones"
 

@@ -33,7 +33,7 @@ def checked_first(model: Model) -> tuple[Check, ...]:
 
 
 def clauses(checks: Sequence[Check]) -> list[dict[str, str]]:
-    """The clauses as rows of results.json: the name of the clause, its result, and why it fails or does not apply."""
+    """The clauses as rows of results.json: name, result, and the reason if a clause fails, does not apply or was not tested."""
     return [{"clause": c.name, "how": c.how, "detail": c.failure or c.unasked or ""} for c in checks]
 
 
@@ -62,9 +62,10 @@ def named(checks: Sequence[Check]) -> str:
 def in_words(case: Case, checks: Sequence[Check]) -> str:
     """A line that says how many clauses of the model contract hold, and names those that fail; "" if none was checked."""
     fails = [c for c in checks if c.failure]
-    held = sum(c.how == "holds" for c in checks)
-    rest = len(checks) - held - len(fails)
-    silent = f", {rest} {'does' if rest == 1 else 'do'} not apply (listed in the report)" if rest else ""
+    held, idle, untested = (sum(c.how == how for c in checks) for how in ("holds", "does not apply", "not tested"))
+    silent = f", {idle} {'does' if idle == 1 else 'do'} not apply" * bool(idle)
+    silent += f", {untested} {'was' if untested == 1 else 'were'} not tested" * bool(untested)
+    silent += " (listed in the report)" * bool(silent)
     broken = f"; FAILS: {named(fails)} (see `audit contract`)" if fails else ""
     if len(fails) > NAMED and len(errors := {error(c) for c in fails}) == 1 and (text := errors.pop()):
         broken = f"; every other clause fails, because the model raises an error at {text}"
@@ -73,8 +74,8 @@ def in_words(case: Case, checks: Sequence[Check]) -> str:
 
 def resting_on(case: Case, outcome: Outcome, checks: Sequence[Check], masks: bool) -> Outcome:
     """The outcome of an audit, whose bounds get the clauses of the contract on which they rest as further conditions: that no
-    training depends on earlier ones and, if the audit masks units, that masked units are absent. A clause that does not apply is
-    no condition.
+    training depends on earlier ones and, if the audit masks units, that masked units are absent. A clause that does not apply
+    or was not tested is no condition.
     """
     needed = (EARLIER, WITHOUT.get(case.claim.unit)) if masks else (EARLIER,)
     sizes = " and ".join(str(nodes) for nodes in SIZES)
