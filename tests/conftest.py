@@ -27,6 +27,25 @@ settings.register_profile("explore", deadline=None)
 settings.load_profile("gnnaudit")
 
 
+NIGHTLY = Path(__file__).with_name(
+    "nightly.txt"
+)  # tests that took long when all were timed, while quicker ones say much the same
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks the tests of nightly.txt as nightly. Raises UsageError for a line that names no test of a collected file."""
+    listed = set(NIGHTLY.read_text().splitlines())
+    for item in items:
+        if item.nodeid in listed:
+            item.add_marker(pytest.mark.nightly)
+    if not any("::" in argument for argument in config.args):
+        whole = {item.nodeid.partition("::")[0] for item in items}
+        gone = {line for line in listed if line.partition("::")[0] in whole} - {item.nodeid for item in items}
+        if gone:
+            raise pytest.UsageError(f"{NIGHTLY.name} lists tests that do not exist: {', '.join(sorted(gone))}")
+
+
 def pytest_collection_finish():
     """Takes the loaded modules out of what is done again and again: Python would look for garbage among half a million objects,
     and the recorder would search each file of tests for random functions before each training, as if it were a user's module.

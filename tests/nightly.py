@@ -1,4 +1,4 @@
-"""Cases of a test that take long, so that only `make nightly` runs them."""
+"""Cases of a test that take long, so that only `make nightly` runs them. nightly.txt lists others by name."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -209,7 +209,7 @@ class Cost:
     """What the moves of a secret prove. epsilon: the least cost (nats) of all runs and of all parts of the moves that were tried.
     again: the cost in a second run. shifts: the moves that count. reason: why they prove nothing, or "".
     masks: whether the adversary is granted draws that may hide the moves, such as masks of dropout. directions: the noisy values
-    of which the release shows only directions, or None.
+    of which the release shows only directions, or None. left_out: why other moves of the secret do not count, or "".
     """
 
     epsilon: float
@@ -218,6 +218,7 @@ class Cost:
     reason: str
     masks: bool = False
     directions: Directions | None = None
+    left_out: str = ""
 
 
 def least_cost(attempt: Attempt) -> Cost:
@@ -304,12 +305,11 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     if found.directions:
         moved = found.directions.seen(first.mechanisms, shifts, least)
         epsilon = min(epsilon, found.directions.cost(first.mechanisms, moved, case.claim.delta))
-    shifts = shifts if doubt else least
     if epsilon <= case.claim.epsilon:
-        return replace(found, epsilon=epsilon, shifts=shifts, reason=doubt)
-    if reason := folded(first, shifts):
+        return replace(found, epsilon=epsilon, shifts=shifts if doubt else least, reason=doubt)
+    if reason := folded(first, least):
         return replace(found, reason=reason)
-    return adding_up(attempt, replace(found, epsilon=epsilon, shifts=shifts))
+    return adding_up(attempt, replace(found, epsilon=epsilon, shifts=least, left_out=doubt))
 
 
 def in_every_run(attempt: Attempt, found: Cost, release: Affine | None) -> Cost | None:
@@ -354,6 +354,8 @@ def concluded(attempt: Attempt, found: Cost) -> Bound:
         text += ", beside a common change of each row, which the release undoes"
     if not found.reason and found.directions:
         text += "; of a noisy value the release shows directions alone"
+    if not found.reason and found.left_out:
+        text += f"; other moves do not count, because {found.left_out}"
     bound = exact(0.0 if found.reason else found.epsilon, text, MOVES, conditions)
     refuted = bound.epsilon > claim.epsilon and not bound.failed
     moved = moving(first, found.shifts)

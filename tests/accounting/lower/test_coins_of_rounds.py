@@ -155,8 +155,8 @@ def test_a_design_of_pairs_is_found_at_a_fixed_distance_and_granted_in_words_in_
 
 @pytest.mark.parametrize(("epsilon", "kappa"), [(1.0, 4.0), *nightly((4.0, 2.0))])
 def test_the_rounds_that_a_factor_needs_detect_it_in_19_of_20_audits_and_a_quarter_of_them_do_not(epsilon, kappa):
-    """At a power of 95 %, fewer than the limit of 24 audits detect it once in 10,000 seeds."""
-    claim, needed, audits = Claim(epsilon, DELTA), rounds_needed(Claim(epsilon, DELTA), kappa), 24
+    """At a power of 95 %, fewer than the limit of 16 audits detect it once in 10,000 seeds."""
+    claim, needed, audits = Claim(epsilon, DELTA), rounds_needed(Claim(epsilon, DELTA), kappa), 16
 
     def detected(rounds):
         draw, seen = np.random.default_rng(rounds), 0
