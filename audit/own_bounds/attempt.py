@@ -1,8 +1,11 @@
 """What a bound from one secret is computed from, and the reasons for which it is 0 or infinite before any cost is computed."""
 
 import math
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +15,7 @@ from ...accounting.lower.bounds import Bound
 from ...models.recorder.mechanisms.found import REPORT, Mechanism
 from ...reports.rounding import multiple, several
 from ..case import Case, offered
+from ..mechanisms.absence import Incomparable
 from ..mechanisms.draws.lost import lost, mixed
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import EACH, idle
@@ -20,7 +24,7 @@ from ..recorded.secrets.worlds import UNUSUAL, Absence
 from ..recorded.study import History, Shifts
 from .adversary.granted_values import not_charged
 from .adversary.hiding import EQUAL, FIRST_VALUES, apart, every_secret, free_draws, not_fresh, shown_always
-from .adversary.part_of_release import independent_of, seen_in
+from .adversary.part_of_release import independent_of, seen_in, unread_by_arrays
 from .noise_law import DISTRIBUTIONS
 from .released_noise import EVERYWHERE, MOVES, OPEN_PATH, REPEATED, exact
 
@@ -181,25 +185,29 @@ def fails(what: str, why: str) -> Bound:
     return exact(0.0, why, MOVES, (REPEATED, Condition(what, "failed", why)))
 
 
-def without_reports(attempt: Attempt) -> tuple[Inside, Condition] | None:
-    """What the arrays that do not depend on the randomised reports whose moves do not count show of the worst secret, and the
-    condition that they do not; None if each array depends on them, if none does, or if the moves that are left cost no more than
-    the claim. Raises Incomparable.
+def parts_of_release(attempt: Attempt) -> Iterator[tuple[Inside, Condition]]:
+    """What some of the released arrays alone show of the worst secret, and the condition that they do not depend on the other
+    mechanisms. Nothing if the moves that are left cost no more than the claim.
+
+    The other mechanisms are first the randomised reports whose moves do not count, then those that some array does not read.
     """
     first, claim = attempt.first, attempt.case.claim
+    if attempt.whole <= claim.epsilon:
+        return
     pairs = enumerate(zip(first.mechanisms, attempt.each, strict=True))
-    some = [i for i, (m, by) in pairs if m.law == REPORT and not np.any(by) and i not in attempt.within.idle]
-    if not some or attempt.whole <= claim.epsilon:
-        return None
-    dependent, arrays = independent_of(first, some)
-    left = tuple(np.zeros_like(by) if i in dependent else by for i, by in enumerate(attempt.shifts))
-    if not arrays or attempt.cost(left) <= claim.epsilon:
-        return None
-    lines = ", ".join(dict.fromkeys(first.mechanisms[i].line for i in some))
-    named = " and ".join(f"'{array}'" for array in arrays)
-    what = f"{APART}: {named} alone do not depend on the randomised reports at {lines}"
-    how = f"other values of these reports, also with other noise and draws, changed no number of {named}"
-    return seen_in(arrays, attempt.within, attempt.worst, dependent), Condition(what, "checked", how)
+    hidden = [i for i, (m, by) in pairs if m.law == REPORT and not np.any(by) and i not in attempt.within.idle]
+    for some in chain([hidden] if hidden else [], unread_by_arrays(first, attempt.within.idle)):
+        dependent, arrays = independent_of(first, some)
+        left = tuple(np.zeros_like(by) if i in dependent else by for i, by in enumerate(attempt.shifts))
+        if not arrays or attempt.cost(left) <= claim.epsilon:
+            continue
+        lines = ", ".join(dict.fromkeys(first.mechanisms[i].line for i in some))
+        named = " and ".join(f"'{array}'" for array in arrays)
+        others = "randomised reports" if all(first.mechanisms[i].law == REPORT for i in some) else "noisy values"
+        what = f"{APART}: {named} alone {'does' if len(arrays) == 1 else 'do'} not depend on the {others} at {lines}"
+        how = f"other values of these {others}, also with other noise and draws, changed no number of {named}"
+        with suppress(Incomparable):
+            yield seen_in(arrays, attempt.within, attempt.worst, dependent), Condition(what, "checked", how)
 
 
 def far(least: str, most: float) -> str:

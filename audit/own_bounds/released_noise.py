@@ -49,6 +49,7 @@ SEEDED = (
     REPEATED,
     Condition("no seed changes the release", "checked", "three seeds with the secret, and two without it, gave the same numbers"),
 )
+NAMED = 3  # largest number of lines that a sentence names
 NEARLY = 1e-2  # relative: a move that is smaller by less counts as equal
 NOT_FOLLOWED = ("choice", "geometric", "poisson")  # laws of noise that the recorder does not follow to the data
 EVERYWHERE = "by one factor on every graph"  # how noise is too small where only the small graph of unusual nodes shows it
@@ -226,9 +227,14 @@ def moved_on_the_graph(case: Case, found: Examination) -> bool:
 
 def in_words(found: Examination, worst: Move) -> str:
     """How far the worst secret moves the means of released values, or why no secret moves them."""
+    sources = found.study.sources
     if size := worst.euclidean or sum(worst.entries):
-        return f"{worst.secret} moves the means by {multiple(size, 'the scale of the recorded noise')}"
-    if not found.study.sources:
+        moved = zip(sources, worst.each, strict=True) if len(sources) == len(worst.each) else ()
+        lines = list(dict.fromkeys(source.block.line for source, by in moved if by))
+        more = f" and {len(lines) - NAMED} more" if len(lines) > NAMED else ""
+        drawn = f" (drawn at {'; '.join(lines[:NAMED])}{more})" if lines else ""
+        return f"{worst.secret} moves the means by {multiple(size, 'the scale of the recorded noise')}{drawn}"
+    if not sources:
         return "no recorded noise was found in a released value"
     known = found.moves and not any(worst.each)
     return "no secret that was tried moves the means" if known else "it is not known how far a secret moves the means"

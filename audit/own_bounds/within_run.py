@@ -46,11 +46,11 @@ from .attempt import (
     noise_used_twice,
     not_excluded,
     nothing_moves,
+    parts_of_release,
     release_of_noisy_values,
     stale_noise,
     unknown_law,
     used,
-    without_reports,
 )
 from .noise_law import law_of
 from .other_runs import STEADY, changed_by_noise, least_share, moved_in
@@ -194,13 +194,11 @@ def from_secret(case: Case, within: Inside, projections: bool = True) -> tuple[B
 
 
 def from_part(attempt: Attempt) -> Bound | None:
-    """The bound from the released arrays that depend on no randomised report that is not shown, if it refutes the claim."""
-    with suppress(Incomparable):
-        if part := without_reports(attempt):
-            within, apart = part
-            bound, _ = from_secret(attempt.case, within, attempt.projections)
-            if bound.refuted:
-                return replace(bound, method=f"{bound.method}; {apart.what}", conditions=(*bound.conditions, apart))
+    """The bound from some of the released arrays alone, if it refutes the claim."""
+    for within, apart in parts_of_release(attempt):
+        bound, _ = from_secret(attempt.case, within, attempt.projections)
+        if bound.refuted:
+            return replace(bound, method=f"{bound.method}; {apart.what}", conditions=(*bound.conditions, apart))
     return None
 
 

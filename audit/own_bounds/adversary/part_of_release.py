@@ -1,23 +1,46 @@
-"""The part of a release that does not depend on randomised reports which no released number shows.
+"""The part of a release that does not depend on some of the mechanisms, such as reports which no released number shows.
 
-Such reports may hide a secret: what they add to the other arrays is not known. But an adversary who sees the whole release can
-leave out arrays. So an epsilon that is proved for the arrays that are left holds for the whole release too.
+It may not be known how much of them the other arrays show. But an adversary who sees the whole release can leave out arrays. So
+an epsilon that is proved for the arrays that are left holds for the whole release too.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
 from ....models.recorder.mechanisms.found import REPORT, Mechanism
 from ...mechanisms.absence import without
 from ...mechanisms.inside import Inside, read_only, reports, without_idle, without_secrets
-from ...mechanisms.reading import anywhere, drawn_again, ends, repeated, with_other_values
+from ...mechanisms.reading import anywhere, drawn_again, ends, far_across, repeated, with_other_values
 from ...recorded.arrays_alone import only
 from ...recorded.secrets.worlds import Absence
 from ...recorded.study import History
 
+MANY = 24  # with more mechanisms that the run reads, arrays are not judged alone
 BACKGROUNDS = 3  # runs in which all that is random besides has other values, each with two values of the reports
+
+
+def unread_by_arrays(first: History, idle: Collection[int]) -> list[list[int]]:
+    """The mechanisms besides `idle` on which some released array does not seem to depend, one list for each set of them, the
+    shortest first. Empty if a run with other values fails, for a single array, and for more than MANY mechanisms.
+    """
+    arrays = {cell.array for cell in first.play.cells if not cell.public}
+    live = [i for i in range(len(first.mechanisms)) if i not in idle]
+    if len(arrays) < 2 or not 1 < len(live) <= MANY:
+        return []
+    unread: dict[str, list[int]] = defaultdict(list)
+    for i in live:
+        left = set(arrays)
+        for other in with_other_values(first, [i]):
+            if other is None:
+                return []
+            left -= {c.array for c, a in first.play.cells.items() if not np.array_equal(a, other.play.cells.get(c, np.zeros(0)))}
+        for array in left:
+            unread[array].append(i)
+    return sorted({tuple(some): some for some in unread.values() if len(some) < len(live)}.values(), key=len)
 
 
 def independent_of(first: History, some: Collection[int]) -> tuple[frozenset[int], tuple[str, ...]]:
@@ -28,7 +51,7 @@ def independent_of(first: History, some: Collection[int]) -> tuple[frozenset[int
     arrays = list(dict.fromkeys(cell.array for cell in first.play.cells if not cell.public))
     while arrays:
         found: set[int] = set()
-        for one, other in with_other_reports(first, sorted(dependent)):
+        for one, other in with_others(first, sorted(dependent)):
             if one is None or other is None:
                 return frozenset(dependent), ()
             again = other.play.cells
@@ -47,11 +70,11 @@ def same_noise(one: Mechanism, other: Mechanism) -> bool:
     return one.law == other.law and np.array_equal(one.clean, other.clean) and np.array_equal(one.scale, other.scale)
 
 
-def with_other_reports(first: History, some: list[int]) -> Iterator[tuple[History | None, History | None]]:
+def with_others(first: History, some: list[int]) -> Iterator[tuple[History | None, History | None]]:
     """Yields pairs of runs that differ in the noisy values of the mechanisms `some` alone: the recorded run and others, and runs
     in which everything else that is random has other values.
     """
-    yield from ((first, other) for other in with_other_values(first, some))
+    yield from ((first, other) for other in chain(with_other_values(first, some), far_across(first, some)))
     for end in (0, 1):
         at_end = {i: ends(first.mechanisms[i])[end] for i in some if first.mechanisms[i].law == REPORT}
         yield first, repeated(first, at_end)
