@@ -294,13 +294,15 @@ class HasReleasedCode(Protocol):
 @dataclass(frozen=True)
 class Capability:
     """One capability. holds: whether a model with all attributes of the protocol has the capability. declared: how a model
-    declares the capability, in words. in_toml: how the declaration of a program does; "" if it cannot.
+    declares the capability, in words. in_toml: how the declaration of a program does; "" if it cannot. in_call: how the call of
+    `Looped` does for a function; "" if it cannot.
     """
 
     protocol: type
     declared: str
     holds: Callable[[Any], bool] = lambda model: True
     in_toml: str = ""
+    in_call: str = ""
 
 
 CAPABILITIES = {
@@ -312,7 +314,12 @@ CAPABILITIES = {
             lambda m: set(SUMS) <= set(m.offers),
             'write aggregates.npy and inputs.npy, and set `releases = ["posteriors", "aggregates", "inputs"]` and `noise_std`',
         ),
-        Capability(BoundedDegree, "set `max_degree` to the public bound on a node's degree", lambda m: bool(m.max_degree)),
+        Capability(
+            BoundedDegree,
+            "set `max_degree` to the public bound on a node's degree",
+            lambda m: bool(m.max_degree),
+            in_call="`Looped(train, max_degree=…)`, with the public bound on a node's degree",
+        ),
         Capability(
             ClippedGradients,
             "set `clip` and `inclusion_chance`, and report samples and sums with `gnnaudit.witness`",
@@ -367,6 +374,9 @@ def lacks(model: Any, protocol: type, advice: bool = True) -> str | None:
     if not advice:
         return f"{model.name} does not declare {protocol.__name__}{because}"
     way = f"A model declares it so: {capability.declared}."
+    if getattr(model, "by_call", False):
+        way = f"A function cannot declare it. A model in a file declares it so: {capability.declared}."
+        way = f"A function declares it so: {capability.in_call}." if capability.in_call else way
     if isinstance(model, RunsElsewhere):
         told = capability.in_toml
         way = f"A program declares it so, in the TOML file of --target: {told}." if told else "A program cannot declare it."

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,6 +106,7 @@ class Looped:
     public: tuple[str, ...] = ("What the function assumes to be public is not known.",)
     max_degree: int = 0
     claim: Claim | None = field(default=None, compare=False)
+    by_call: ClassVar[bool] = True  # the arguments of this call declare all that a function can declare
 
     def __new__(cls, *train: object, **options: Any) -> Any:
         """With options alone, a function that makes the model from `train`, for use as a decorator."""

@@ -49,6 +49,11 @@ if [ "$code" -eq 1 ]; then
   after=${card#*"${file##*/}, line "}
   at=""  # the line of the model's file that the verdict names
   [ -z "$file" ] || [ "$after" = "$card" ] || at=" file=${file#./},line=${after%%[!0-9]*}"
+  case "$file" in */*) beside=${file%/*}/ ;; *) beside="" ;; esac
+  [ -z "$file" ] || while IFS= read -r place; do  # else of a file beside it, which it imports
+    path=$beside${place%%, line *}
+    [ -n "$at" ] || [ ! -f "$path" ] || at=" file=${path#./},line=${place##*, line }"
+  done < <(grep -oE '[A-Za-z0-9_.-]+[.]py, line [0-9]+' <<< "$card")
   echo "::error$at::$claims The report says by what."
   exit 1
 fi

@@ -22,8 +22,11 @@ exit {code}
 """
 
 
-def gate(folder, code=0, errors="0", compare=0, card="The claim on votes.", stderr="", **environment):
-    """Its exit code, what it printed, and how it called `audit`."""
+def gate(folder, code=0, errors="0", compare=0, card="The claim on votes.", stderr="", beside=(), **environment):
+    """Its exit code, what it printed, and how it called `audit`. beside: files that exist."""
+    for name in beside:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
     path = folder / "bin" / "audit"
     path.parent.mkdir()
     path.write_text(FAKE.format(code=code, errors=errors, compare=compare, card=card, stderr=stderr))
@@ -57,6 +60,16 @@ def gate(folder, code=0, errors="0", compare=0, card="The claim on votes.", stde
             },
             1,
             "::error file=src/a b.py,line=12::refuted; 1 mechanism",
+        ),
+        (
+            {
+                "code": 1,
+                "MODEL": "src/mine.py:Mine",
+                "card": "refuted; at installed.py, line 3 and hops.py, line 7",
+                "beside": ["src/mine.py", "src/hops.py"],
+            },
+            1,
+            "::error file=src/hops.py,line=7::refuted; at",
         ),
         ({"code": 2, "errors": "none"}, 2, "::error::The audit did not finish (exit code 2). Its log says why."),
         (

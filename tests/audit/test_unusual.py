@@ -204,7 +204,8 @@ def test_arrays_of_ones_own_under_names_of_the_harness_are_looked_at_or_refused_
     reasons = {r["what"]: r["reason"] for r in rows if r["kind"] == "skipped"}
     if name == "talks":
         assert reasons["audit transcript"] == (
-            "train does not declare NoisyMessages. A model declares it so: set `noisy_messages`, and release `transcript`."
+            "train does not declare NoisyMessages. A function cannot declare it. "
+            "A model in a file declares it so: set `noisy_messages`, and release `transcript`."
         )
     else:
         assert "no recorded noise covers this change" in reasons["audit replay"]
