@@ -19,6 +19,7 @@ from ..mechanisms.absence import Incomparable
 from ..mechanisms.draws.lost import lost, mixed
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import EACH, idle
+from ..mechanisms.undone import pays
 from ..recorded.laws import NOTHING, cost
 from ..recorded.secrets.worlds import UNUSUAL, Absence
 from ..recorded.study import History, Shifts
@@ -31,6 +32,8 @@ from .released_noise import EVERYWHERE, MOVES, OPEN_PATH, REPEATED, exact
 NO_PATH = "no path leads past the noise"
 APART = "the other arrays are left out of the release"
 SCALE = "the scale of the noise"
+INCONCLUSIVELY = " (as an inconclusive verdict, not as a refutation)"
+EITHER = " (as a refutation or as an inconclusive verdict)"
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
 FRESH = proved(
     "no noise is used twice",
@@ -174,9 +177,14 @@ def used(first: History, within: Inside) -> Shifts:
 def detected(case: Case, run: History, refuted: bool) -> dict[str, str]:
     """Released array -> the kind of violation that a bound from the mechanisms of a run would have detected in it. refuted:
     whether noise that is too small refutes the claim; otherwise it makes the verdict inconclusive.
+
+    With fewer released than noisy numbers, the release may show only a part of the noisy values. Unless the ledger charges for
+    them all the same, noise that is too small may then make the verdict inconclusive.
     """
     where = f" {EVERYWHERE}" * (run.study.whole.graph.name == UNUSUAL)
-    then = "" if refuted else " (as an inconclusive verdict, not as a refutation)"
+    uncharged = sum(m.noisy.size for i, m in enumerate(run.mechanisms) if m.law != REPORT and not pays(run, i))
+    part = sum(numbers.size for numbers in run.play.cells.values()) < uncharged
+    then = INCONCLUSIVELY if not refuted else EITHER if part else ""
     return dict.fromkeys(offered(case.model), f"too little noise on a value within the run{where}{then}, or {OPEN_PATH}")
 
 

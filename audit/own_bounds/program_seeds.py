@@ -4,6 +4,7 @@ whether another seed gives other noise.
 
 import dataclasses
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from ..mechanisms.inside import Inside
 from ..own.premises import after_failures
 from ..recorded.secrets.worlds import UNUSUAL_NODES, without_one
 from . import certain_paths, divided_noise, equal_rows, sampled_steps, size_of_noise
+from .attempt import EITHER, INCONCLUSIVELY
 from .certain_paths import fixed_draws, hides_nothing, lines_of
 from .released_noise import MOVES, exact, uncovered
 
@@ -54,15 +56,17 @@ def of_program(setting: Setting) -> Outcome:
     assert isinstance(case.model, RunsElsewhere)
     if not case.model.record:
         return repeat_seeds(setting)
-    runs, covers = recorded(setting), None
-    within = runs.inside
+    within = recorded(setting).inside
+    covers: Mapping[str, str] | None = None
     if isinstance(within, str):
         bound = without_noise(setting, within)
     else:
         bound = without_moves(case, within) or sampled_steps.from_mechanisms(case, within)
         bound = dataclasses.replace(bound, conditions=(*bound.conditions, ON_ITS_GRAPH))
+        covers = bound.covers
         if not within.searched:
-            sort = f"noise too small for one of the {len(within.moves)} secrets that were removed alone, in"
+            then = next((words for words in (INCONCLUSIVELY, EITHER) for kind in (covers or {}).values() if words in kind), "")
+            sort = f"noise too small for one of the {len(within.moves)} secrets that were removed alone{then}, in"
             covers = dict.fromkeys(offered(case.model), sort)
     found = Outcome(NAME, (bound,), {}, bound.method, offered(case.model), covers=covers)
     if bound.refuted or case.claim.unit not in EDGES:

@@ -94,7 +94,7 @@ def test_features_with_noise_for_a_range_ten_times_too_small_are_refuted_at_thei
     assert bound.refuted
     assert not bound.failed
     assert 9.99 < bound.epsilon <= 10 * (1 + 1e-9)
-    assert "'reports' alone do not depend on the randomised reports" in bound.method
+    assert "'reports' alone does not depend on the randomised reports" in bound.method
 
 
 def test_with_noise_for_the_true_range_nothing_is_refuted_and_the_reason_names_the_hidden_reports():
