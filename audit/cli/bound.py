@@ -403,13 +403,13 @@ def _turned(scores: NDArray[Any], bits: NDArray[Any]) -> float | None:
 
 
 def limit_in_words(found: Bound, claim: Claim) -> list[str]:
-    """A line that states the result of `limits`; an empty list if that is empty."""
+    """A line that states the result of `limits`; an empty list if that is empty, or if the claim is refuted."""
     each = [f"{most:.2f} if its true epsilon is {epsilon:g}" for epsilon, most in limits(found, claim).items()]
-    if not each:
+    if not each or found.refuted:
         return []
     return [
-        f"Limit with {sum(found.trials)} coins: on a Gaussian mechanism, a rule that is valid for every mechanism proves at most "
-        f"{', '.join(each)}, in half of all audits or more. More rounds prove more, and so does --shape gaussian for Gaussian "
+        f"With {sum(found.trials)} coins, no rule that is valid for every mechanism proves more than this in over half of all "
+        f"audits of a Gaussian mechanism: {', '.join(each)}. More rounds prove more, and so does --shape gaussian for Gaussian "
         "releases."
     ]
 
