@@ -53,7 +53,7 @@ def show(results: Results, console: Console) -> None:
         clauses = ((name(row.model, row.mode), row.what.partition(": ")[2], row.reason) for row in fails)
         _print(console, "Clauses of the contract that fail", _texts(("model", "clauses", "why"), clauses))
     if others := inapplicable(row for row in skipped if not of_contract(row)):
-        title = "Audits and attacks that were not run; the report gives the reasons"
+        title = "Audits and attacks without a result; the report gives the reasons"
         what = ((who, listed(dict.fromkeys(row.what for row in rows))) for who, rows in others.items())
         _print(console, title, _texts(("model", "what"), what))
     for unit in units(results.of(AttackRow)):

@@ -169,7 +169,7 @@ def test_clauses_that_fail_are_not_among_what_does_not_apply():
     )
     silent = SkippedRow(model="mine", mode="own", epsilon=1.0, what="audit votes", reason="no votes")
     text = shown(Results(run=Run(name="r"), rows=(fails, silent)))
-    broken, others = text.split("Audits and attacks that were not run")
+    broken, others = text.split("Audits and attacks without a result")
     assert CLAUSE in broken
     assert "fails on a graph of 6 nodes" in broken
     assert "contract" not in others
