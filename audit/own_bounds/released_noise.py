@@ -167,15 +167,15 @@ def mismatch(case: Case, found: Examination) -> str | None:
     if not laws:
         return None
     lines = ", ".join(sorted({s.block.line for s in found.study.sources}))
+    unknown = f"the tool does not compute the cost of {', '.join(sorted(laws))} noise as the run uses it ({lines})"
     if isinstance(ledger, dp.UnsupportedDpEvent):
-        text = f"the tool does not compute the cost of {', '.join(sorted(laws))} noise as the run uses it ({lines})"
-        return text if cost_of(found) is None else None
+        return unknown if cost_of(found) is None else None
     kinds = [name for name, law in LAWS.items() if law.pays(ledger)]
     if not kinds:
         kind = next(type(event).__name__.removesuffix("DpEvent") for event, _ in parts(ledger))
         return f"the ledger charges for {kind}, a mechanism that the recorder cannot recognise from its draws"
-    if laws <= set(kinds) and cost_of(found) is not None:
-        return None
+    if laws <= set(kinds):
+        return unknown if cost_of(found) is None else None
     charges = " or ".join(LAWS[name].charged for name in kinds)
     return f"the ledger charges for {charges} noise, and the run draws {', '.join(sorted(laws))} noise ({lines})"
 

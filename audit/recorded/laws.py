@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import combinations
 from typing import Any
 
 import dp_accounting as dp
@@ -62,12 +63,17 @@ class Law:
 
 def cost_of(found: Examination) -> Callable[[Move, float, float], float] | None:
     """The cost (nats) of a move behind all recorded noise, as a function of the move, the factor of the noise, and delta; None if
-    the trade-off function of one law is not known, or if noise of several laws is added to one cell.
+    the trade-off function of one law is not known, if noise of several laws is added to one cell, or if several Laplace numbers
+    are added to one entry: their sum has another law, and moves that are divided among them do not add up to its cost.
     """
     names, sources = sorted(found.laws), found.study.sources
     alone = len({s.cell for s in sources}) == len({(s.cell, s.block.law) for s in sources})
     unknown = ("geometric" in names and two_sided(found) is None) or ("choice" in names and lattice(found) is None)
-    if not names or not alone or unknown or not all(name in LAWS for name in names):
+    twice = any(
+        one.cell == other.cell and one.block.law == other.block.law == "laplace" and (one.noised & other.noised).any()
+        for one, other in combinations(sources, 2)
+    )
+    if not names or not alone or unknown or twice or not all(name in LAWS for name in names):
         return None
     return partial(_composed, found, names)
 
