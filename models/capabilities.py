@@ -373,10 +373,10 @@ def lacks(model: Any, protocol: type, advice: bool = True) -> str | None:
     because = f" ({reason})" if reason else ""
     if not advice:
         return f"{model.name} does not declare {protocol.__name__}{because}"
-    way = f"A model declares it so: {capability.declared}."
+    declared, told = f"declares it so: {capability.declared}.", capability.in_call
+    way = f"A model {declared}"
     if getattr(model, "by_call", False):
-        way = f"A function cannot declare it. A model in a file declares it so: {capability.declared}."
-        way = f"A function declares it so: {capability.in_call}." if capability.in_call else way
+        way = f"A function declares it so: {told}." if told else f"A function cannot declare it. A model in a file {declared}"
     if isinstance(model, RunsElsewhere):
         told = capability.in_toml
         way = f"A program declares it so, in the TOML file of --target: {told}." if told else "A program cannot declare it."

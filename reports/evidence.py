@@ -151,7 +151,7 @@ def judge(
     if it needs an assumption; such a bound detects no violation either. A refutation of the ledger means that the code is
     less private than its ledger. If only the ledger supports the claim, this also refutes the claim. A test may refute the
     ledger without proving an epsilon above the claim; then no upper bound on the run's epsilon is known. A refutation by
-    samples does not say where the fault is, so the sentence also names what a failed check of another audit found. Raises
+    samples does not say where the fault is, so the sentence also names what a failed check of another bound found. Raises
     ValueError for arguments of other types or out of range.
     """
     _check(claim, ceiling, bounds, notices)
@@ -159,7 +159,7 @@ def judge(
     if worst := refuting(bounds):
         verdict = _refuted(claim, worst, from_ledger)
         clue = "" if worst.shape == "exact" else _withdrawn(bounds)
-        also = f"{verdict.sentence}; a check of another audit failed: {clue}"
+        also = f"{verdict.sentence}; a check of another bound failed: {clue}"
         return dataclasses.replace(verdict, sentence=also) if clue else verdict
     if math.isinf(claim.epsilon):
         most = max(bounds, key=lambda b: b.epsilon, default=None)

@@ -27,9 +27,7 @@ settings.register_profile("explore", deadline=None)
 settings.load_profile("gnnaudit")
 
 
-NIGHTLY = Path(__file__).with_name(
-    "nightly.txt"
-)  # tests that took long when all were timed, while quicker ones say much the same
+NIGHTLY = Path(__file__).with_name("nightly.txt")  # names of tests that take long, while quicker ones say much the same
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks

@@ -23,24 +23,30 @@ MANY = 24  # with more mechanisms that the run reads, arrays are not judged alon
 BACKGROUNDS = 3  # runs in which all that is random besides has other values, each with two values of the reports
 
 
-def unread_by_arrays(first: History, idle: Collection[int]) -> list[list[int]]:
-    """The mechanisms besides `idle` on which some released array does not seem to depend, one list for each set of them, the
-    shortest first. Empty if a run with other values fails, for a single array, and for more than MANY mechanisms.
+def unread_by_arrays(first: History, idle: Collection[int]) -> Iterator[list[int]]:
+    """Yields the mechanisms besides `idle` on which some released array does not seem to depend, one list for each set of them,
+    the shortest first. Yields nothing if a run with other values fails, for a single array, and for more than MANY mechanisms.
     """
     arrays = {cell.array for cell in first.play.cells if not cell.public}
     live = [i for i in range(len(first.mechanisms)) if i not in idle]
     if len(arrays) < 2 or not 1 < len(live) <= MANY:
-        return []
+        return
     unread: dict[str, list[int]] = defaultdict(list)
     for i in live:
         left = set(arrays)
         for other in with_other_values(first, [i]):
             if other is None:
-                return []
-            left -= {c.array for c, a in first.play.cells.items() if not np.array_equal(a, other.play.cells.get(c, np.zeros(0)))}
+                return
+            left -= differing(first, other)
         for array in left:
             unread[array].append(i)
-    return sorted({tuple(some): some for some in unread.values() if len(some) < len(live)}.values(), key=len)
+    yield from sorted({tuple(some): some for some in unread.values() if len(some) < len(live)}.values(), key=len)
+
+
+def differing(one: History, other: History) -> set[str]:
+    """The released arrays that two runs do not have in common."""
+    again = other.play.cells
+    return {cell.array for cell, a in one.play.cells.items() if not np.array_equal(a, again.get(cell, np.zeros(0)))}
 
 
 def independent_of(first: History, some: Collection[int]) -> tuple[frozenset[int], tuple[str, ...]]:
@@ -54,8 +60,7 @@ def independent_of(first: History, some: Collection[int]) -> tuple[frozenset[int
         for one, other in with_others(first, sorted(dependent)):
             if one is None or other is None:
                 return frozenset(dependent), ()
-            again = other.play.cells
-            differ = {cell.array for cell, a in one.play.cells.items() if not np.array_equal(a, again.get(cell, np.zeros(0)))}
+            differ = differing(one, other)
             arrays = [array for array in arrays if array not in differ]
             pairs = enumerate(zip(one.mechanisms, other.mechanisms, strict=True))
             found |= {i for i, (m, o) in pairs if not same_noise(m, o)} - dependent
