@@ -174,18 +174,23 @@ def used(first: History, within: Inside) -> Shifts:
     return tuple(np.zeros_like(by) if i in unused else by for i, by in enumerate(within.shifts))
 
 
-def detected(case: Case, run: History, refuted: bool) -> dict[str, str]:
+def detected(case: Case, within: Inside, refuted: bool) -> dict[str, str]:
     """Released array -> the kind of violation that a bound from the mechanisms of a run would have detected in it. refuted:
     whether noise that is too small refutes the claim; otherwise it makes the verdict inconclusive.
 
     With fewer released than noisy numbers, the release may show only a part of the noisy values. Unless the ledger charges for
-    them all the same, noise that is too small may then make the verdict inconclusive.
+    them all the same, noise that is too small may then make the verdict inconclusive. If the search for the secrets that move a
+    value farthest was not finished, the kind of violation says how many secrets were tried.
     """
+    run = within.run
     where = f" {EVERYWHERE}" * (run.study.whole.graph.name == UNUSUAL)
     uncharged = sum(m.noisy.size for i, m in enumerate(run.mechanisms) if m.law != REPORT and not pays(run, i))
     part = sum(numbers.size for numbers in run.play.cells.values()) < uncharged
     then = INCONCLUSIVELY if not refuted else EITHER if part else ""
-    return dict.fromkeys(offered(case.model), f"too little noise on a value within the run{where}{then}, or {OPEN_PATH}")
+    kind = f"too little noise on a value within the run{where}{then}, or {OPEN_PATH}"
+    if not within.searched:
+        kind = f"noise too small for one of the {len(within.moves)} secrets that were removed alone{then}, in"
+    return dict.fromkeys(offered(case.model), kind)
 
 
 def fails(what: str, why: str) -> Bound:

@@ -4,7 +4,6 @@ whether another seed gives other noise.
 
 import dataclasses
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from ..mechanisms.inside import Inside
 from ..own.premises import after_failures
 from ..recorded.secrets.worlds import UNUSUAL_NODES, without_one
 from . import certain_paths, divided_noise, equal_rows, sampled_steps, size_of_noise
-from .attempt import EITHER, INCONCLUSIVELY
 from .certain_paths import fixed_draws, hides_nothing, lines_of
 from .released_noise import MOVES, exact, uncovered
 
@@ -49,26 +47,19 @@ def of_program(setting: Setting) -> Outcome:
     """Computes a bound from the draws that were recorded in the program's own Python.
 
     If this bound does not refute a claim about edges, the audit tests the seeds too. If the program is not recorded, the audit
-    only tests the seeds. If the search for the secrets that move a value farthest was not finished, the verdict says how many
-    secrets were tried.
+    only tests the seeds.
     """
     case = setting.case
     assert isinstance(case.model, RunsElsewhere)
     if not case.model.record:
         return repeat_seeds(setting)
     within = recorded(setting).inside
-    covers: Mapping[str, str] | None = None
     if isinstance(within, str):
         bound = without_noise(setting, within)
     else:
         bound = without_moves(case, within) or sampled_steps.from_mechanisms(case, within)
         bound = dataclasses.replace(bound, conditions=(*bound.conditions, ON_ITS_GRAPH))
-        covers = bound.covers
-        if not within.searched:
-            then = next((words for words in (INCONCLUSIVELY, EITHER) for kind in (covers or {}).values() if words in kind), "")
-            sort = f"noise too small for one of the {len(within.moves)} secrets that were removed alone{then}, in"
-            covers = dict.fromkeys(offered(case.model), sort)
-    found = Outcome(NAME, (bound,), {}, bound.method, offered(case.model), covers=covers)
+    found = Outcome(NAME, (bound,), {}, bound.method, offered(case.model), covers=bound.covers)
     if bound.refuted or case.claim.unit not in EDGES:
         return found
     try:
@@ -76,7 +67,7 @@ def of_program(setting: Setting) -> Outcome:
     except TrainingFailed as fault:
         return after_failures(found, [str(fault)])
     reach = f"{bound.method}; {seeds.reach}"
-    return dataclasses.replace(seeds, bounds=(bound, *seeds.bounds), reach=reach, read=offered(case.model), covers=covers)
+    return dataclasses.replace(seeds, bounds=(bound, *seeds.bounds), reach=reach, read=offered(case.model), covers=bound.covers)
 
 
 def without_noise(setting: Setting, why: str) -> Bound:

@@ -376,7 +376,7 @@ def concluded(attempt: Attempt, steps: Steps, runs: Sequence[NDArray[np.float64]
         return replace(bound, epsilon=0.0)
     notices = smallest_factor(lambda factor: cost(least, steps.rate, claim.delta, factor) > claim.epsilon)
     reach = worth(case.model.ledger, claim, notices)
-    covers = detected(case, first, refuted=bool(charged(case.model.ledger).steps) and not masks)
+    covers = detected(case, within, refuted=bool(charged(case.model.ledger).steps) and not masks)
     bound = replace(bound, refuted=proven > claim.epsilon, notices=notices, reach=reach, trials=(len(runs), 0), covers=covers)
     if masks:  # whoever does not know them may learn less
         return replace(bound, epsilon=0.0, method=f"{bound.method}; less noise would not refute the claim, because {reason}")

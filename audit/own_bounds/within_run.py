@@ -93,7 +93,7 @@ def from_mechanisms(case: Case, within: Inside) -> Bound:
         bound = replace(bound, notices=factor, reach=reach)
     method = f"{bound.method}; less noise would not refute the claim, because {why}" if why else bound.method
     epsilon = 0.0 if MASKS in bound.conditions else bound.epsilon  # whoever does not know the masks may learn less
-    return replace(bound, epsilon=epsilon, method=method, covers=detected(case, where.run, refuted=not why))
+    return replace(bound, epsilon=epsilon, method=method, covers=detected(case, where, refuted=not why))
 
 
 def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bound, Inside]:
