@@ -121,16 +121,26 @@ def _sampling(claims: Sequence[Line]) -> Layer:
 
 def _randomness(found: Results, claims: Sequence[Line]) -> Layer:
     recorded = _recorded(found, claims)
-    recordings = f"For {_of(recorded, claims)}, an audit recorded" if recorded else "No audit recorded"
-    words = f"{_seeded(found, claims)} {recordings} the source, size and freshness of the noise. "
+    heard = [line for line in claims if line.own and line.key in _noisy(found) and line not in recorded]
+    words = f"{_seeded(found, claims)} "
+    if recorded or not heard:
+        recordings = f"For {_of(recorded, claims)}, an audit recorded" if recorded else "No audit recorded"
+        words += f"{recordings} the source, size and freshness of the noise. "
+    if heard:
+        words += f"For {_of(heard, claims)}, the audit {RECORDED} recorded noise, but gave no bound that counts. "
     words += "Attacks on the last bits of floating-point noise (Mironov 2012) are not tried."
     return Layer("Randomness and floating point", "partly tested" if recorded else "assumed", words, "reproduce")
 
 
 def _recorded(found: Results, claims: Sequence[Line]) -> list[Line]:
     """The claims that RECORDED tested. For a user's own model it must have recorded a mechanism."""
-    noisy = {(o["unit"], o["model"], o["mode"], number(o["epsilon"])) for o in found.run.observed if o["mechanisms"]}
+    noisy = _noisy(found)
     return [line for line in _by(claims, (RECORDED,)) if not line.own or line.key in noisy]
+
+
+def _noisy(found: Results) -> set[tuple[str, str, str, float]]:
+    """The keys of the claims with a user's own model of which RECORDED recorded a mechanism."""
+    return {(o["unit"], o["model"], o["mode"], number(o["epsilon"])) for o in found.run.observed if o["mechanisms"]}
 
 
 def _seeded(found: Results, claims: Sequence[Line]) -> str:

@@ -102,7 +102,11 @@ def test_a_bound_that_could_contradict_nothing_tests_no_mechanism_and_no_noise(n
     assert said["Mechanisms and sensitivity"] == ("argued", "No audit of mechanisms gave a bound.")
     status, words = said["Randomness and floating point"]
     assert status == "assumed"
-    assert "No audit recorded the source, size and freshness of the noise." in words
+    assert "For the claim, the audit differential recorded noise, but gave no bound that counts." in words
+
+
+def test_where_nothing_was_recorded_the_report_says_so():
+    assert "No audit recorded the source, size and freshness of the noise." in told(account())["Randomness and floating point"][1]
 
 
 @pytest.mark.parametrize(("mechanisms", "status"), [([], "assumed"), ([{}], "partly tested")])
