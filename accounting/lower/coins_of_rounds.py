@@ -14,7 +14,7 @@ from ..checks.patterns import lagged
 from ..claim import Claim
 from .bounds import Bound, resting
 from .coin_test import CoinTest
-from .detection.power import fewest_rounds, reached, smallest
+from .detection.power import check_chances, fewest_rounds, reached, smallest
 from .one_run import steinke
 from .random_numbers import generator
 
@@ -103,7 +103,8 @@ def drawn(bits: NDArray[np.bool_], random: np.random.Generator) -> NDArray[np.in
 
 def notices(claim: Claim, rounds: int, alpha: float = 0.05, power: float = 0.95) -> tuple[float, float]:
     """(kappa, reach), as `detection.power.notices`, of `coins_of_rounds` with about `rounds` rounds of each world, whose bits are
-    fair coins. If the bits of another design need coins that the tool draws, fewer rounds count, and it detects less.
+    fair coins. If the bits of another design need coins that the tool draws, fewer rounds count, and it detects less. Raises
+    ValueError for power or alpha outside (0, 1).
     """
     noticed = _noticed(claim, rounds, alpha, power)
     return (math.inf, math.inf) if noticed is None else reached(claim, smallest(noticed))
@@ -111,7 +112,7 @@ def notices(claim: Claim, rounds: int, alpha: float = 0.05, power: float = 0.95)
 
 def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float = 0.05) -> int | None:
     """The number of rounds of each world, accurate to 2 %, with which `notices` finds noise `kappa` times too small; None above
-    MOST_GUESSED and for an infinite claim.
+    MOST_GUESSED and for an infinite claim. Raises ValueError for power or alpha outside (0, 1).
     """
 
     def enough(rounds: int) -> bool:
@@ -122,4 +123,5 @@ def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float 
 
 
 def _noticed(claim: Claim, rounds: int, alpha: float, power: float) -> Callable[[float], bool] | None:
+    check_chances(power, alpha)
     return CoinTest(claim.delta, 2 * rounds, alpha, apart=True).noticed(claim, (rounds, rounds), power)

@@ -1,7 +1,12 @@
 """`audit power`: computes, before any run, how many rounds an audit needs to detect a given violation."""
 
+from __future__ import annotations
+
 import math
-from typing import Annotated, Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
@@ -9,16 +14,61 @@ from ...reports.files import plain
 from ...reports.rounding import several
 from .options import Json, nats, print_json
 
+if TYPE_CHECKING:
+    from ...accounting.claim import Claim
+
 SPLIT = "a quarter of the rounds, at most 50,000, choose the threshold"
-SCORES = {
-    "bound": "any scores with bits of fair coins, against any mechanism: `audit bound`",
-    "likelihood-ratio": "log-likelihood ratios of Gaussian releases: `audit bound --shape gaussian --likelihood-ratio`",
-    "likelihood-ratio, noise known": "the same with an sd that residuals show: audits of noisy sums in `audit run`",
-    "gate": f"any scores, against the Gaussian curve: `audit bound --shape gaussian`; {SPLIT}",
-    "any": f"any scores, against any mechanism, by error rates: `audit bound --pilot`; {SPLIT} and are in the file of --pilot",
-    "coins": "guesses of fair coins, against the Gaussian curve: the audit blackbox, 20 per world and training",
-}
-PURE = f"any scores, against any mechanism: `audit bound`; {SPLIT}"  # the only rule at delta = 0
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule that computes a bound from scores. scores: which scores it takes, against which mechanisms. most_rounds: with more
+    rounds of each world nothing is computed. rounds_needed: from claim, kappa, power and alpha. notices: the smallest violation
+    that is detected and its epsilon, from claim, rounds, alpha and power.
+    """
+
+    scores: str
+    most_rounds: int
+    rounds_needed: Callable[[Claim, float, float, float], int | None]
+    notices: Callable[[Claim, int, float, float], tuple[float, float]]
+
+
+def rules(delta: float) -> dict[str, Rule]:
+    """The rules that apply to a claim with this delta, by the name of their method."""
+    from ...accounting.lower import coins_of_rounds
+    from ...accounting.lower.detection import power as lib
+    from ...accounting.lower.detection.error_rates import pilot_rounds
+
+    def of(method: str, scores: str) -> Rule:
+        def notices(claim: Claim, rounds: int, alpha: float, power: float) -> tuple[float, float]:
+            if method not in lib.PILOTED:
+                return lib.notices(claim, rounds, rounds, alpha, method, power)
+            pilot = pilot_rounds(rounds, rounds)
+            rest = rounds - pilot[0], rounds - pilot[1]
+            return lib.notices_after_pilot(claim, pilot, rest, alpha, method, power)
+
+        return Rule(scores, lib.MOST_ROUNDS, partial(lib.rounds_needed, method=method), notices)
+
+    if delta == 0:
+        return {"any": of("any", f"any scores, against any mechanism: `audit bound`; {SPLIT}")}
+    threshold = f"{SPLIT} and are in the file of --pilot"
+    return {
+        "bound": Rule(
+            "any scores with bits of fair coins, against any mechanism: `audit bound`",
+            coins_of_rounds.MOST_GUESSED,
+            coins_of_rounds.rounds_needed,
+            coins_of_rounds.notices,
+        ),
+        "likelihood-ratio": of(
+            "likelihood-ratio", "log-likelihood ratios of Gaussian releases: `audit bound --shape gaussian --likelihood-ratio`"
+        ),
+        "likelihood-ratio, noise known": of(
+            "likelihood-ratio, noise known", "the same with an sd that residuals show: audits of noisy sums in `audit run`"
+        ),
+        "gate": of("gate", f"any scores, against the Gaussian curve: `audit bound --shape gaussian`; {SPLIT}"),
+        "any": of("any", f"any scores, against any mechanism, by error rates: `audit bound --pilot`; {threshold}"),
+        "coins": of("coins", "guesses of fair coins, against the Gaussian curve: the audit blackbox, 20 per world and training"),
+    }
 
 
 def power(
@@ -38,9 +88,7 @@ def power(
     """
     from ...accounting.claim import Claim
     from ...accounting.gaussian import epsilon_of, mu_of_claim
-    from ...accounting.lower import coins_of_rounds
     from ...accounting.lower.detection import power as lib
-    from ...accounting.lower.detection.error_rates import pilot_rounds
 
     claim = Claim(epsilon, delta)
     if not 1 < kappa <= lib.MOST_KAPPA:
@@ -52,26 +100,12 @@ def power(
     if not 0 < claim.epsilon < math.inf:
         raise ValueError(f"epsilon={epsilon:g}: a violation by a factor needs a finite claim above 0, such as --epsilon 1.")
     true = kappa * claim.epsilon if claim.delta == 0 else float(epsilon_of(kappa * mu_of_claim(claim), delta))
-    methods = ("any",) if claim.delta == 0 else tuple(SCORES)
     rows: list[dict[str, Any]] = []
-    for method in methods:
-        by_coins = method == "bound"
-        row: dict[str, Any] = {"method": method, "scores": PURE if claim.delta == 0 else SCORES[method]}
-        row["most_rounds"] = coins_of_rounds.MOST_GUESSED if by_coins else lib.MOST_ROUNDS
-        if by_coins:
-            row["rounds_per_world"] = coins_of_rounds.rounds_needed(claim, kappa, probability, alpha)
-        else:
-            row["rounds_per_world"] = lib.rounds_needed(claim, kappa, probability, alpha, method)
-        if rounds is not None and rounds <= row["most_rounds"]:
-            if by_coins:
-                found = coins_of_rounds.notices(claim, rounds, alpha, probability)
-            elif method in lib.PILOTED:
-                pilot = pilot_rounds(rounds, rounds)
-                rest = rounds - pilot[0], rounds - pilot[1]
-                found = lib.notices_after_pilot(claim, pilot, rest, alpha, method, probability)
-            else:
-                found = lib.notices(claim, rounds, rounds, alpha, method, probability)
-            row["notices"], row["reach"] = found
+    for method, rule in rules(claim.delta).items():
+        row: dict[str, Any] = {"method": method, "scores": rule.scores, "most_rounds": rule.most_rounds}
+        row["rounds_per_world"] = rule.rounds_needed(claim, kappa, probability, alpha)
+        if rounds is not None and rounds <= rule.most_rounds:
+            row["notices"], row["reach"] = rule.notices(claim, rounds, alpha, probability)
         rows.append(row)
     if json:
         head = {"epsilon": epsilon, "delta": delta, "kappa": kappa, "true_epsilon": true, "power": probability, "alpha": alpha}

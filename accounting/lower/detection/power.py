@@ -193,6 +193,11 @@ def _region(claim: Claim, a: Array) -> Array:
 def _check(power: float, alpha: float, method: str) -> None:
     if method not in METHODS:
         raise ValueError(f"method={method!r}: must be one of {', '.join(METHODS)}.")
+    check_chances(power, alpha)
+
+
+def check_chances(power: float, alpha: float) -> None:
+    """Raises ValueError unless power and alpha are numbers between 0 and 1, both excluded."""
     check_alpha(alpha)
     if not 0 < power < 1:
         raise ValueError(f"power={power}: must be between 0 and 1, both excluded. 0.95 is a common choice.")

@@ -169,3 +169,11 @@ def test_the_rounds_that_a_factor_needs_detect_it_in_19_of_20_audits_and_a_quart
     assert detected(needed) >= stats.binom.ppf(1e-4, audits, 0.95)
     assert detected(needed // 4) < stats.binom.ppf(1e-4, audits, 0.95)
     assert notices(claim, needed)[0] <= kappa < notices(claim, needed // 4)[0]
+
+
+@pytest.mark.parametrize("chances", [{"alpha": -1.0}, {"alpha": float("nan")}, {"power": 1.0}])
+def test_chances_outside_their_range_are_refused_before_anything_is_computed(chances, monkeypatch):
+    monkeypatch.setattr("gnnaudit.accounting.lower.coins_of_rounds.CoinTest", None)
+    for ask in (lambda: notices(Claim(1.0, DELTA), 100, **chances), lambda: rounds_needed(Claim(1.0, DELTA), 2.0, **chances)):
+        with pytest.raises(ValueError, match="must be between 0 and 1"):
+            ask()
