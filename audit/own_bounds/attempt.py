@@ -25,6 +25,7 @@ from ..recorded.secrets.worlds import UNUSUAL, Absence
 from ..recorded.study import History, Shifts
 from .adversary.granted_values import not_charged
 from .adversary.hiding import EQUAL, FIRST_VALUES, apart, every_secret, free_draws, not_fresh, shown_always
+from .adversary.overlapping_noise import overlapping
 from .adversary.part_of_release import independent_of, seen_in, unread_by_arrays
 from .noise_law import DISTRIBUTIONS
 from .released_noise import EVERYWHERE, MOVES, OPEN_PATH, REPEATED, exact
@@ -129,7 +130,12 @@ def stale_noise(attempt: Attempt) -> Bound | None:
 
 
 def noise_used_twice(attempt: Attempt) -> Bound | None:
+    """Infinite if the release contains two noisy values with the same noise numbers that a secret moves apart; 0 if mechanisms
+    share noise in another way.
+    """
     first, within = attempt.first, attempt.within
+    if shown := next(overlapping(first, within, attempt.secrets), ""):
+        return exact(math.inf, shown, MOVES, (REPEATED, EXACT, granted_to(first)))
     if within.shared:
         return fails(FRESH.what, within.shared)
     if wide := next((m for m, by in zip(first.mechanisms, attempt.each, strict=True) if np.any(np.isinf(by))), None):

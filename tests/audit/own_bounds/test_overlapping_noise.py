@@ -1,0 +1,89 @@
+"""Two released values that have only some noise numbers in common, because each call makes its generator from one seed. Where a
+secret moves the entries of one number apart, their difference is a function of the graph, so no finite epsilon holds.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gnnaudit import Claim, Looped, Unit, load
+from gnnaudit.audit.audits.differential import differential
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.own_bounds.adversary.overlapping_noise import equal_numbers
+
+from ...nightly import nightly
+
+GRAPH, SCALE = load("campus:n=120:degree=6"), 8.0
+
+
+def counts(graph):
+    return graph.adjacency() @ np.eye(graph.classes)[graph.y]
+
+
+def released(seed, degree, count, law="laplace", size=SCALE, again=0):
+    """Noisy degrees and counts, each with the noise of a new generator. again: what the second seed adds to the first."""
+    noise = [getattr(np.random.default_rng([seed, n]), law) for n in (0, again)]
+    noisy = degree + noise[0](0, SCALE, degree.shape), count + noise[1](0, size, count.shape)
+    scores = noisy[1] - np.logaddexp.reduce(noisy[1], axis=1, keepdims=True)
+    return {"posteriors": scores, "degree": noisy[0], "counts": noisy[1]}
+
+
+def same_seed(graph, seed):
+    return released(seed, graph.degree.astype(float), counts(graph))
+
+
+def same_seed_other_scale(graph, seed):
+    return released(seed, graph.degree.astype(float), counts(graph), "normal", SCALE / 4)
+
+
+def other_seed(graph, seed):
+    return released(seed, graph.degree.astype(float), counts(graph), again=1)
+
+
+def one_of_both_released(graph, seed):
+    return released(seed, graph.degree.astype(float), counts(graph)) | {"degree": np.zeros(graph.nodes)}
+
+
+def more_noise_on_top(graph, seed):
+    """Nobody sees the first noisy degrees alone."""
+    found = released(seed, graph.degree.astype(float), counts(graph))
+    return found | {"degree": found["degree"] + np.random.default_rng([seed, 9]).normal(0, SCALE, graph.nodes)}
+
+
+def public_where_shared(graph, seed):
+    """The numbers in common are noise on public zeros in one of both: their difference shows the noise, and counts cost alone."""
+    return released(seed, np.zeros(graph.nodes), counts(graph))
+
+
+def bounds(train):
+    model = Looped(train, releases=("posteriors", "degree", "counts"))
+    claim = Claim(1.0, 1e-5, Unit.UNDIRECTED_EDGE)
+    return differential(Setting(Case(model, claim), GRAPH, None, Key("overlap"), 3, 1e-4)).bounds
+
+
+@pytest.mark.parametrize("train", [same_seed, *nightly(same_seed_other_scale)])
+def test_released_values_with_some_noise_numbers_in_common_have_no_finite_epsilon(train):
+    (found,) = (b for b in bounds(train) if b.refuted)
+    assert found.epsilon == np.inf
+    assert "120 numbers are noise at test_overlapping_noise.py, line" in found.method
+
+
+@pytest.mark.parametrize("train", [other_seed, *nightly(one_of_both_released, more_noise_on_top)])
+def test_without_the_difference_of_both_nothing_is_infinite(train):
+    assert all(np.isfinite(b.epsilon) for b in bounds(train))
+
+
+def test_the_difference_to_noise_on_public_zeros_shows_the_counts():
+    """With the noise known from the zeros, the counts are exact where it is shared."""
+    assert any(b.epsilon == np.inf for b in bounds(public_where_shared))
+
+
+def test_numbers_in_common_are_found_at_their_entries_and_others_are_not():
+    one, other = np.random.default_rng(1).standard_normal((5, 4)), np.random.default_rng(0).standard_normal(50)
+    two = np.concatenate([one.ravel()[[7, 2]] + 1e-6, other])
+    everywhere = [SimpleNamespace(units=units, own=np.full(units.shape, True)) for units in (one, two)]
+    assert [places.tolist() for places in equal_numbers(*everywhere)] == [[7, 2], [0, 1]]
+    nowhere = SimpleNamespace(units=one, own=np.full(one.shape, False))
+    assert not equal_numbers(nowhere, everywhere[1])[0].size
