@@ -37,6 +37,7 @@ Mask = NDArray[np.bool_]
 
 TRIED = 4  # largest number of secrets
 READ = 8  # largest number of mechanisms of which it is tested one by one whether an array reads them
+ODD = 2  # scripts, such as those in which all numbers are at one end of their range
 REDRAWN = 48  # random replacements of all draws: half by usual numbers, half by far ones
 CLEAR = 1e-4  # of the largest entry of an array, see `differing`: a smaller difference between two worlds may be rounding
 SINGLE = 1.2e-7  # rounding error of float32, relative to the number
@@ -57,6 +58,8 @@ STARTED = Condition(
     "proofs by composition assume this adversary; one who sees less may learn less",
 )
 SAME_VALUES = proved("all noisy values are the same", "every mechanism within the run returned the value of the first run")
+MORE = range(1, 25)  # numbers of the runs with other seeds in which a secret may change an array, if delta is at most SMALL
+SMALL = 1e-3
 UNRELATED = (2, 3)  # numbers of runs whose seeds have nothing in common with that of the first run
 
 
@@ -159,34 +162,39 @@ def first_path(case: Case, within: Inside) -> Path | None:
     sums_of = cache(partial(released_sums, cells=tuple(c for c in first.play.cells if c.array not in past)))
     for absent in islice(tried(within, cells), TRIED):
         with suppress(Incomparable, Diverged, OtherMechanisms):
-            if (found := certain(first, absent, cells, sums_of)) is not None:
+            if (found := certain(first, absent, cells, sums_of, case.claim.delta)) is not None:
                 return found
     return None
 
 
-def from_fixed_draws(first: History, secrets: Iterable[Absence]) -> Bound | None:
+def from_fixed_draws(first: History, secrets: Iterable[Absence], delta: float) -> Bound | None:
     """An infinite bound, if the run has no mechanism, and one of a few secrets changes a released array that no draw changes but
-    those that are the same in each run; None if this is shown of none.
+    those that are the same in each run; None if this is shown of none. delta: that of the claim.
     """
     cells = tuple(first.play.cells)
     for absent in islice(secrets, TRIED):
         with suppress(Incomparable, Diverged, OtherMechanisms):
-            if (found := certain(first, absent, cells, lambda _: ())) is not None:
+            if (found := certain(first, absent, cells, lambda _: (), delta)) is not None:
                 return exact(np.inf, str(found), PATHS, found.conditions)
     return None
 
 
-def certain(first: History, absent: Absence, cells: Sequence[Cell], sums_of: Callable[[History], Sequence[Sum]]) -> Path | None:
+def certain(
+    first: History, absent: Absence, cells: Sequence[Cell], sums_of: Callable[[History], Sequence[Sum]], delta: float
+) -> Path | None:
     """The first entries of these cells that one secret changes for certain; None if there are none. sums_of: the weighted sums
-    that other arrays of a run show. Raises Incomparable, Diverged or OtherMechanisms if a run cannot be repeated.
+    that other arrays of a run show. delta: that of the claim. Raises Incomparable, Diverged or OtherMechanisms if a run cannot be
+    repeated.
 
-    The secret must change the cell in one more run, of a few with other seeds. If it did so with a probability of at most delta,
-    N secrets were tried first, and n runs later, two such runs would be seen with a probability of at most N n delta^2.
+    A secret that changes the cell with a probability of at most delta does not contradict the claim. At delta = 0 none does so,
+    and the first run is enough. Else the secret must change the cell in one more run, of at most MORE with other seeds. If it did
+    so with a probability of at most delta, after N secrets and n runs two such runs are seen with a probability of at most
+    N n delta^2.
     """
     runs, noisy, fixed = both(first, absent), bool(first.mechanisms), fixed_draws(first.study) - first.noise
     for cell in cells:
         entries = differing(*runs, cell, absent)
-        more = another(first.study, absent, cell) if entries.any() else None
+        more = another(first.study, absent, cell, delta) if entries.any() else None
         if more is None:
             continue
         second, others = more
@@ -194,7 +202,7 @@ def certain(first: History, absent: Absence, cells: Sequence[Cell], sums_of: Cal
         sums, started = beside is None, False
         if beside is None:
             each = ((first, entries), (second, differing(*others, cell, absent)))
-            if not all(only_through(sums_of(run), run, absent, cell, those) for run, those in each):
+            if not all(only_through(sums_of(run), run, absent, cell, those) for run, those in each if those.any()):
                 continue
             beside = tuple(dict.fromkeys(c.array for c in first.play.cells if c not in cells))
             started = any(draw.weights for draw in first.play.draws)
@@ -203,22 +211,22 @@ def certain(first: History, absent: Absence, cells: Sequence[Cell], sums_of: Cal
             if not started:
                 continue
         worlds = tuple(zip((absent.base, absent), runs, strict=True))
-        if all(steady(first, script, cell, worlds) for script in scripts(first, started, fixed)):
+        if always_steady(first, scripts(first, started, fixed), cell, worlds):
             begins, known = begun(first, absent) if noisy else "", lines_of(first.study, fixed)
             replaced = any(True for _ in scripts(first, started, fixed))
             return Path(absent, cell, entries, beside, sums, started, begins, known, noisy, replaced)
     return None
 
 
-def another(made: Study, absent: Absence, cell: Cell) -> tuple[History, tuple[History, History]] | None:
-    """A run with another seed in which a secret changes a cell, and its runs with and without this secret; None if there is none
-    among a few.
+def another(made: Study, absent: Absence, cell: Cell, delta: float) -> tuple[History, tuple[History, History]] | None:
+    """A run with another seed in which a secret changes a cell, at delta = 0 any run with another seed, and its runs with and
+    without this secret; None if there is none among the runs that are tried.
     """
-    for number in SEEDS:
+    for number in MORE if delta <= SMALL and made.effort.thorough else SEEDS:
         with suppress(Incomparable, Diverged):
             run = history(made, number)
             pair = both(run, absent)
-            if differing(*pair, cell, absent).any():
+            if delta == 0 or differing(*pair, cell, absent).any():
                 return run, pair
     return None
 
@@ -239,6 +247,24 @@ def tried(within: Inside, cells: Sequence[Cell]) -> Iterator[Absence]:
         return False
 
     yield from alone(dict.fromkeys(filter(None, (*within.across, within.worst, *within.others))), changes)
+
+
+def always_steady(
+    first: History, some: Iterable[list[Draw]], cell: Cell, worlds: Sequence[tuple[Absence | None, History]]
+) -> bool:
+    """Whether a cell is `steady` with each of these scripts. At most ODD of them may run other mechanisms: where all coins of a
+    report fall alike, for example, nothing is reported at random. Raises OtherMechanisms or Incomparable if more do.
+    """
+    odd = 0
+    for script in some:
+        try:
+            if not steady(first, script, cell, worlds):
+                return False
+        except (OtherMechanisms, Incomparable):
+            odd += 1
+            if odd > ODD:
+                raise
+    return True
 
 
 def steady(first: History, script: list[Draw], cell: Cell, worlds: Sequence[tuple[Absence | None, History]]) -> bool:
