@@ -62,7 +62,8 @@ class SoftmaxDpSgd:
         x = np.asarray(graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x, dtype=np.float64)
         for seed, trained in zip(worlds.seeds, worlds.trained(), strict=True):
             weights = self.train(x[trained], graph.y[trained], graph.classes, np.random.default_rng(int(seed)))
-            runs.append(np.log(softmax(x[worlds.watch] @ weights.T)))
+            scores = x[worlds.watch] @ weights.T
+            runs.append(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
         return Release({"posteriors": np.stack(runs).astype(np.float32)}, worlds.watch)
 
     def train(self, x, y, classes, random):

@@ -183,7 +183,8 @@ def of_nodes(first: History) -> tuple[tuple[int, ...], ...]:
     for at in free_draws(first):
         draw = first.play.draws[at]
         coin = draw.among == BITS and draw.chances is not None and draw.chances.ndim == 1
-        if (draw.values.size == nodes or (draw.nodes is not None and draw.values.ndim == 1)) and (coin or draw.law == "uniform"):
+        each = draw.values.size == nodes or (draw.nodes is not None and draw.values.size == draw.nodes.size)
+        if each and (coin or draw.law == "uniform"):
             found.setdefault(first.study.copies.get(at, at), []).append(at)
     return tuple(map(tuple, found.values()))
 

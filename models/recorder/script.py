@@ -49,7 +49,7 @@ class Script:
         earlier = self.draws[at]
         numbers = self.instead.get(at, earlier.values)
         if (left := of_fewer_nodes(draw, earlier)) is not None:
-            return numbers[left] if numbers.size and draw.values.size else None
+            return np.compress(left, numbers, earlier.axis) if numbers.size and draw.values.size else None
         if not alike(draw, earlier, self.reports):
             if at in self.constant and draw.line == earlier.line:
                 return None
@@ -68,7 +68,9 @@ def of_fewer_nodes(draw: Draw, earlier: Draw) -> NDArray[np.bool_] | None:
     noise are left out: a noisy value with fewer rows is another mechanism.
     """
     shape, before = draw.values.shape, earlier.values.shape
-    if draw.nodes is None or earlier.nodes is None or shape[1:] != before[1:] or shape == before:
+    if draw.nodes is None or earlier.nodes is None or len(shape) != len(before) or shape == before:
+        return None
+    if any(one != two for axis, (one, two) in enumerate(zip(shape, before)) if axis != earlier.axis):  # noqa: B905  (Python 3.9)
         return None
     if len(shape) > 1 and draw.law in SHIFTED:
         return None

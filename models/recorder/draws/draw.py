@@ -65,8 +65,8 @@ class Draw:
     that led to the draw, innermost first. weights: whether the numbers are initial weights, which are no noise: they fill a
     PyTorch tensor with `requires_grad`, or the script of the run says so. state: of one pick (see `picked_one`) and of geometric
     numbers, a digest of the generator's state after it; 0 if it is not known. Two seeds often draw the same few whole numbers,
-    but never have the same state. nodes: the ids of the training nodes, if the draw has as many rows (or numbers in a
-    list), which may belong to these nodes; else None. masks: if the number is the key of masks of dropout, the masks that the run
+    but never have the same state. nodes: the ids of the training nodes, if the draw has as many numbers along `axis`, which may
+    belong to these nodes; else None. masks: if the number is the key of masks of dropout, the masks that the run
     took, see masks_torch.py; else None.
     """
 
@@ -91,6 +91,12 @@ class Draw:
         """The line of the draw, and the lines of the calls that led to it."""
         outer = ", ".join(call for call in self.calls if call != self.line)
         return f"{self.line} (called from {outer})" if outer else self.line
+
+    @property
+    def axis(self) -> int:
+        """The axis whose entries may belong to nodes: the only one with several entries, else the first one."""
+        long = [axis for axis, size in enumerate(self.values.shape) if size > 1]
+        return long[0] if len(long) == 1 else 0
 
     @property
     def units(self) -> NDArray[np.float64]:
@@ -191,7 +197,7 @@ class Recorder:
         """
         if not draw.line:
             return None
-        if self.trained is not None and draw.values.shape[:1] == self.trained.shape:
+        if self.trained is not None and draw.values.ndim and draw.values.shape[draw.axis] == self.trained.size:
             draw = dataclasses.replace(draw, nodes=self.trained)
         instead = None if self.change is None else self.change(len(self.draws), draw)
         instead = draw.without_zeros() if instead is None else instead

@@ -242,16 +242,16 @@ def test_a_release_of_the_sample_is_not_passed(tmp_path):
     assert "weights" not in (found.covers or {}) or any(b.refuted for b in found.bounds)
 
 
-def of_training_nodes(order, sigma=SIGMA):
+def of_training_nodes(order, sigma=SIGMA, shape=(-1,)):
     """Training on samples for which each step draws one number for each training node. order(graph, ids): the nodes in the order
-    of their numbers.
+    of their numbers. shape: that of the drawn numbers, with -1 for the nodes.
     """
 
     def train(graph, seed):
         rng, weights = np.random.default_rng(seed), np.zeros((graph.dim, graph.classes))
         ids = order(graph, np.flatnonzero(graph.train))
         for _ in range(STEPS):
-            batch = ids[rng.random(len(ids)) < RATE]
+            batch = ids[rng.random([len(ids) if size < 0 else size for size in shape]).ravel() < RATE]
             weights = weights - 0.1 * (clipped(graph, weights)[batch].sum(0) + rng.normal(0, sigma, weights.shape))
         return {"weights": weights}
 
@@ -266,8 +266,9 @@ def by_features(graph, ids):
     return ids[np.argsort(np.asarray(graph.x[ids]).sum(1), kind="stable")]
 
 
-def test_samples_of_one_number_for_each_training_node_cost_what_the_accountant_says(tmp_path):
-    found = outcome(of_training_nodes(as_they_are), tmp_path)
+@pytest.mark.parametrize("shape", [(1, -1), *nightly(((-1,),), ((-1, 1),))])
+def test_samples_of_one_number_for_each_training_node_cost_what_the_accountant_says(shape, tmp_path):
+    found = outcome(of_training_nodes(as_they_are, shape=shape), tmp_path)
     bound = max(found.bounds, key=lambda b: b.epsilon)
     assert not bound.refuted
     assert 0.98 * epsilon() < bound.epsilon <= epsilon()
