@@ -188,7 +188,7 @@ def called(run_a: Path, run_b: Path) -> tuple[str, str]:
 
 
 def _named(claims: list[Judged]) -> list[str]:
-    """One line for each claim whose verdict is worse or better, that vanished, or that is new."""
+    """One line for each claim whose verdict is worse or better, that vanished, that is new, or that both runs refute."""
     texts = []
     for c in claims:
         who = f"{name_at(*c.key[1:])} for {UNITS[c.key.unit]}"
@@ -202,6 +202,10 @@ def _named(claims: list[Judged]) -> list[str]:
             texts.append(f"New: {who} is {after}; the first run did not test it.")
         elif c.word:
             texts.append(f"{c.word.capitalize()}: {who} was {before} and is now {after}.")
+        elif c.verdicts[0] == "refuted":
+            low = [_shown(bound, down) for bound in c.lower]
+            moved = f"the lower bound was {low[0]} and is now {low[1]}" if low[0] != low[1] else f"the lower bound is {low[0]}"
+            texts.append(f"Refuted by both: {who}; {moved}.")
     return texts
 
 

@@ -164,6 +164,7 @@ def judged_run(folder, verdict=None, model="gap", delta=1e-5, epsilon=1.0):
         ("inconclusive", "refuted", 1, "Worse"),
         ("not-refuted", "inconclusive", 1, "Worse"),
         ("refuted", "not-refuted", 0, "Better"),
+        ("refuted", "refuted", 0, "Refuted by both"),
         ("not-refuted", None, 3, "Vanished"),
         ("refuted", None, 3, "Vanished"),
         (None, "refuted", 3, "New"),
@@ -178,6 +179,16 @@ def test_the_exit_code_says_worse_vanished_or_neither_and_the_claim_is_named(tmp
         if word
         else "gap (sound), ε" not in said.split("protects")[0]
     )
+
+
+def test_of_a_claim_that_both_runs_refute_the_bounds_are_compared(tmp_path, capsys):
+    one, other = (judged_run(tmp_path / name, "refuted") for name in "ab")
+    (row,) = results.read(other).rows
+    compare.show(one, other)
+    assert "; the lower bound is 2." in capsys.readouterr().out
+    results.write(Results(run=Run(name="b"), rows=(row.model_copy(update={"value": 3.0}),)), other)
+    compare.show(one, other)
+    assert "; the lower bound was 2 and is now 3." in capsys.readouterr().out
 
 
 def test_a_claim_at_a_larger_delta_is_not_the_same_claim(tmp_path, capsys):
