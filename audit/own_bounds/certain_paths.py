@@ -222,13 +222,18 @@ def another(made: Study, absent: Absence, cell: Cell, delta: float) -> tuple[His
     """A run with another seed in which a secret changes a cell, at delta = 0 any run with another seed, and its runs with and
     without this secret; None if there is none among the runs that are tried.
     """
-    for number in MORE if delta <= SMALL and made.effort.thorough else SEEDS:
+    for number in numbers_of_runs(made, delta):
         with suppress(Incomparable, Diverged):
             run = history(made, number)
             pair = both(run, absent)
             if delta == 0 or differing(*pair, cell, absent).any():
                 return run, pair
     return None
+
+
+def numbers_of_runs(made: Study, delta: float) -> Sequence[int]:
+    """The numbers of the runs with other seeds in which a rare event is looked for."""
+    return MORE if delta <= SMALL and made.effort.thorough else SEEDS
 
 
 def alike(cell: Cell, entries: Mask, one: History, other: History) -> bool:

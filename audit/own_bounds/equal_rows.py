@@ -1,15 +1,16 @@
 """Certificates for paths past the noise to rows that other noise moves together.
 
 A network with noisy weights that reads the exact graph gives each node an answer that noise moves. But it gives two nodes with
-the same inputs the same answer, whatever the weights. A secret may decide whether two nodes have the same inputs. Then the event
-that their rows differ has the probability 0 in one of two neighbouring graphs.
+the same inputs the same answer, whatever the weights. So does noise of which all rows have the same numbers. A secret may decide
+whether two nodes have the same inputs. Then the event that their rows differ has the probability 0 in one of two neighbouring
+graphs.
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 
@@ -26,17 +27,17 @@ from ..mechanisms.reading import far_across, with_other_values
 from ..recorded.playing import Cell, Diverged, Play, play
 from ..recorded.secrets.copies import Copies, copies
 from ..recorded.study import History
-from .certain_paths import CLEAR, REDRAWN, scripts
+from .certain_paths import CLEAR, REDRAWN, numbers_of_runs, scripts
 from .released_noise import PATHS, REPEATED, exact
 
-RUNS = (1, 2, 3)  # numbers of the trainings with other seeds in the world in which the rows differ
+RUNS = (1, 2, 3)  # numbers of the trainings with other seeds in the world in which the rows are equal
 EQUAL = Condition(
     "noise never tells the two rows apart where the nodes are the same",
     "checked",
     f"the rows stay equal with {len(RUNS)} other seeds, with other numbers for all draws, usual ones and numbers far outside of "
     f"their range, {REDRAWN} times, and with other noisy values, near and far",
 )
-DIFFER = proved("the rows differ where the nodes differ", f"they do so in {len(RUNS)} trainings with other seeds")
+DIFFER = proved("the rows differ where the nodes differ", "they do so in one training, and if delta is above 0, in two")
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Apart:
     def __str__(self) -> str:
         rows = f"rows {self.found.node} and {self.found.copy} of {self.cell}"
         if self.found.alike:
-            text = f"{rows} are equal whatever is drawn, and {self.found.absent.secret} makes them differ"
+            text = f"{rows} are equal whatever is drawn, and {self.found.absent.secret} lets them differ"
         else:
             text = f"{rows} differ, and {self.found.absent.secret} makes them equal whatever is drawn"
         return f"{text}, on the graph in which node {self.found.copy} is a copy of node {self.found.node}{self.begun}"
@@ -58,37 +59,49 @@ class Apart:
 
 def from_copies(case: Case, within: Inside) -> Bound | None:
     """An infinite bound, if the release tells two nodes with the same features and neighbours apart when a secret changes the
-    neighbours or the features of one of them, although no noise ever does; None if this is not shown.
+    neighbours or the features of one of them, although no noise ever does; None if this is not shown. It looks at arrays with a
+    path past the noise, and at all if rows have noise numbers in common.
     """
-    first, past = within.run, set(within.past) & set(offered(case.model))
-    cells = [c for c, a in first.play.cells.items() if c.array in past and a.ndim and len(a) == first.worlds.graph.nodes]
+    first = within.run
+    some = set(offered(case.model)) if in_common(first) else set(within.past) & set(offered(case.model))
+    cells = [c for c, a in first.play.cells.items() if c.array in some and a.ndim and len(a) == first.worlds.graph.nodes]
     found = copies(first.study.whole, case.claim.unit, Key("copies")) if cells else None
     if found is None:
         return None
     with suppress(Incomparable, Diverged, OtherMechanisms):
         for cell in cells:
-            if certain(first, found, cell):
+            if certain(first, found, cell, case.claim.delta):
                 apart = Apart(cell, found, next((begun(first, absent) for absent in within.across[:1]), ""))
                 return exact(np.inf, str(apart), PATHS, (REPEATED, EQUAL, DIFFER))
     return None
 
 
-def certain(first: History, found: Copies, cell: Cell) -> bool:
+def in_common(run: History) -> bool:
+    """Whether some noise number serves several entries of a noisy value, for example all rows."""
+    return any(m.shared for m in run.mechanisms)
+
+
+def certain(first: History, found: Copies, cell: Cell, delta: float) -> bool:
     """Whether the rows of two nodes differ in one world, and no draw and no noisy value makes them differ in the other. Raises
     Incomparable, Diverged or OtherMechanisms if a run cannot be repeated.
+
+    The rows must differ with a probability above delta: in one training at delta = 0, else in two, see `certain_paths.certain`.
     """
     here, there = both(first, found.absent)
     same, other = (here, there) if found.alike else (there, here)
-    if not equal(same.play, cell, found) or equal(other.play, cell, found, CLEAR):
+    forced = not in_common(first)  # else the noisy values of the first run, which both worlds have, are none of the copies' graph
+    if forced and not equal(same.play, cell, found):
         return False
-    if any(equal(run, cell, found, CLEAR) for run in trained(first, other)):
+    runs = chain([other.play] * forced, trained(first, other, numbers_of_runs(first.study, delta)))
+    differ = (run for run in runs if not equal(run, cell, found, CLEAR))
+    if len(list(islice(differ, 1 + (delta > 0)))) <= (delta > 0):
         return False
-    return all(equal(run, cell, found) for run in chain(trained(first, same), redrawn(first, same), with_others(same)))
+    return all(equal(run, cell, found) for run in chain(trained(first, same, RUNS), redrawn(first, same), with_others(same)))
 
 
-def trained(first: History, world: History) -> Iterator[Play]:
+def trained(first: History, world: History, numbers: Iterable[int]) -> Iterator[Play]:
     """Trainings in the world of a run with other seeds, in which nothing is replaced."""
-    for number in RUNS:
+    for number in numbers:
         seeds = np.array([fold(int(s), "copies", number) % 2**64 for s in world.worlds.seeds], dtype=np.uint64)
         yield play(first.study.model, dataclasses.replace(world.worlds, seeds=seeds))
 
@@ -109,9 +122,11 @@ def redrawn(first: History, world: History) -> Iterator[Play]:
 
 
 def with_others(run: History) -> Iterator[Play]:
-    """Runs in the world of a run with other noisy values, near and far. Raises Diverged if the training ends with them."""
-    places = range(len(run.mechanisms))
-    for again in chain(with_other_values(run, places), far_across(run, places)):
+    """Runs in the world of a run with other noisy values, near and far, of mechanisms whose entries have numbers of their own.
+    Raises Diverged if the training ends with them.
+    """
+    places = [i for i, m in enumerate(run.mechanisms) if not m.shared]
+    for again in chain(with_other_values(run, places), far_across(run, places)) if places else ():
         if again is None:
             raise Diverged("other noisy values end the training")
         yield again.play

@@ -46,7 +46,7 @@ class Certificate:
         changes = f"{self.secret} changes {where} by up to {self.size:.3g}"
         if self.seeded:
             return f"{changes}, and {NO_SEED}: the random numbers of {self.seeded} are the same for all seeds"
-        return f"{changes} although every noisy value is the same, so no noise covers these entries{self.beside}"
+        return f"{changes} although every noisy value is the same, so no noise of their own covers these entries{self.beside}"
 
 
 def changed(made: Study, after: Play, hidden: NDArray[np.int64] | None = None) -> dict[Cell, NDArray[np.bool_]]:

@@ -28,7 +28,9 @@ NEXT = 6  # the first number of a run that `other_noise` tries
 TRIED = 8  # largest number of draws, and of entries, that are tested one by one
 NUDGE = 1e-5  # relative change of a drawn number that seldom changes the result of a comparison
 SAMPLES = "samples are followed if each step draws one number for every node or training node, as `rng.random(nodes) < rate` does"
-FIRST_VALUES = "random first values that hide nothing, such as the first centres of k-means, need a constant seed"
+FIRST_VALUES = (
+    "first values that are no noise, such as the first centres of k-means, can be drawn from a constant seed; noise cannot"
+)
 DROPOUT = "a proof of DP-SGD holds for each mask of dropout; audited without dropout, too little noise may refute the claim"
 MASKS = ("uniform", "integers")  # laws of masks: a uniform number that is added modulo its range hides a value completely
 

@@ -96,6 +96,24 @@ def test_noise_of_each_row_refutes_nothing(train, tmp_path):
     assert not any(b.refuted for b in outcome(train, Unit.UNDIRECTED_EDGE, tmp_path).bounds)
 
 
+def most_frequent(graph, seed, rows):
+    """The label with the largest noisy count of neighbours, as the exponential mechanism gives it; `rows` rows of noise."""
+    counts = graph.adjacency() @ np.eye(graph.classes)[graph.y]
+    noisy = counts + np.random.default_rng(seed).gumbel(0, 1.0, (rows, graph.classes))
+    return {"posteriors": log_softmax(4.0 * np.eye(graph.classes)[noisy.argmax(1)])}
+
+
+@pytest.mark.parametrize("delta", [0.0, *nightly(1e-5)])
+@pytest.mark.parametrize("common", [True, False])
+def test_one_row_of_noise_for_all_rows_tells_no_two_equal_nodes_apart(common, delta, tmp_path):
+    def train(graph, seed):
+        return most_frequent(graph, seed, 1 if common else graph.nodes)
+
+    case = Case(Looped(train), Claim(2.0, delta, Unit.UNDIRECTED_EDGE))  # an edge moves two counts by 1, at scale 1
+    found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("rows"), 2, 1e-4))
+    assert any(b.refuted and math.isinf(b.epsilon) for b in found.bounds) is common
+
+
 @pytest.mark.parametrize("unit", [*UNITS, Unit.FEATURES])
 def test_copies_are_alike_in_one_of_two_neighbouring_graphs(unit):
     graph = GRAPH.as_directed() if unit is Unit.DIRECTED_EDGE else GRAPH

@@ -76,7 +76,7 @@ def test_what_no_noise_covers_is_an_infinite_epsilon(kind, tmp_path):
     (bound,) = from_release(setting(calibrated(kind), tmp_path)).bounds
     assert bound.refuted
     assert np.isinf(bound.epsilon)
-    assert "no noise covers these entries" in bound.method
+    assert "no noise of their own covers these entries" in bound.method
 
 
 @pytest.mark.parametrize("kind", [*UNKNOWN[:3], *nightly(*UNKNOWN[3:])])
