@@ -63,6 +63,10 @@ class Dropout:
             mask[:rows] = draw(random, rows * shape[2], self.share).reshape(rows, shape[2])
         return torch.from_numpy(self.buffer).to(self.device)
 
+    def kept(self, shape: tuple[int, int]) -> NDArray[np.uint8]:
+        """For a single run, the coins of its next mask: 0 with probability `share`, else 1."""
+        return kept(self.randoms[0], shape[0] * shape[1], self.share).reshape(shape)
+
 
 def draw(random: np.random.Generator, count: int, share: float) -> NDArray[np.float32]:
     """`count` factors: zero with probability `share`, else 1 / (1 - share). A share of 1/2 takes one random bit for each factor,
@@ -70,12 +74,12 @@ def draw(random: np.random.Generator, count: int, share: float) -> NDArray[np.fl
     """
     if share not in TABLES:
         return coins(random, count, share) * np.float32(1 / (1 - share))
-    kept = eights(random, count)
-    if share == 0.75:
-        kept = kept & eights(random, count)
-    elif share == 0.25:
-        kept = kept | eights(random, count)
-    return TABLES[share].take(kept, axis=0).reshape(-1)[:count]
+    return TABLES[share].take(eights(random, count, share), axis=0).reshape(-1)[:count]
+
+
+def kept(random: np.random.Generator, count: int, share: float) -> NDArray[np.uint8]:
+    """`draw` without the factor of kept units: 0 with probability `share`, else 1. It takes the same random bits."""
+    return np.unpackbits(eights(random, count, share))[:count] if share in TABLES else coins(random, count, share).view(np.uint8)
 
 
 def coins(random: np.random.Generator, count: int, share: float) -> NDArray[np.bool_]:
@@ -90,9 +94,15 @@ def coins(random: np.random.Generator, count: int, share: float) -> NDArray[np.b
     return found
 
 
-def eights(random: np.random.Generator, count: int) -> NDArray[np.uint8]:
-    """At least `count` fair bits, eight in a byte."""
-    return np.frombuffer(random.bytes(-(-count // 8)), dtype=np.uint8)
+def eights(random: np.random.Generator, count: int, share: float) -> NDArray[np.uint8]:
+    """At least `count` coins, eight in a byte: a bit is 0 with probability `share`, which is one of TABLES."""
+
+    def fair() -> NDArray[np.uint8]:
+        return np.frombuffer(random.bytes(-(-count // 8)), dtype=np.uint8)
+
+    if share == 0.5:
+        return fair()
+    return fair() & fair() if share == 0.75 else fair() | fair()
 
 
 class ReluTimes(torch.autograd.Function):

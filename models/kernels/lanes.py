@@ -59,6 +59,16 @@ def store(typing: Any, lanes: Any, x: Any, at: Any) -> Any:
 
 
 @intrinsic
+def zeros(typing: Any) -> Any:
+    """WIDTH zeros."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return ir.Constant(VECTOR, [0.0] * WIDTH)
+
+    return LANES(), generate
+
+
+@intrinsic
 def repeated(typing: Any, x: Any, at: Any) -> Any:
     """The number x[at], WIDTH times."""
 
@@ -87,5 +97,15 @@ def times(typing: Any, a: Any, b: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return builder.fmul(*values)
+
+    return LANES(a, b), generate
+
+
+@intrinsic
+def added(typing: Any, a: Any, b: Any) -> Any:
+    """a + b, lane by lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.fadd(*values)
 
     return LANES(a, b), generate

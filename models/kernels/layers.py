@@ -44,9 +44,9 @@ def add_product(w: Floats, down: int, right: int, x: Floats, y: Floats, wide: in
     with the same result.
     """
     last, inputs = y.size // wide - 1, x.size // wide
-    for o in range(0, last + 1, 6):
-        p, q, r, s, t = min(o + 1, last), min(o + 2, last), min(o + 3, last), min(o + 4, last), min(o + 5, last)
-        for n in range(0, wide - WIDTH + 1, WIDTH):
+    for n in range(0, wide - WIDTH + 1, WIDTH):
+        for o in range(0, last + 1, 6):
+            p, q, r, s, t = min(o + 1, last), min(o + 2, last), min(o + 3, last), min(o + 4, last), min(o + 5, last)
             a, b, c = load(y, o * wide + n), load(y, p * wide + n), load(y, q * wide + n)
             d, e, f = load(y, r * wide + n), load(y, s * wide + n), load(y, t * wide + n)
             for i in range(inputs):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..engine.adam import Adam
-from ..engine.dropout import draw
+from ..engine.dropout import kept
 from ..engine.gnn_layers import Values
 from ..engine.subnormal import subnormals_are_zero
 from ..kernels.compiler import compiled
@@ -158,5 +158,5 @@ def masks(random: np.random.Generator, rows: int, hidden: Sequence[int], share: 
     if share == 0.5 and all(u % 32 == 0 for u in hidden):
         drawn = np.frombuffer(random.bytes(epochs * rows * sum(hidden) // 8), dtype=np.uint8)
         return np.unpackbits(drawn).reshape(epochs, -1)
-    found = [draw(random, rows * units, share) > 0 for units in [*hidden] * epochs]
-    return np.concatenate(found).reshape(epochs, -1).astype(np.uint8)
+    found = [kept(random, rows * units, share) for units in [*hidden] * epochs]
+    return np.concatenate(found).reshape(epochs, -1)
