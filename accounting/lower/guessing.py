@@ -1,9 +1,10 @@
 """Guesses of the bits of many canaries in one run: counts, p-values, and the accuracy of the best attack."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -25,6 +26,7 @@ EDGES = (0.0, *(2.0 ** (k / 4) for k in range(-12, 17)), LARGEST)  # nats: all e
 TRUTHS = tuple(2.0 ** (k / 4) for k in range(-14, 27))  # nats: epsilons of the Gaussian mechanisms for which weights are tried
 FADED = 50.0  # waves smaller than e^-FADED are left out of a Fourier transform
 ROUNDED = 1e-11  # added to a p-value for the rounding of its Fourier transform
+CUTS, SECTIONS = 33, 9  # for `exceeded_by`: 32^9 parts of an interval are smaller than the rounding of its ends
 FINE = 64  # number of weight levels in `most_provable`, enough levels to approximate arbitrary weights
 
 
@@ -37,9 +39,7 @@ def accuracy(share: ArrayLike, strength: float, delta: float) -> Array:
     share = np.asarray(share, float)
     if delta == 0 or strength <= 0:
         return np.full(share.shape, 1 / (1 + math.exp(-strength)))
-    top = np.full_like(share, strength**2 / 2 + 40 * strength)
-    low, _ = gaussian.bisected(np.zeros_like(share), top, lambda x: share_above(x, strength) > share, 60)
-    return np.minimum(special.ndtr(strength / 2 - low / strength) / share, 1.0)
+    return np.minimum(special.ndtr(strength / 2 - exceeded_by(share, strength) / strength) / share, 1.0)
 
 
 def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int | Groups, seed: int = 0) -> int:
@@ -231,12 +231,26 @@ def share_above(certainty: Array, mu: float) -> Array:
     return np.asarray(special.ndtr(mu / 2 - certainty / mu) + special.ndtr(-mu / 2 - certainty / mu))
 
 
+def exceeded_by(share: Array, mu: float) -> Array:
+    """The inverse of `share_above`: the certainty that this share of the canaries is expected to exceed.
+
+    Each step computes CUTS values between two limits at once, because a call of NumPy takes longer than the numbers of one call.
+    """
+    low, high = np.zeros_like(share), np.full_like(share, mu * mu / 2 + 40 * mu)
+    parts = np.linspace(0, 1, CUTS).reshape(-1, *(1,) * share.ndim)
+    for _ in range(SECTIONS):
+        at = low + (high - low) * parts
+        above = np.maximum((share_above(at, mu) > share).sum(axis=0), 1)
+        low, high = (np.take_along_axis(at, np.minimum(i, CUTS - 1)[None], axis=0)[0] for i in (above - 1, above))
+    return low
+
+
+@lru_cache(maxsize=4096)
 def _surest(canaries: int, mu: float) -> float:
     """Approximately the largest absolute log-likelihood ratio among the canaries: the value that 1/2 canary is expected to
     exceed.
     """
-    highest = np.array(mu * mu / 2 + 40 * mu)
-    return float(gaussian.bisected(np.array(0.0), highest, lambda c: share_above(c, mu) > 0.5 / canaries, 60)[0])
+    return float(exceeded_by(np.array(0.5 / canaries), mu))
 
 
 def rates(groups: Groups, canaries: int, strength: float, delta: float) -> list[float]:
@@ -258,22 +272,29 @@ def groups_against(epsilon: float, delta: float, canaries: int, alpha: float, ap
     apart: as in `Charge`.
 
     Consider the Gaussian mechanisms under which the test usually rejects the tested epsilon. The guesses and weights are the best
-    ones for the one of them with the smallest true epsilon. At delta = 0 all canaries are guessed with the same weight, which is
-    best for randomised response.
+    ones for the one of them with the smallest true epsilon, which is found by halving TRUTHS. At delta = 0 all canaries are
+    guessed with the same weight, which is best for randomised response.
 
     The charge for delta of `steinke` grows with epsilon and shrinks with the number of guesses. So there are enough guesses to
     reject the largest epsilon that these groups test; otherwise no larger epsilon would be tested.
     """
     low, high = next((a, b) for a, b in pairwise(EDGES) if a <= epsilon < b or b == LARGEST)
     middle, charge = math.sqrt(low * high) if low else high / 2, Charge(delta, canaries, apart, low)
-    for truth in (t for t in TRUTHS if t > middle and delta > 0):
+
+    @cache
+    def rejecting(truth: float) -> Groups:
         mu = gaussian.mu_of_claim(Claim(truth, delta))
         groups = weights(canaries, mu, middle)
         if not groups:
-            continue
+            return ()
         change = likeliest(high if high < LARGEST else middle, ((1, fewest_tied(groups)),))
-        if weighted_p_value(middle, charge, groups, expected(groups, canaries, mu, delta), change) < alpha:
-            return groups
+        rejects = weighted_p_value(middle, charge, groups, expected(groups, canaries, mu, delta), change) < alpha
+        return groups if rejects else ()
+
+    truths = [t for t in TRUTHS if t > middle and delta > 0]
+    smallest = bisect_left(truths, True, key=lambda truth: rejecting(truth) != ())
+    if smallest < len(truths):
+        return rejecting(truths[smallest])
     return ((1, max(canaries - canaries % 2, 2) if canaries > 1 else 0),)
 
 
