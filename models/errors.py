@@ -45,12 +45,19 @@ def arose_there(error: BaseException) -> bool:
 
 def is_refusal(error: BaseException) -> bool:
     """Whether a `raise` statement in a user's own code raised a ValueError, by which a model refuses a graph."""
-    frames = list(traceback.walk_tb(error.__traceback__))
-    frame, line = frames[-1] if frames else (None, 0)
-    if frame is None or not isinstance(error, ValueError):
+    calls = _calls(error)
+    return bool(calls) and _of_user(*calls[-1][:2]) and is_refused(error)
+
+
+def is_refused(error: BaseException) -> bool:
+    """Whether a `raise` statement raised a ValueError, in a user's own code or in a library that it called. Libraries refuse what
+    a small graph may give, such as data of a single class.
+    """
+    calls = _calls(error)
+    if not calls or not isinstance(error, ValueError):
         return False
-    file = frame.f_code.co_filename
-    return _of_user(frame.f_globals.get("__name__", ""), file) and linecache.getline(file, line).lstrip().startswith("raise")
+    _, file, line = calls[-1]
+    return linecache.getline(file, line).lstrip().startswith("raise")
 
 
 def _calls(error: BaseException) -> list[tuple[str, str, int]]:

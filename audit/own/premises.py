@@ -11,7 +11,7 @@ from ...models.capabilities import effort
 from ...reports.results import SkippedRow
 from ...reports.rounding import several
 from ..case import Case, Outcome
-from .contract import EARLIER, RAISED, SIZES, Check, contract
+from .contract import EARLIER, RAISED, Check, contract
 from .model_file import is_built_in
 
 NAMED = 3  # so many failed clauses are named, and the others are counted
@@ -78,11 +78,10 @@ def resting_on(case: Case, outcome: Outcome, checks: Sequence[Check], masks: boo
     or was not tested is no condition.
     """
     needed = (EARLIER, WITHOUT.get(case.claim.unit)) if masks else (EARLIER,)
-    sizes = " and ".join(str(nodes) for nodes in SIZES)
     conditions = [
         Condition(c.name, "failed", f"on a graph of {c.failure}")
         if c.failure
-        else Condition(c.name, "checked", f"the model contract on graphs of {sizes} nodes")
+        else Condition(c.name, "checked", f"the model contract on graphs of {' and '.join(map(str, c.sizes))} nodes")
         for c in checks
         if c.name in needed and not c.unasked
     ]

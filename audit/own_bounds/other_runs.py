@@ -60,8 +60,8 @@ def changed_by_noise(first: History, within: Inside, claim: Claim, shifts: Shift
             unread = [i for i in unread if i not in read]
     if max(epsilons) <= claim.epsilon * (1 + EQUAL):
         return ""
-    depends = f"the epsilon of this secret depends on the noise of the run: it is {min(epsilons):.3g} in one run"
-    return f"{depends} and {max(epsilons):.3g} in another, and their average is not computed"
+    depends = f"what {within.worst.secret} costs depends on the noise of the run: {min(epsilons):.3g} in one run"
+    return f"{depends}, {max(epsilons):.3g} in another, and their average is not computed"
 
 
 def least_share(first: History, within: Inside, each: Shifts, delta: float, measure: Measure = cost) -> float:

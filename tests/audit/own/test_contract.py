@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import dp_accounting as dp
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from gnnaudit.accounting.claim import Unit
 from gnnaudit.audit.cli.contract import show
@@ -195,6 +196,19 @@ def test_a_model_that_refuses_every_test_graph_fails_with_its_reason():
     failures = [c.failure for c in contract(refusing(1000)) if c.failure]
     assert failures
     assert all("too few for ten batches" in failure for failure in failures)
+
+
+def test_a_library_that_refuses_the_data_of_a_small_graph_fails_no_clause_and_the_sizes_that_hold_are_named():
+    def train(graph, seed):
+        fitted = LogisticRegression(max_iter=20).fit(np.asarray(graph.x)[graph.train], graph.y[graph.train])
+        noise = np.random.default_rng(seed).standard_normal((graph.nodes, graph.classes))
+        noisy = graph.adjacency() @ np.eye(graph.classes)[graph.y] + noise + 0.0 * fitted.predict_log_proba(graph.x)
+        return {"posteriors": noisy - np.logaddexp.reduce(noisy, axis=1, keepdims=True)}
+
+    checks = {c.name: c for c in contract(Looped(train, events=dp.GaussianDpEvent(1.0)))}
+    assert not any(c.failure for c in checks.values())
+    assert checks["a masked node is an absent node"].sizes == (12, 48)
+    assert checks["a masked edge is an absent edge"].sizes == (6, 12, 48)
 
 
 def test_an_error_of_a_library_is_no_refusal():
