@@ -41,7 +41,8 @@ def overlapping(run: History, within: Inside, secrets: Sequence[tuple[str, Shift
             apart = np.abs(moves[i].ravel()[one] - moves[j].ravel()[two])
             if apart.max(initial=0) > 10 * NOTHING and in_full(run, (i, j)):
                 first, second = run.mechanisms[i], run.mechanisms[j]
-                shared = f"{one.size} numbers are noise at {first.line} and at {second.line}"
+                drawn = " and again at ".join(dict.fromkeys((first.draw.where, second.draw.where)))
+                shared = f"{one.size} numbers drawn at {drawn} are noise at {first.line} and at {second.line}"
                 told = "and both noisy values are released; their difference depends on the secret and has no noise"
                 yield f"{secret}: {shared}, {told}"
 
