@@ -46,10 +46,10 @@ def arose_there(error: BaseException) -> bool:
 def is_refusal(error: BaseException) -> bool:
     """Whether a `raise` statement in a user's own code raised a ValueError, by which a model refuses a graph."""
     calls = _calls(error)
-    return bool(calls) and _of_user(*calls[-1][:2]) and is_refused(error)
+    return bool(calls) and _of_user(*calls[-1][:2]) and is_deliberate(error)
 
 
-def is_refused(error: BaseException) -> bool:
+def is_deliberate(error: BaseException) -> bool:
     """Whether a `raise` statement raised a ValueError, in a user's own code or in a library that it called. Libraries refuse what
     a small graph may give, such as data of a single class.
     """

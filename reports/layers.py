@@ -120,8 +120,8 @@ def _sampling(claims: Sequence[Line]) -> Layer:
 
 
 def _randomness(found: Results, claims: Sequence[Line]) -> Layer:
-    recorded = _recorded(found, claims)
-    heard = [line for line in claims if line.own and line.key in _noisy(found) and line not in recorded]
+    recorded, noisy = _recorded(found, claims), _noisy(found)
+    heard = [line for line in claims if line.own and line.key in noisy and line not in recorded]
     words = f"{_seeded(found, claims)} "
     if recorded or not heard:
         recordings = f"For {_of(recorded, claims)}, an audit recorded" if recorded else "No audit recorded"

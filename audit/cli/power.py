@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from ...accounting.claim import Claim
 
 SPLIT = "a quarter of the rounds, at most 50,000, choose the threshold"
+BY_COINS = "any scores with bits of fair coins, against any mechanism: `audit bound`"
+SCORES = {
+    "likelihood-ratio": "log-likelihood ratios of Gaussian releases: `audit bound --shape gaussian --likelihood-ratio`",
+    "likelihood-ratio, noise known": "the same with an sd that residuals show: audits of noisy sums in `audit run`",
+    "gate": f"any scores, against the Gaussian curve: `audit bound --shape gaussian`; {SPLIT}",
+    "any": f"any scores, against any mechanism, by error rates: `audit bound --pilot`; {SPLIT} and are in the file of --pilot",
+    "coins": "guesses of fair coins, against the Gaussian curve: the audit blackbox, 20 per world and training",
+}
+PURE = f"any scores, against any mechanism: `audit bound`; {SPLIT}"  # the only rule at delta = 0
 
 
 @dataclass(frozen=True)
@@ -50,25 +59,9 @@ def rules(delta: float) -> dict[str, Rule]:
         return Rule(scores, lib.MOST_ROUNDS, partial(lib.rounds_needed, method=method), notices)
 
     if delta == 0:
-        return {"any": of("any", f"any scores, against any mechanism: `audit bound`; {SPLIT}")}
-    threshold = f"{SPLIT} and are in the file of --pilot"
-    return {
-        "bound": Rule(
-            "any scores with bits of fair coins, against any mechanism: `audit bound`",
-            coins_of_rounds.MOST_GUESSED,
-            coins_of_rounds.rounds_needed,
-            coins_of_rounds.notices,
-        ),
-        "likelihood-ratio": of(
-            "likelihood-ratio", "log-likelihood ratios of Gaussian releases: `audit bound --shape gaussian --likelihood-ratio`"
-        ),
-        "likelihood-ratio, noise known": of(
-            "likelihood-ratio, noise known", "the same with an sd that residuals show: audits of noisy sums in `audit run`"
-        ),
-        "gate": of("gate", f"any scores, against the Gaussian curve: `audit bound --shape gaussian`; {SPLIT}"),
-        "any": of("any", f"any scores, against any mechanism, by error rates: `audit bound --pilot`; {threshold}"),
-        "coins": of("coins", "guesses of fair coins, against the Gaussian curve: the audit blackbox, 20 per world and training"),
-    }
+        return {"any": of("any", PURE)}
+    first = Rule(BY_COINS, coins_of_rounds.MOST_GUESSED, coins_of_rounds.rounds_needed, coins_of_rounds.notices)
+    return {"bound": first, **{method: of(method, scores) for method, scores in SCORES.items()}}
 
 
 def power(

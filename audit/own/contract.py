@@ -12,7 +12,7 @@ from ...accounting.claim import Claim, Unit
 from ...accounting.upper.accountants import upper
 from ...accounting.upper.calibration import calibrate
 from ...models.base import Model, Release
-from ...models.errors import is_refused, raised
+from ...models.errors import is_deliberate, raised
 from ...models.facts import Facts, default_delta
 from ...models.fitted import apart, not_a_release
 from ...models.graph.graph import Graph, Worlds
@@ -30,7 +30,8 @@ KEYS = 32  # other seeds: the index of a largest noisy count, for example, is of
 TOLERANCE = 1e-4  # relative difference that is ignored: float32 trainings may add numbers in another order
 
 
-EARLIER = "a training does not depend on earlier ones"  # tested on the largest graph alone, because a new process takes seconds
+EARLIER = "a training does not depend on earlier ones"
+SIZES_OF = {EARLIER: SIZES[-1:]}  # clauses that are tested on fewer graphs, because a new process takes seconds
 RAISED = "raised at "  # begins the failure of a clause that the model answered with an error, before the line of the error
 
 
@@ -75,7 +76,7 @@ def contract(model: Model) -> list[Check]:
 def _checked(name: str, clause: Callable[[Model, Graph], str | None], model: Model) -> Check:
     """Checks one clause. A graph that the model or a library refuses does not count if another one is accepted."""
     refusals, held = [], []
-    for nodes in SIZES[-1:] if name == EARLIER else SIZES:
+    for nodes in SIZES_OF.get(name, SIZES):
         graph = tiny(nodes)
         failure, refused = None, False
         try:
@@ -83,7 +84,7 @@ def _checked(name: str, clause: Callable[[Model, Graph], str | None], model: Mod
         except Unasked:
             raise
         except (Exception, SystemExit) as fault:  # any other exception of a user's model fails the clause
-            failure, refused = f"{RAISED}{raised(fault)}", is_refused(fault)
+            failure, refused = f"{RAISED}{raised(fault)}", is_deliberate(fault)
         if failure is None:
             held.append(nodes)
             continue

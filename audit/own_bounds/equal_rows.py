@@ -93,8 +93,8 @@ def certain(first: History, found: Copies, cell: Cell, delta: float) -> bool:
     if forced and not equal(same.play, cell, found):
         return False
     runs = chain([other.play] * forced, trained(first, other, numbers_of_runs(first.study, delta)))
-    differ = (run for run in runs if not equal(run, cell, found, CLEAR))
-    if len(list(islice(differ, 1 + (delta > 0)))) <= (delta > 0):
+    differ, needed = (run for run in runs if not equal(run, cell, found, CLEAR)), 1 if delta == 0 else 2
+    if len(list(islice(differ, needed))) < needed:
         return False
     return all(equal(run, cell, found) for run in chain(trained(first, same, RUNS), redrawn(first, same), with_others(same)))
 

@@ -33,6 +33,18 @@ def send(block: Floats, first: int, column: int, rows: Floats) -> None:
 
 
 @helper
+def drop(block: Floats, kept: NDArray[np.uint8], factor: np.float32, first: int, to: Floats) -> None:
+    """to = block, times the factor where a unit is kept, 0 where it is dropped or there is no node."""
+    here = min(BLOCK, kept.shape[1] - first)
+    for u in range(kept.shape[0]):
+        read, write, keeps = row(block, u), row(to, u), kept[u, first : first + here]
+        for n in range(here):
+            write[n] = read[n] * (factor * np.float32(keeps[n]))
+        for n in range(here, BLOCK):
+            write[n] = ZERO
+
+
+@helper
 def add_up(rows: Floats, starts: Starts, senders: Senders, node: int, to: Floats) -> None:
     """to = the sum of the rows of the node's senders. rows: one row of to.size numbers after the other, flat."""
     for column in range(0, to.size, WIDTH):
@@ -87,14 +99,8 @@ def spread(
     y = np.empty(classes * BLOCK, np.float32)
     for block in range(hidden.shape[0]):
         first, plain, some = block * BLOCK, hidden[block], dropped[block]
-        here = min(BLOCK, kept.shape[1] - first)
         selu(before[block], plain)
-        for u in range(kept.shape[0]):
-            own, to, keeps = row(plain, u), row(some, u), kept[u, first : first + here]
-            for n in range(here):
-                to[n] = own[n] * (factor * np.float32(keeps[n]))
-            for n in range(here, BLOCK):
-                to[n] = ZERO
+        drop(plain, kept, factor, first, some)
         for part in range(2):
             y[:] = ZERO
             add_product(neighbours, 1, classes, some if part else plain, y)
@@ -236,10 +242,5 @@ def pull(
         d[:] = ZERO
         add_product(neighbours, classes, 1, gone, d)
         add_product(own, classes, 1, scored, d)
-        for u in range(kept.shape[0]):
-            read, to, keeps = row(d, u), row(through, u), kept[u, first : first + here]
-            for n in range(here):
-                to[n] = read[n] * (factor * np.float32(keeps[n]))
-            for n in range(here, BLOCK):
-                to[n] = ZERO
+        drop(d, kept, factor, first, through)
         selu_slope(hidden[block], through, before_slope[block])

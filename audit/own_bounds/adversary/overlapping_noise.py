@@ -34,10 +34,11 @@ def overlapping(run: History, within: Inside, secrets: Sequence[tuple[str, Shift
     if not within.shared or len(plain) > MOST:
         return
     for i, j in combinations(plain, 2):
-        for secret, moves, _ in secrets:
-            if not {i, j} & moving(run, moves):
-                continue
-            one, two = common(run, i, j)
+        moved = [(secret, moves) for secret, moves, _ in secrets if {i, j} & moving(run, moves)]
+        if not moved:
+            continue
+        one, two = common(run, i, j)
+        for secret, moves in moved:
             apart = np.abs(moves[i].ravel()[one] - moves[j].ravel()[two])
             if apart.max(initial=0) > 10 * NOTHING and in_full(run, (i, j)):
                 first, second = run.mechanisms[i], run.mechanisms[j]
