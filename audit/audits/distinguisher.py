@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,7 @@ from ..case import Case, Outcome, Setting, offered
 from ..key import Key
 from ..mechanisms.gate import a_strangers
 from ..recorded.playing import Cell, cells, left_in
+from ..recorded.secrets.among_equals import EQUALS, JOINED, among_equals
 from ..recorded.secrets.worlds import UNUSUAL, Absence, small, without_any, without_one
 
 Floats = NDArray[np.float64]
@@ -35,6 +36,7 @@ TRIED, PILOT, TEST = 4, 1024, 2048  # secrets with pilot rounds, pilot rounds of
 FEWEST = 64  # rounds that count; fewer prove almost nothing
 NEEDED = 2 * FEWEST + SECRETS * PAIRS  # trainings
 NUMBERS = 4096  # released numbers that the classifiers read
+OTHERS = "some graph of unusual or of equal nodes"
 CAPPED = 10.0  # a move of more standard deviations counts as so many
 
 
@@ -114,11 +116,15 @@ def distinguish(setting: Setting) -> Outcome:
     budget = seconds * (1 + setting.repeats)
     union = case.counted(setting.graph)
     pairs = list(_pairs(case, union, key.fold("graph"), budget))
+    others = [_pairs(case, small(union, case.model), key.fold("small"), budget)]
+    equals = enumerate(among_equals(union, case.claim.unit, case.model))
+    others += [_among_equals(case, *each, key.fold("equals", number), budget) for number, each in equals]
     refused = ""
-    try:
-        pairs += _pairs(case, small(union, case.model), key.fold("small"), budget)
-    except ValueError as fault:  # a user's model may refuse other graphs
-        refused = f"; not tried on a {UNUSUAL}: {fault}"
+    for more in others:
+        try:
+            pairs += more
+        except ValueError as fault:  # a user's model may refuse other graphs
+            refused = refused or f"; not tried on {OTHERS}: {fault}"
     pairs = sorted((pair for pair in pairs if pair.size), key=lambda pair: -pair.size)[:TRIED]
     if not pairs:
         raise ValueError(f"no secret that was tried changes the release if the noise stays the same{refused}")
@@ -137,7 +143,8 @@ def distinguish(setting: Setting) -> Outcome:
     best = max(range(len(tried)), key=lambda i: guessers[i].worth)
     x, bits = _rounds(case, tried[best], key.fold("test"), test)
     bound = from_rounds(guessers[best].score(x), bits, case.claim, alpha=setting.alpha, rule=guessers[best].rule)
-    secret = f"{tried[best].absent.secret}{', on a ' + UNUSUAL if tried[best].whole.graph.name == UNUSUAL else ''}"
+    name = tried[best].whole.graph.name
+    secret = f"{tried[best].absent.secret}{f', on a {name}' if name in (UNUSUAL, JOINED, EQUALS) else ''}"
     text = f"{several(test, 'round')} with and without one secret ({secret}), after {pilot} that trained a classifier{refused}"
     return Outcome("distinguisher", (unknown(bound),), {}, text, offered(case.model), attack="classifier")
 
@@ -157,26 +164,42 @@ def _pairs(case: Case, graph: Graph, key: Key, budget: float) -> Iterator[Pair]:
     """
     seeds = key.seeds(0, PAIRS)
     whole = Worlds.of(graph, seeds[:1])
+    base = _trained(case, whole, seeds, budget)
+    listed = without_one(whole, case.claim.unit, key.fold("secrets"), np.zeros(0, dtype=np.int64), SECRETS)
+    found = [_pair(case, whole, base, absent, seeds) for absent in listed if not absent.half]
+    yield from found
+    if not any(one.size for one in found):
+        for absent in without_any(whole, case.claim.unit, key.fold("all")):
+            some = absent.fewer is not None and not absent.half
+            single = absent.single(lambda part: _pair(case, whole, base, part, seeds).size > 0) if some else None
+            if single is not None:
+                yield _pair(case, whole, base, single, seeds)
+
+
+def _among_equals(case: Case, graph: Graph, without: Callable[[Worlds], Absence], key: Key, budget: float) -> Iterator[Pair]:
+    """Yields the pair of worlds of a graph of `among_equals`. Raises as `_pairs`."""
+    seeds = key.seeds(0, PAIRS)
+    whole = Worlds.of(graph, seeds[:1])
+    yield _pair(case, whole, _trained(case, whole, seeds, budget), without(whole), seeds)
+
+
+def _trained(case: Case, whole: Worlds, seeds: NDArray[np.uint64], budget: float) -> list[dict[Cell, Floats]]:
+    """The releases of trainings with these seeds. Raises ValueError as `_pairs`."""
     began = time.monotonic()
     base = [_released(case, whole, seeds[0])]
     each = time.monotonic() - began
     if each * NEEDED > budget:
         raise ValueError(_too_slow(NEEDED, each, budget, budget))
-    base += [_released(case, whole, seed) for seed in seeds[1:]]
+    return base + [_released(case, whole, seed) for seed in seeds[1:]]
 
-    def pair(absent: Absence) -> Pair:
-        start = absent.base.worlds if absent.base is not None else whole
-        before = base if start is whole else [_released(case, start, seed) for seed in seeds]
-        return Pair(start, absent, before[0]).compared(before, [_released(case, absent.worlds, seed) for seed in seeds])
 
-    listed = without_one(whole, case.claim.unit, key.fold("secrets"), np.zeros(0, dtype=np.int64), SECRETS)
-    found = [pair(absent) for absent in listed if not absent.half]
-    yield from found
-    if not any(one.size for one in found):
-        for absent in without_any(whole, case.claim.unit, key.fold("all")):
-            single = absent.single(lambda part: pair(part).size > 0) if absent.fewer and not absent.half else None
-            if single is not None:
-                yield pair(single)
+def _pair(case: Case, whole: Worlds, base: list[dict[Cell, Floats]], absent: Absence, seeds: NDArray[np.uint64]) -> Pair:
+    """The pair of a world and one that lacks a secret. base: the releases of the first world with these seeds, which count unless
+    `absent` is compared with another world.
+    """
+    start = absent.base.worlds if absent.base is not None else whole
+    before = base if start is whole else [_released(case, start, seed) for seed in seeds]
+    return Pair(start, absent, before[0]).compared(before, [_released(case, absent.worlds, seed) for seed in seeds])
 
 
 def _seconds(case: Case, pair: Pair) -> float:

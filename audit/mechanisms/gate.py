@@ -19,6 +19,7 @@ from ..recorded.examination import Examination, examine
 from ..recorded.playing import play
 from ..recorded.secrets.worlds import UNUSUAL, small
 from ..recorded.study import Study, study
+from .equals import suspicious
 from .inside import Inside, inside
 
 # audits that assume sums of the inputs with Gaussian noise; replay assumes this only for claims about edges
@@ -57,6 +58,8 @@ class Recorded:
         found = made.doubts[0] if made.doubts else inside(made, claim, self.key.fold("inside"))
         if isinstance(found, Inside) and made.effort.thorough:
             found = _with_small(found, made.model, self.counted, claim, self.key.fold("small"))
+            equals = tuple(suspicious(made.model, self.counted, claim, self.key.fold("equals")))
+            found = dataclasses.replace(found, equals=equals)
         return found
 
 

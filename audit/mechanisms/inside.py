@@ -18,7 +18,7 @@ from ...models.recorder.mechanisms.sharing import again
 from ..case import EDGES
 from ..key import Key
 from ..recorded.laws import NOTHING, cost
-from ..recorded.secrets.worlds import UNUSUAL, Absence, single_secrets, without_many, without_one
+from ..recorded.secrets.worlds import Absence, single_secrets, without_many, without_one
 from ..recorded.study import History, Shifts, Study
 from .absence import Incomparable, OtherNoise, history, kept, moved, without
 from .initial_weights import added, of_mechanisms, same_for_all_seeds, with_weights
@@ -43,10 +43,10 @@ class Inside:
     most first. together: whether the run could be repeated without many secrets at once. idle: the mechanisms that the run
     does not read; empty if there are more than EACH mechanisms. steady: the mechanisms that no secret moves, neither alone nor
     together with many others; empty if the run could not be repeated without many. small: the same on a small graph of unusual
-    nodes; None if this is not known. failed: the error with which the model failed on that graph, or "". searched: whether the
-    search for secrets that move a value farther than most was finished, see `louder`. resized: worlds without one or many secrets
-    in which some noise is of another size or kind. undone: see `common_changes`. all_tried: whether `worst` is the one of all
-    edges of which the release shows most.
+    nodes; None if this is not known. equals: what graphs of equal nodes show, see `suspicious`. failed: the error with which the
+    model failed on the small graph, or "". searched: whether the search for secrets that move a value farther than most was
+    finished, see `louder`. resized: worlds without one or many secrets in which some noise is of another size or kind. undone:
+    see `common_changes`. all_tried: whether `worst` is the one of all edges of which the release shows most.
     """
 
     run: History
@@ -64,6 +64,7 @@ class Inside:
     idle: frozenset[int] = frozenset()
     steady: frozenset[int] = frozenset()
     small: Inside | None = None
+    equals: tuple[Inside, ...] = ()
     failed: str = ""
     searched: bool = True
     across: tuple[Absence, ...] = ()
@@ -77,8 +78,9 @@ class Inside:
 
     @property
     def parts(self) -> tuple[tuple[Inside, str], ...]:
-        """What the graph and what the small graph show, each with the words that end a sentence about it."""
-        return (self, ""), *(() if self.small is None else ((self.small, f", on a {UNUSUAL}"),))
+        """What the graph and the other graphs show, each with the words that end a sentence about it."""
+        others = [part for part in (self.small, *self.equals) if part is not None]
+        return (self, ""), *((part, f", on a {part.run.worlds.graph.name}") for part in others)
 
     def counted(self, shifts: Shifts) -> Shifts:
         """The moves that count in the composition; all other moves are set to 0.

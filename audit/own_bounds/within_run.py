@@ -98,9 +98,27 @@ def from_mechanisms(case: Case, within: Inside) -> Bound:
 
 def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bound, Inside]:
     """The bound from the secret that costs most, and where it was found. A small graph of unusual nodes gives it if its moves
-    cost more, and refute the claim or detect smaller violations. If its moves cost more than the claim, and it is not known how
-    much of them the release shows, the bound has no reach. projections: see `Attempt`.
+    cost more, and refute the claim or detect smaller violations. A graph of equal nodes gives it if it refutes the claim. If
+    moves there cost more than the claim, and it is not known how much of them the release shows, the bound has no reach. Such a
+    graph counts only if no other draw hides the moves on the whole graph, because coins may do so that change nothing else there.
+    projections: see `Attempt`.
     """
+    bound, where = on_graph_or_small(case, within, projections)
+    if bound.refuted or UNHIDDEN not in bound.conditions:
+        return bound, where
+    for equal in (part for part in within.equals if part.worst is not None):
+        other, _ = from_secret(case, equal, projections)
+        on = f"on a {equal.run.worlds.graph.name}"
+        if other.refuted:
+            return replace(other, method=f"{other.method}, {on}"), equal
+        if other.failed and math.isfinite(bound.reach):
+            why = next(c.detail for c in other.conditions if c.how == "failed")
+            bound = without_reach(bound, Condition(UNHIDDEN.what, "failed", f"{why}, {on}"))
+    return bound, where
+
+
+def on_graph_or_small(case: Case, within: Inside, projections: bool) -> tuple[Bound, Inside]:
+    """As `strongest`, without graphs of equal nodes."""
     bound, unusual = from_worst(case, within, projections), within.small
     if bound.refuted or unusual is None or unusual.worst is None:
         return bound, within

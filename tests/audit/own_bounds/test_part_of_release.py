@@ -105,7 +105,11 @@ def test_with_noise_for_the_true_range_nothing_is_refuted_and_the_reason_names_t
     assert any("no released number shows the randomised reports" in text for text in bound.failed)
 
 
-@pytest.mark.parametrize("spoiled", [signs, never_alike, *nightly(shifted, noisy_total)])
+def test_features_that_hidden_reports_hardly_ever_change_are_refuted_at_no_more_than_they_cost():
+    assert audited(0.1, never_alike).epsilon <= 10 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("spoiled", [signs, *nightly(shifted, noisy_total)])
 def test_features_that_depend_on_hidden_reports_refute_nothing(spoiled):
     bound = audited(0.1, spoiled)
     assert not bound.refuted

@@ -121,9 +121,10 @@ def test_cones_prove_almost_all_that_a_vector_of_many_numbers_shows():
 
 
 def of_length_one(graph, seed):
-    """Rows around (6, 0); an edge moves that of its first end by (0, 1). Only their directions are released."""
+    """Rows around (6, 0); the absence of edges moves that of a first end by (0, -1). Only their directions are released."""
     first = np.bincount(graph.edges[0], minlength=graph.nodes)
-    rows = np.stack([np.full(graph.nodes, 6.0), first - FIRST], 1) + np.random.default_rng(seed).standard_normal((graph.nodes, 2))
+    lacking = np.where(first < FIRST, -1.0, 0.0)
+    rows = np.stack([np.full(graph.nodes, 6.0), lacking], 1) + np.random.default_rng(seed).standard_normal((graph.nodes, 2))
     return {"scores": rows / np.linalg.norm(rows, axis=1, keepdims=True)}
 
 

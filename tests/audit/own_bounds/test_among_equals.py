@@ -1,0 +1,179 @@
+"""Statistics of the whole graph that reach a noisy value: where all nodes but one are equal, it moves what every node adds.
+The truth is counted by hand: with the node, all other rows point one way, and without it they are 0.
+"""
+
+import dataclasses
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+
+from gnnaudit import Claim, Looped, Unit, load
+from gnnaudit.accounting.gaussian import epsilon_of
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.recorded.secrets.among_equals import EQUALS, JOINED, among_equals
+from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.graph.graph import Graph, Worlds
+
+from ...nightly import nightly
+
+pytestmark = pytest.mark.usefixtures("thorough")
+GRAPH, SIGMA, DELTA = load("campus:n=120:degree=6"), 3.0, 1e-5
+TRAINED = int(GRAPH.train.sum())
+
+
+def of_length_one(rows):
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-3)
+
+
+def as_they_are(x, y):
+    return x
+
+
+def standardised(x, y):
+    return (x - x.mean(0)) / (x.std(0) + 1e-9)
+
+
+def of_range(x, y):
+    return (x - x.min(0)) / (x.max(0) - x.min(0) + 1e-9)
+
+
+def whitened(x, y):
+    values, vectors = np.linalg.eigh(np.cov(x.T) + 1e-9 * np.eye(x.shape[1]))
+    return (x - x.mean(0)) @ vectors / np.sqrt(np.maximum(values, 1e-9))
+
+
+def by_constants(x, y):
+    return (x - 0.5) / 0.1
+
+
+def by_own_mean(x, y):
+    return x - x.mean(1, keepdims=True)
+
+
+def summed(change, unit=Unit.NODE):
+    """The sum of the training nodes' rows, changed and clipped to length 1, with Gaussian noise."""
+
+    def train(graph, seed):
+        x, y = np.asarray(graph.x, dtype=np.float64)[graph.train], graph.y[graph.train]
+        total = of_length_one(change(x, y)).sum(0)
+        noise = SIGMA * (2 if unit is Unit.FEATURES else 1) * np.random.default_rng(seed).standard_normal(total.shape)
+        return {"total": total + noise}
+
+    return Looped(train, releases=("total",), events=dp.GaussianDpEvent(SIGMA))
+
+
+def degrees(largest):
+    """Degrees over their largest, with noise for two entries that move by 1 over the largest, which is 1 at least."""
+
+    def train(graph, seed):
+        rows = graph.degree / largest(graph)
+        return {"total": rows + SIGMA * 2**0.5 * np.random.default_rng(seed).standard_normal(rows.shape)}
+
+    return Looped(train, releases=("total",), events=dp.GaussianDpEvent(SIGMA))
+
+
+MODEL = summed(as_they_are)
+CLAIM = float(epsilon_of(1 / SIGMA, DELTA)) * 1.001
+
+
+def audited(model, unit, tmp_path, seed=0, epsilon=CLAIM):
+    case = Case(model, Claim(epsilon, DELTA, unit, exposes=("total",)))
+    return AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("equals", seed), 3, 1e-4)).bounds
+
+
+@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 6))])
+def test_standardised_rows_are_refuted_at_the_epsilon_of_all_rows_that_the_odd_one_turns(seed, tmp_path):
+    """The odd row is 1 against TRAINED - 1 rows in the other direction; without it, all rows are 0."""
+    true = float(epsilon_of((TRAINED - 2) / SIGMA, DELTA))
+    bound = max(audited(summed(standardised), Unit.NODE, tmp_path, seed), key=lambda b: b.epsilon)
+    assert bound.refuted
+    assert 0.99 * true < bound.epsilon <= true
+    assert bound.method.endswith(f"on a {EQUALS}")
+
+
+@pytest.mark.parametrize("unit", [Unit.NODE, Unit.FEATURES])
+@pytest.mark.parametrize("change", [of_range, *nightly(whitened, standardised)])
+def test_rows_that_a_statistic_of_all_rows_scales_are_refuted(change, unit, tmp_path):
+    assert any(b.refuted for b in audited(summed(change, unit), unit, tmp_path))
+
+
+@pytest.mark.parametrize("unit", [Unit.NODE, Unit.FEATURES])
+@pytest.mark.parametrize("change", [by_constants, *nightly(as_they_are, by_own_mean)])
+def test_rows_scaled_by_public_numbers_or_by_their_own_are_not_refuted(change, unit, tmp_path):
+    bounds = audited(summed(change, unit), unit, tmp_path)
+    assert not any(b.refuted for b in bounds)
+    assert min(b.reach for b in bounds) < (1.2 if unit is Unit.NODE else 2) * CLAIM
+
+
+@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 6))])
+def test_degrees_over_the_largest_degree_are_refuted_at_the_epsilon_of_all_pairs(seed, tmp_path):
+    """Half of the nodes have degree 1. The edge that joins two pairs makes the largest 2. Then all entries but two halve."""
+    true = float(epsilon_of((GRAPH.nodes // 2 - 2) ** 0.5 / 2 / (SIGMA * 2**0.5), DELTA))
+    bounds = audited(degrees(lambda graph: graph.degree.max()), Unit.UNDIRECTED_EDGE, tmp_path, seed)
+    bound = max(bounds, key=lambda b: b.epsilon)
+    assert bound.refuted
+    assert 0.99 * true < bound.epsilon <= true
+    assert bound.method.endswith(f"on a {JOINED}")
+
+
+def test_degrees_over_a_constant_are_not_refuted(tmp_path):
+    assert not any(b.refuted for b in audited(degrees(lambda graph: 1.0), Unit.UNDIRECTED_EDGE, tmp_path))
+
+
+@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 8))])
+def test_edges_that_coins_sample_do_not_refute_the_smaller_epsilon_of_a_sample(seed, tmp_path):
+    """A node counts an edge that a coin keeps. Where one node alone has edges, the coins of a run may keep all of them."""
+    rate, epsilon = 0.9, CLAIM / 1.001
+
+    def train(graph, seed):
+        random = np.random.default_rng(seed)
+        kept = np.triu(random.random((graph.nodes, graph.nodes)) < rate, 1)[tuple(np.sort(graph.edges, axis=0))]
+        total = np.array([float(kept.sum())])
+        return {"total": total + SIGMA * random.standard_normal(1)}
+
+    model = Looped(train, releases=("total",), events=dp.GaussianDpEvent(SIGMA))
+    amplified = float(np.log1p(rate * np.expm1(epsilon)))
+    assert amplified < epsilon
+    assert not any(b.refuted for b in audited(model, Unit.UNDIRECTED_EDGE, tmp_path, seed, amplified))
+
+
+@pytest.mark.parametrize("unit", [Unit.NODE, Unit.FEATURES, Unit.UNDIRECTED_EDGE])
+def test_the_worlds_differ_in_one_secret_and_without_it_all_nodes_are_equal(unit):
+    for graph, without in among_equals(GRAPH, unit, MODEL):
+        absent = without(Worlds.of(graph, np.array([1], dtype=np.uint64)))
+        left = absent.worlds.graph
+        if unit is Unit.UNDIRECTED_EDGE:
+            assert (graph.degree.max(), left.degree.max()) == (2, 1)
+            assert graph.edges.shape[1] == left.edges.shape[1] + 1 == GRAPH.nodes // 4 + 1
+            continue
+        assert absent.among.size == 1
+        assert len(np.unique(graph.x, axis=0)) == 2
+        if unit is Unit.FEATURES:
+            assert len(np.unique(left.x, axis=0)) == 1
+            assert np.count_nonzero(left.y != graph.y) <= 1
+            np.testing.assert_array_equal(left.edges, graph.edges)
+        else:
+            kept = np.setdiff1d(np.arange(graph.nodes), absent.among)
+            assert len(np.unique(graph.x[kept], axis=0)) == 1
+            assert not (left.edges == absent.among).any()
+
+
+def of_nodes(count):
+    parts = np.arange(count) % 2 == 0
+    return Graph(np.eye(count, dtype=np.float32), np.arange(count) % 2, GRAPH.edges[:, :0], parts, ~parts, parts & ~parts)
+
+
+class OneNeighbour(Looped):
+    max_degree = 1
+
+
+def test_there_is_no_such_graph_for_few_nodes_for_a_bound_of_one_on_degrees_and_for_equal_rows():
+    edge, empty = Unit.UNDIRECTED_EDGE, dataclasses.replace(GRAPH, edges=GRAPH.edges[:, :0])
+    assert len(list(among_equals(empty, edge, MODEL))) == 1
+    assert not list(among_equals(empty, edge, OneNeighbour(MODEL.train)))
+    assert not list(among_equals(of_nodes(7), edge, MODEL))
+    assert len(list(among_equals(of_nodes(8), edge, MODEL))) == 1
+    assert not list(among_equals(dataclasses.replace(GRAPH, x=np.ones_like(GRAPH.x)), Unit.NODE, MODEL))
