@@ -48,7 +48,7 @@ def or_else(first: History, arrays: Iterable[str]) -> dict[str, str]:
             "the sum is multiplied by data, or data are added after another operation, this is no path: add the noise last"
         )
         found.append((later, _changing(first, with_other_values(first, [i]))))
-    texts = {array: "; ".join(text for text, changing in found if array in changing) for array in arrays}
+    texts = {array: "; ".join(dict.fromkeys(text for text, changing in found if array in changing)) for array in arrays}
     return {array: text for array, text in texts.items() if text}
 
 

@@ -121,3 +121,20 @@ def test_numbers_that_are_not_followed_are_named(way):
     (found,) = bounds(way)
     assert not found.refuted
     assert any("the recorder did not follow" in c.detail and "test_single_numbers.py, line" in c.detail for c in found.conditions)
+
+
+def compared(graph, seed):
+    """The sparse vector technique of Chen et al. (2015): edges among some nodes, compared with a noisy threshold."""
+    draw = random.Random(seed)
+    inside = np.random.default_rng(2024).random((40, graph.nodes)) < 0.7
+    counts = (inside[:, graph.edges[0]] & inside[:, graph.edges[1]]).sum(1)
+    noise = draw.expovariate(1 / SCALE) - draw.expovariate(1 / SCALE)
+    answers = [c + draw.expovariate(1 / SCALE) - draw.expovariate(1 / SCALE) >= np.median(counts) + noise for c in counts]
+    return {"answers": np.array(answers, dtype=float)}
+
+
+def test_a_reason_that_many_numbers_share_is_said_once():
+    model = Looped(compared, releases=("answers",), claim=Claim(1.0, 0.0))
+    found = differential(Setting(Case(model, model.claim), GRAPH, None, Key("compared"))).bounds
+    said = [why.count("add the noise last") for bound in found for why in bound.failed]
+    assert max(said) == 1
