@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from ...recorded.study import CONTINUOUS, History, Shifts
 
 EQUAL = 1e-2  # relative tolerance between the sizes of one move in runs with different draws
 NEXT = 6  # the first number of a run that `other_noise` tries
+PAIRS = 16  # largest number of pairs of mechanisms with the same noise of which `not_fresh` tests what the release shows
 TRIED = 8  # largest number of draws, and of entries, that are tested one by one
 NUDGE = 1e-5  # relative change of a drawn number that seldom changes the result of a comparison
 SAMPLES = "samples are followed if each step draws one number for every node or training node, as `rng.random(nodes) < rate` does"
@@ -45,13 +47,21 @@ def every_secret(first: History, within: Inside, unit: Unit, worst: Shifts) -> l
     found = [(within.worst.secret, within.shifts, worst)]
     if not (within.again or first.noise & first.study.constant or any(m.shared or m.mirrored for m in first.mechanisms)):
         return found
+    unread = [i in within.idle or m.law == REPORT for i, m in enumerate(first.mechanisms)]
+    for secret, moves in moves_of_each(first, unit):
+        kept = tuple(np.zeros_like(by) if gone else by for by, gone in zip(moves, unread, strict=True))
+        found.append((secret, kept, kept))
+    return found
+
+
+@lru_cache(maxsize=2)  # a search for the reach asks again for those of the run on the graph, and of that on the small graph
+def moves_of_each(first: History, unit: Unit) -> tuple[tuple[str, Shifts], ...]:
+    """The secrets of `without_one`, each with its moves; those without which the run cannot be repeated are left out."""
+    found = []
     for absent in without_one(first.study.whole, unit, Key("every secret"), quietest(first), first.study.effort.secrets):
         with suppress(Incomparable):
-            _, moves = without(first, absent)
-            unread = [i in within.idle or m.law == REPORT for i, m in enumerate(first.mechanisms)]
-            kept = tuple(np.zeros_like(by) if gone else by for by, gone in zip(moves, unread, strict=True))
-            found.append((absent.secret, kept, kept))
-    return found
+            found.append((absent.secret, without(first, absent)[1]))
+    return tuple(found)
 
 
 def apart(first: History, within: Inside, shifts: Shifts) -> str:
@@ -69,9 +79,11 @@ def apart(first: History, within: Inside, shifts: Shifts) -> str:
 
 def not_fresh(run: History, within: Inside, moves: Shifts, shifts: Shifts) -> Iterator[str]:
     """Yields a sentence for each mechanism whose mean the secret moves and whose noise does not hide this move, because two
-    seeds draw the same noise or because another mechanism uses it too. moves: all moves. shifts: those that the run reads.
+    seeds draw the same noise or because another mechanism uses it too. moves: all moves. shifts: those that the run reads. Of
+    mechanisms that use the noise of others, the first PAIRS are tested; `apart` says why the others have no cost.
     """
     places = {id(draw): at for at, draw in enumerate(run.play.draws)}
+    tested = set(list(within.again)[:PAIRS])
     for i, (mechanism, by) in enumerate(zip(run.mechanisms, shifts, strict=True)):
         single = parted(run, i)
         seen = np.any(np.isinf(by)) and not averaged(run, i) and (not mechanism.mirrored or in_full(single, (i,)))
@@ -89,8 +101,7 @@ def not_fresh(run: History, within: Inside, moves: Shifts, shifts: Shifts) -> It
         gap = np.abs(by - shifts[j]) if j != i else np.zeros(1)
         if unseen or gap.max(initial=0) <= 10 * NOTHING:
             continue
-        may_hide = linear_term(run, j, i) or added_only(run, i, j, released=True) or proportional(run, i, j)
-        if may_hide and not in_full(run, (i, j)):
+        if i not in tested or one_term(run, i, j):
             continue
         farthest = [np.unravel_index(int(at), gap.shape) for at in np.argsort(-gap, axis=None)[:TRIED]]
         entries = [tuple(map(int, entry)) for entry in farthest if gap[entry] > 10 * NOTHING]
@@ -98,6 +109,15 @@ def not_fresh(run: History, within: Inside, moves: Shifts, shifts: Shifts) -> It
             line, where = run.mechanisms[j].line, mechanism.draw.where
             twice = f"the noise of {where} is used at {line} and at {mechanism.line}"
             yield f"{twice}; their difference depends on the secret and has no noise"
+
+
+@lru_cache(maxsize=2 * PAIRS)  # it depends on no secret
+def one_term(run: History, i: int, j: int) -> bool:
+    """Whether the run may use the noisy values of two mechanisms with the same noise only together, so that the release need not
+    show their difference.
+    """
+    may_hide = linear_term(run, j, i) or added_only(run, i, j, released=True) or proportional(run, i, j)
+    return may_hide and not in_full(run, (i, j))
 
 
 def alike_entries(mechanism: Mechanism, by: NDArray[np.float64]) -> list[tuple[int, ...]]:
