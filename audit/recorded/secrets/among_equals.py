@@ -29,7 +29,7 @@ def among_equals(graph: Graph, unit: Unit, model: object) -> Iterator[tuple[Grap
     """
     if unit not in EDGES:
         yield from _equal_nodes(graph, unit)
-    elif graph.nodes >= 8 and public_bound(model, graph) not in (0, 1):
+    elif graph.nodes >= 8 and public_bound(model, graph) != 1:
         yield _pairs(graph), lambda whole: without_edges(whole, np.array([whole.graph.edges.shape[1] - 1]))
 
 
