@@ -104,9 +104,10 @@ def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bou
     projections: see `Attempt`.
     """
     bound, where = on_graph_or_small(case, within, projections)
-    if bound.refuted or UNHIDDEN not in bound.conditions:
+    costly = [part for part in within.equals if part.worst is not None]
+    if bound.refuted or not costly or draws_may_hide(within):
         return bound, where
-    for equal in (part for part in within.equals if part.worst is not None):
+    for equal in costly:
         other, _ = from_secret(case, equal, projections)
         on = f"on a {equal.run.worlds.graph.name}"
         if other.refuted:
@@ -115,6 +116,14 @@ def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bou
             why = next(c.detail for c in other.conditions if c.how == "failed")
             bound = without_reach(bound, Condition(UNHIDDEN.what, "failed", f"{why}, {on}"))
     return bound, where
+
+
+def draws_may_hide(within: Inside) -> bool:
+    """Whether draws that are no noise may hide what the worst secret moves on the graph of the run, or this is not known."""
+    try:
+        return within.worst is None or hidden(within.run, within, differs=True) is not None
+    except (Incomparable, Diverged, OtherMechanisms):
+        return True
 
 
 def on_graph_or_small(case: Case, within: Inside, projections: bool) -> tuple[Bound, Inside]:

@@ -46,19 +46,22 @@ def _pairs(graph: Graph) -> Graph:
 
 
 def _equal_nodes(graph: Graph, unit: Unit) -> Iterator[tuple[Graph, Without]]:
-    """All nodes have equal features, but for the training node with most edges. Each feature of one of the two rows is the lowest
-    of its column, and that of the other row is the highest: the common row has one high feature, and the row of the node that
-    differs has one low feature. In the first graph, labels and edges are those of `graph`. In the second one, all labels are
-    equal, but for that node, and only this node has edges.
+    """All nodes have the features of the shortest row that is not 0, but for the training node with most edges, which has the row
+    that is farthest from it. Both are rows of training nodes, so that the graph keeps what is public of rows, such as a length of
+    1. In the first graph, labels and edges are those of `graph`. In the second one, all labels are equal, but for that node, and
+    only this node has edges.
     """
-    low, high = (np.asarray(end.toarray() if sp.issparse(end) else end).ravel() for end in (graph.x.min(0), graph.x.max(0)))
-    trained, varying = np.flatnonzero(graph.train), np.flatnonzero(low < high)
-    if not trained.size or not varying.size:
+    trained = np.flatnonzero(graph.train)
+    x = np.asarray(graph.x[trained].toarray() if sp.issparse(graph.x) else graph.x[trained], dtype=np.float64)
+    lengths = np.square(x).sum(axis=1)
+    if not lengths.any():
+        return
+    common = x[np.where(lengths > 0, lengths, np.inf).argmin()]
+    own = x[np.square(x - common).sum(axis=1).argmax()]
+    if np.array_equal(own, common):
         return
     node = trained[graph.degree[trained].argmax()]
-    one = np.arange(graph.dim) == varying[0]
     here, others = np.array([node]), np.delete(np.arange(graph.nodes), node)
-    common, own = np.where(one, high, low), np.where(one, low, high)
     some = replace(with_features(with_features(graph, others, common), here, own), name=EQUALS)
     y = np.full(graph.nodes, graph.y[others[0]])
     y[node] = (y[node] + 1) % graph.classes
