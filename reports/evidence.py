@@ -159,7 +159,7 @@ def judge(
     if worst := refuting(bounds):
         verdict = _refuted(claim, worst, from_ledger)
         clue = "" if worst.shape == "exact" else _withdrawn(bounds)
-        also = f"{verdict.sentence}; a check of another bound failed: {clue}"
+        also = f"{verdict.sentence}; a possible cause, from a check of another bound: {clue}"
         return dataclasses.replace(verdict, sentence=also) if clue else verdict
     if math.isinf(claim.epsilon):
         most = max(bounds, key=lambda b: b.epsilon, default=None)
