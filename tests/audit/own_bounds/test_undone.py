@@ -120,11 +120,16 @@ def test_cones_prove_almost_all_that_a_vector_of_many_numbers_shows():
         assert 0.93 * whole < of_cones(means, moves, DELTA) < whole
 
 
+def lacking(graph):
+    """-1 for each node that is the first end of fewer edges than in GRAPH."""
+    return np.where(np.bincount(graph.edges[0], minlength=graph.nodes) < FIRST, -1.0, 0.0)
+
+
 def of_length_one(graph, seed):
     """Rows around (6, 0); the absence of edges moves that of a first end by (0, -1). Only their directions are released."""
-    first = np.bincount(graph.edges[0], minlength=graph.nodes)
-    lacking = np.where(first < FIRST, -1.0, 0.0)
-    rows = np.stack([np.full(graph.nodes, 6.0), lacking], 1) + np.random.default_rng(seed).standard_normal((graph.nodes, 2))
+    rows = np.stack([np.full(graph.nodes, 6.0), lacking(graph)], 1) + np.random.default_rng(seed).standard_normal(
+        (graph.nodes, 2)
+    )
     return {"scores": rows / np.linalg.norm(rows, axis=1, keepdims=True)}
 
 
@@ -144,8 +149,8 @@ ONE = ((6.0, 0.0), (0.0, -1.0))  # a mean and its move, of which the angle is sh
 
 
 def twice(graph, seed):
-    """Rows around (6, 0), then rows around 6 times their directions. An edge moves both by 1, across the mean."""
-    random, moved = np.random.default_rng(seed), (np.bincount(graph.edges[0], minlength=graph.nodes) - FIRST)[:, None]
+    """Rows around (6, 0), then rows around 6 times their directions. The absence of edges moves both by 1, across the mean."""
+    random, moved = np.random.default_rng(seed), lacking(graph)[:, None]
     one = np.array([6.0, 0.0]) + moved * [0.0, 1.0] + random.standard_normal((graph.nodes, 2))
     one /= np.linalg.norm(one, axis=1, keepdims=True)
     other = 6 * one + moved * one[:, ::-1] * [-1, 1] + random.standard_normal(one.shape)
@@ -154,7 +159,7 @@ def twice(graph, seed):
 
 def beside_a_count(graph, seed):
     """The direction of a row around (6, 0), and a noisy number."""
-    random, moved = np.random.default_rng(seed), np.bincount(graph.edges[0], minlength=graph.nodes) - FIRST
+    random, moved = np.random.default_rng(seed), lacking(graph)
     one = np.array([6.0, 0.0]) + moved[:, None] * [0.0, 1.0] + random.standard_normal((graph.nodes, 2))
     one /= np.linalg.norm(one, axis=1, keepdims=True)
     return {"scores": np.column_stack([one, moved + random.standard_normal(graph.nodes)])}
