@@ -25,8 +25,8 @@ from ..case import Case, Outcome, Setting, offered
 from ..key import Key
 from ..mechanisms.gate import a_strangers
 from ..recorded.playing import Cell, cells, left_in
-from ..recorded.secrets.among_equals import EQUALS, JOINED, among_equals
-from ..recorded.secrets.worlds import UNUSUAL, Absence, small, without_any, without_one
+from ..recorded.secrets.among_equals import among_equals
+from ..recorded.secrets.worlds import Absence, small, without_any, without_one
 
 Floats = NDArray[np.float64]
 
@@ -144,7 +144,7 @@ def distinguish(setting: Setting) -> Outcome:
     x, bits = _rounds(case, tried[best], key.fold("test"), test)
     bound = from_rounds(guessers[best].score(x), bits, case.claim, alpha=setting.alpha, rule=guessers[best].rule)
     name = tried[best].whole.graph.name
-    secret = f"{tried[best].absent.secret}{f', on a {name}' if name in (UNUSUAL, JOINED, EQUALS) else ''}"
+    secret = tried[best].absent.secret if name == union.name else f"{tried[best].absent.secret}, on a {name}"
     text = f"{several(test, 'round')} with and without one secret ({secret}), after {pilot} that trained a classifier{refused}"
     return Outcome("distinguisher", (unknown(bound),), {}, text, offered(case.model), attack="classifier")
 

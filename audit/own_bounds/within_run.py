@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -118,6 +119,7 @@ def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bou
     return bound, where
 
 
+@lru_cache(maxsize=1)  # the search for the reach asks again
 def draws_may_hide(within: Inside) -> bool:
     """Whether draws that are no noise may hide what the worst secret moves on the graph of the run, or this is not known."""
     try:

@@ -1,4 +1,4 @@
-"""Statistics of the whole graph that reach a noisy value: where all nodes but one are equal, it moves what every node adds.
+"""Statistics of the whole graph that reach a noisy value: where all nodes but one are equal, a secret moves what all add.
 The truth is counted by hand: with the node, all other rows point one way, and without it they are 0.
 """
 
