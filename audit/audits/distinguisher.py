@@ -26,7 +26,7 @@ from ..key import Key
 from ..mechanisms.gate import a_strangers
 from ..recorded.playing import Cell, cells, left_in
 from ..recorded.secrets.among_equals import among_equals
-from ..recorded.secrets.worlds import Absence, small, without_any, without_one
+from ..recorded.secrets.worlds import Absence, public_bound, small, without_any, without_one
 
 Floats = NDArray[np.float64]
 
@@ -116,7 +116,7 @@ def distinguish(setting: Setting) -> Outcome:
     budget = seconds * (1 + setting.repeats)
     union = case.counted(setting.graph)
     pairs = list(_pairs(case, union, key.fold("graph"), budget))
-    others = [_pairs(case, small(union, case.model), key.fold("small"), budget)]
+    others = [_pairs(case, small(union, public_bound(case.model, union)), key.fold("small"), budget)]
     equals = enumerate(among_equals(union, case.claim.unit, case.model))
     others += [_among_equals(case, *each, key.fold("equals", number), budget) for number, each in equals]
     refused = ""

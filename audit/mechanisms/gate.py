@@ -17,9 +17,9 @@ from ..key import Key
 from ..own.model_file import is_built_in
 from ..recorded.examination import Examination, examine
 from ..recorded.playing import play
-from ..recorded.secrets.worlds import UNUSUAL, small
+from ..recorded.secrets.worlds import UNUSUAL, public_bound, small
 from ..recorded.study import Study, study
-from .equals import suspicious
+from .decisive import suspicious
 from .inside import Inside, inside
 
 # audits that assume sums of the inputs with Gaussian noise; replay assumes this only for claims about edges
@@ -58,8 +58,8 @@ class Recorded:
         found = made.doubts[0] if made.doubts else inside(made, claim, self.key.fold("inside"))
         if isinstance(found, Inside) and made.effort.thorough:
             found = _with_small(found, made.model, self.counted, claim, self.key.fold("small"))
-            equals = tuple(suspicious(made.model, self.counted, claim, self.key.fold("equals")))
-            found = dataclasses.replace(found, equals=equals)
+            others = suspicious(made.model, self.counted, claim, self.key.fold("decisive"))
+            found = dataclasses.replace(found, decisive=tuple(others))
         return found
 
 
@@ -78,7 +78,7 @@ def _with_small(found: Inside, model: Model, graph: Graph, claim: Claim, key: Ke
     value stays the same, and why some of its secrets could not be tried.
     """
     try:
-        made = study(model, small(graph, model), key, probed=False)
+        made = study(model, small(graph, public_bound(model, graph)), key, probed=False)
         other = made.doubts[0] if made.doubts else inside(made, claim, key)
     except Exception as refusal:  # a user's model may refuse other graphs, with any exception
         return dataclasses.replace(found, failed=raised(refusal))

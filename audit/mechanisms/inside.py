@@ -43,7 +43,7 @@ class Inside:
     most first. together: whether the run could be repeated without many secrets at once. idle: the mechanisms that the run
     does not read; empty if there are more than EACH mechanisms. steady: the mechanisms that no secret moves, neither alone nor
     together with many others; empty if the run could not be repeated without many. small: the same on a small graph of unusual
-    nodes; None if this is not known. equals: what graphs of equal nodes show, see `suspicious`. failed: the error with which the
+    nodes; None if this is not known. decisive: what other graphs show, see `suspicious`. failed: the error with which the
     model failed on the small graph, or "". searched: whether the search for secrets that move a value farther than most was
     finished, see `louder`. resized: worlds without one or many secrets in which some noise is of another size or kind. undone:
     see `common_changes`. all_tried: whether `worst` is the one of all edges of which the release shows most.
@@ -64,7 +64,7 @@ class Inside:
     idle: frozenset[int] = frozenset()
     steady: frozenset[int] = frozenset()
     small: Inside | None = None
-    equals: tuple[Inside, ...] = ()
+    decisive: tuple[Inside, ...] = ()
     failed: str = ""
     searched: bool = True
     across: tuple[Absence, ...] = ()
@@ -79,7 +79,7 @@ class Inside:
     @property
     def parts(self) -> tuple[tuple[Inside, str], ...]:
         """What the graph and the other graphs show, each with the words that end a sentence about it."""
-        others = [part for part in (self.small, *self.equals) if part is not None]
+        others = [part for part in (self.small, *self.decisive) if part is not None]
         return (self, ""), *((part, f", on a {part.run.worlds.graph.name}") for part in others)
 
     def counted(self, shifts: Shifts) -> Shifts:

@@ -32,7 +32,7 @@ from ..recorded.secrets.worlds import UNUSUAL, without_edges
 from ..recorded.study import History, Shifts
 from .adversary.directions import Directions, directions
 from .adversary.granted_values import behind, compared_only, granted, in_any_order, noised_again, shown_by, together, unseen
-from .adversary.hiding import EQUAL, grown, hidden, other_noise, shown_always
+from .adversary.hiding import EQUAL, free_draws, grown, hidden, other_noise, shown_always
 from .attempt import (
     EXACT,
     FRESH,
@@ -99,20 +99,20 @@ def from_mechanisms(case: Case, within: Inside) -> Bound:
 
 def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bound, Inside]:
     """The bound from the secret that costs most, and where it was found. A small graph of unusual nodes gives it if its moves
-    cost more, and refute the claim or detect smaller violations. A graph of equal nodes gives it if it refutes the claim. If
+    cost more, and refute the claim or detect smaller violations. A graph of `suspicious` gives it if it refutes the claim. If
     moves there cost more than the claim, and it is not known how much of them the release shows, the bound has no reach. Such a
     graph counts only if no other draw hides the moves on the whole graph, because coins may do so that change nothing else there.
     projections: see `Attempt`.
     """
     bound, where = on_graph_or_small(case, within, projections)
-    costly = [part for part in within.equals if part.worst is not None]
+    costly = [part for part in within.decisive if part.worst is not None]
     if bound.refuted or not costly or draws_may_hide(within):
         return bound, where
-    for equal in costly:
-        other, _ = from_secret(case, equal, projections)
-        on = f"on a {equal.run.worlds.graph.name}"
+    for part in costly:
+        other, _ = from_secret(case, part, projections)
+        on = f"on a {part.run.worlds.graph.name}"
         if other.refuted:
-            return replace(other, method=f"{other.method}, {on}"), equal
+            return replace(other, method=f"{other.method}, {on}"), part
         if other.failed and math.isfinite(bound.reach):
             why = next(c.detail for c in other.conditions if c.how == "failed")
             bound = without_reach(bound, Condition(UNHIDDEN.what, "failed", f"{why}, {on}"))
@@ -121,15 +121,19 @@ def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bou
 
 @lru_cache(maxsize=1)  # the search for the reach asks again
 def draws_may_hide(within: Inside) -> bool:
-    """Whether draws that are no noise may hide what the worst secret moves on the graph of the run, or this is not known."""
+    """Whether draws that are no noise may hide what the worst secret moves on the graph of the run, or this is not known. There
+    may be none.
+    """
     try:
-        return within.worst is None or hidden(within.run, within, differs=True) is not None
+        if within.worst is None or not np.any([np.any(by) for by in within.shifts]):
+            return bool(free_draws(within.run))
+        return hidden(within.run, within, differs=True) is not None
     except (Incomparable, Diverged, OtherMechanisms):
         return True
 
 
 def on_graph_or_small(case: Case, within: Inside, projections: bool) -> tuple[Bound, Inside]:
-    """As `strongest`, without graphs of equal nodes."""
+    """As `strongest`, without the graphs of `suspicious`."""
     bound, unusual = from_worst(case, within, projections), within.small
     if bound.refuted or unusual is None or unusual.worst is None:
         return bound, within

@@ -31,7 +31,7 @@ from .playing import Diverged, play, rounding, same_numbers, same_rows, small_mo
 from .reuse import on_others_too, used_twice
 from .secrets.matchings import loudest
 from .secrets.own_rows import Located, Place, private
-from .secrets.worlds import UNUSUAL, Absence, single_secrets, small, without_edges, without_many, without_one
+from .secrets.worlds import UNUSUAL, Absence, public_bound, single_secrets, small, without_edges, without_many, without_one
 from .sources import Source, in_line, laid_out, moved_by, nudge
 from .study import Study, study
 
@@ -113,7 +113,7 @@ def examine(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
     if first.faults or "" in first.doubts:
         return first
     try:
-        second = _examined(model, small(graph, model), unit, key.fold("small"), False)
+        second = _examined(model, small(graph, public_bound(model, graph)), unit, key.fold("small"), False)
     except Exception as refusal:  # a user's model may refuse other graphs, with any exception
         return replace(first, failed=raised(refusal))
     where = f" on a {UNUSUAL}"

@@ -275,12 +275,12 @@ def without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: str
     return Absence(secret, dataclasses.replace(whole, graph=new), among=nodes, fewer=fewer)
 
 
-def small(graph: Graph, model: Any) -> Graph:
+def small(graph: Graph, most: int | None) -> Graph:
     """A small graph with as many classes and columns as `graph`. Its features are rows of `graph.x`.
 
     It has a hub with leaves, nodes without edges, a path, a pair of nodes with one edge, a clique of nodes with equal features, a
-    class that no training node has, and no validation set. If `graph` respects a public bound on degrees that the model declares,
-    so does the small graph: it lacks the edges beyond the bound.
+    class that no training node has, and no validation set. most: the largest degree that it may have, see `public_bound`; it
+    lacks the edges beyond this bound.
     """
     clique = [(LEAVES + 1 + i, LEAVES + 1 + j) for i in range(CLIQUE) for j in range(i + 1, CLIQUE)]
     start = LEAVES + 1 + CLIQUE
@@ -289,7 +289,6 @@ def small(graph: Graph, model: Any) -> Graph:
         [(0, leaf) for leaf in range(1, LEAVES + 1)] + clique + path + [(LEAVES, LEAVES + 1), (1, 2)], dtype=np.int64
     ).T
     nodes = start + 8 + ALONE
-    most = public_bound(model, graph)
     if most is not None:
         edges = _within(edges, nodes, most)
     if graph.directed:

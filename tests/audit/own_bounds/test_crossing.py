@@ -1,0 +1,192 @@
+"""Thresholds on exact values: one secret decides what a whole neighbourhood or a whole count adds.
+The truth is counted by hand for each model, on the worst pair of graphs that has it.
+"""
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+
+from gnnaudit import Claim, Looped, Unit, load
+from gnnaudit.accounting.gaussian import epsilon_of
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.mechanisms import decisive
+from gnnaudit.audit.recorded.secrets.one_by_one import JOINED_TO_ALL, chains, lacking
+from gnnaudit.audit.recorded.secrets.worlds import LEAVES, UNUSUAL
+from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.graph.graph import Worlds
+
+from ...nightly import nightly
+
+pytestmark = pytest.mark.usefixtures("thorough")
+GRAPH = load("campus:n=120:degree=4")  # no node has more than 15 neighbours
+MOST = int(GRAPH.degree.max())
+UNITS = [Unit.NODE, Unit.FEATURES, Unit.UNDIRECTED_EDGE]
+
+
+def edges_among(kept, graph):
+    return float((kept[graph.edges[0]] & kept[graph.edges[1]]).sum())
+
+
+def of_few_neighbours(limit):
+    """The number of edges among nodes of at most `limit` neighbours. An edge of two nodes beyond it decides 2 limit at most."""
+    return lambda graph: edges_among(graph.degree <= limit, graph)
+
+
+def core(limit):
+    """The number of edges among nodes of at least `limit` neighbours. An edge of two of them decides 2 limit - 1 at most."""
+    return lambda graph: edges_among(graph.degree >= limit, graph)
+
+
+def all_edges(graph):
+    return float(graph.edges.shape[1])
+
+
+def capped(limit):
+    """Each node counts at most `limit` of its edges, so an edge changes the total by at most 2."""
+    return lambda graph: float(np.minimum(graph.degree, limit).sum())
+
+
+def large_classes(limit):
+    """Sizes of the classes of training nodes, 0 where they are below `limit`: a node decides `limit`."""
+
+    def counts(graph):
+        sizes = np.bincount(graph.y[graph.train], minlength=graph.classes).astype(float)
+        return np.where(sizes < limit, 0.0, sizes)
+
+    return counts
+
+
+def counted(statistic, scale):
+    def train(graph, seed):
+        exact = np.atleast_1d(statistic(graph))
+        return {"counts": exact + np.random.default_rng(seed).laplace(0, scale, exact.shape)}
+
+    return Looped(train, releases=("counts",), events=dp.LaplaceDpEvent(scale))
+
+
+def audited(model, unit, tmp_path, seed=0, claim=(1.001, 0.0)):
+    case = Case(model, Claim(*claim, unit, exposes=model.releases))
+    bounds = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("crossing", seed), 3, 1e-4)).bounds
+    return max(bounds, key=lambda b: (b.refuted, b.epsilon))
+
+
+@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 6))])
+@pytest.mark.parametrize("limit", [MOST + 5, *nightly(MOST + 25, MOST + 60)])
+def test_a_limit_on_degrees_that_the_graph_does_not_reach_is_refuted_at_what_the_limit_decides(limit, seed, tmp_path):
+    bound = audited(counted(of_few_neighbours(limit), 1.0), Unit.UNDIRECTED_EDGE, tmp_path, seed)
+    assert bound.refuted
+    assert limit - 1 <= bound.epsilon <= 2 * limit
+    assert bound.method.rpartition(", on a ")[2].startswith(f"{UNUSUAL}, without ")
+
+
+@pytest.mark.parametrize(
+    ("statistic", "unit", "least", "most"),
+    [
+        (large_classes(12), Unit.NODE, 11, 12),
+        *nightly(
+            (large_classes(7), Unit.NODE, 6, 7),
+            (large_classes(7), Unit.FEATURES, 7, 8),
+            (core(MOST + 4), Unit.UNDIRECTED_EDGE, 2 * (MOST + 4) - 1, 2 * (MOST + 4) - 1),
+        ),
+    ],
+)
+def test_a_count_that_is_0_below_a_threshold_is_refuted(statistic, unit, least, most, tmp_path):
+    bound = audited(counted(statistic, 1.0), unit, tmp_path)
+    assert bound.refuted
+    assert 0.999 * least <= bound.epsilon <= most * 1.001
+
+
+@pytest.mark.parametrize(
+    ("statistic", "scale", "unit"),
+    [
+        (of_few_neighbours(20), 40.0, Unit.UNDIRECTED_EDGE),
+        (capped(5), 2.0, Unit.UNDIRECTED_EDGE),
+        (large_classes(12), 12.0, Unit.NODE),
+        *nightly((all_edges, 1.0, Unit.UNDIRECTED_EDGE), (large_classes(7), 14.0, Unit.FEATURES)),
+    ],
+)
+def test_noise_for_what_a_threshold_decides_is_not_refuted(statistic, scale, unit, tmp_path):
+    assert not audited(counted(statistic, scale), unit, tmp_path).refuted
+
+
+@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 6))])
+def test_a_threshold_on_noisy_degrees_is_not_refuted(seed, tmp_path):
+    def train(graph, seed):
+        noisy = graph.degree + 3.0 * 2**0.5 * np.random.default_rng(seed).standard_normal(graph.nodes)
+        return {"few": np.where(noisy <= 20, noisy, 0.0)}
+
+    model = Looped(train, releases=("few",), events=dp.GaussianDpEvent(3.0))
+    claim = float(epsilon_of(1 / 3, 1e-5)) * 1.001, 1e-5
+    assert not audited(model, Unit.UNDIRECTED_EDGE, tmp_path, seed, claim).refuted
+
+
+class Promised(Looped):
+    max_degree = MOST
+
+
+@pytest.mark.parametrize("promised", ["declared", "refused"])
+def test_a_limit_beyond_the_promised_degrees_is_not_refuted(promised, tmp_path):
+    """Within the promise the limit drops no edge, so the count is that of all edges."""
+    train = counted(of_few_neighbours(MOST + 5), 1.0).train
+
+    def strict(graph, seed):
+        if graph.degree.max() > MOST:
+            raise ValueError("too many neighbours")
+        return train(graph, seed)
+
+    model = Promised(train, releases=("counts",)) if promised == "declared" else Looped(strict, releases=("counts",))
+    assert not audited(model, Unit.UNDIRECTED_EDGE, tmp_path).refuted
+
+
+def test_a_limit_within_the_degrees_that_the_model_accepts_is_refuted(tmp_path):
+    def strict(graph, seed):
+        if graph.degree.max() > MOST:
+            raise ValueError("too many neighbours")
+        return counted(of_few_neighbours(MOST - 1), 1.0).train(graph, seed)
+
+    assert audited(Looped(strict, releases=("counts",)), Unit.UNDIRECTED_EDGE, tmp_path).refuted
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("most", [None, 9])
+def test_each_graph_has_one_secret_more_than_the_next_and_degrees_within_the_bound(unit, most):
+    made = list(chains(GRAPH, unit, most, np.random.default_rng(0)))
+    names = {Unit.NODE: [JOINED_TO_ALL], Unit.FEATURES: [UNUSUAL], Unit.UNDIRECTED_EDGE: [UNUSUAL, JOINED_TO_ALL]}
+    assert [chain.graph.name for chain in made] == names[unit]
+    for chain in made:
+        whole = Worlds.of(chain.graph, np.array([1], dtype=np.uint64))
+        assert chain.graph.degree.max() <= (most or LEAVES + 1)
+        for gone in chain.steps[[0, 1, 7, -1]]:
+            graph, secret = chain.left(whole, gone)
+            shorter = lacking(Worlds.of(graph, whole.seeds), unit, secret).worlds.graph
+            expected = chain.lacking(whole, gone + 1).worlds.graph
+            for part in ("x", "y", "edges", "train"):
+                np.testing.assert_array_equal(getattr(shorter, part), getattr(expected, part))
+
+
+def test_edges_go_node_by_node_and_leave_nodes_that_are_all_joined():
+    joined = list(chains(GRAPH, Unit.UNDIRECTED_EDGE, None, np.random.default_rng(0)))[1]
+    whole = Worlds.of(joined.graph, np.array([1], dtype=np.uint64))
+    left = [joined.left(whole, gone)[0].degree for gone in joined.steps]
+    assert [set(degrees[degrees > 0]) for degrees in left] == [{nodes} for nodes in range(LEAVES, 0, -1)]
+
+
+def test_the_search_ends_after_its_time(monkeypatch):
+    runs = []
+
+    def train(graph, seed):
+        runs.append(graph)
+        return counted(all_edges, 1.0).train(graph, seed)
+
+    def search():
+        begun = len(runs)
+        found = list(decisive.crossings(Looped(train, releases=("counts",)), GRAPH, Claim(1.0, 0.0, Unit.NODE), Key("time")))
+        return len(found), len(runs) - begun
+
+    all_runs = search()
+    monkeypatch.setattr(decisive, "SECONDS", 0.0)
+    few_runs = search()
+    assert (few_runs[0], all_runs[0]) == (0, 1)
+    assert all_runs[1] == few_runs[1] + LEAVES
