@@ -6,14 +6,17 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ...models.base import Model
+from ...models.capabilities import RunsElsewhere
 from ...models.errors import one_line, raised
+from ...models.graph.graph import Worlds
 from ...models.random.streams import fold
 from ...models.recorder import Draw
 from ...models.recorder.mechanisms.found import REPORT, Mechanism, Mechanisms, OtherMechanisms
 from ..recorded.playing import Diverged, Play, marked, play
 from ..recorded.secrets.own_rows import Located, own_places, private
 from ..recorded.secrets.worlds import Absence
-from ..recorded.study import History, Shifts, Study
+from ..recorded.study import History, Shifts, Study, same
 from .reading import ENDS, FAR, alike, others, repeated
 from .relations import SAME
 
@@ -52,6 +55,18 @@ def history(made: Study, number: int) -> History:
         text = f"the recorder's arrays end the training: {raised(fault)}"
         return History(made, worlds, dataclasses.replace(made.base, notes=(text,)), ())
     return History(made, worlds, played, tuple(recorded.found), bool(recorded.space))
+
+
+def draws_nothing(model: Model, worlds: Worlds) -> bool:
+    """Whether a run in this process draws no random number, and releases the same with another seed. False if a run fails."""
+    if isinstance(model, RunsElsewhere):
+        return False
+    other = dataclasses.replace(worlds, seeds=np.array([fold(int(s), "nothing") % 2**64 for s in worlds.seeds], dtype=np.uint64))
+    try:
+        one, again = (play(model, each) for each in (worlds, other))
+    except Exception:  # a user's model may refuse a graph with any exception
+        return False
+    return not one.draws and not again.draws and same(one, again)
 
 
 def without(first: History, absent: Absence) -> tuple[Play, Shifts]:

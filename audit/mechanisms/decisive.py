@@ -1,12 +1,11 @@
-"""Looks for a secret that a model does not protect on graphs on which it decides what many nodes add to a noisy value: graphs
-where it alone differs from all others, and graphs where it makes an exact value cross a threshold.
+"""Looks for a secret that a model does not protect on graphs where it alone differs from all others, or where it makes an exact
+value cross a threshold, such as a bound on degrees or a smallest number of nodes.
 """
 
 import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import numpy as np
 
@@ -17,27 +16,30 @@ from ..key import Key
 from ..recorded.laws import cost
 from ..recorded.playing import Play
 from ..recorded.secrets.among_equals import among_equals
-from ..recorded.secrets.one_by_one import Chain, chains, lacking
+from ..recorded.secrets.one_by_one import Link, chains
 from ..recorded.secrets.worlds import Absence, public_bound
 from ..recorded.study import History, Shifts, study
-from .absence import Incomparable, OtherNoise, history, kept, without
+from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, without
 from .inside import Inside, not_known, read_only, reports, without_secrets
 from .past_noise import changed
 
 SECONDS = 4.0  # of processor time for the runs of a chain
+FIRST = (1.0, 0.75, 0.5, 0.25)  # parts of a chain's links: where the run is looked for that the others repeat
+
+World = tuple[Graph, Callable[[Worlds], Absence]]
 
 
 def suspicious(model: Model, graph: Graph, claim: Claim, key: Key) -> Iterator[Inside]:
     """Yields what a run on each graph of `among_equals` and `crossings` shows, if there the secret costs more than the claim,
-    changes a released array although every noisy value is the same, or changes the size of the noise. No bound and no smallest
-    detectable violation rests on the other graphs, so a model may fail on them.
+    changes a released array although every noisy value is the same, changes the size of the noise, or decides whether the run
+    draws anything. No bound and no smallest detectable violation rests on the other graphs, so a model may fail on them.
     """
     for made, without_secret in (*among_equals(graph, claim.unit, model), *crossings(model, graph, claim, key)):
         try:
             found = _on(model, made, without_secret, claim, key)
         except Exception:  # a user's model may refuse other graphs, with any exception
             continue
-        if found is not None and (found.worst is not None or found.past or found.resized):
+        if found is not None and (found.worst is not None or found.past or found.resized or found.silenced):
             yield found
 
 
@@ -54,6 +56,8 @@ def _on(model: Model, graph: Graph, without_secret: Callable[[Worlds], Absence],
         after, moves = without(first, absent)
     except OtherNoise:
         return dataclasses.replace(found, resized=(absent,))
+    except Incomparable:
+        return dataclasses.replace(found, silenced=(absent,)) if draws_nothing(model, absent.worlds) else None
     shifts, doubts = read_only(first, found.idle, moves, reports(first))
     counted = found.counted(shifts)
     if (past := changed(first, absent, after, {})) or doubts or cost(first.mechanisms, counted, claim.delta) <= claim.epsilon:
@@ -62,58 +66,74 @@ def _on(model: Model, graph: Graph, without_secret: Callable[[Worlds], Absence],
     return dataclasses.replace(found, moves=((absent.secret, each),), worst=absent, shifts=shifts)
 
 
-def crossings(model: Model, graph: Graph, claim: Claim, key: Key) -> Iterator[tuple[Graph, Callable[[Worlds], Absence]]]:
-    """Yields graphs, each with the function that gives the world without one secret. Secrets go one after the other, see
-    `chains`. Of each chain, yields the graph whose next secret moves the clean values of the run farthest, if the moves cost more
-    than the claim, and the smallest one whose next secret changes a released array although every noisy value is the same.
+def crossings(model: Model, graph: Graph, claim: Claim, key: Key) -> Iterator[World]:
+    """Yields graphs, each with the function that gives the world that differs from it by one secret. They are links of `chains`:
+    in each chain, the one whose secret moves the clean values of the run farthest, if the moves cost more than the claim; the
+    first one whose secret changes a released array although every noisy value is the same; and the first one that draws random
+    numbers in only one of the two worlds.
 
     The runs begin with the fewest secrets, because thresholds are small, and end after SECONDS. If the model refuses the graphs,
     their degrees are those of `graph` at most.
     """
     for most in dict.fromkeys((public_bound(model, graph), int(graph.degree.max(initial=0)))):
         try:
-            for chain in chains(graph, claim.unit, most, key.fold("order").generator()):
-                yield from _of_chain(model, chain, claim, key)
+            for links in chains(graph, claim.unit, most, key.fold("order").generator()):
+                yield from _of_chain(model, links, claim, key)
         except Exception:  # a user's model may refuse other graphs, with any exception
             continue
         return
 
 
-def _of_chain(model: Model, chain: Chain, claim: Claim, key: Key) -> Iterator[tuple[Graph, Callable[[Worlds], Absence]]]:
-    """As `crossings`, for one chain; yields none if the mechanisms of the run are not known."""
-    made = study(model, chain.graph, key, probed=False)
-    first = history(made, 0)
-    if made.doubts or not_known(first) is not None:
+def _of_chain(model: Model, links: list[Link], claim: Claim, key: Key) -> Iterator[World]:
+    """As `crossings`, for one chain. None if the mechanisms of the run are not known."""
+    if (first := _first(model, links, key)) is None:
         return
     until = time.process_time() + SECONDS
-    farthest, size, differing = -1, 0.0, -1
+    size = 0.0
     moves: Shifts = ()
-    known: tuple[int, History | None] = (-1, None)
-    for gone in chain.steps[::-1].tolist():
-        number, other = known if known[0] == gone + 1 else (gone + 1, _without(first, chain.lacking(made.whole, gone + 1)))
-        known = gone, _without(first, chain.lacking(made.whole, gone))
-        if known[1] is not None and other is not None:
-            absent = chain.lacking(made.whole, number)
-            by = _moved(known[1], other, absent)
+    farthest, differing, silent = None, None, None
+    known: tuple[Graph | None, History | bool] = (None, False)
+    for link in links:
+        other = known[1] if known[0] is link.without else _state(first, link.without)
+        one = _state(first, link.graph)
+        known = link.graph, one
+        if isinstance(one, History) and isinstance(other, History):
+            absent = link.absence(one.worlds)
+            by = _moved(one, other, absent)
             length = math.hypot(*(m.size(each) for m, each in zip(first.mechanisms, by, strict=True)))
             if length > size:
-                farthest, size, moves = gone, length, by
-            if differing < 0 and not _alike(known[1].play, other.play, absent):
-                differing = gone
+                size, moves, farthest = length, by, link
+            differing = differing or (None if _alike(one.play, other.play, absent) else link)
+        elif isinstance(one, History) != isinstance(other, History) and (one is True or other is True):
+            silent = silent or ((link.without, link.presence) if one is True else (link.graph, link.absence))
         if time.process_time() > until:
             break
-    costs = farthest >= 0 and cost(first.mechanisms, moves, claim.delta) > claim.epsilon
-    for gone in dict.fromkeys(([farthest] if costs else []) + ([differing] if differing >= 0 else [])):
-        graph, secret = chain.left(made.whole, gone)
-        yield graph, partial(lacking, unit=chain.unit, secrets=secret)
+    costs = farthest is not None and cost(first.mechanisms, moves, claim.delta) > claim.epsilon
+    for found in dict.fromkeys(filter(None, (farthest if costs else None, differing))):
+        yield found.graph, found.absence
+    if silent:
+        yield silent
 
 
-def _without(first: History, absent: Absence) -> History | None:
-    """The repetition without these secrets, with every noisy value the same; None if the run cannot be repeated in this way."""
+def _first(model: Model, links: list[Link], key: Key) -> History | None:
+    """The run that the others repeat: on the largest graph that is tried on which it has mechanisms, and these are known."""
+    for part in FIRST:
+        made = study(model, links[math.ceil(part * len(links)) - 1].graph, key, probed=False)
+        first = history(made, 0)
+        if not made.doubts and not_known(first) is None:
+            return first
+    return None
+
+
+def _state(first: History, graph: Graph) -> History | bool:
+    """The repetition of a run on another graph, with every noisy value the same. If it cannot be repeated, True if the run on the
+    graph draws nothing, and else False.
+    """
+    worlds = dataclasses.replace(first.worlds, graph=graph)
     try:
-        return kept(first, absent)
+        return kept(first, Absence(graph.name, worlds))
     except Incomparable:
-        return None
+        return draws_nothing(first.study.model, worlds)
 
 
 def _moved(one: History, other: History, absent: Absence) -> Shifts:

@@ -20,7 +20,7 @@ from ..key import Key
 from ..recorded.laws import NOTHING, cost
 from ..recorded.secrets.worlds import Absence, single_secrets, without_many, without_one
 from ..recorded.study import History, Shifts, Study
-from .absence import Incomparable, OtherNoise, history, kept, moved, without
+from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved, without
 from .initial_weights import added, of_mechanisms, same_for_all_seeds, with_weights
 from .loud_secrets import louder, quietest
 from .past_noise import changed, or_else
@@ -45,7 +45,8 @@ class Inside:
     together with many others; empty if the run could not be repeated without many. small: the same on a small graph of unusual
     nodes; None if this is not known. decisive: what other graphs show, see `suspicious`. failed: the error with which the
     model failed on the small graph, or "". searched: whether the search for secrets that move a value farther than most was
-    finished, see `louder`. resized: worlds without one or many secrets in which some noise is of another size or kind. undone:
+    finished, see `louder`. resized: worlds without one or many secrets in which some noise is of another size or kind. silenced:
+    worlds without one secret in which the run draws nothing. undone:
     see `common_changes`. all_tried: whether `worst` is the one of all edges of which the release shows most.
     """
 
@@ -69,6 +70,7 @@ class Inside:
     searched: bool = True
     across: tuple[Absence, ...] = ()
     resized: tuple[Absence, ...] = ()
+    silenced: tuple[Absence, ...] = ()
     undone: frozenset[int] = frozenset()
     all_tried: bool = False
 
@@ -169,7 +171,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
     found, read = without_secrets(first), reports(first)
     many, strange = repetitions(first, claim.unit, key.fold("many"))
     doubts = [why for why in (found.entangled, found.shared, *map(str, strange[:1])) if why]
-    resized = [reason.absent for reason in strange]
+    resized, silenced = [reason.absent for reason in strange], []
     past: dict[str, str] = {}
     across: list[Absence] = []
     worst: Trial | None = None
@@ -181,7 +183,10 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
             after, shifts = without(first, absent)
         except Incomparable as departed:
             doubts.append(str(departed))
-            resized += [absent] if isinstance(departed, OtherNoise) else []
+            if isinstance(departed, OtherNoise):
+                resized.append(absent)
+            elif absent.among.size == 1 and not absent.half and draws_nothing(first.study.model, absent.worlds):
+                silenced.append(absent)
             continue
         seen |= moving(first, shifts)
         shifts, lost = read_only(first, found.idle, shifts, read)
@@ -217,6 +222,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         searched=searched,
         across=tuple(across),
         resized=tuple(resized),
+        silenced=tuple(silenced),
     )
 
 

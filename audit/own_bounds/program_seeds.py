@@ -39,7 +39,13 @@ def without_moves(case: Case, within: Inside) -> Bound | None:
     """The first bound that refutes the claim by other means than how far a secret moves the clean values: by a path past the
     noise, or by the size of the noise. None if there is none.
     """
-    rules = certain_paths.from_path, equal_rows.from_copies, size_of_noise.from_sizes, divided_noise.from_factors
+    rules = (
+        certain_paths.from_path,
+        equal_rows.from_copies,
+        size_of_noise.from_sizes,
+        size_of_noise.from_silence,
+        divided_noise.from_factors,
+    )
     return next(filter(None, (rule(case, within) for rule in rules)), None)
 
 

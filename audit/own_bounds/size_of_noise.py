@@ -1,4 +1,5 @@
-"""Lower bounds from noise whose size depends on a secret, as if its scale is computed from the private graph.
+"""Lower bounds from noise whose size depends on a secret, as if its scale is computed from the private graph, or that is drawn in
+only one of two worlds.
 
 A secret changes the scale of noise in a released array. The adversary compares how far the released numbers lie from their clean
 values with both scales: numbers far away are likelier in the world of the larger scale.
@@ -37,6 +38,8 @@ SHOWN = proved("the noisy values are released", "an array equals them in two run
 SETTLED = Condition(
     "no draw changes the scales or the clean values", "checked", "another seed gives the same ones in the same two worlds"
 )
+EXACTLY = "an event of probability 1 in one world and 0 in the other proves an infinite epsilon"
+SILENT = Condition("the run draws no random number in one world", "checked", "two seeds give the same release there")
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,29 @@ def from_sizes(case: Case, within: Inside) -> Bound | None:
                 if bound := refuting(case, part.run, found, text, SIZES, SHOWN, SETTLED):
                     return bound
     return None
+
+
+def from_silence(case: Case, within: Inside) -> Bound | None:
+    """An infinite bound, if one secret decides whether the run draws anything, in the graph or in another one, and the run that
+    does releases noise of a continuous law; else None. The array then equals that of the other world with probability 0.
+    """
+    for part, where in ((part, where) for part, where in within.parts if part.silenced and releases_noise(part.run)):
+        with suppress(Diverged):
+            second = history(part.run.study, 1)
+            for absent in part.silenced[:TRIED]:
+                if line := next((m.line for m in released(part.run, second) if absent.shown(m.noisy.shape).any()), ""):
+                    text = f"in a world that differs by {absent.secret} the run draws no random number; else it releases noise"
+                    conditions = (REPEATED, SILENT, SHOWN, law_of(part.run))
+                    bound = exact(math.inf, f"{text} from {line}{where}", EXACTLY, conditions)
+                    if not bound.failed:
+                        return replace(bound, refuted=True)
+    return None
+
+
+def released(first: History, second: History) -> Iterator[Mechanism]:
+    """Yields the mechanisms whose noisy values the release shows. second: a run with another seed."""
+    if len(first.mechanisms) == len(second.mechanisms):
+        yield from (m for i, m in enumerate(first.mechanisms) if m.law in POWERS and shown_by(first, second, [i]))
 
 
 def releases_noise(run: History) -> bool:

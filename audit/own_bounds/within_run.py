@@ -105,7 +105,9 @@ def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bou
     projections: see `Attempt`.
     """
     bound, where = on_graph_or_small(case, within, projections)
-    costly = [part for part in within.decisive if part.worst is not None]
+    moved = (part for part in within.decisive if part.worst is not None)
+    costs = {part: cost(part.mechanisms, part.counted(part.shifts), case.claim.delta) for part in moved}
+    costly = sorted(costs, key=costs.__getitem__, reverse=True)
     if bound.refuted or not costly or draws_may_hide(within):
         return bound, where
     for part in costly:

@@ -1,4 +1,4 @@
-"""Graphs whose secrets go one after the other, until none is left, so that every degree and every count takes many values.
+"""Graphs of which each lacks one secret of the next, so that degrees and counts take many values.
 
 Programs drop nodes of more than 20 neighbours, or suppress counts below 10. One secret then decides what a whole neighbourhood or
 a whole count adds, but only where the degree or the count stands at the threshold. On a usual graph perhaps none does.
@@ -17,67 +17,90 @@ from ....models.graph.graph import Graph, Worlds
 from ...case import EDGES
 from .worlds import LEAVES, Absence, small, without_edges, without_nodes
 
-JOINED_TO_ALL = "graph of nodes that are all joined"
+ALL_JOINED = "graph of nodes that are all joined"
+TWO_GROUPS = "graph of two groups of nodes that are all joined"
+NO_SEED = np.zeros(1, dtype=np.uint64)
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
-    """A graph, and the order in which its secrets go. steps: numbers of absent secrets, rising; of each such world, the next
-    secret in the order is of interest.
-    """
+class Link:
+    """A graph, the id of one of its secrets, (1,), and the graph without this secret."""
 
     graph: Graph
     unit: Unit
-    order: NDArray[np.int64]
-    steps: NDArray[np.int64]
+    secret: NDArray[np.int64]
+    without: Graph
 
-    def lacking(self, whole: Worlds, gone: int) -> Absence:
-        """The world without the first `gone` secrets of the order. whole: a world of `graph`."""
-        return lacking(whole, self.unit, self.order[:gone])
+    def absence(self, whole: Worlds) -> Absence:
+        """The world without the secret. whole: a world of the graph."""
+        return _lacking(whole, self.unit, self.secret)
 
-    def left(self, whole: Worlds, gone: int) -> tuple[Graph, NDArray[np.int64]]:
-        """The graph without the first `gone` secrets, and the id of the next secret in it, (1,)."""
-        some, secret = self.order[:gone], self.order[gone]
-        if not gone:
-            return self.graph, np.array([secret])
-        what = {Unit.NODE: f"without {gone} of its nodes", Unit.FEATURES: f"with other features of {gone} of its nodes"}
-        name = f"{self.graph.name}, {what.get(self.unit, f'without {gone} of its edges')}"
-        number = secret - np.count_nonzero(some < secret) if self.unit in EDGES else secret
-        return replace(self.lacking(whole, gone).worlds.graph, name=name), np.array([number])
+    def presence(self, whole: Worlds) -> Absence:
+        """The world with the secret, as if the secret were an absence. whole: a world of the graph `without`."""
+        absent = self.absence(Worlds.of(self.graph, whole.seeds))
+        secret = absent.secret.replace("the absence", "the presence", 1)
+        return Absence(secret, Worlds.of(self.graph, whole.seeds), absent.hidden, among=self.secret)
 
 
-def chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generator) -> Iterator[Chain]:
-    """Yields `small`, whose edges or features go in a random order, so that its hub loses leaf by leaf. For nodes and edges it
-    yields LEAVES + 1 nodes that are all joined. With each node that goes, all others lose a neighbour. Edges go node by node, and
-    the edges of interest are those of nodes that are still all joined. most: the largest degree of the graphs.
+def chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generator) -> Iterator[list[Link]]:
+    """Yields chains of links, which begin with the fewest secrets. All graphs of a chain have the same nodes.
+
+    The edges of `small` or the features of its nodes go in a random order, so that its hub loses leaf by leaf. For nodes, some
+    that are all joined go one by one, so that all others lose a neighbour. For edges, two groups of nodes that are all joined
+    grow, with one edge between the groups, or without an edge of one group. most: the largest degree of the graphs, at most
+    LEAVES.
     """
     few = small(graph, most)
-    if unit is not Unit.NODE:
-        secrets = few.edges.shape[1] if unit in EDGES else few.nodes
-        yield Chain(few, unit, random.permutation(secrets), np.arange(secrets))
     nodes = 1 + (LEAVES if most is None else min(LEAVES, most))
-    if unit is Unit.FEATURES or nodes < 2:
-        return
-    joined = _all_joined(graph, few, nodes)
     if unit is Unit.NODE:
-        yield Chain(joined, unit, random.permutation(nodes), np.arange(nodes))
+        yield _emptied(_all_joined(graph, few, nodes), unit, random.permutation(nodes))
         return
-    later = joined.edges.max(axis=0)
-    order = np.argsort(-later, kind="stable")
-    yield Chain(joined, unit, order, np.flatnonzero(np.diff(later[order], prepend=nodes)))
+    yield _emptied(few, unit, random.permutation(few.edges.shape[1] if unit in EDGES else few.nodes))
+    if unit in EDGES:
+        yield list(_two_groups(_all_joined(graph, few, LEAVES + 1), unit, nodes // 2))
 
 
-def lacking(whole: Worlds, unit: Unit, secrets: NDArray[np.int64]) -> Absence:
-    """The world without these secrets."""
-    secrets = np.sort(secrets)
+def _lacking(whole: Worlds, unit: Unit, secrets: NDArray[np.int64]) -> Absence:
     return without_edges(whole, secrets) if unit in EDGES else without_nodes(whole, unit, secrets)
+
+
+def _emptied(graph: Graph, unit: Unit, order: NDArray[np.int64]) -> list[Link]:
+    """The links of a graph whose secrets go in this order."""
+    words = {Unit.NODE: "without {} of its nodes", Unit.FEATURES: "with other features of {} of its nodes"}
+    what, whole = words.get(unit, "without {} of its edges"), Worlds.of(graph, NO_SEED)
+    links: list[Link] = []
+    later = _lacking(whole, unit, np.sort(order)).worlds.graph
+    for gone in range(order.size - 1, -1, -1):
+        some, secret = np.sort(order[:gone]), order[gone]
+        one = _lacking(whole, unit, some).worlds.graph if gone else graph
+        one = replace(one, name=f"{graph.name}, {what.format(gone)}" if gone else graph.name)
+        number = secret - np.count_nonzero(some < secret) if unit in EDGES else secret
+        links.append(Link(one, unit, np.array([number]), later))
+        later = one
+    return links
 
 
 def _all_joined(graph: Graph, few: Graph, nodes: int) -> Graph:
     """The first nodes of `few`, all joined to each other. The last one has the last class of `graph`."""
     edges = np.array(np.triu_indices(nodes, 1), dtype=np.int64)
-    if graph.directed:
-        edges = np.concatenate([edges, edges[::-1]], axis=1)
+    edges = np.concatenate([edges, edges[::-1]], axis=1) if graph.directed else edges
     y = np.where(np.arange(nodes) < nodes - 1, few.y[:nodes], graph.classes - 1)
     train, val, test = (part[:nodes] for part in (few.train, few.val, few.test))
-    return replace(few, x=few.x[:nodes], y=y, edges=edges, train=train, val=val, test=test, name=JOINED_TO_ALL)
+    return replace(few, x=few.x[:nodes], y=y, edges=edges, train=train, val=val, test=test, name=ALL_JOINED)
+
+
+def _two_groups(nodes: Graph, unit: Unit, largest: int) -> Iterator[Link]:
+    """The links of two groups of 1 to `largest` nodes each. The first secret is an edge in a group, the next one the edge between
+    the groups.
+    """
+    for size in range(1, largest + 1):
+        one = np.array(np.triu_indices(size, 1), dtype=np.int64)
+        both = np.concatenate([one, one + nodes.nodes // 2], axis=1)
+        both = np.concatenate([both, both[::-1]], axis=1) if nodes.directed else both
+        bridge = np.array([[size - 1], [size - 1 + nodes.nodes // 2]])
+        name = f"{TWO_GROUPS}, {size} each"
+        groups = replace(nodes, edges=both, name=name)
+        if size > 1:
+            yield Link(groups, unit, np.array([0]), replace(nodes, edges=both[:, 1:], name=name))
+        joined = replace(nodes, edges=np.concatenate([both, bridge], axis=1), name=f"{name}, with an edge between them")
+        yield Link(joined, unit, np.array([both.shape[1]]), groups)

@@ -12,7 +12,7 @@ from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms import decisive
-from gnnaudit.audit.recorded.secrets.one_by_one import JOINED_TO_ALL, chains, lacking
+from gnnaudit.audit.recorded.secrets.one_by_one import ALL_JOINED, TWO_GROUPS, chains
 from gnnaudit.audit.recorded.secrets.worlds import LEAVES, UNUSUAL
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.graph.graph import Worlds
@@ -30,12 +30,12 @@ def edges_among(kept, graph):
 
 
 def of_few_neighbours(limit):
-    """The number of edges among nodes of at most `limit` neighbours. An edge of two nodes beyond it decides 2 limit at most."""
+    """The number of edges among nodes of at most `limit` neighbours. An edge of two nodes beyond it decides 2 limit."""
     return lambda graph: edges_among(graph.degree <= limit, graph)
 
 
 def core(limit):
-    """The number of edges among nodes of at least `limit` neighbours. An edge of two of them decides 2 limit - 1 at most."""
+    """The number of edges among nodes of at least `limit` neighbours. An edge of two of them decides 2 limit - 1."""
     return lambda graph: edges_among(graph.degree >= limit, graph)
 
 
@@ -58,6 +58,17 @@ def large_classes(limit):
     return counts
 
 
+def triangles(limit):
+    """Triangles among nodes of at most `limit` neighbours. An edge of two nodes beyond it decides limit (limit - 1)."""
+
+    def count(graph):
+        kept = np.flatnonzero(graph.degree <= limit)
+        joined = graph.adjacency().toarray().astype(float)[np.ix_(kept, kept)]
+        return float(((joined @ joined) * joined).sum() / 6)
+
+    return count
+
+
 def counted(statistic, scale):
     def train(graph, seed):
         exact = np.atleast_1d(statistic(graph))
@@ -73,35 +84,37 @@ def audited(model, unit, tmp_path, seed=0, claim=(1.001, 0.0)):
 
 
 @pytest.mark.parametrize("seed", [0, *nightly(*range(1, 6))])
-@pytest.mark.parametrize("limit", [MOST + 5, *nightly(MOST + 25, MOST + 60)])
+@pytest.mark.parametrize("limit", [MOST + 5, *nightly(MOST + 25, MOST + 40)])
 def test_a_limit_on_degrees_that_the_graph_does_not_reach_is_refuted_at_what_the_limit_decides(limit, seed, tmp_path):
     bound = audited(counted(of_few_neighbours(limit), 1.0), Unit.UNDIRECTED_EDGE, tmp_path, seed)
     assert bound.refuted
-    assert limit - 1 <= bound.epsilon <= 2 * limit
-    assert bound.method.rpartition(", on a ")[2].startswith(f"{UNUSUAL}, without ")
+    assert 1.998 * limit <= bound.epsilon <= 2 * limit
+    assert bound.method.endswith(f"on a {TWO_GROUPS}, {limit + 1} each, with an edge between them")
 
 
 @pytest.mark.parametrize(
-    ("statistic", "unit", "least", "most"),
+    ("statistic", "scale", "unit", "decided"),
     [
-        (large_classes(12), Unit.NODE, 11, 12),
+        (large_classes(12), 1.0, Unit.NODE, 12),
         *nightly(
-            (large_classes(7), Unit.NODE, 6, 7),
-            (large_classes(7), Unit.FEATURES, 7, 8),
-            (core(MOST + 4), Unit.UNDIRECTED_EDGE, 2 * (MOST + 4) - 1, 2 * (MOST + 4) - 1),
+            (large_classes(7), 1.0, Unit.NODE, 7),
+            (large_classes(7), 1.0, Unit.FEATURES, 8),  # another class gets the node
+            (triangles(MOST + 4), 30.0, Unit.UNDIRECTED_EDGE, (MOST + 4) * (MOST + 3)),
+            (core(MOST + 4), 1.0, Unit.UNDIRECTED_EDGE, 2 * (MOST + 4) - 1),
         ),
     ],
 )
-def test_a_count_that_is_0_below_a_threshold_is_refuted(statistic, unit, least, most, tmp_path):
-    bound = audited(counted(statistic, 1.0), unit, tmp_path)
+def test_a_count_on_one_side_of_a_threshold_is_refuted_at_what_a_secret_decides(statistic, scale, unit, decided, tmp_path):
+    bound = audited(counted(statistic, scale), unit, tmp_path)
     assert bound.refuted
-    assert 0.999 * least <= bound.epsilon <= most * 1.001
+    assert 0.999 * decided <= bound.epsilon * scale <= 1.001 * decided
 
 
 @pytest.mark.parametrize(
     ("statistic", "scale", "unit"),
     [
         (of_few_neighbours(20), 40.0, Unit.UNDIRECTED_EDGE),
+        (triangles(12), 132.0, Unit.UNDIRECTED_EDGE),
         (capped(5), 2.0, Unit.UNDIRECTED_EDGE),
         (large_classes(12), 12.0, Unit.NODE),
         *nightly((all_edges, 1.0, Unit.UNDIRECTED_EDGE), (large_classes(7), 14.0, Unit.FEATURES)),
@@ -149,28 +162,51 @@ def test_a_limit_within_the_degrees_that_the_model_accepts_is_refuted(tmp_path):
     assert audited(Looped(strict, releases=("counts",)), Unit.UNDIRECTED_EDGE, tmp_path).refuted
 
 
+def with_enough(limit, unit):
+    """Noisy sizes of the classes of training nodes, or zeros for fewer training nodes, or edges, than `limit`."""
+
+    def train(graph, seed):
+        if (graph.edges.shape[1] if unit is Unit.UNDIRECTED_EDGE else graph.train.sum()) < limit:
+            return {"counts": np.zeros(graph.classes)}
+        return counted(large_classes(0), 1.0).train(graph, seed)
+
+    return Looped(train, releases=("counts",), events=dp.LaplaceDpEvent(1.0))
+
+
+@pytest.mark.parametrize(("limit", "unit"), [(40, Unit.NODE), *nightly((12, Unit.UNDIRECTED_EDGE), (11, Unit.NODE))])
+def test_an_end_without_noise_that_one_secret_decides_is_refuted_at_infinity(limit, unit, tmp_path):
+    bound = audited(with_enough(limit, unit), unit, tmp_path)
+    assert bound.refuted
+    assert bound.epsilon == np.inf
+    assert "draws no random number" in bound.method
+
+
+def test_an_end_that_noisy_counts_decide_is_not_refuted(tmp_path):
+    def train(graph, seed):
+        random = np.random.default_rng(seed)
+        enough = graph.train.sum() + random.laplace(0, 2) >= 40
+        counts = counted(large_classes(0), 2.0).train(graph, seed + 1)["counts"]
+        return {"counts": counts if enough else np.zeros(graph.classes)}
+
+    model = Looped(train, releases=("counts",), events=dp.LaplaceDpEvent(1.0))
+    assert not audited(model, Unit.NODE, tmp_path).refuted
+
+
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("most", [None, 9])
-def test_each_graph_has_one_secret_more_than_the_next_and_degrees_within_the_bound(unit, most):
+def test_the_graphs_of_a_link_differ_by_its_secret_and_have_degrees_within_the_bound(unit, most):
+    names = {Unit.NODE: [ALL_JOINED], Unit.FEATURES: [UNUSUAL], Unit.UNDIRECTED_EDGE: [UNUSUAL, TWO_GROUPS]}
     made = list(chains(GRAPH, unit, most, np.random.default_rng(0)))
-    names = {Unit.NODE: [JOINED_TO_ALL], Unit.FEATURES: [UNUSUAL], Unit.UNDIRECTED_EDGE: [UNUSUAL, JOINED_TO_ALL]}
-    assert [chain.graph.name for chain in made] == names[unit]
-    for chain in made:
-        whole = Worlds.of(chain.graph, np.array([1], dtype=np.uint64))
-        assert chain.graph.degree.max() <= (most or LEAVES + 1)
-        for gone in chain.steps[[0, 1, 7, -1]]:
-            graph, secret = chain.left(whole, gone)
-            shorter = lacking(Worlds.of(graph, whole.seeds), unit, secret).worlds.graph
-            expected = chain.lacking(whole, gone + 1).worlds.graph
+    assert [links[-1].graph.name.partition(", ")[0] for links in made] == names[unit]
+    for links in made:
+        for link in (*links[:3], links[len(links) // 2], links[-1]):
+            assert link.graph.degree.max() <= (most or LEAVES + 1)
+            without = link.absence(Worlds.of(link.graph, np.array([1], dtype=np.uint64))).worlds.graph
             for part in ("x", "y", "edges", "train"):
-                np.testing.assert_array_equal(getattr(shorter, part), getattr(expected, part))
-
-
-def test_edges_go_node_by_node_and_leave_nodes_that_are_all_joined():
-    joined = list(chains(GRAPH, Unit.UNDIRECTED_EDGE, None, np.random.default_rng(0)))[1]
-    whole = Worlds.of(joined.graph, np.array([1], dtype=np.uint64))
-    left = [joined.left(whole, gone)[0].degree for gone in joined.steps]
-    assert [set(degrees[degrees > 0]) for degrees in left] == [{nodes} for nodes in range(LEAVES, 0, -1)]
+                np.testing.assert_array_equal(getattr(without, part), getattr(link.without, part))
+            changed = {Unit.FEATURES: (link.graph.x != without.x).any(1), Unit.NODE: link.graph.train != without.train}
+            assert np.count_nonzero(changed.get(unit, [])) <= 1
+            assert link.graph.edges.shape[1] - without.edges.shape[1] == 1 or unit is not Unit.UNDIRECTED_EDGE
 
 
 def test_the_search_ends_after_its_time(monkeypatch):
@@ -182,7 +218,8 @@ def test_the_search_ends_after_its_time(monkeypatch):
 
     def search():
         begun = len(runs)
-        found = list(decisive.crossings(Looped(train, releases=("counts",)), GRAPH, Claim(1.0, 0.0, Unit.NODE), Key("time")))
+        claim = Claim(1.0, 0.0, Unit.NODE)
+        found = list(decisive.crossings(Looped(train, releases=("counts",)), GRAPH, claim, Key("time")))
         return len(found), len(runs) - begun
 
     all_runs = search()
