@@ -44,6 +44,7 @@ def without_moves(case: Case, within: Inside) -> Bound | None:
         equal_rows.from_copies,
         size_of_noise.from_sizes,
         size_of_noise.from_silence,
+        size_of_noise.from_bare_entries,
         divided_noise.from_factors,
     )
     return next(filter(None, (rule(case, within) for rule in rules)), None)

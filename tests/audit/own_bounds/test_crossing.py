@@ -181,6 +181,21 @@ def test_an_end_without_noise_that_one_secret_decides_is_refuted_at_infinity(lim
     assert "draws no random number" in bound.method
 
 
+@pytest.mark.parametrize(("suppressed", "refuted"), [("exact", True), ("noisy", False), ("none", False)])
+def test_entries_that_an_exact_count_sets_to_0_after_the_noise_are_refuted_at_infinity(suppressed, refuted, tmp_path):
+    def train(graph, seed):
+        sizes = np.bincount(graph.y[graph.train], minlength=graph.classes).astype(float)
+        noisy = sizes + np.random.default_rng(seed).laplace(0, 1, sizes.shape)
+        compared = {"exact": sizes, "noisy": noisy, "none": np.full(sizes.shape, np.inf)}[suppressed]
+        return {"counts": np.where(compared < 8, 0.0, noisy)}
+
+    bound = audited(Looped(train, releases=("counts",), events=dp.LaplaceDpEvent(1.0)), Unit.NODE, tmp_path)
+    assert bound.refuted == refuted
+    if refuted:
+        assert bound.epsilon == np.inf
+        assert "no noise covers 1 entry" in bound.method
+
+
 def test_an_end_that_noisy_counts_decide_is_not_refuted(tmp_path):
     def train(graph, seed):
         random = np.random.default_rng(seed)
