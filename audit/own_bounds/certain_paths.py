@@ -338,11 +338,17 @@ def shown_by(first: History, second: History, read: Sequence[int] | None) -> tup
 
 
 def equal(noisy: NDArray[np.float64], play: Play, cell: Cell) -> bool:
-    """Whether a cell has these values, in the type in which it is released."""
+    """Whether a cell has these values, see `as_released`."""
     released = play.cells.get(cell)
     if released is None or released.size != noisy.size:
         return False
-    return np.array_equal(released.ravel(), noisy.astype(play.kinds.get(cell, noisy.dtype)).astype(np.float64).ravel())
+    return np.array_equal(released.ravel(), as_released(noisy, play, cell).ravel())
+
+
+def as_released(noisy: NDArray[np.float64], play: Play, cell: Cell) -> NDArray[np.float64]:
+    """Noisy values in the floating-point type in which a cell is released. Whole numbers would not show these values."""
+    kind = play.kinds.get(cell, noisy.dtype)
+    return noisy.astype(kind).astype(np.float64) if kind.kind == "f" else noisy
 
 
 def scripts(first: History, started: bool = False, fixed: Collection[int] = ()) -> Iterator[list[Draw]]:

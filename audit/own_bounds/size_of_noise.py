@@ -24,7 +24,7 @@ from ..mechanisms.inside import Inside
 from ..recorded.playing import Cell, Diverged, Play
 from ..recorded.secrets.worlds import Absence, alone
 from ..recorded.study import History
-from .certain_paths import REDRAWN, always_steady, equal, read_by, scripts, shown_by, tried
+from .certain_paths import REDRAWN, always_steady, as_released, equal, read_by, scripts, shown_by, tried
 from .noise_law import DISTRIBUTIONS, law_of
 from .released_noise import REPEATED, exact
 from .released_sums import additive
@@ -155,12 +155,12 @@ def bare(first: History, absent: Absence, cells: Sequence[Cell]) -> Iterator[tup
 
 
 def holds(run: Play, cell: Cell, mechanism: Mechanism) -> NDArray[np.bool_]:
-    """Which entries of a cell are noisy values of a mechanism, in the type in which they are released."""
+    """Which entries of a cell are noisy values of a mechanism, see `as_released`."""
     values = run.cells[cell]
     if mechanism.law not in POWERS or mechanism.noisy.shape != values.shape:
         return np.zeros(values.shape, dtype=bool)
-    noisy = mechanism.noisy.astype(run.kinds.get(cell, mechanism.noisy.dtype)).astype(np.float64)
-    return (values == noisy) & (np.broadcast_to(np.asarray(mechanism.scale), values.shape) > 0)
+    noised = np.broadcast_to(np.asarray(mechanism.scale), values.shape) > 0
+    return (values == as_released(mechanism.noisy, run, cell)) & noised
 
 
 def released(first: History, second: History) -> Iterator[Mechanism]:

@@ -196,6 +196,21 @@ def test_entries_that_an_exact_count_sets_to_0_after_the_noise_are_refuted_at_in
         assert "no noise covers 1 entry" in bound.method
 
 
+@pytest.mark.parametrize("bare", ["entries", "run"])
+def test_whole_numbers_beside_0_are_not_refuted_at_infinity(bare, tmp_path):
+    """A noisy number without its fraction is 0 with a probability above 0."""
+
+    def train(graph, seed):
+        sizes = np.bincount(graph.y[graph.train], minlength=graph.classes).astype(float)
+        if bare == "run" and graph.train.sum() < 40:
+            return {"counts": np.zeros(sizes.shape, dtype=int)}
+        noisy = (sizes + np.random.default_rng(seed).laplace(0, 1, sizes.shape)).astype(int)
+        return {"counts": np.where(sizes < 8, 0, noisy) if bare == "entries" else noisy}
+
+    model = Looped(train, releases=("counts",), events=dp.LaplaceDpEvent(1.0))
+    assert audited(model, Unit.NODE, tmp_path).epsilon < np.inf
+
+
 def test_an_end_that_noisy_counts_decide_is_not_refuted(tmp_path):
     def train(graph, seed):
         random = np.random.default_rng(seed)
