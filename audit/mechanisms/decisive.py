@@ -6,6 +6,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -85,18 +86,16 @@ def crossings(model: Model, graph: Graph, claim: Claim, key: Key) -> Iterator[Wo
 
 
 def _of_chain(model: Model, links: list[Link], claim: Claim, key: Key) -> Iterator[World]:
-    """As `crossings`, for one chain. None if the mechanisms of the run are not known."""
+    """As `crossings`, for one chain; yields none if the mechanisms of the run are not known."""
     if (first := _first(model, links, key)) is None:
         return
     until = time.process_time() + SECONDS
     size = 0.0
     moves: Shifts = ()
     farthest, differing, silent = None, None, None
-    known: tuple[Graph | None, History | bool] = (None, False)
+    state = lru_cache(maxsize=2)(partial(_state, first))  # a link's first graph is often the second one of the next link
     for link in links:
-        other = known[1] if known[0] is link.without else _state(first, link.without)
-        one = _state(first, link.graph)
-        known = link.graph, one
+        other, one = state(link.without), state(link.graph)
         if isinstance(one, History) and isinstance(other, History):
             absent = link.absence(one.worlds)
             by = _moved(one, other, absent)
