@@ -17,7 +17,7 @@ from ..key import Key
 from ..recorded.laws import cost
 from ..recorded.playing import Play
 from ..recorded.secrets.among_equals import among_equals
-from ..recorded.secrets.one_by_one import Link, chains
+from ..recorded.secrets.chains import Link, chains
 from ..recorded.secrets.worlds import Absence, public_bound
 from ..recorded.study import History, Shifts, study
 from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, without

@@ -45,7 +45,7 @@ def blind(graph, seed):
 
 def half(graph, seed):
     "Counts of neighbours with noise on two of the columns."
-    noise = 3 * np.random.default_rng(seed).standard_normal((graph.nodes, 2))
+    noise = 12 * np.random.default_rng(seed).standard_normal((graph.nodes, 2))
     counts = graph.adjacency() @ np.eye(graph.classes)[graph.y]
     counts[:, :2] += noise
     return logs(counts)

@@ -12,7 +12,7 @@ from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms import decisive
-from gnnaudit.audit.recorded.secrets.one_by_one import ALL_JOINED, TWO_GROUPS, chains
+from gnnaudit.audit.recorded.secrets.chains import ALL_JOINED, TWO_GROUPS, chains
 from gnnaudit.audit.recorded.secrets.worlds import LEAVES, UNUSUAL
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.graph.graph import Worlds

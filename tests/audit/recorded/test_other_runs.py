@@ -117,7 +117,7 @@ def test_noise_for_the_largest_degree_of_one_graph_is_refuted_on_a_graph_with_a_
 def test_the_graph_with_a_hub_counts_although_nothing_is_known_of_the_whole_graph(bounded, tmp_path):
     asked = setting(of_nodes(bounded), Unit.NODE, tmp_path, "hub")
     within = dataclasses.replace(recorded(asked).inside, shared="two mechanisms share noise")
-    alone = from_mechanisms(asked.case, dataclasses.replace(within, small=None))
+    alone = from_mechanisms(asked.case, dataclasses.replace(within, small=None, decisive=()))
     assert (alone.epsilon, alone.refuted) == (0.0, False)
     assert from_mechanisms(asked.case, within).refuted is not bounded
 
