@@ -53,6 +53,7 @@ wheel:
 	mkdir -p .types/gnnaudit
 	ln -sfn ../../gnnaudit/__init__.py .types/gnnaudit/__init__.py
 	ln -sfn ../../gnnaudit/py.typed .types/gnnaudit/py.typed
+	ln -sfn ../../gnnaudit/__main__.py .types/gnnaudit/__main__.py
 	ln -sfn ../../gnnaudit/target.py .types/gnnaudit/target.py
 	ln -sfn ../../gnnaudit/recipes .types/gnnaudit/recipes
 	for p in accounting models attacks reports audit; do ln -sfn ../../$$p .types/gnnaudit/$$p; done

@@ -3,6 +3,7 @@
 import errno
 import os
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -306,3 +307,10 @@ def test_a_group_of_commands_without_a_command_lists_its_commands(monkeypatch, c
         main.main()
     assert end.value.code == 2
     assert "list, info, map" in capsys.readouterr().err
+
+
+def test_the_package_is_the_command(tmp_path):
+    words = [sys.executable, "-P", "-m", "gnnaudit", "run", "--epsilon", "-1"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("audit: epsilon='-1': must be above 0.")
