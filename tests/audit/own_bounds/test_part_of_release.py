@@ -105,6 +105,7 @@ def test_with_noise_for_the_true_range_nothing_is_refuted_and_the_reason_names_t
     assert any("no released number shows the randomised reports" in text for text in bound.failed)
 
 
+@pytest.mark.usefixtures("thorough")
 def test_features_that_hidden_reports_hardly_ever_change_are_refuted_at_no_more_than_they_cost():
     bound = audited(0.1, never_alike)
     assert bound.refuted
