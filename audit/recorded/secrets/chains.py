@@ -48,8 +48,13 @@ def chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generat
     The edges of `small` or the features of its nodes go in a random order, so that its hub loses leaf by leaf. For nodes, some
     that are all joined go one by one, so that all others lose a neighbour. For edges, two groups of nodes that are all joined
     grow, with one edge between the groups, or without an edge of one group. most: the largest degree of the graphs, at most
-    LEAVES.
+    LEAVES. Graphs without any edge or training node are left out, because many programs make an exception for them.
     """
+    for links in _chains(graph, unit, most, random):
+        yield [link for link in links if link.without.edges.size and link.without.train.any()]
+
+
+def _chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generator) -> Iterator[list[Link]]:
     few = small(graph, most)
     nodes = 1 + (LEAVES if most is None else min(LEAVES, most))
     if unit is Unit.NODE:
