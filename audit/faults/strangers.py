@@ -271,6 +271,13 @@ class PopularRows(Sums):
         return np.where(degree[:, None] > 100, clean, clean + noise)
 
 
+class WithoutHubs(Sums):
+    """Leaves out the sums of nodes with more than 40 neighbours. The exact degree decides, so one edge moves a whole sum."""
+
+    def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
+        return np.where(degree[:, None] > 40, 0.0, clean) + noise
+
+
 class DegreeBeside(Sums):
     def scores(self, rows: Floats, graph: Graph, degree: Floats, seed: int) -> Floats:
         return super().scores(rows, graph, degree, seed) + np.log1p(degree)[:, None] * np.arange(graph.classes)
@@ -324,4 +331,4 @@ SOMETIMES = (LaplaceSums, GeometricCounts, Rounded, Clipped, OnlyTheLargest, Noi
 HONEST = (*HEARD, *SOMETIMES)  # honest models; on those in SOMETIMES the audit may be inconclusive
 INFINITE = (EveryOtherColumn, OneStream, ConstantSeed, ConstantGlobalSeed, LonelyRows, PopularRows, DegreeBeside, ServedClean)
 UNCERTAIN = (NoiseByBlock, ExactBases, NoiseByDegree, SecondPass, SeededByTheGraph, CentredByFew)
-FAULTY = (*INFINITE, *UNCERTAIN, QuietSecondHop, GeometricForOneCount)
+FAULTY = (*INFINITE, *UNCERTAIN, QuietSecondHop, WithoutHubs, GeometricForOneCount)

@@ -26,6 +26,7 @@ CERTAIN = (
     strangers.GeometricCounts,
     *strangers.INFINITE,
     strangers.QuietSecondHop,
+    strangers.WithoutHubs,
     strangers.GeometricForOneCount,
 )
 UNKNOWN = [k for k in (*strangers.HONEST, *strangers.FAULTY) if k not in CERTAIN]
