@@ -162,20 +162,27 @@ def test_a_limit_within_the_degrees_that_the_model_accepts_is_refuted(tmp_path):
     assert audited(Looped(strict, releases=("counts",)), Unit.UNDIRECTED_EDGE, tmp_path).refuted
 
 
-def with_enough(limit, unit):
+def with_enough(limit, unit, ends=np.less):
     """Noisy sizes of the classes of training nodes, or zeros for fewer training nodes, or edges, than `limit`."""
 
     def train(graph, seed):
-        if (graph.edges.shape[1] if unit is Unit.UNDIRECTED_EDGE else graph.train.sum()) < limit:
+        if ends(graph.edges.shape[1] if unit is Unit.UNDIRECTED_EDGE else graph.train.sum(), limit):
             return {"counts": np.zeros(graph.classes)}
         return counted(large_classes(0), 1.0).train(graph, seed)
 
     return Looped(train, releases=("counts",), events=dp.LaplaceDpEvent(1.0))
 
 
-@pytest.mark.parametrize(("limit", "unit"), [(40, Unit.NODE), *nightly((12, Unit.UNDIRECTED_EDGE), (3, Unit.NODE))])
-def test_an_end_without_noise_that_one_secret_decides_is_refuted_at_infinity(limit, unit, tmp_path):
-    bound = audited(with_enough(limit, unit), unit, tmp_path)
+@pytest.mark.parametrize(
+    ("limit", "unit", "ends"),
+    [
+        (40, Unit.NODE, np.less),
+        (21 * 20, Unit.UNDIRECTED_EDGE, np.greater),  # more than the given graph has; two groups of 21 have as many
+        *nightly((12, Unit.UNDIRECTED_EDGE, np.less), (3, Unit.NODE, np.less)),
+    ],
+)
+def test_an_end_without_noise_that_one_secret_decides_is_refuted_at_infinity(limit, unit, ends, tmp_path):
+    bound = audited(with_enough(limit, unit, ends), unit, tmp_path)
     assert bound.refuted
     assert bound.epsilon == np.inf
     assert "draws no random number" in bound.method
