@@ -21,7 +21,7 @@ from ..mechanisms.gate import recorded
 from ..mechanisms.inside import Inside
 from ..own.premises import after_failures
 from ..recorded.secrets.worlds import UNUSUAL_NODES, without_one
-from . import certain_paths, divided_noise, equal_rows, sampled_steps, size_of_noise
+from . import certain_paths, divided_noise, noise_in_one_world, sampled_steps, size_of_noise
 from .certain_paths import fixed_draws, hides_nothing, lines_of
 from .released_noise import MOVES, exact, uncovered
 
@@ -41,10 +41,10 @@ def without_moves(case: Case, within: Inside) -> Bound | None:
     """
     rules = (
         certain_paths.from_path,
-        equal_rows.from_copies,
+        noise_in_one_world.from_copies,
         size_of_noise.from_sizes,
-        size_of_noise.from_silence,
-        size_of_noise.from_bare_entries,
+        noise_in_one_world.from_silence,
+        noise_in_one_world.from_still_entries,
         divided_noise.from_factors,
     )
     return next(filter(None, (rule(case, within) for rule in rules)), None)

@@ -1,30 +1,27 @@
-"""Lower bounds from noise whose size depends on a secret, as if its scale is computed from the private graph, or that covers
-released entries in only one of two worlds.
+"""Lower bounds from noise whose size depends on a secret, as if its scale is computed from the private graph.
 
 A secret changes the scale of noise in a released array. The adversary compares how far the released numbers lie from their clean
 values with both scales: numbers far away are likelier in the world of the larger scale.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
-from ...models.recorder.mechanisms.found import Mechanism, Mechanisms, OtherMechanisms
-from ..case import Case, offered
-from ..mechanisms.absence import Incomparable, OtherNoise, both, history, kept
+from ...models.recorder.mechanisms.found import Mechanism, Mechanisms
+from ..case import Case
+from ..mechanisms.absence import Incomparable, OtherNoise, history, kept
 from ..mechanisms.inside import Inside
-from ..recorded.playing import Cell, Diverged, Play
+from ..recorded.playing import Diverged
 from ..recorded.secrets.worlds import Absence, alone
 from ..recorded.study import History
-from .certain_paths import REDRAWN, always_steady, as_released, equal, read_by, scripts, shown_by, tried
+from .certain_paths import equal, shown_by
 from .noise_law import DISTRIBUTIONS, law_of
 from .released_noise import REPEATED, exact
 from .released_sums import additive
@@ -40,14 +37,6 @@ SHOWN = proved("the noisy values are released", "an array equals them in two run
 SETTLED = Condition(
     "no draw changes the scales or the clean values", "checked", "another seed gives the same ones in the same two worlds"
 )
-EXACTLY = "an event of probability 1 in one world and 0 in the other proves an infinite epsilon"
-SILENT = Condition("the run draws no random number in one world", "checked", "two seeds give the same release there")
-BARE = Condition(
-    "in one world no noise covers these entries",
-    "checked",
-    f"they stay the same there with other noisy values, near and far, and with other numbers for all draws, {REDRAWN} times",
-)
-COVERED = proved("in the other world they are noisy values", "they equal them in two runs with different seeds")
 
 
 @dataclass(frozen=True)
@@ -98,75 +87,6 @@ def from_sizes(case: Case, within: Inside) -> Bound | None:
                 if bound := refuting(case, part.run, found, text, SIZES, SHOWN, SETTLED):
                     return bound
     return None
-
-
-def from_silence(case: Case, within: Inside) -> Bound | None:
-    """An infinite bound, if one secret decides whether the run draws anything, in the graph or in another one, and the run that
-    does releases noise of a continuous law; else None. The array then equals that of the other world with probability 0.
-    """
-    for part, where in ((part, where) for part, where in within.parts if part.silenced and releases_noise(part.run)):
-        with suppress(Diverged):
-            second = history(part.run.study, 1)
-            for absent in part.silenced[:TRIED]:
-                if line := next((m.line for m in released(part.run, second) if absent.shown(m.noisy.shape).any()), ""):
-                    text = f"in a world that differs by {absent.secret} the run draws no random number; else it releases noise"
-                    conditions = (REPEATED, SILENT, SHOWN, law_of(part.run))
-                    bound = exact(math.inf, f"{text} from {line}{where}", EXACTLY, conditions)
-                    if not bound.failed:
-                        return replace(bound, refuted=True)
-    return None
-
-
-def from_bare_entries(case: Case, within: Inside) -> Bound | None:
-    """An infinite bound, if one secret decides whether noise of a continuous law covers entries of an array, in the graph or in
-    another one; else None. With noise, the entries equal those of the other world with probability 0.
-    """
-    for part, where in within.parts:
-        cells = [cell for cell in part.run.play.cells if cell.array in part.past and cell.array in offered(case.model)]
-        for absent in islice(tried(part, cells), TRIED) if cells and part.across else ():
-            with suppress(Incomparable, Diverged, OtherMechanisms):
-                for cell, line, count in bare(part.run, absent, cells):
-                    entries = f"{'1 entry' if count == 1 else f'{count} entries'} of {cell}"
-                    text = f"in a world that differs by {absent.secret} no noise covers {entries}; else the noise at {line} does"
-                    bound = exact(math.inf, f"{text}{where}", EXACTLY, (REPEATED, BARE, COVERED, law_of(part.run)))
-                    if not bound.failed:
-                        return replace(bound, refuted=True)
-    return None
-
-
-def bare(first: History, absent: Absence, cells: Sequence[Cell]) -> Iterator[tuple[Cell, str, int]]:
-    """Yields cells that hold noisy values in one of two worlds, at entries that nothing random changes in the other one, with the
-    line of the noise and the number of these entries. Raises as `certain`.
-    """
-    second = history(first.study, 1)
-    pairs = list(zip((absent.base, absent), both(first, absent), both(second, absent), strict=True))
-    for (_, noisy, noisy_again), (world, still, still_again) in (pairs, pairs[::-1]):
-        for cell in cells:
-            one, other = (run.play.cells[cell] for run in (still, still_again))
-            if not one.shape == other.shape == noisy.play.cells[cell].shape == noisy_again.play.cells[cell].shape:
-                continue
-            same_there = (one == other) & absent.shown(one.shape)
-            for m, again in zip(noisy.mechanisms, noisy_again.mechanisms, strict=True):
-                entries = same_there & holds(noisy.play, cell, m) & holds(noisy_again.play, cell, again)
-                if not entries.any() or read_by(still, cell, entries) != []:
-                    continue
-                if always_steady(first, scripts(first), cell, [(world, still)]):
-                    yield cell, m.line, int(entries.sum())
-
-
-def holds(run: Play, cell: Cell, mechanism: Mechanism) -> NDArray[np.bool_]:
-    """Which entries of a cell are noisy values of a mechanism, see `as_released`."""
-    values = run.cells[cell]
-    if mechanism.law not in POWERS or mechanism.noisy.shape != values.shape:
-        return np.zeros(values.shape, dtype=bool)
-    noised = np.broadcast_to(np.asarray(mechanism.scale), values.shape) > 0
-    return (values == as_released(mechanism.noisy, run, cell)) & noised
-
-
-def released(first: History, second: History) -> Iterator[Mechanism]:
-    """Yields the mechanisms whose noisy values the release shows. second: a run with another seed."""
-    if len(first.mechanisms) == len(second.mechanisms):
-        yield from (m for i, m in enumerate(first.mechanisms) if m.law in POWERS and shown_by(first, second, [i]))
 
 
 def releases_noise(run: History) -> bool:

@@ -185,7 +185,7 @@ def test_an_end_without_noise_that_one_secret_decides_is_refuted_at_infinity(lim
     bound = audited(with_enough(limit, unit, ends), unit, tmp_path)
     assert bound.refuted
     assert bound.epsilon == np.inf
-    assert "draws no random number" in bound.method
+    assert "decides whether the run draws any random number" in bound.method
 
 
 @pytest.mark.parametrize(("suppressed", "refuted"), [("exact", True), ("noisy", False), ("none", False)])
@@ -200,22 +200,23 @@ def test_entries_that_an_exact_count_sets_to_0_after_the_noise_are_refuted_at_in
     assert bound.refuted == refuted
     if refuted:
         assert bound.epsilon == np.inf
-        assert "no noise covers 1 entry" in bound.method
+        assert "decides whether anything random changes 1 entry of" in bound.method
 
 
-@pytest.mark.parametrize("bare", ["entries", "run"])
-def test_whole_numbers_beside_0_are_not_refuted_at_infinity(bare, tmp_path):
-    """A noisy number without its fraction is 0 with a probability above 0."""
+@pytest.mark.parametrize(("rule", "refuted"), [("exact", True), ("noisy", False)])
+def test_a_class_that_noise_chooses_only_below_an_exact_lead_is_refuted_at_infinity(rule, refuted, tmp_path):
+    """A whole number, whose noise is never released: below a lead of 2 it is another one in some runs, and above it in none."""
 
     def train(graph, seed):
         sizes = np.bincount(graph.y[graph.train], minlength=graph.classes).astype(float)
-        if bare == "run" and graph.train.sum() < 40:
-            return {"counts": np.zeros(sizes.shape, dtype=int)}
-        noisy = (sizes + np.random.default_rng(seed).laplace(0, 1, sizes.shape)).astype(int)
-        return {"counts": np.where(sizes < 8, 0, noisy) if bare == "entries" else noisy}
+        noisy = sizes + np.random.default_rng(seed).laplace(0, 2, sizes.shape)
+        second, first = np.sort(sizes)[-2:]
+        chosen = sizes if rule == "exact" and first - second > 1 else noisy
+        return {"counts": np.array([chosen.argmax()])}
 
-    model = Looped(train, releases=("counts",), events=dp.LaplaceDpEvent(1.0))
-    assert audited(model, Unit.NODE, tmp_path).epsilon < np.inf
+    bound = audited(Looped(train, releases=("counts",), events=dp.LaplaceDpEvent(2.0)), Unit.NODE, tmp_path)
+    assert bound.refuted == refuted
+    assert (bound.epsilon == np.inf) == refuted
 
 
 @pytest.mark.parametrize("unit", [Unit.NODE, *nightly(Unit.UNDIRECTED_EDGE)])

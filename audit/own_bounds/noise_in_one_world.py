@@ -1,4 +1,7 @@
-"""Certificates for paths past the noise to rows that other noise moves together.
+"""Certificates from events that noise makes possible in only one of two neighbouring graphs.
+
+A secret may decide whether noise changes an entry of an array, as in `noisy[counts < 10] = 0` after `noisy = counts + noise`, or
+whether the run draws any random number. Then the entry always has the same value in one graph, and other values in the other one.
 
 A network with noisy weights that reads the exact graph gives each node an answer that noise moves. But it gives two nodes with
 the same inputs the same answer, whatever the weights. So does noise of which all rows have the same numbers. A secret may decide
@@ -6,10 +9,9 @@ whether two nodes have the same inputs. Then the event that their rows differ ha
 graphs.
 """
 
-import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 import numpy as np
@@ -26,8 +28,9 @@ from ..mechanisms.past_noise import begun
 from ..mechanisms.reading import far_across, with_other_values
 from ..recorded.playing import Cell, Diverged, Play, play
 from ..recorded.secrets.copies import Copies, copies
+from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History
-from .certain_paths import CLEAR, REDRAWN, numbers_of_runs, scripts
+from .certain_paths import CLEAR, REDRAWN, TRIED, Mask, numbers_of_runs, scripts, tried
 from .released_noise import PATHS, REPEATED, exact
 
 RUNS = (1, 2, 3)  # numbers of the trainings with other seeds in the world in which the rows are equal
@@ -37,6 +40,14 @@ EQUAL = Condition(
     f"the rows stay equal with {len(RUNS)} other seeds, with other numbers for all draws, usual ones and numbers far outside of "
     f"their range, {REDRAWN} times, and with other noisy values, near and far",
 )
+STILL = Condition(
+    "in one world nothing random changes these entries",
+    "checked",
+    f"they stay the same with {len(RUNS)} other seeds, with other numbers for all draws, usual ones and numbers far outside of "
+    f"their range, {REDRAWN} times, and with other noisy values, near and far",
+)
+SILENT = Condition("the run draws no random number in one world", "checked", "two seeds give the same release there")
+MOVED = proved("in the other world they have other values", "they do so in one training, and if delta is above 0, in two")
 DIFFER = proved("the rows differ where the nodes differ", "they do so in one training, and if delta is above 0, in two")
 
 
@@ -76,6 +87,84 @@ def from_copies(case: Case, within: Inside) -> Bound | None:
     return None
 
 
+def from_still_entries(case: Case, within: Inside) -> Bound | None:
+    """An infinite bound, if one secret decides whether anything random changes entries of an array, in the graph or in another
+    one; None if this is not shown. It looks at arrays with a path past the noise.
+    """
+    for part, where in within.parts:
+        cells = [cell for cell in part.run.play.cells if cell.array in set(part.past) & set(offered(case.model))]
+        for absent in islice(tried(part, cells), TRIED) if cells and part.across else ():
+            with suppress(Incomparable, Diverged, OtherMechanisms):
+                for cell in cells:
+                    if count := still_entries(part.run, absent, cell, case.claim.delta):
+                        entries = f"{'1 entry' if count == 1 else f'{count} entries'} of {cell}"
+                        text = f"{absent.secret} decides whether anything random changes {entries}{where}"
+                        return exact(np.inf, text, PATHS, (REPEATED, STILL, MOVED))
+    return None
+
+
+def still_entries(first: History, absent: Absence, cell: Cell, delta: float) -> int:
+    """How many entries of a cell nothing random changes in one of two worlds, if they have other values in the other world with a
+    probability above delta, see `certain_paths.certain`; else 0. Raises as `certain`.
+    """
+    here, there = both(first, absent)
+    shown = absent.shown(here.play.cells[cell].shape)
+    return still_in(first, here, there, cell, shown, delta) or still_in(first, there, here, cell, shown, delta)
+
+
+def still_in(first: History, still: History, moved: History, cell: Cell, shown: Mask, delta: float) -> int:
+    """As `still_entries`, if nothing random changes the entries in the world of `still`. shown: the entries that count."""
+    fixed = np.logical_and.reduce([shown, *(same_entries(still.play, run, cell) for run in trained(first, still, RUNS))])
+
+    def changed(run: Play) -> Mask:
+        return fixed & ~same_entries(still.play, run, cell)
+
+    seen = happening(first, moved, delta, lambda run: bool(changed(run).any())) if fixed.any() else []
+    if not seen or any(changed(run).any() for run in chain(redrawn(first, still), with_others(still))):
+        return 0
+    return int(np.logical_or.reduce([changed(run) for run in seen]).sum())
+
+
+def from_silence(case: Case, within: Inside) -> Bound | None:
+    """An infinite bound, if one secret decides whether the run draws any random number, in the graph or in another one, and the
+    release is another one where it does; None if this is not shown.
+    """
+    for part, where in within.parts:
+        first = part.run
+        for absent in part.silenced[:TRIED]:
+            with suppress(Diverged, OtherMechanisms):
+                silent = play(first.study.model, replace(absent.worlds, seeds=first.worlds.seeds))
+                cells = [cell for cell in silent.cells if cell.array in offered(case.model)]
+
+                def differs(run: Play, silent: Play = silent, cells: Sequence[Cell] = cells, absent: Absence = absent) -> bool:
+                    seen = ((cell, absent.shown(silent.cells[cell].shape)) for cell in cells)
+                    return any(not same_entries(silent, run, cell)[shown].all() for cell, shown in seen)
+
+                if happening(first, first, case.claim.delta, differs):
+                    text = f"{absent.secret} decides whether the run draws any random number{where}"
+                    return exact(np.inf, text, PATHS, (REPEATED, SILENT, MOVED))
+    return None
+
+
+def happening(first: History, world: History, delta: float, event: Callable[[Play], bool]) -> list[Play]:
+    """Trainings in the world of a run, with other seeds, in which an event happens: one at delta = 0, else two, so that its
+    probability exceeds delta. Empty if it happens in fewer.
+    """
+    needed = 1 if delta == 0 else 2
+    seen = (run for run in trained(first, world, numbers_of_runs(first.study, delta)) if event(run))
+    found = list(islice(seen, needed))
+    return found if len(found) == needed else []
+
+
+def same_entries(one: Play, other: Play, cell: Cell) -> Mask:
+    """Which entries of a cell are the same in two runs, up to rounding; none if the cells have different shapes."""
+    before, after = one.cells[cell], other.cells.get(cell)
+    if after is None or after.shape != before.shape:
+        return np.zeros(before.shape, dtype=bool)
+    same: Mask = np.abs(after - before) <= one.last_places(cell)
+    return same
+
+
 def in_common(run: History) -> bool:
     """Whether some noise number serves several entries of a noisy value, for example all rows."""
     return any(m.shared for m in run.mechanisms)
@@ -103,7 +192,7 @@ def trained(first: History, world: History, numbers: Iterable[int]) -> Iterator[
     """Trainings in the world of a run with other seeds, in which nothing is replaced."""
     for number in numbers:
         seeds = np.array([fold(int(s), "copies", number) % 2**64 for s in world.worlds.seeds], dtype=np.uint64)
-        yield play(first.study.model, dataclasses.replace(world.worlds, seeds=seeds))
+        yield play(first.study.model, replace(world.worlds, seeds=seeds))
 
 
 def redrawn(first: History, world: History) -> Iterator[Play]:
@@ -114,7 +203,7 @@ def redrawn(first: History, world: History) -> Iterator[Play]:
     for script in scripts(first):
         tried += 1
         try:
-            yield play(first.study.model, dataclasses.replace(world.worlds, seeds=first.worlds.seeds), script=script)
+            yield play(first.study.model, replace(world.worlds, seeds=first.worlds.seeds), script=script)
         except Exception:  # a user's model may refuse other numbers with any exception
             failed += 1
     if 2 * failed > tried:
