@@ -98,7 +98,7 @@ def from_still_entries(case: Case, within: Inside) -> Bound | None:
                 for cell in cells:
                     if count := still_entries(part.run, absent, cell, case.claim.delta):
                         entries = f"{'1 entry' if count == 1 else f'{count} entries'} of {cell}"
-                        text = f"{absent.secret} decides whether anything random changes {entries}{where}"
+                        text = f"{absent.secret} changes {entries}; in one of both worlds nothing random changes them{where}"
                         return exact(np.inf, text, PATHS, (REPEATED, STILL, MOVED))
     return None
 
@@ -119,7 +119,7 @@ def still_in(first: History, still: History, moved: History, cell: Cell, shown: 
     def changed(run: Play) -> Mask:
         return fixed & ~same_entries(still.play, run, cell)
 
-    seen = happening(first, moved, delta, lambda run: bool(changed(run).any())) if fixed.any() else []
+    seen = happening(others(first, moved, delta), delta, lambda run: bool(changed(run).any())) if fixed.any() else []
     if not seen or any(changed(run).any() for run in chain(redrawn(first, still), with_others(still))):
         return 0
     return int(np.logical_or.reduce([changed(run) for run in seen]).sum())
@@ -140,20 +140,24 @@ def from_silence(case: Case, within: Inside) -> Bound | None:
                     seen = ((cell, absent.shown(silent.cells[cell].shape)) for cell in cells)
                     return any(not same_entries(silent, run, cell)[shown].all() for cell, shown in seen)
 
-                if happening(first, first, case.claim.delta, differs):
+                if happening(others(first, first, case.claim.delta), case.claim.delta, differs):
                     text = f"{absent.secret} decides whether the run draws any random number{where}"
                     return exact(np.inf, text, PATHS, (REPEATED, SILENT, MOVED))
     return None
 
 
-def happening(first: History, world: History, delta: float, event: Callable[[Play], bool]) -> list[Play]:
-    """Trainings in the world of a run, with other seeds, in which an event happens: one at delta = 0, else two, so that its
-    probability exceeds delta. Empty if it happens in fewer.
+def happening(runs: Iterable[Play], delta: float, event: Callable[[Play], bool]) -> list[Play]:
+    """The first of these runs in which an event happens: one at delta = 0, else two, so that its probability exceeds delta. Empty
+    if it happens in fewer.
     """
     needed = 1 if delta == 0 else 2
-    seen = (run for run in trained(first, world, numbers_of_runs(first.study, delta)) if event(run))
-    found = list(islice(seen, needed))
+    found = list(islice(filter(event, runs), needed))
     return found if len(found) == needed else []
+
+
+def others(first: History, world: History, delta: float) -> Iterator[Play]:
+    """The trainings with other seeds in which a rare event is looked for, in the world of a run."""
+    return trained(first, world, numbers_of_runs(first.study, delta))
 
 
 def same_entries(one: Play, other: Play, cell: Cell) -> Mask:
@@ -181,9 +185,8 @@ def certain(first: History, found: Copies, cell: Cell, delta: float) -> bool:
     forced = not in_common(first)  # else the noisy values of the first run, which both worlds have, are none of the copies' graph
     if forced and not equal(same.play, cell, found):
         return False
-    runs = chain([other.play] * forced, trained(first, other, numbers_of_runs(first.study, delta)))
-    differ, needed = (run for run in runs if not equal(run, cell, found, CLEAR)), 1 if delta == 0 else 2
-    if len(list(islice(differ, needed))) < needed:
+    runs = chain([other.play] * forced, others(first, other, delta))
+    if not happening(runs, delta, lambda run: not equal(run, cell, found, CLEAR)):
         return False
     return all(equal(run, cell, found) for run in chain(trained(first, same, RUNS), redrawn(first, same), with_others(same)))
 
