@@ -55,6 +55,7 @@ def chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generat
 
 
 def _chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generator) -> Iterator[list[Link]]:
+    """As `chains`, down to graphs without any secret."""
     few = small(graph, most)
     nodes = 1 + (LEAVES if most is None else min(LEAVES, most))
     if unit is Unit.NODE:
