@@ -51,7 +51,8 @@ def chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generat
     LEAVES. Graphs without any edge or training node are left out, because many programs make an exception for them.
     """
     for links in _chains(graph, unit, most, random):
-        yield [link for link in links if link.without.edges.size and link.without.train.any()]
+        if some := [link for link in links if link.without.edges.size and link.without.train.any()]:
+            yield some
 
 
 def _chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generator) -> Iterator[list[Link]]:

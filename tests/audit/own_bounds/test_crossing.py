@@ -255,6 +255,11 @@ def test_the_graphs_of_a_link_differ_by_its_secret_and_have_degrees_within_the_b
             assert link.graph.edges.shape[1] - without.edges.shape[1] == 1 or unit is not Unit.UNDIRECTED_EDGE
 
 
+@pytest.mark.parametrize("unit", UNITS)
+def test_where_no_node_may_have_a_neighbour_there_is_no_chain(unit):
+    assert not list(chains(GRAPH, unit, 0, np.random.default_rng(0)))
+
+
 def test_the_search_ends_after_its_time(monkeypatch):
     runs = []
 
