@@ -1,7 +1,7 @@
 """Repeats a run without a secret. Every mechanism returns the noisy value of the first run."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from ...models.graph.graph import Worlds
 from ...models.random.streams import fold
 from ...models.recorder import Draw
 from ...models.recorder.mechanisms.found import REPORT, Mechanism, Mechanisms, OtherMechanisms
-from ..recorded.playing import Diverged, Play, marked, play
+from ..recorded.playing import Cell, Diverged, Play, marked, play
 from ..recorded.secrets.own_rows import Located, own_places, private
 from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History, Shifts, Study, same
@@ -102,6 +102,13 @@ def kept(first: History, absent: Absence, again: Mechanisms | None = None, draws
     if any(m.values != o.values for m, o in both):
         raise OtherNoise(f"{absent.secret} changes which values a report can have", absent)
     return History(first.study, worlds, after, tuple(again.found))
+
+
+def moved_cells(one: Play, other: Play, absent: Absence) -> Iterator[Cell]:
+    """Yields the cells that differ in two runs by more than rounding. Own rows of absent nodes do not count."""
+    for cell, values in one.cells.items():
+        if (absent.shown(values.shape) & ~one.same(other, cell)).any():
+            yield cell
 
 
 def both(first: History, absent: Absence) -> tuple[History, History]:

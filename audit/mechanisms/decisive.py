@@ -15,12 +15,11 @@ from ...models.base import Model
 from ...models.graph.graph import Graph, Worlds
 from ..key import Key
 from ..recorded.laws import cost
-from ..recorded.playing import Play
 from ..recorded.secrets.among_equals import among_equals
 from ..recorded.secrets.chains import Link, chains
 from ..recorded.secrets.worlds import Absence, public_bound
 from ..recorded.study import History, Shifts, study
-from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, without
+from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved_cells, without
 from .inside import Inside, not_known, read_only, reports, without_secrets
 from .past_noise import changed
 
@@ -96,15 +95,19 @@ def _of_chain(model: Model, links: list[Link], claim: Claim, key: Key) -> Iterat
     state = lru_cache(maxsize=2)(partial(_state, first))  # a link's first graph is often the second one of the next link
     for link in links:
         other, one = state(link.without), state(link.graph)
-        if isinstance(one, History) and isinstance(other, History):
-            absent = link.absence(one.worlds)
-            by = _moved(one, other, absent)
-            length = math.hypot(*(m.size(each) for m, each in zip(first.mechanisms, by, strict=True)))
-            if length > size:
-                size, moves, farthest = length, by, link
-            differing = differing or (None if _alike(one.play, other.play, absent) else link)
-        elif isinstance(one, History) != isinstance(other, History) and (one is True or other is True):
-            silent = silent or ((link.without, link.presence) if one is True else (link.graph, link.absence))
+        match one, other:
+            case History(), History():
+                absent = link.absence(one.worlds)
+                by = _moved(one, other, absent)
+                length = math.hypot(*(m.size(each) for m, each in zip(first.mechanisms, by, strict=True)))
+                if length > size:
+                    size, moves, farthest = length, by, link
+                if differing is None and any(True for _ in moved_cells(one.play, other.play, absent)):
+                    differing = link
+            case True, History():
+                silent = silent or (link.without, link.presence)
+            case History(), True:
+                silent = silent or (link.graph, link.absence)
         if time.process_time() > until:
             break
     costs = farthest is not None and cost(first.mechanisms, moves, claim.delta) > claim.epsilon
@@ -139,14 +142,3 @@ def _moved(one: History, other: History, absent: Absence) -> Shifts:
     """How far each clean value moves between two runs, in units of its noise. Own rows of absent nodes do not count."""
     gaps = [(m, o.clean - m.clean) for m, o in zip(one.mechanisms, other.mechanisms, strict=True)]
     return tuple(m.over(by * absent.shown(by.shape)) for m, by in gaps)
-
-
-def _alike(one: Play, other: Play, absent: Absence) -> bool:
-    """Whether two runs release the same up to rounding. Own rows of absent nodes do not count."""
-    for cell, a in one.cells.items():
-        b = other.cells.get(cell)
-        if b is None or a.shape != b.shape:
-            return False
-        if np.any((np.abs(a - b) > one.last_places(cell)) & absent.shown(a.shape)):
-            return False
-    return True

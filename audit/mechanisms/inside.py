@@ -33,21 +33,21 @@ from .undone import common_changes, without_common
 class Inside:
     """The mechanisms within a run, and how far secrets move them.
 
-    run: the run without removals; its mechanisms are in order, each a place where noise is added to data. moves: for each
-    secret, the move of each mechanism in units of its scale. past: for each array with a path past the noise, a sentence that
-    names the secret which changes the array. across: for each of these, the world without this secret or secrets. doubts: why
-    some secrets could not be tried. worst: the secret whose moves cost most. shifts: the moves of `worst`, one array for each
-    mechanism. again: mechanism -> the earlier mechanism whose noise it uses at all entries, both as positions. sums: groups of
-    mechanisms. The run uses only the sum of the noisy values of a group. shared: why mechanisms share noise in another way, so
-    that their moves cannot be composed; "" if none do. entangled: see `entangled`. others: the other secrets, those that cost
-    most first. together: whether the run could be repeated without many secrets at once. idle: the mechanisms that the run
-    does not read; empty if there are more than EACH mechanisms. steady: the mechanisms that no secret moves, neither alone nor
-    together with many others; empty if the run could not be repeated without many. small: the same on a small graph of unusual
-    nodes; None if this is not known. decisive: what other graphs show, see `suspicious`. failed: the error with which the
-    model failed on the small graph, or "". searched: whether the search for secrets that move a value farther than most was
-    finished, see `louder`. resized: worlds without one or many secrets in which some noise is of another size or kind. silenced:
-    worlds without one secret in which the run draws nothing. undone:
-    see `common_changes`. all_tried: whether `worst` is the one of all edges of which the release shows most.
+    run: the run without removals; its mechanisms are in order, each a place where noise is added to data. moves: for each secret,
+    the move of each mechanism in units of its scale. past: for each array with a path past the noise, a sentence that names the
+    secret which changes the array. across: for each of these, the world without this secret or secrets. doubts: why some secrets
+    could not be tried. worst: the secret whose moves cost most. shifts: the moves of `worst`, one array for each mechanism.
+    again: mechanism -> the earlier mechanism whose noise it uses at all entries, both as positions. sums: groups of mechanisms.
+    The run uses only the sum of the noisy values of a group. shared: why mechanisms share noise in another way, so that their
+    moves cannot be composed; "" if none do. entangled: see `entangled`. others: the other secrets, those that cost most first.
+    together: whether the run could be repeated without many secrets at once. idle: the mechanisms that the run does not read;
+    empty if there are more than EACH mechanisms. steady: the mechanisms that no secret moves, neither alone nor together with
+    many others; empty if the run could not be repeated without many. small: the same on a small graph of unusual nodes; None if
+    this is not known. decisive: what other graphs show, see `suspicious`. failed: the error with which the model failed on the
+    small graph, or "". searched: whether the search for secrets that move a value farther than most was finished, see `louder`.
+    resized: worlds without one or many secrets in which some noise is of another size or kind. silenced: worlds without one
+    secret in which the run draws nothing. undone: see `common_changes`. all_tried: whether `worst` is the one of all edges of
+    which the release shows most.
     """
 
     run: History

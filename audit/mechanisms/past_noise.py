@@ -10,7 +10,7 @@ from ...models.recorder.mechanisms.found import REPORT, Mechanisms
 from ..recorded.playing import Play, play
 from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History
-from .absence import kept
+from .absence import kept, moved_cells
 from .reading import EACH, redrawn, repeated, with_other_values
 from .unfollowed import not_followed, strayed
 
@@ -20,12 +20,8 @@ def changed(first: History, absent: Absence, after: Play, known: Collection[str]
     are left out.
     """
     past: dict[str, str] = {}
-    for cell, before in first.study.base.cells.items():
-        other = after.cells.get(cell)
-        gap = np.abs(other - before) if other is not None and other.shape == before.shape else np.full(before.shape, np.inf)
-        if absent.hidden is not None and gap.ndim and len(gap) == first.study.whole.graph.nodes:
-            gap[absent.hidden] = 0.0
-        if (gap <= first.study.base.last_places(cell)).all() or cell.array in {*known, *past}:
+    for cell in moved_cells(first.study.base, after, absent):
+        if cell.array in {*known, *past}:
             continue
         text = f"{absent.secret} changes '{cell.array}' although every noisy value is the same"
         past[cell.array] = text if known or past else f"{text}{begun(first, absent)}"

@@ -301,10 +301,7 @@ def unchanged(one: Play, other: Play, cell: Cell, entries: Mask | None = None) -
     """Whether some entries of a cell stay the same. By default these are all: if one changes, noise that was not followed may
     change the others too, but seldom.
     """
-    before, after = one.cells[cell], other.cells[cell]
-    if after.shape != before.shape:
-        return False
-    same = np.abs(after - before) <= one.last_places(cell)
+    same = one.same(other, cell)
     return bool(same.all() if entries is None else same[entries].all())
 
 
@@ -338,17 +335,13 @@ def shown_by(first: History, second: History, read: Sequence[int] | None) -> tup
 
 
 def equal(noisy: NDArray[np.float64], play: Play, cell: Cell) -> bool:
-    """Whether a cell has these values, see `as_released`."""
-    released = play.cells.get(cell)
+    """Whether a cell has these values, in the floating-point type in which it is released. Whole numbers do not show the values
+    that they were cut from.
+    """
+    released, kind = play.cells.get(cell), play.kinds.get(cell, noisy.dtype)
     if released is None or released.size != noisy.size:
         return False
-    return np.array_equal(released.ravel(), as_released(noisy, play, cell).ravel())
-
-
-def as_released(noisy: NDArray[np.float64], play: Play, cell: Cell) -> NDArray[np.float64]:
-    """Noisy values in the floating-point type in which a cell is released. Whole numbers would not show these values."""
-    kind = play.kinds.get(cell, noisy.dtype)
-    return noisy.astype(kind).astype(np.float64) if kind.kind == "f" else noisy
+    return np.array_equal(released.ravel(), (noisy.astype(kind) if kind.kind == "f" else noisy).astype(np.float64).ravel())
 
 
 def scripts(first: History, started: bool = False, fixed: Collection[int] = ()) -> Iterator[list[Draw]]:

@@ -9,9 +9,10 @@ whether two nodes have the same inputs. Then the event that their rows differ ha
 graphs.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 
 import numpy as np
@@ -22,7 +23,7 @@ from ...models.random.streams import fold
 from ...models.recorder.mechanisms.found import OtherMechanisms
 from ..case import Case, offered
 from ..key import Key
-from ..mechanisms.absence import Incomparable, both
+from ..mechanisms.absence import Incomparable, both, moved_cells
 from ..mechanisms.inside import Inside
 from ..mechanisms.past_noise import begun
 from ..mechanisms.reading import far_across, with_other_values
@@ -98,7 +99,7 @@ def from_still_entries(case: Case, within: Inside) -> Bound | None:
                 for cell in cells:
                     if count := still_entries(part.run, absent, cell, case.claim.delta):
                         entries = f"{'1 entry' if count == 1 else f'{count} entries'} of {cell}"
-                        text = f"{absent.secret} changes {entries}; in one of both worlds nothing random changes them{where}"
+                        text = f"{absent.secret} changes {entries}; in one of the two worlds nothing random changes them{where}"
                         return exact(np.inf, text, PATHS, (REPEATED, STILL, MOVED))
     return None
 
@@ -114,10 +115,10 @@ def still_entries(first: History, absent: Absence, cell: Cell, delta: float) -> 
 
 def still_in(first: History, still: History, moved: History, cell: Cell, shown: Mask, delta: float) -> int:
     """As `still_entries`, if nothing random changes the entries in the world of `still`. shown: the entries that count."""
-    fixed = np.logical_and.reduce([shown, *(same_entries(still.play, run, cell) for run in trained(first, still, RUNS))])
+    fixed = np.logical_and.reduce([shown, *(still.play.same(run, cell) for run in trained(first, still, RUNS))])
 
     def changed(run: Play) -> Mask:
-        return fixed & ~same_entries(still.play, run, cell)
+        return fixed & ~still.play.same(run, cell)
 
     seen = happening(others(first, moved, delta), delta, lambda run: bool(changed(run).any())) if fixed.any() else []
     if not seen or any(changed(run).any() for run in chain(redrawn(first, still), with_others(still))):
@@ -129,21 +130,21 @@ def from_silence(case: Case, within: Inside) -> Bound | None:
     """An infinite bound, if one secret decides whether the run draws any random number, in the graph or in another one, and the
     release is another one where it does; None if this is not shown.
     """
+    delta = case.claim.delta
     for part, where in within.parts:
         first = part.run
         for absent in part.silenced[:TRIED]:
             with suppress(Diverged, OtherMechanisms):
                 silent = play(first.study.model, replace(absent.worlds, seeds=first.worlds.seeds))
-                cells = [cell for cell in silent.cells if cell.array in offered(case.model)]
-
-                def differs(run: Play, silent: Play = silent, cells: Sequence[Cell] = cells, absent: Absence = absent) -> bool:
-                    seen = ((cell, absent.shown(silent.cells[cell].shape)) for cell in cells)
-                    return any(not same_entries(silent, run, cell)[shown].all() for cell, shown in seen)
-
-                if happening(others(first, first, case.claim.delta), case.claim.delta, differs):
+                if happening(others(first, first, delta), delta, partial(differs, silent, absent, offered(case.model))):
                     text = f"{absent.secret} decides whether the run draws any random number{where}"
                     return exact(np.inf, text, PATHS, (REPEATED, SILENT, MOVED))
     return None
+
+
+def differs(one: Play, absent: Absence, arrays: Collection[str], other: Play) -> bool:
+    """Whether some of these arrays differ in two runs, see `moved_cells`."""
+    return any(cell.array in arrays for cell in moved_cells(one, other, absent))
 
 
 def happening(runs: Iterable[Play], delta: float, event: Callable[[Play], bool]) -> list[Play]:
@@ -158,15 +159,6 @@ def happening(runs: Iterable[Play], delta: float, event: Callable[[Play], bool])
 def others(first: History, world: History, delta: float) -> Iterator[Play]:
     """The trainings with other seeds in which a rare event is looked for, in the world of a run."""
     return trained(first, world, numbers_of_runs(first.study, delta))
-
-
-def same_entries(one: Play, other: Play, cell: Cell) -> Mask:
-    """Which entries of a cell are the same in two runs, up to rounding; none if the cells have different shapes."""
-    before, after = one.cells[cell], other.cells.get(cell)
-    if after is None or after.shape != before.shape:
-        return np.zeros(before.shape, dtype=bool)
-    same: Mask = np.abs(after - before) <= one.last_places(cell)
-    return same
 
 
 def in_common(run: History) -> bool:

@@ -123,11 +123,11 @@ def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bou
 
 @lru_cache(maxsize=1)  # the search for the reach asks again
 def draws_may_hide(within: Inside) -> bool:
-    """Whether draws that are no noise may hide what the worst secret moves on the graph of the run, or this is not known. There
-    may be none.
+    """Whether draws that are no noise may hide what the worst secret moves on the graph of the run, or this is not known. If no
+    secret moves anything there, whether the run has such draws.
     """
     try:
-        if within.worst is None or not np.any([np.any(by) for by in within.shifts]):
+        if within.worst is None or not moving(within.run, within.shifts):
             return bool(free_draws(within.run))
         return hidden(within.run, within, differs=True) is not None
     except (Incomparable, Diverged, OtherMechanisms):

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,14 @@ class Play:
         if kind.kind != "f" or np.all(numbers == np.rint(numbers)):
             return np.zeros(numbers.shape)
         return ULPS * np.spacing(np.abs(numbers).astype(kind)).astype(np.float64)
+
+    def same(self, other: Self, cell: Cell) -> NDArray[np.bool_]:
+        """Which values of a cell are the same in another training, up to `last_places`; none if the cells have other shapes."""
+        before, after = self.cells[cell], other.cells.get(cell)
+        if after is None or after.shape != before.shape:
+            return np.zeros(before.shape, dtype=bool)
+        same: NDArray[np.bool_] = np.abs(after - before) <= self.last_places(cell)
+        return same
 
     def largest_places(self, cell: Cell) -> NDArray[np.float64]:
         """For each entry, ULPS units in the last place of the largest entry in its row, or in its array if it has one axis. The

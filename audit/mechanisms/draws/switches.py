@@ -13,11 +13,11 @@ from ....models.recorder import Draw
 from ....models.recorder.draws.draw import SHIFTED
 from ....models.recorder.mechanisms.found import REPORT
 from ...key import Key
-from ...recorded.playing import Cell, Play, left_in, play, rounding
+from ...recorded.playing import Cell, Play, play, rounding
 from ...recorded.secrets.worlds import Absence, without_many
 from ...recorded.sources import laid_out, moved_by, nudge
 from ...recorded.study import History, Study
-from ..absence import Incomparable, history, kept
+from ..absence import Incomparable, history, kept, moved_cells
 from ..reading import alike, repeated, same_means
 from ..relations import SAME
 from .cut_off import cut_off
@@ -146,15 +146,6 @@ def _past(run: History, absent: Absence) -> set[Cell] | None:
     repeated without them.
     """
     try:
-        after = kept(run, absent).play
+        return set(moved_cells(run.play, kept(run, absent).play, absent))
     except Incomparable:
         return None
-    found = set()
-    for cell, before in run.play.cells.items():
-        other = after.cells.get(cell)
-        if other is not None and other.shape == before.shape:
-            gap = np.abs(other - before) - run.play.last_places(cell)
-            if np.all(left_in(gap, run.study.whole.graph.nodes, absent.hidden) <= 0):
-                continue
-        found.add(cell)
-    return found

@@ -37,9 +37,9 @@ class Link:
 
     def presence(self, whole: Worlds) -> Absence:
         """The world with the secret, as if the secret were an absence. whole: a world of the graph `without`."""
-        absent = self.absence(Worlds.of(self.graph, whole.seeds))
-        secret = absent.secret.replace("the absence", "the presence", 1)
-        return Absence(secret, Worlds.of(self.graph, whole.seeds), absent.hidden, among=self.secret)
+        there = Worlds.of(self.graph, whole.seeds)
+        absent = self.absence(there)
+        return replace(absent, secret=absent.secret.replace("the absence", "the presence", 1), worlds=there, fewer=None)
 
 
 def chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generator) -> Iterator[list[Link]]:

@@ -10,6 +10,8 @@ from gnnaudit import Claim, Looped, Unit, load
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.own_bounds.certain_paths import equal
+from gnnaudit.audit.recorded.playing import Cell, Play
 from gnnaudit.audit.storage.store import Store
 
 from ...nightly import nightly
@@ -189,3 +191,9 @@ def test_a_small_number_without_noise_is_refuted_beside_large_numbers(tmp_path):
 @pytest.mark.parametrize("release", [rows_without_noise([]), *nightly(rows_with_rare_noise)])
 def test_rows_that_noise_covers_in_some_runs_are_not_refuted_without_limit(release, tmp_path):
     assert not any(math.isinf(b.epsilon) for b in outcome(release, tmp_path, Unit.UNDIRECTED_EDGE).bounds)
+
+
+@pytest.mark.parametrize(("kind", "shown"), [(np.float32, True), (np.float64, True), (np.int64, False)])
+def test_a_release_of_whole_numbers_does_not_show_the_noisy_values_that_they_were_cut_from(kind, shown):
+    noisy, cell = np.array([1.25, 7.5]), Cell("counts")
+    assert equal(noisy, Play({cell: noisy.astype(kind).astype(float)}, [], kinds={cell: np.dtype(kind)}), cell) == shown

@@ -180,6 +180,7 @@ def with_enough(limit, unit, ends=np.less):
     ("limit", "unit", "ends"),
     [
         (40, Unit.NODE, np.less),
+        (int(GRAPH.train.sum()), Unit.NODE, np.less),  # the given graph stands at the threshold
         (21 * 20, Unit.UNDIRECTED_EDGE, np.greater),  # more than the given graph has; two groups of 21 have as many
         *nightly((12, Unit.UNDIRECTED_EDGE, np.less), (3, Unit.NODE, np.less)),
     ],
@@ -203,7 +204,7 @@ def test_entries_that_an_exact_count_sets_to_0_after_the_noise_are_refuted_at_in
     assert bound.refuted == refuted
     if refuted:
         assert bound.epsilon == np.inf
-        assert "changes 1 entry of 'counts'; in one of both worlds nothing random changes" in bound.method
+        assert "changes 1 entry of 'counts'; in one of the two worlds nothing random changes" in bound.method
 
 
 @pytest.mark.parametrize(("rule", "refuted"), [("exact", True), ("noisy", False)])
