@@ -8,7 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from ..models.graph.graph import Graph
 from ..models.kernels.ahead import compile_ahead
 from ..reports import evidence as evidence_files
 from ..reports import results as result_files
-from ..reports.evidence import ANY, Evidence, exit_code
+from ..reports.evidence import ANY, Evidence, Verdict, exit_code
 from ..reports.files import plain
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow, UtilityRow
 from ..reports.rounding import several
@@ -58,6 +58,18 @@ if TYPE_CHECKING:
 NO_CLAIM = "no claim was tested"
 FINITE = "To test one, give a model that protects a unit, and a finite --epsilon."
 PATIENCE = 300.0  # seconds that `blackbox` may take on a user's model, by its estimate, in a plan that does not name it
+
+
+@dataclass(frozen=True)
+class Talk:
+    """What tells the user how far a case is. say: see `announced`. verbose: whether tracebacks are printed."""
+
+    say: Say
+    console: Console
+    verbose: bool
+
+    def line(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = False) -> int:
@@ -127,8 +139,8 @@ def carry_out(
                     checked[case.model.name] = checked_first(case.model)
                 console.print(in_words(case, checked[case.model.name]), end="", highlight=False, markup=False, soft_wrap=True)
             secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
-            faults = console if verbose else None
-            judged, found, accepted = judged_case(case, graph, store, secret, plan, alpha, say, checked[case.model.name], faults)
+            checks, talk = checked[case.model.name], Talk(say, console, verbose)
+            judged, found, accepted = judged_case(case, graph, store, secret, plan, alpha, talk, checks)
             tested = tested or accepted
             observed += [{**case.where, **one.observed} for one in found if one.observed]
             written |= {evidence_files.write(one, folder) for one in found}
@@ -195,22 +207,21 @@ def judged_case(
     key: Key,
     plan: Plan,
     alpha: float,
-    say: Say,
+    talk: Talk,
     checks: Sequence[Check],
-    faults: Console | None,
 ) -> tuple[list[Any], list[Evidence], bool]:
     """All rows of a case, the evidence of its audits, and whether the model accepted the graph; if not, the others still run.
 
-    faults: where the traceback of a refusal is printed. For the other arguments see `study`.
+    For the arguments see `study`.
     """
     ceiling = uppers(case)
     try:
         with contained(), blamed(case.model):
-            rows, outcomes = study(case, graph, store, key, plan, alpha, say, checks)
+            rows, outcomes = study(case, graph, store, key, plan, alpha, talk, checks)
         accepted = True
     except ValueError as reason:
-        if faults:
-            faults.print_exception()
+        if talk.verbose:
+            talk.console.print_exception()
         rows, outcomes, accepted = [case.skipped(str(case), str(reason))], [Outcome("account", ())], False
     found = [evidence(case, outcome, ceiling, plan) for outcome in outcomes]
     rows += [row for one in found for row in result_files.bound_rows(one, plan.notices)]
@@ -240,8 +251,13 @@ def left_out(audit: Audit, case: Case, plan: Plan, outcomes: Sequence[Outcome] |
 
 def decided(case: Case, outcomes: Sequence[Outcome], plan: Plan) -> bool:
     """Whether the lower bounds so far refute the claim, or would have detected the violation that the plan asks for."""
+    return so_far(case, outcomes, plan).kind != "inconclusive"
+
+
+def so_far(case: Case, outcomes: Sequence[Outcome], plan: Plan) -> Verdict:
+    """The verdict on the claim of a case by the lower bounds of some of its audits."""
     found = [bound for outcome in outcomes for bound in with_covers(case, outcome)]
-    return evidence_files.judge(case.claim, (), found, plan.notices, from_ledger=case.follows_from_ledger).kind != "inconclusive"
+    return evidence_files.judge(case.claim, (), found, plan.notices, from_ledger=case.follows_from_ledger)
 
 
 def stages_of(plan: Plan, case: Case) -> int:
@@ -252,17 +268,18 @@ def stages_of(plan: Plan, case: Case) -> int:
 
 
 def study(
-    case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: float, say: Say, checks: Sequence[Check] = ()
+    case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: float, talk: Talk, checks: Sequence[Check] = ()
 ) -> tuple[list[Any], list[Outcome]]:
     """Measures accuracy, attacks the model and runs the audits of the plan on one case.
 
     Returns the rows (accuracy, attacks, skipped parts) and the outcomes. The first outcome holds the ROC curves of the attacks.
     Then each audit that applies has one outcome, or two if it was repeated. The last holds the observed ledger of a user's model.
-    alpha: the level of each statistical test. say: called with the name of each stage. checks: the results of the model contract,
-    whose clauses the bounds on a user's model assume. Raises ValueError if the model refuses the graph, and if
-    a training fails and no audit has a result.
+    alpha: the level of each statistical test. talk: is told of each stage, and of the first audit after which the claim is
+    refuted. checks: the results of the model contract, whose clauses the bounds on a user's model assume. Raises ValueError if
+    the model refuses the graph, and if a training fails and no audit has a result.
     """
     audits, attacks, games = asked(plan)
+    say, refuted = talk.say, False
     used: list[UtilityRow] = []
     failures: dict[str, TrainingFailed] = {}  # part of the run -> the error of a training in it
     if DEPLOYED in offered(case.model):
@@ -303,6 +320,9 @@ def study(
             skipped.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
             results = tuple(marked(first, ()) for first in results)  # without a repetition no refutation counts
         outcomes += results
+        if not refuted and (verdict := so_far(case, outcomes, plan)).kind == "refuted":
+            refuted = True
+            talk.line(f"{case}: audit {audit.name}: {verdict.sentence.partition(';')[0]}")
     if failures and not used and len(outcomes) == 1:  # nothing was measured and no audit has a result
         raise next(iter(failures.values()))
     outcomes = [after_failures(outcome, [f"{part}: {fault}" for part, fault in failures.items()]) for outcome in outcomes]
