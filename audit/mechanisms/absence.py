@@ -111,6 +111,29 @@ def moved_cells(one: Play, other: Play, absent: Absence) -> Iterator[Cell]:
             yield cell
 
 
+def on_its_base(first: History, absent: Absence) -> tuple[History, Absence]:
+    """A run of the base of a world, with other random numbers, and the world compared with it; both as they are if the world has
+    no base.
+
+    In a world that lacks many secrets, the noisy values of a run of the whole graph may be most improbable. What one more secret
+    changes there may then be as improbable. Raises Incomparable if the run of the base draws other numbers than the first run,
+    and Diverged if it fails.
+    """
+    if absent.base is None:
+        return first, absent
+    made, base = first.study, absent.base
+    seeds = np.array([fold(int(s), "base") % 2**64 for s in made.whole.seeds], dtype=np.uint64)
+    whole = dataclasses.replace(base.worlds, seeds=seeds)
+    try:
+        there = play(made.model, whole, follow=Mechanisms())
+    except Exception as fault:  # a user's model may refuse a graph with any exception
+        raise Diverged(f"{base.secret} ends the training ({type(fault).__name__})") from None
+    if [draw.law for draw in there.draws] != [draw.law for draw in made.base.draws]:
+        raise Incomparable(f"{base.secret} changes what is drawn")
+    run = history(dataclasses.replace(made, whole=whole, base=there, histories=()), 0)
+    return run, dataclasses.replace(absent, base=None)
+
+
 def both(first: History, absent: Absence) -> tuple[History, History]:
     """The runs with and without a secret, with the noisy values of `first`."""
     return first if absent.base is None else kept(first, absent.base), kept(first, absent)

@@ -20,7 +20,7 @@ from ...accounting.lower.bounds import Bound
 from ...models.recorder import Draw
 from ...models.recorder.mechanisms.found import OtherMechanisms
 from ..case import Case, offered
-from ..mechanisms.absence import Incomparable, both, history, kept
+from ..mechanisms.absence import Incomparable, both, history, kept, on_its_base
 from ..mechanisms.draws.steady import other_scripts
 from ..mechanisms.inside import Inside
 from ..mechanisms.past_noise import begun
@@ -31,7 +31,7 @@ from ..recorded.secrets.worlds import Absence, alone
 from ..recorded.study import History, Study
 from .other_runs import SEEDS
 from .released_noise import PATHS, REPEATED, exact
-from .released_sums import RUNS, Sum, only_through, released_sums
+from .released_sums import RUNS, Sum, determined, only_through, released_sums
 
 Mask = NDArray[np.bool_]
 
@@ -52,6 +52,7 @@ IN_SUMS = Condition(
     "checked",
     f"noisy values were changed {RUNS} times so that the sums stayed the same, in two runs; so did these entries, in both worlds",
 )
+DETERMINED = Condition(IN_SUMS.what, "checked", "so many different sums are released that they determine every noisy value")
 STARTED = Condition(
     "for an adversary who sees the random weights with which training starts",
     "granted",
@@ -65,17 +66,18 @@ UNRELATED = (2, 3)  # numbers of runs whose seeds have nothing in common with th
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """Entries of an array that one secret changes for certain. beside: the released arrays that they are computed from. sums:
-    whether these hold sums of noisy values. started: whether the entries may depend on random initial weights. begun: the end of
-    a sentence, with the line where the path begins; "" if it is not known. fixed: the lines of draws that are the same in each
-    run; the entries may depend on them. noisy: whether the run has mechanisms. replaced: whether it has draws that were replaced.
+    """Entries of an array that one secret changes for certain. beside: the released arrays that they are computed from. sums: the
+    condition that these hold sums of noisy values; None if they hold the noisy values themselves, or need none. started: whether
+    the entries may depend on random initial weights. begun: the end of a sentence, with the line where the path begins; "" if it
+    is not known. fixed: the lines of draws that are the same in each run; the entries may depend on them. noisy: whether the run
+    has mechanisms. replaced: whether it has draws that were replaced.
     """
 
     absent: Absence
     cell: Cell
     entries: Mask
     beside: tuple[str, ...]
-    sums: bool = False
+    sums: Condition | None = None
     started: bool = False
     begun: str = ""
     fixed: tuple[str, ...] = ()
@@ -96,7 +98,7 @@ class Path:
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        shown = (IN_SUMS,) if self.sums else (RELEASED,) if self.beside else ()
+        shown = (self.sums,) if self.sums else (RELEASED,) if self.beside else ()
         known = (same_numbers(self.fixed),) if self.fixed else ()
         return (REPEATED, self.drawn, *known, *((SAME_VALUES,) * self.noisy), *shown, *((STARTED,) * self.started))
 
@@ -189,8 +191,10 @@ def certain(
     A secret that changes the cell with a probability of at most delta does not contradict the claim. At delta = 0 none does so,
     and the first run is enough. Else the secret must change the cell in one more run, of at most MORE with other seeds. If it did
     so with a probability of at most delta, after N secrets and n runs two such runs are seen with a probability of at most
-    N n delta^2.
+    N n delta^2. Both runs are of the graph with the secret: the noisy values of a run of another graph may be improbable there.
     """
+    if delta and first.mechanisms:
+        first, absent = on_its_base(first, absent)
     runs, noisy, fixed = both(first, absent), bool(first.mechanisms), fixed_draws(first.study) - first.noise
     for cell in cells:
         entries = differing(*runs, cell, absent)
@@ -199,8 +203,9 @@ def certain(
             continue
         second, others = more
         beside = shown_by(first, second, read_by(first, cell, entries))
-        sums, started = beside is None, False
+        sums, started = None, False
         if beside is None:
+            sums = IN_SUMS if any(not determined(run, sums_of(run)) for run in (first, second)) else DETERMINED
             each = ((first, entries), (second, differing(*others, cell, absent)))
             if not all(only_through(sums_of(run), run, absent, cell, those) for run, those in each if those.any()):
                 continue

@@ -4,10 +4,12 @@ Trained weights are often such sums: of noisy gradients, each times a learning r
 weights and from the graph are then a function of the release's other arrays and of the graph.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import null_space
 
 from ...models.recorder.mechanisms.found import REPORT, Mechanism
 from ..mechanisms.absence import both
@@ -23,6 +25,7 @@ MOST, FEW = 128, 16  # largest number of mechanisms: with much `Effort`, and wit
 RUNS = 6  # pairs of runs whose noisy values change while the sums stay the same
 SIZES = (1.0, 8.0)  # of these changes, in units of the scale
 LINEAR = 1e-4  # relative error up to which two responses count as proportional
+RANK = 1e-3  # relative: smaller singular values of the weights of sums count as 0
 SAME = 1e-2  # in units of the largest change by the secret: how far other changes may move a number that counts as the same
 
 
@@ -32,7 +35,7 @@ def only_through(sums: Sequence[Sum], first: History, absent: Absence, cell: Cel
     """
     pair = both(first, absent)
     largest = np.abs(pair[0].play.cells[cell] - pair[1].play.cells[cell])[entries].max()
-    for number in range(RUNS if sums else 0):
+    for number in range(RUNS if sums and not determined(first, sums) else 0):
         run = repeated(first, with_same_sums(first, sums, SIZES[number % len(SIZES)], np.random.default_rng(number)))
         if run is None:
             return False
@@ -44,30 +47,66 @@ def only_through(sums: Sequence[Sum], first: History, absent: Absence, cell: Cel
 
 
 def released_sums(first: History, cells: Sequence[Cell]) -> list[Sum]:
-    """The weighted sums of noisy values that these cells show, each entry for itself; empty if the run has other mechanisms too,
-    or if the cells do not show all entries of the sums.
+    """The weighted sums of noisy values that single cells show, each entry for itself. A cell that shows something else of noisy
+    values, or not all entries of a sum, counts as not released. Empty if the run has mechanisms that do not add noise to each
+    entry, or too many.
     """
     most = MOST if first.study.effort.thorough else FEW
     if not cells or len(first.mechanisms) > most or not all(map(additive, first.mechanisms)):
         return []
-    found: list[tuple[int, dict[int, float], Floats]] = []
+    shown: dict[Cell, list[Shown]] = {cell: [] for cell in cells}
     for i, mechanism in enumerate(first.mechanisms):
         run = repeated(first, {i: moved(mechanism, pattern(mechanism))})
         if run is None:
             return []
-        by = (numbers(run, cells) - numbers(first, cells)) / scale(mechanism)
-        for ref, weights, response in found:
-            share = float(by @ response) / float(response @ response)
-            same = first.mechanisms[ref].noisy.shape == mechanism.noisy.shape
-            if same and np.linalg.norm(by - share * response) <= LINEAR * np.linalg.norm(by):
-                weights[i] = share
-                break
-        else:
-            if not shows_each(by, mechanism):
-                return []
-            found.append((i, {i: 1.0}, by))
-    apart = np.sum([np.abs(by) > LINEAR * np.abs(by).max() for _, _, by in found], axis=0)
-    return [weights for _, weights, _ in found] if np.all(apart <= 1) else []
+        shown = {cell: sums for cell, sums in shown.items() if _fits(sums, i, first, _response(first, run, cell, mechanism))}
+    return [one.weights for sums in shown.values() if _apart(sums) for one in sums]
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A weighted sum of noisy values of one shape. first: the position of the mechanism with weight 1. response: how far the
+    numbers of the cell move if the noisy value of this mechanism moves by `pattern`.
+    """
+
+    first: int
+    weights: dict[int, float]
+    response: Floats
+
+
+def _response(first: History, run: History, cell: Cell, mechanism: Mechanism) -> Floats | None:
+    """How far the numbers of a cell move in a run, per unit of the move of a noisy value by `pattern`; None if their count
+    changes.
+    """
+    before, after = first.play.cells[cell], run.play.cells.get(cell)
+    if after is None or after.shape != before.shape:
+        return None
+    return np.asarray(after - before, dtype=np.float64).ravel() / scale(mechanism)
+
+
+def _fits(sums: list[Shown], i: int, first: History, by: Floats | None) -> bool:
+    """Whether a response of a cell to mechanism `i` is none, or that of a term of one of the sums, or of a new sum; in the last
+    two cases it is added to the sums.
+    """
+    if by is None or not np.any(by):
+        return by is not None
+    for one in sums:
+        share = float(by @ one.response) / float(one.response @ one.response)
+        same = first.mechanisms[one.first].noisy.shape == first.mechanisms[i].noisy.shape
+        if same and np.linalg.norm(by - share * one.response) <= LINEAR * np.linalg.norm(by):
+            one.weights[i] = share
+            return True
+    if shows_each(by, first.mechanisms[i]):
+        sums.append(Shown(i, {i: 1.0}, by))
+        return True
+    return False
+
+
+def _apart(sums: Sequence[Shown]) -> bool:
+    """Whether no number of a cell shows two sums."""
+    responses = (np.abs(one.response) for one in sums)
+    counts = [by > LINEAR * by.max() for by in responses]
+    return bool(np.all(np.sum(counts, axis=0) <= 1))
 
 
 def additive(mechanism: Mechanism) -> bool:
@@ -83,18 +122,33 @@ def shows_each(by: Floats, mechanism: Mechanism) -> bool:
 
 
 def with_same_sums(first: History, sums: Sequence[Sum], size: float, random: np.random.Generator) -> dict[int, Mechanism]:
-    """Other noisy values for the mechanisms of these sums, which leave each sum as it is: its first term makes up for the changes
-    of the others.
-    """
+    """Other noisy values, which leave each sum as it is, for the mechanisms that the sums do not determine."""
     found: dict[int, Mechanism] = {}
-    for weights in sums:
-        (last, own), *others = weights.items()
-        total = np.zeros(first.mechanisms[last].noisy.shape)
-        for i, weight in others:
-            by = size * scale(first.mechanisms[i]) * random.standard_normal(total.shape)
-            found[i], total = moved(first.mechanisms[i], by / scale(first.mechanisms[i])), total + weight * by
-        found[last] = moved(first.mechanisms[last], -total / own / scale(first.mechanisms[last]))
+    for places, free in unseen(first, sums):
+        shape = first.mechanisms[places[0]].noisy.shape
+        moves = size * np.tensordot(free, random.standard_normal((free.shape[1], *shape)), axes=1)
+        found |= {i: moved(first.mechanisms[i], by) for i, by in zip(places, moves, strict=True)}
     return found
+
+
+def determined(first: History, sums: Sequence[Sum]) -> bool:
+    """Whether there are so many different sums that they determine every noisy value."""
+    return not any(True for _ in unseen(first, sums))
+
+
+def unseen(first: History, sums: Sequence[Sum]) -> Iterator[tuple[list[int], Floats]]:
+    """Yields the positions of mechanisms of one shape, and an orthonormal basis of the moves of their noisy values that leave
+    each sum as it is, in units of the scales: (mechanisms, moves) float64. Mechanisms that the sums determine are left out.
+    """
+    shapes: dict[tuple[int, ...], list[int]] = {}
+    for i, mechanism in enumerate(first.mechanisms):
+        shapes.setdefault(mechanism.noisy.shape, []).append(i)
+    for places in shapes.values():
+        rows = [[weights.get(i, 0.0) for i in places] for weights in sums if weights.keys() & set(places)]
+        weights = np.array(rows or [[0.0] * len(places)]) * [scale(first.mechanisms[i]) for i in places]
+        free = null_space(weights / (np.linalg.norm(weights, axis=1, keepdims=True) + (not rows)), rcond=RANK)
+        if free.size:
+            yield places, free
 
 
 def pattern(mechanism: Mechanism) -> Floats:
@@ -109,7 +163,3 @@ def moved(mechanism: Mechanism, by: Floats) -> Mechanism:
 
 def scale(mechanism: Mechanism) -> float:
     return float(np.max(mechanism.scale))
-
-
-def numbers(run: History, cells: Sequence[Cell]) -> Floats:
-    return np.concatenate([run.play.cells[c].ravel() for c in cells]).astype(np.float64)

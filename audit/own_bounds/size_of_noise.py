@@ -16,7 +16,7 @@ from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
 from ...models.recorder.mechanisms.found import Mechanism, Mechanisms
 from ..case import Case
-from ..mechanisms.absence import Incomparable, OtherNoise, history, kept
+from ..mechanisms.absence import Incomparable, OtherNoise, history, kept, on_its_base
 from ..mechanisms.inside import Inside
 from ..recorded.playing import Diverged
 from ..recorded.secrets.worlds import Absence, alone
@@ -79,13 +79,11 @@ def from_sizes(case: Case, within: Inside) -> Bound | None:
     unusual nodes; else None.
     """
     for part, where in ((part, where) for part, where in within.parts if part.resized and releases_noise(part.run)):
-        with suppress(Diverged):
-            second = history(part.run.study, 1)
-            for absent, line, found in changed(part, second):
-                sizes = f"it is {found.narrow:.4g} in one world and {found.wide:.4g} in the other"
-                text = f"{absent.secret} changes the scale of the noise at {line}; {sizes}{where}"
-                if bound := refuting(case, part.run, found, text, SIZES, SHOWN, SETTLED):
-                    return bound
+        for run, secret, line, found in changed(part):
+            sizes = f"it is {found.narrow:.4g} in one world and {found.wide:.4g} in the other"
+            text = f"{secret} changes the scale of the noise at {line}; {sizes}{where}"
+            if bound := refuting(case, run, found, text, SIZES, SHOWN, SETTLED):
+                return bound
     return None
 
 
@@ -103,8 +101,10 @@ def refuting(case: Case, run: History, found: Resized, text: str, *conditions: C
     return None if bound.failed else replace(bound, refuted=True)
 
 
-def changed(within: Inside, second: History) -> Iterator[tuple[Absence, str, Resized]]:
-    """Yields secrets that change the scale of released noise, each with a line and its noise. second: a run with another seed."""
+def changed(within: Inside) -> Iterator[tuple[History, str, str, Resized]]:
+    """Yields runs and the secrets that change the scale of their released noise, each with a line and its noise. Only noise of
+    which a run with another seed shows the same counts.
+    """
 
     def changes(absent: Absence) -> bool:
         with suppress(Incomparable):
@@ -113,8 +113,10 @@ def changed(within: Inside, second: History) -> Iterator[tuple[Absence, str, Res
         return False
 
     for absent in alone(within.resized[:TRIED], changes):
-        with suppress(Incomparable):
-            yield from ((absent, line, found) for line, found in resized(within.run, second, absent))
+        with suppress(Incomparable, Diverged):
+            first, one = on_its_base(within.run, absent)
+            second = history(first.study, 1)
+            yield from ((first, one.secret, line, found) for line, found in resized(first, second, one))
 
 
 def in_both(first: History, absent: Absence) -> tuple[tuple[Mechanism, ...], tuple[Mechanism, ...]]:

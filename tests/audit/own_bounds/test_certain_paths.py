@@ -3,6 +3,7 @@
 import math
 import re
 
+import dp_accounting as dp
 import numpy as np
 import pytest
 
@@ -197,3 +198,45 @@ def test_rows_that_noise_covers_in_some_runs_are_not_refuted_without_limit(relea
 def test_a_release_of_whole_numbers_does_not_show_the_noisy_values_that_they_were_cut_from(kind, shown):
     noisy, cell = np.array([1.25, 7.5]), Cell("counts")
     assert equal(noisy, Play({cell: noisy.astype(kind).astype(float)}, [], kinds={cell: np.dtype(kind)}), cell) == shown
+
+
+SIGMA, BEYOND = 4.0, 6.0  # P(|noise| > 6 sigma) = 2e-9
+
+
+def count_and_flag(graph, seed):
+    """The number of edges with noise, and whether the noise is beyond 6 sigma. The flag costs a delta of 2e-9."""
+    exact = graph.edges.shape[1]
+    noisy = exact + SIGMA * np.random.default_rng(seed).standard_normal(1)
+    return {"count": noisy, "flag": (np.abs(noisy - exact) > BEYOND * SIGMA).astype(float)}
+
+
+def count_and_noise_of_two_sizes(graph, seed):
+    """The number of edges with noise, and noise that is ten times as large if the first noise is beyond 6 sigma."""
+    rng, exact = np.random.default_rng(seed), graph.edges.shape[1]
+    noisy = exact + SIGMA * rng.standard_normal(1)
+    size = np.where(np.abs(noisy - exact) > BEYOND * SIGMA, 10.0, 1.0)
+    return {"count": noisy, "flag": np.zeros(5) + size * rng.standard_normal(5)}
+
+
+def many_edges(graph, seed):
+    """The number of edges with noise, and whether the exact number is above 200: false of the claim at every epsilon."""
+    exact = graph.edges.shape[1]
+    return {"count": exact + SIGMA * np.random.default_rng(seed).standard_normal(1), "flag": np.array([float(exact > 200)])}
+
+
+@pytest.mark.parametrize("seed", [0, *nightly(1, 2)])
+@pytest.mark.parametrize(
+    ("train", "delta", "refuted"),
+    [
+        (count_and_flag, 1e-5, False),
+        (count_and_flag, 0.0, True),  # a Gaussian claim of delta = 0 is false without the flag too
+        (count_and_noise_of_two_sizes, 1e-5, False),
+        (many_edges, 1e-5, True),
+    ],
+)
+def test_what_hardly_any_noise_does_in_any_graph_refutes_no_claim_with_a_larger_delta(train, delta, refuted, seed, tmp_path):
+    """Without 24 edges, a noisy number of all edges lies 6 sigma from the exact one, which no run on that graph would show."""
+    model = Looped(train, releases=("count", "flag"), events=dp.GaussianDpEvent(SIGMA), unit=Unit.UNDIRECTED_EDGE)
+    case = Case(model, Claim(1.2, delta, Unit.UNDIRECTED_EDGE))
+    found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("rare", seed), 3, 1e-4))
+    assert any(math.isinf(b.epsilon) and b.refuted for b in found.bounds) == refuted

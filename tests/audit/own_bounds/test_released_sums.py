@@ -10,6 +10,9 @@ from gnnaudit.accounting.gaussian import epsilon_of, mu_of_claim
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.mechanisms.absence import history
+from gnnaudit.audit.own_bounds.released_sums import determined, released_sums, with_same_sums
+from gnnaudit.audit.recorded.study import study
 from gnnaudit.audit.storage.store import Store
 
 from ...nightly import nightly
@@ -86,6 +89,14 @@ def network(graph, seed):
     return {"posteriors": torch.log_softmax(layer(x), 1).detach().numpy(), **found}
 
 
+def all_weights(graph, seed):
+    return {"weights": descent(graph, seed)[1:]}
+
+
+def weights_of_every_second_step(graph, seed):
+    return {"weights": descent(graph, seed)[2::2]}
+
+
 def audited(train, releases, tmp_path, key):
     case = Case(Looped(train, releases=releases, events=dp.SelfComposedDpEvent(dp.GaussianDpEvent(NOISE), STEPS)), CLAIM)
     return AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), key, 3, 1e-4)).bounds
@@ -114,6 +125,19 @@ def test_weights_that_the_release_shows_in_part_and_noise_of_its_own_are_no_rele
     bounds = [b for b in audited(train, ("posteriors", "weights"), tmp_path, Key("parts", seed)) if np.isinf(b.epsilon)]
     assert not any("released sums" in c.what for b in bounds for c in b.conditions)
     assert not bounds or train is not with_own_noise
+
+
+@pytest.mark.parametrize(("train", "steps"), [(all_weights, range(1, STEPS + 1)), (weights_of_every_second_step, (2, 4, 6))])
+def test_each_released_iterate_is_a_sum_of_all_gradients_before_it_and_all_iterates_determine_every_gradient(train, steps):
+    first = history(study(Looped(train, releases=("weights",)), GRAPH, Key("iterates"), probed=False), 0)
+    sums = released_sums(first, tuple(first.play.cells))
+    assert [sorted(weights) for weights in sums] == [list(range(step)) for step in steps]
+    assert all(np.allclose(list(weights.values()), 1.0, atol=1e-3) for weights in sums)  # relative to the first
+    assert determined(first, sums) == (len(steps) == STEPS)
+    moved = with_same_sums(first, sums, 1.0, np.random.default_rng(0))
+    for weights in sums:
+        shift = sum(moved[i].noisy - first.mechanisms[i].noisy if i in moved else 0.0 for i in weights)
+        assert np.abs(shift).max() < 1e-2 * NOISE
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.5])
