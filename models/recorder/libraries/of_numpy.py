@@ -54,6 +54,11 @@ OTHERS = (
     *("triangular", "vonmises", "wald", "weibull", "zipf"),
 )
 METHODS = (*LAW_OF, *OTHERS)
+FILLING = {  # methods that can fill an array `out` -> the names of their arguments in order
+    "standard_normal": ("size", "dtype", "out"),
+    "random": ("size", "dtype", "out"),
+    "standard_exponential": ("size", "dtype", "method", "out"),
+}
 ORDERS = ("shuffle", "permutation", "permuted")  # methods whose draw is an order
 # loc and scale describe them completely
 LOCATED = ("normal", "laplace", "gumbel", "logistic", "cauchy", "uniform", "exponential")
@@ -126,6 +131,11 @@ def recorded(name: str, call: Callable[..., Any], args: Sequence[Any], options: 
     """The result of the method `name` of a generator, recorded. call: the method. A shuffle or permutation of an array is
     recorded as an order, so that a repetition can apply it to other data.
     """
+    if (out := _to_fill(name, args, options)) is not None:
+        given = dict(zip(FILLING[name], args)) | options | {"size": out.shape, "dtype": out.dtype}  # noqa: B905  (Python 3.9)
+        of_generator = partial(asked_of, getattr(call, "__self__", None))
+        out[...] = recorded_call(name, call, (), {n: v for n, v in given.items() if n != "out"}, of_generator)
+        return out
     given = dict(zip(("x", "axis"), args)) | options  # noqa: B905  (Python 3.9)
     recorded = name in ORDERS and Active.recorder is not None and not Active.recorder.inside
     if not recorded or "x" not in given or len(args) > 2 or given.keys() - {"x", "axis", "out"}:
@@ -140,6 +150,11 @@ def recorded(name: str, call: Callable[..., Any], args: Sequence[Any], options: 
     if name == "permuted" and np.ndim(x):
         return permuted(call, np.asarray(x), given.get("axis"), given.get("out"))
     return recorded_call(name, call, args, options, asked)
+
+
+def _to_fill(name: str, args: Sequence[Any], options: dict[str, Any]) -> Any:
+    """The array of the program that the method fills with its numbers, or None."""
+    return (dict(zip(FILLING[name], args)) | options).get("out") if name in FILLING else None  # noqa: B905
 
 
 def permuted(call: Callable[..., Any], x: Any, axis: int | None, out: Any) -> Any:

@@ -37,6 +37,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "bitwise_not": np.invert,
     "sgn": np.sign,
     "clamp": lambda numbers, low=-np.inf, high=np.inf: np.clip(numbers, low, high),
+    "clamp_min": np.maximum,
+    "clamp_max": np.minimum,
     "erfinv": erfinv,
     "lt": np.less,
     "le": np.less_equal,

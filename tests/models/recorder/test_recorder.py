@@ -255,3 +255,16 @@ def test_a_tensor_that_becomes_an_array_gives_no_warning_while_it_is_recorded():
     same += 1
     np.testing.assert_array_equal(copies, [[0, 1, 2]] * 2)
     np.testing.assert_array_equal(tensor, [1, 2, 3])
+
+
+@pytest.mark.parametrize("name", ["standard_normal", "random", "standard_exponential"])
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_an_array_that_the_user_has_filled_holds_the_same_numbers_and_is_one_draw(name, kind):
+    plain, given = np.empty((3, 4), dtype=kind), np.empty((3, 4), dtype=kind)
+    getattr(np.random.default_rng(1), name)(dtype=kind, out=plain)
+    with recording() as found:
+        more = ("zig",) if name == "standard_exponential" else ()
+        result = getattr(np.random.default_rng(1), name)(None, kind, *more, given)
+    assert result is given
+    assert np.array_equal(given, plain)
+    assert [draw.values.shape for draw in found.draws] == [(3, 4)]

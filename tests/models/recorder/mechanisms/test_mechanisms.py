@@ -35,11 +35,19 @@ def reshaped(rng):
     return CLEAN - 0.5 * rng.standard_normal(12).reshape(3, 4)
 
 
+def into_a_buffer(rng):
+    buffer, noisy = np.empty((3, 4)), CLEAN.copy()
+    rng.standard_normal(out=buffer)
+    buffer *= 0.5
+    noisy += buffer
+    return noisy
+
+
 def at_the_data(rng):
     return rng.normal(CLEAN, 0.5)
 
 
-WAYS = [in_place, scaled_in_place, cast, two_draws, reshaped, at_the_data]
+WAYS = [in_place, scaled_in_place, cast, two_draws, reshaped, into_a_buffer, at_the_data]
 
 
 def followed(way, seed=1, script=None):

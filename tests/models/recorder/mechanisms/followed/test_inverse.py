@@ -124,6 +124,11 @@ def torch_clamped(n):
     return u.sgn() * -torch.log((1 - 2 * u.abs()).clamp(min=1e-10)) * B
 
 
+def torch_clamped_at_one_end(n):
+    u = torch.rand(n, dtype=torch.float64) - 0.5
+    return -B * u.sign() * torch.log1p(-2 * u.abs().clamp_max(0.5 - 2**-54)).clamp_min(-500)
+
+
 def torch_by_where(n):
     u = torch.rand(n, dtype=torch.float64)
     return B * torch.where(u < 0.5, torch.log(2 * u), -torch.log(2 * (1 - u)))
@@ -133,7 +138,8 @@ def torch_by_erfinv(n):
     return B * 2**0.5 * torch.erfinv(2 * torch.rand(n, dtype=torch.float64) - 1)
 
 
-TENSORS = {f.__name__: f for f in (torch_by_sign, torch_in_place, torch_clamped, torch_by_where, torch_by_erfinv)}
+TENSORS = {f.__name__: f for f in (torch_by_sign, torch_in_place, torch_clamped, torch_clamped_at_one_end)}
+TENSORS |= {f.__name__: f for f in (torch_by_where, torch_by_erfinv)}
 
 
 @pytest.mark.parametrize("way", TENSORS)
