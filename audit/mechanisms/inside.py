@@ -40,14 +40,14 @@ class Inside:
     again: mechanism -> the earlier mechanism whose noise it uses at all entries, both as positions. sums: groups of mechanisms.
     The run uses only the sum of the noisy values of a group. shared: why mechanisms share noise in another way, so that their
     moves cannot be composed; "" if none do. entangled: see `entangled`. others: the other secrets, those that cost most first.
-    together: whether the run could be repeated without many secrets at once. idle: the mechanisms that the run does not read;
-    empty if there are more than EACH mechanisms. steady: the mechanisms that no secret moves, neither alone nor together with
-    many others; empty if the run could not be repeated without many. small: the same on a small graph of unusual nodes; None if
-    this is not known. decisive: what other graphs show, see `suspicious`. failed: the error with which the model failed on the
-    small graph, or "". searched: whether the search for secrets that move a value farther than most was finished, see `louder`.
-    resized: worlds without one or many secrets in which some noise is of another size or kind. silenced: worlds without one
-    secret in which the run draws nothing. undone: see `common_changes`. all_tried: whether `worst` is the one of all edges of
-    which the release shows most.
+    apart: why no run without many secrets at once could be compared with the run; "" if one was. idle: the mechanisms that the
+    run does not read; empty if there are more than EACH mechanisms. steady: the mechanisms that no secret moves, neither alone
+    nor together with many others; empty if the run could not be repeated without many. small: the same on a small graph of
+    unusual nodes; None if this is not known. decisive: what other graphs show, see `suspicious`. failed: the error with which the
+    model failed on the small graph, or "". searched: whether the search for secrets that move a value farther than most was
+    finished, see `louder`. resized: worlds without one or many secrets in which some noise is of another size or kind. silenced:
+    worlds without one secret in which the run draws nothing. undone: see `common_changes`. all_tried: whether `worst` is the one
+    of all edges of which the release shows most.
     """
 
     run: History
@@ -61,7 +61,7 @@ class Inside:
     sums: tuple[tuple[int, ...], ...] = ()
     shared: str = ""
     entangled: str = ""
-    together: bool = False
+    apart: str = "the run was not repeated without many secrets at once"
     idle: frozenset[int] = frozenset()
     steady: frozenset[int] = frozenset()
     small: Inside | None = None
@@ -169,7 +169,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
     if (reason := not_known(first)) is not None:
         return reason
     found, read = without_secrets(first), reports(first)
-    many, strange = repetitions(first, claim.unit, key.fold("many"))
+    many, strange, apart = repetitions(first, claim.unit, key.fold("many"))
     doubts = [why for why in (found.entangled, found.shared, *map(str, strange[:1])) if why]
     resized, silenced = [reason.absent for reason in strange], []
     past: dict[str, str] = {}
@@ -217,7 +217,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         worst=worst.absent if worst is not None else None,
         shifts=worst.shifts if worst is not None else (),
         others=tuple(trial.absent for trial in costly if worst is None or trial.absent is not worst.absent),
-        together=bool(many),
+        apart=apart,
         steady=frozenset(steady if many else ()),
         searched=searched,
         across=tuple(across),
@@ -274,19 +274,21 @@ def tried(
         yield from only_together(first, many, seen, doubts)
 
 
-def repetitions(first: History, unit: Unit, key: Key) -> tuple[list[tuple[Absence, History]], list[OtherNoise]]:
+def repetitions(first: History, unit: Unit, key: Key) -> tuple[list[tuple[Absence, History]], list[OtherNoise], str]:
     """The repetitions without many secrets at once, the largest number with which the run can be repeated; empty if there is
-    none. The second result says which larger numbers of secrets change the noise itself.
+    none. The second result says which larger numbers of secrets change the noise itself, and the third one why there is no
+    repetition.
     """
     strange: list[OtherNoise] = []
+    why = ""
     for many in without_many(first.study.whole, unit, key):
         try:
-            return [(absent, kept(first, absent)) for absent in many], strange
+            return [(absent, kept(first, absent)) for absent in many], strange, ""
         except OtherNoise as reason:
             strange.append(reason)
-        except Incomparable:
-            continue
-    return [], strange
+        except Incomparable as reason:
+            why = str(reason)
+    return [], strange, why or str(strange[-1])
 
 
 def moving(first: History, shifts: Shifts, secrets: int = 1) -> set[int]:

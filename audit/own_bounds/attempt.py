@@ -163,8 +163,7 @@ def constant_noise(within: Inside) -> str:
 
 def not_excluded(within: Inside) -> str:
     """Why a path past the noise is not excluded; "" if all repetitions, without one secret and without many, showed no path."""
-    together = "" if within.together else "the training fails when many secrets are removed at once"
-    return next(iter(within.past.values()), "") or next(iter(within.doubts), "") or together
+    return next(iter(within.past.values()), "") or next(iter(within.doubts), "") or within.apart
 
 
 def used(first: History, within: Inside) -> Shifts:
