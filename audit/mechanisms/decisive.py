@@ -47,7 +47,7 @@ def _on(model: Model, graph: Graph, without_secret: Callable[[Worlds], Absence],
     """What a run on the graph shows of its only secret, which is the worst one if it costs more than the claim; None if the
     mechanisms are not known.
     """
-    made = study(model, graph, key, probed=False)
+    made = study(model, graph, key, probed=False, searched=False)
     first = history(made, 0)
     if made.doubts or not_known(first) is not None or not all(np.all(np.isfinite(m.clean)) for m in first.mechanisms):
         return None
@@ -120,7 +120,7 @@ def _of_chain(model: Model, links: list[Link], claim: Claim, key: Key) -> Iterat
 def _first(model: Model, links: list[Link], key: Key) -> History | None:
     """The run that the others repeat: on the largest graph that is tried on which it has mechanisms, and these are known."""
     for part in FIRST:
-        made = study(model, links[math.ceil(part * len(links)) - 1].graph, key, probed=False)
+        made = study(model, links[math.ceil(part * len(links)) - 1].graph, key, probed=False, searched=False)
         first = history(made, 0)
         if not made.doubts and not_known(first) is None:
             return first

@@ -154,9 +154,9 @@ class Study:
         return [s for s in self.sources if s.cell == cell]
 
 
-def study(model: Model, graph: Graph, key: Key, probed: bool = True) -> Study:
+def study(model: Model, graph: Graph, key: Key, probed: bool = True, searched: bool = True) -> Study:
     """Runs the model on the whole graph a few times, and finds the noise in its release. probed: whether to try many seeds, to
-    find noise that takes few values.
+    find noise that takes few values. searched: whether to search the release for noise; mechanisms need no such search.
 
     A program starts anew for each run, which takes long. So the study of a program records mechanisms, and does not search the
     release for noise.
@@ -181,6 +181,10 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True) -> Study:
     copies = repeats([base.draws, others[0].draws])
     if not constant and (text := across(base.draws, others[0].draws)):
         return _doubted(made, text)
+    draws = tuple(o.draws for o in others)
+    made = dataclasses.replace(made, others=draws, constant=constant, few=few, copies=copies)
+    if not searched:
+        return dataclasses.replace(made, unplaced="the release was not searched for noise")
     tried = blocks(base.draws, {a.size for cell, a in base.cells.items() if not cell.public}, constant | set(copies))
     if len(tried) > MOST:
         lines = ", ".join(dict.fromkeys(block.line for block in tried))
@@ -188,11 +192,10 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True) -> Study:
             f"the numbers drawn at {lines} are {len(tried)} times as many as those of a released array, or fill it in parts; the "
             f"tool tries at most {MOST} such parts as noise on the release, and did not follow them to a sum with data"
         )
-        draws = tuple(o.draws for o in others)
-        return dataclasses.replace(made, others=draws, constant=constant, few=few, copies=copies, unplaced=unplaced)
+        return dataclasses.replace(made, unplaced=unplaced)
     sources = tuple(located(model, worlds[0], base, tried, copies))
     slack, wide = _slack(model, worlds[0], base, sources, copies)
-    return Study(model, worlds[0], base, tuple(o.draws for o in others), sources, constant, copies, slack, wide, few=few)
+    return dataclasses.replace(made, sources=sources, slack=slack, wide=wide)
 
 
 def first_run(graph: Graph, key: Key) -> Worlds:
