@@ -147,13 +147,14 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
     attempts, seen = 0, set[int]()
     loud = louder(made) if unit in EDGES and graph.name != UNUSUAL else []
     for absent in chain(without_one(made.whole, unit, key, rows, limit, loud), only_together(made, many, seen, doubts)):
+        one = absent.base is None  # else the run differs from the first one by other secrets too
         try:
             differ, other, stray = _without(made, absent)
-            found = seeded(made, absent) if other is None else None
+            found = seeded(made, absent) if other is None and one else None
         except Exception as fault:  # a user's model may refuse the graph without the secret, with any exception
             doubts.setdefault("", f"{absent.secret} ends the training ({type(fault).__name__}: {one_line(fault)})")
             continue
-        if other is not None and differ and attempts < ATTEMPTS:
+        if other is not None and differ and one and attempts < ATTEMPTS:
             attempts += 1
             found = certificate(made, absent.worlds, other, differ, absent.secret)
         if found is not None:
