@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,11 @@ Say = Callable[..., object]  # takes the name of a stage that begins, or, with b
 
 
 def announced(
-    todo: Sequence[Item], stages: Callable[[Item], int], console: Console, name: Callable[[Item], str] = str
+    todo: Sequence[Item],
+    stages: Callable[[Item], int],
+    console: Console,
+    name: Callable[[Item], str] = str,
+    counted: Callable[[], int] = int,
 ) -> Iterator[tuple[Item, Say]]:
     """Yields each item with a function of type `Say`. The caller calls this function when one of the item's stages begins.
 
@@ -35,7 +40,9 @@ def announced(
     start, ends = time.monotonic(), [0, *accumulate(map(stages, todo))]
     total = ends[-1]
     took: list[tuple[float, str]] = []  # seconds and name of each stage of an item that has ended since the last line
+    ended: list[float] = []  # seconds of each stage of the current item that has ended
     number, begun, text, current, since, last, patience = 0, 0, "", "", start, start, QUIET
+    finished, before = 0.0, 0  # seconds of all items that have ended, and trainings that were counted before the current stage
 
     def print_line(now_on: str, now: float, left: str = "") -> None:
         nonlocal last
@@ -47,30 +54,42 @@ def announced(
         nonlocal patience
         now = time.monotonic()
         if text and now - max(last, since) >= patience:
-            print_line(f"{text} has run for {clock(now - since)}", now)
+            count = counted() - before
+            print_line(f"{text} has run for {clock(now - since)}{f', {count} trainings' if count > 1 else ''}", now)
             patience *= 2
+
+    def left(done: int, now: float) -> str:
+        """The estimated time left. Stages differ much, so there is none before half of the first item is done."""
+        rest, later = ends[number] - ends[number - 1] - done, total - ends[number]
+        if number > 1:
+            return f", about {clock(finished / ends[number - 1] * (rest + later))} left"
+        if not ended or 2 * done < rest + done:
+            return ""
+        return f", about {clock(statistics.median_low(ended) * rest + (now - start) / done * later)} left"
 
     beats = contextlib.nullcontext() if console.is_terminal else beating(go_on)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress, beats:
         bar = progress.add_task("", total=total)
         for number, item in enumerate(todo, 1):
             begun, current, since, patience = 0, "", time.monotonic(), QUIET
+            finished, before = since - start, counted()
             took.clear()
+            ended.clear()
 
             def say(what: str = "", begins: bool = True, number: int = number, item: Item = item) -> None:
-                nonlocal begun, text, current, since, patience
-                done, now = ends[number - 1] + max(0, begun - 1 - (not begins)), time.monotonic()
+                nonlocal begun, text, current, since, patience, before
+                done, now = max(0, begun - 1 - (not begins)), time.monotonic()
                 text, begun = f"{name(item)}: {what}" if what else name(item), begun + begins
-                progress.update(bar, description=text, completed=done)
+                progress.update(bar, description=text, completed=ends[number - 1] + done)
                 if begins:
                     took.extend([(now - since, current)] if current else [])
-                    current, since, patience = what, now, QUIET
+                    ended.extend([now - since] if current else [])
+                    current, since, patience, before = what, now, QUIET, counted()
                 if console.is_terminal or (what and now - last < QUIET):
                     return
-                longest, ended = max(took, default=(0.0, ""))
-                before = f"{ended} took {clock(longest)}; " if longest >= LONG else ""
-                left = f", about {clock((now - start) * (total - done) / done)} left" if done else ""
-                print_line(f"{name(item)}: {before}{what}{' begins' * begins}" if what else text, now, left)
+                longest, stage = max(took, default=(0.0, ""))
+                after = f"{stage} took {clock(longest)}; " if longest >= LONG else ""
+                print_line(f"{name(item)}: {after}{what}{' begins' * begins}" if what else text, now, left(done, now))
                 took.clear()
 
             say()

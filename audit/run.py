@@ -48,6 +48,7 @@ from .planning.plan import Plan
 from .planning.planned_cases import cases, recipes, without_effect
 from .planning.run_folder import arithmetic, machine, opened, randomness, room_taken, root_key, trainings, versions, write_spec
 from .progress import Say, announced
+from .recorded.playing import Played
 from .second_look import confirmed, marked
 from .storage.executor import executor, helpers
 from .storage.store import Store
@@ -94,7 +95,8 @@ def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = Fal
     try:
         results = carry_out(plan, makes, graph, facts, console, verbose, partial(publish, json=json, quiet=quiet))
     except KeyboardInterrupt:
-        raise Stopped(f"{again[0].upper()}{again[1:]} resumes; finished parts are kept.") from None
+        kept = "finished trainings of accuracy, attacks and games are kept; other audits begin again"
+        raise Stopped(f"{again[0].upper()}{again[1:]} resumes; {kept}.") from None
     except (OSError, MemoryError) as fault:
         fault.add_note(again)
         raise
@@ -132,7 +134,7 @@ def carry_out(
         written: set[Path] = set()
         checked: dict[str, tuple[Check, ...]] = {}
         tested = False
-        for case, say in announced(todo, partial(stages_of, plan), console):
+        for case, say in announced(todo, partial(stages_of, plan), console, counted=lambda: Played.runs):
             if case.model.name not in checked:
                 say("contract", begins=False)
                 with contained():

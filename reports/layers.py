@@ -153,7 +153,8 @@ def _seeded(found: Results, claims: Sequence[Line]) -> str:
         source = re.split("[:,]", root.removeprefix("seeded by "))[0]
         words.append(f"Each training of a user's own model or program got a seed that was made from {source}.")
         judged = [line for line in own if any(_telling(b) for b in line.bounds if b.audit == RECORDED)]
-        words.append(f"The audit {RECORDED} tests whether other seeds give other noise; it gave a bound for {_of(judged, own)}.")
+        tests = f"{'tests' if judged else 'would test'} whether other seeds give other noise"
+        words.append(f"The audit {RECORDED} {tests}; it gave a bound for {_of(judged, own)}.")
     return " ".join(words)
 
 

@@ -83,6 +83,12 @@ class Play:
         return ULPS * np.broadcast_to(np.spacing(largest.astype(kind)).astype(np.float64), numbers.shape)
 
 
+class Played:
+    """How many recorded trainings this process has begun."""
+
+    runs = 0
+
+
 def play(
     model: Model,
     worlds: Worlds,
@@ -97,7 +103,7 @@ def play(
     follow: replaces drawn arrays by arrays that know their origin, as in `Recorder`. Raises Diverged if the run makes other draws
     than the script, or if the model fails with the numbers of `instead`. constant: see `Script`.
     """
-
+    Played.runs += 1
     if isinstance(model, RunsElsewhere):
         assert not instead, "a recorded program can only repeat the numbers of an earlier run"
         return _of_program(model, worlds, script, follow)

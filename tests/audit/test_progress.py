@@ -62,8 +62,8 @@ def test_the_time_of_a_long_stage_is_not_put_down_to_the_stage_after_it(monkeypa
             now[0] += seconds
             if tells and stage == "audit blackbox":
                 say("audit blackbox: 80 trainings", begins=False)
-    within = "[1/1] gap3: audit differential took 0:08; audit blackbox: 80 trainings (1:20, about 2:40 left)"
-    after = "[1/1] gap3: audit blackbox took 1:12; audit one-run begins (1:20, about 0:40 left)"
+    within = "[1/1] gap3: audit differential took 0:08; audit blackbox: 80 trainings (1:20)"
+    after = "[1/1] gap3: audit blackbox took 1:12; audit one-run begins (1:20, about 0:08 left)"
     assert out.getvalue().splitlines() == ["[1/1] gap3 (0:00)", within if tells else after]
 
 
@@ -77,7 +77,8 @@ def test_a_long_stage_is_named_again_and_again_at_growing_intervals(monkeypatch:
             now[0] += 1.0
             looks[0]()
 
-    for _, say in progress.announced(["own epsilon=1"], lambda _: 2, Console(file=out, width=200)):
+    console, count = Console(file=out, width=200), lambda: int(min(100.0, max(0.0, now[0] - 45.0)))
+    for _, say in progress.announced(["own epsilon=1"], lambda _: 2, console, counted=count):
         say("contract", begins=False)
         seconds(40)
         say("audit differential")
@@ -87,9 +88,9 @@ def test_a_long_stage_is_named_again_and_again_at_growing_intervals(monkeypatch:
     assert out.getvalue().splitlines() == [
         "[1/1] own epsilon=1 (0:00)",
         "[1/1] own epsilon=1: contract has run for 0:30 (0:30)",
-        "[1/1] own epsilon=1: audit differential has run for 0:30 (1:10)",
-        "[1/1] own epsilon=1: audit differential has run for 1:30 (2:10)",
-        "[1/1] own epsilon=1: audit differential has run for 3:30 (4:10)",
+        "[1/1] own epsilon=1: audit differential has run for 0:30, 25 trainings (1:10)",
+        "[1/1] own epsilon=1: audit differential has run for 1:30, 85 trainings (2:10)",
+        "[1/1] own epsilon=1: audit differential has run for 3:30, 100 trainings (4:10)",
         "[1/1] own epsilon=1: audit blackbox has run for 0:30 (4:50)",
     ]
 

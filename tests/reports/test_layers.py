@@ -120,7 +120,7 @@ def test_the_tool_claims_to_seed_the_noise_of_its_own_systems_only():
     key = "a key of 256 bits from the operating system"
     own = told(account(own=True), seed=seed)["Randomness and floating point"][1]
     assert own.startswith(f"Each training of a user's own model or program got a seed that was made from {key}. The audit ")
-    assert "tests whether other seeds give other noise; it gave a bound for no claim." in own
+    assert "would test whether other seeds give other noise; it gave a bound for no claim." in own
     assert "Noise of this package's systems" not in own
     assert (
         "it gave a bound for the claim."

@@ -8,6 +8,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from ....reports.rounding import several
+
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
@@ -42,7 +44,7 @@ def read_array(path: Path, shape: tuple[Any, ...], most: int) -> np.ndarray:
             raise ValueError(f"{path.name}: not a NumPy array: its header states {size} bytes, the file has others; {expected}.")
         array = np.frombuffer(file.read(size), dtype=kind).reshape(found, order=order)
     if not np.isfinite(array).all():
-        raise ValueError(f"{path.name}: holds NaN or infinity in {int((~np.isfinite(array)).sum())} places.")
+        raise ValueError(f"{path.name}: holds NaN or infinity in {several(int((~np.isfinite(array)).sum()), 'place')}.")
     return array
 
 

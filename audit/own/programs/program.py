@@ -253,7 +253,8 @@ def read_release(out: Path, world: Worlds, memory: int = 8 << 30) -> Release:
     nodes = world.graph.nodes
     posteriors = read_array(out / "posteriors.npy", (world.runs, nodes, world.graph.classes), memory)[:, world.watch]
     if (posteriors < 0).any():
-        raise ValueError("posteriors.npy: holds negative numbers; expected probabilities. For logarithms, save their numpy.exp.")
+        instead = "Of log-probabilities, save numpy.exp; of scores (logits), the softmax."
+        raise ValueError(f"posteriors.npy: holds negative numbers; expected probabilities. {instead}")
     with np.errstate(divide="ignore"):
         total = posteriors.sum(-1, keepdims=True)
         if not (total > 0).all():
