@@ -16,7 +16,7 @@ OF_MADE = (
     "as laplace(). For coins that choose between values, write `np.where(random(n) < p, values, others)` and no `if`. For one "
     "value with probabilities that depend on data, call `choice(values, p=probabilities)`"
 )
-WHOLE = ("geometric", "poisson")  # laws of noise that are whole numbers
+WHOLE = ("geometric", "poisson", "dlaplace", "skellam")  # laws of noise that are whole numbers, in NumPy and SciPy
 OF_WHOLE = (
     "; it follows the difference of two arrays `rng.geometric(p, shape)` to whole numbers of this shape, and other whole numbers "
     "only into a released number or array (release the sum itself, before it is rounded, clipped or divided)"

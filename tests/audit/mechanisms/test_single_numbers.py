@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from scipy.stats import dlaplace
 
 from gnnaudit import Claim, Looped
 from gnnaudit.accounting.gaussian import epsilon_of
@@ -116,7 +117,12 @@ def cast(degrees, seed, scale):
     return [degree + float(draw.laplace(0, scale)) for degree in degrees]
 
 
-@pytest.mark.parametrize("way", [truncated, cast])
+def whole_of_scipy(degrees, seed, scale):
+    draw = np.random.RandomState(seed % 2**32)
+    return [degree + int(dlaplace.rvs(1 / scale, random_state=draw)) for degree in degrees]
+
+
+@pytest.mark.parametrize("way", [truncated, cast, whole_of_scipy])
 def test_numbers_that_are_not_followed_are_named(way):
     (found,) = bounds(way)
     assert not found.refuted
