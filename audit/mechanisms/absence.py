@@ -16,7 +16,7 @@ from ...models.recorder.mechanisms.found import REPORT, Mechanism, Mechanisms, O
 from ..recorded.playing import Cell, Diverged, Play, marked, play
 from ..recorded.secrets.own_rows import Located, own_places, private
 from ..recorded.secrets.worlds import Absence
-from ..recorded.study import History, Shifts, Study, same
+from ..recorded.study import History, Shifts, Study, on_its_base, same
 from .reading import ENDS, FAR, alike, others, repeated
 from .relations import SAME
 
@@ -111,27 +111,10 @@ def moved_cells(one: Play, other: Play, absent: Absence) -> Iterator[Cell]:
             yield cell
 
 
-def on_its_base(first: History, absent: Absence) -> tuple[History, Absence]:
-    """A run of the base of a world, with other random numbers, and the world compared with it; both as they are if the world has
-    no base.
-
-    In a world that lacks many secrets, the noisy values of a run of the whole graph may be most improbable. What one more secret
-    changes there may then be as improbable. Raises Incomparable if the run of the base draws other numbers than the first run,
-    and Diverged if it fails.
-    """
-    if absent.base is None:
-        return first, absent
-    made, base = first.study, absent.base
-    seeds = np.array([fold(int(s), "base") % 2**64 for s in made.whole.seeds], dtype=np.uint64)
-    whole = dataclasses.replace(base.worlds, seeds=seeds)
-    try:
-        there = play(made.model, whole, follow=Mechanisms())
-    except Exception as fault:  # a user's model may refuse a graph with any exception
-        raise Diverged(f"{base.secret} ends the training ({type(fault).__name__})") from None
-    if [draw.law for draw in there.draws] != [draw.law for draw in made.base.draws]:
-        raise Incomparable(f"{base.secret} changes what is drawn")
-    run = history(dataclasses.replace(made, whole=whole, base=there, histories=()), 0)
-    return run, dataclasses.replace(absent, base=None)
+def run_on_its_base(first: History, absent: Absence) -> tuple[History, Absence]:
+    """As `on_its_base`, for a run whose mechanisms were recorded."""
+    made, one = on_its_base(first.study, absent)
+    return first if one is absent else history(made, 0), one
 
 
 def both(first: History, absent: Absence) -> tuple[History, History]:

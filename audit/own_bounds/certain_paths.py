@@ -20,7 +20,7 @@ from ...accounting.lower.bounds import Bound
 from ...models.recorder import Draw
 from ...models.recorder.mechanisms.found import OtherMechanisms
 from ..case import Case, offered
-from ..mechanisms.absence import Incomparable, both, history, kept, on_its_base
+from ..mechanisms.absence import Incomparable, both, history, kept, run_on_its_base
 from ..mechanisms.draws.steady import other_scripts
 from ..mechanisms.inside import Inside
 from ..mechanisms.past_noise import begun
@@ -194,7 +194,7 @@ def certain(
     N n delta^2. Both runs are of the graph with the secret: the noisy values of a run of another graph may be improbable there.
     """
     if delta and first.mechanisms:
-        first, absent = on_its_base(first, absent)
+        first, absent = run_on_its_base(first, absent)
     runs, noisy, fixed = both(first, absent), bool(first.mechanisms), fixed_draws(first.study) - first.noise
     for cell in cells:
         entries = differing(*runs, cell, absent)

@@ -16,7 +16,7 @@ from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
 from ...models.recorder.mechanisms.found import Mechanism, Mechanisms
 from ..case import Case
-from ..mechanisms.absence import Incomparable, OtherNoise, history, kept, on_its_base
+from ..mechanisms.absence import Incomparable, OtherNoise, history, kept, run_on_its_base
 from ..mechanisms.inside import Inside
 from ..recorded.playing import Diverged
 from ..recorded.secrets.worlds import Absence, alone
@@ -114,7 +114,7 @@ def changed(within: Inside) -> Iterator[tuple[History, str, str, Resized]]:
 
     for absent in alone(within.resized[:TRIED], changes):
         with suppress(Incomparable, Diverged):
-            first, one = on_its_base(within.run, absent)
+            first, one = run_on_its_base(within.run, absent)
             second = history(first.study, 1)
             yield from ((first, one.secret, line, found) for line, found in resized(first, second, one))
 

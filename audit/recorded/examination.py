@@ -33,7 +33,7 @@ from .secrets.matchings import loudest
 from .secrets.own_rows import Located, Place, private
 from .secrets.worlds import UNUSUAL, Absence, public_bound, single_secrets, small, without_edges, without_many, without_one
 from .sources import Source, in_line, laid_out, moved_by, nudge
-from .study import Study, study
+from .study import Study, on_its_base, study
 
 WEAKEST = 3  # number of rows that `weakest` lists for each source
 SMALLEST = 1e-4  # in units of the noise at scale 1; a smaller move may be rounding, so no lower bound counts it
@@ -143,42 +143,45 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
             if mask.ndim and len(mask) == graph.nodes:
                 rows = np.concatenate([rows, np.flatnonzero(mask.reshape(len(mask), -1).any(1))])
     rows = np.array(list(dict.fromkeys(rows.tolist())), dtype=np.int64)
-    moves: list[tuple[Move, Absence, Forced]] = []
+    moves: list[tuple[Move, Study, Absence, Forced]] = []
     attempts, seen = 0, set[int]()
     loud = louder(made) if unit in EDGES and graph.name != UNUSUAL else []
     for absent in chain(without_one(made.whole, unit, key, rows, limit, loud), only_together(made, many, seen, doubts)):
-        one = absent.base is None  # else the run differs from the first one by other secrets too
         try:
-            differ, other, stray = _without(made, absent)
-            found = seeded(made, absent) if other is None and one else None
+            here, one = on_its_base(made, absent)
+            differ, other, stray = _without(here, one)
+            found = seeded(here, one) if other is None else None
         except Exception as fault:  # a user's model may refuse the graph without the secret, with any exception
             doubts.setdefault("", f"{absent.secret} ends the training ({type(fault).__name__}: {one_line(fault)})")
             continue
-        if other is not None and differ and one and attempts < ATTEMPTS:
+        if other is not None and differ and attempts < ATTEMPTS:
             attempts += 1
-            found = certificate(made, absent.worlds, other, differ, absent.secret)
+            found = certificate(here, one.worlds, other, differ, absent.secret)
         if found is not None:
             return Examination(made, (str(found),), doubts)
         doubts |= {array: text for array, text in stray.items() if array not in doubts}
         if other is not None and not any((differ[s.cell] & s.noised).any() for s in made.sources if s.cell in differ):
-            move = _move(made, other, absent, shared)
-            moves.append((move, absent, other))
+            move = _move(here, other, one, shared)
+            moves.append((move, here, one, other))
             seen |= moving(move)
+            if absent.base is not None and not moving(move):
+                for source in made.sources:
+                    doubts.setdefault(source.cell.array, f"{absent.secret} moves the means with some noise only")
             if shared is not None and move.euclidean < SMALLEST < max(move.each):
                 rest = f"{absent.secret} moves the means as noise does that entries have in common, and the rest may be rounding"
                 for source in made.sources:
                     doubts.setdefault(source.cell.array, rest)
-            if shared is not None and (weight := reweighted(made, shared, absent, other)):
+            if shared is not None and (weight := reweighted(here, shared, one, other)):
                 doubts.setdefault("", weight)
     count = len(made.sources)
     of_noise = f"{several(count, 'draw')} of noise {'was' if count == 1 else 'were'} found in the release"
     summary = f"{of_noise}; {several(len(moves), 'secret')} {'was' if len(moves) == 1 else 'were'} removed one by one"
     if moves:
-        largest, absent, other = max(moves, key=lambda m: m[0].size)
+        largest, here, absent, other = max(moves, key=lambda m: m[0].size)
         summary += f"; {largest.left_out}" if largest.left_out else ""
-        if text := resized(made, absent, other):  # the mechanisms within the run may still be known
+        if text := resized(here, absent, other):  # the mechanisms within the run may still be known
             doubts |= {cell.array: text for cell in made.base.cells if cell.array not in doubts}
-    return Examination(made, (), doubts, tuple(move for move, _, _ in moves), summary, shared)
+    return Examination(made, (), doubts, tuple(move for move, *_ in moves), summary, shared)
 
 
 def louder(made: Study) -> list[int]:

@@ -19,6 +19,7 @@ from ...models.base import Model
 from ...models.capabilities import Effort, RunsElsewhere, effort
 from ...models.errors import TrainingFailed
 from ...models.graph.graph import Graph, Worlds
+from ...models.random.streams import fold
 from ...models.recorder import Draw
 from ...models.recorder.draws.draw import SHIFTED
 from ...models.recorder.mechanisms.found import Mechanism, Mechanisms, OtherMechanisms
@@ -27,6 +28,7 @@ from ...reports.rounding import several
 from ..key import Key
 from ..own.programs.recording import Request, Unrecorded
 from .playing import Cell, Diverged, Play, alike, cells, play, rounding
+from .secrets.worlds import Absence
 from .seeds import few_values
 from .sources import MOST, Source, blocks, in_line, located, moved_by, nudge
 
@@ -201,6 +203,26 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True, searched: b
 def first_run(graph: Graph, key: Key) -> Worlds:
     """The run that a study with this key records first."""
     return Worlds.of(graph, np.array([key.fold("heard", 0).seed], dtype=np.uint64))
+
+
+def on_its_base(made: Study, absent: Absence) -> tuple[Study, Absence]:
+    """The study of a run of the base of a world, with other random numbers, and the world compared with it; both as they are if
+    the world has no base.
+
+    In a world that lacks many secrets, the noisy values of a run of the whole graph may be most improbable. What one more secret
+    changes there may then be as improbable. Raises Diverged if the run of the base draws other numbers than the study, or fails.
+    """
+    if absent.base is None:
+        return made, absent
+    seeds = np.array([fold(int(s), "base") % 2**64 for s in made.whole.seeds], dtype=np.uint64)
+    whole = dataclasses.replace(absent.base.worlds, seeds=seeds)
+    try:
+        there = play(made.model, whole)
+    except Exception as fault:  # a user's model may refuse a graph with any exception
+        raise Diverged(f"{absent.base.secret} ends the training ({type(fault).__name__})") from None
+    if [(d.law, d.values.shape) for d in there.draws] != [(d.law, d.values.shape) for d in made.base.draws]:
+        raise Diverged(f"{absent.base.secret} changes what is drawn")
+    return dataclasses.replace(made, whole=whole, base=there, histories=()), dataclasses.replace(absent, base=None)
 
 
 def not_replayable(made: Study, plain: Play, world: Worlds, others: Sequence[Play]) -> str:
