@@ -61,8 +61,8 @@ def announced(
     def left(done: int, now: float) -> str:
         """The estimated time left. Stages differ much, so there is none before half of the first item is done."""
         rest, later = ends[number] - ends[number - 1] - done, total - ends[number]
-        if number > 1:
-            return f", about {clock(finished / ends[number - 1] * (rest + later))} left"
+        if before_this := ends[number - 1]:
+            return f", about {clock(finished / before_this * (rest + later))} left"
         if not ended or 2 * done < rest + done:
             return ""
         return f", about {clock(statistics.median_low(ended) * rest + (now - start) / done * later)} left"

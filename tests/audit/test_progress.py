@@ -40,6 +40,14 @@ def test_an_item_with_few_stages_counts_less(monkeypatch: pytest.MonkeyPatch) ->
     assert out.getvalue().splitlines()[-1] == "[2/2] mlp (0:40, about 0:10 left)"
 
 
+def test_an_item_without_stages_tells_nothing_of_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, out = [0.0], io.StringIO()
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    for _ in progress.announced(["mlp", "gap"], {"mlp": 0, "gap": 2}.__getitem__, Console(file=out, width=200)):
+        now[0] += 10.0
+    assert out.getvalue().splitlines() == ["[1/2] mlp (0:00)", "[2/2] gap (0:10)"]
+
+
 def test_a_log_says_what_goes_on_within_a_long_case(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = told(monkeypatch, 15.0, step=10.0)
     assert "[1/2] gap epsilon=1: attacks took 0:10; audit game begins (0:20, about 0:40 left)" in lines
