@@ -164,9 +164,9 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
             move = _move(here, other, one, shared)
             moves.append((move, here, one, other))
             seen |= moving(move)
-            if absent.base is not None and not moving(move):
-                for source in made.sources:
-                    doubts.setdefault(source.cell.array, f"{absent.secret} moves the means with some noise only")
+            for source in (made.sources[i] for i in moved_at_first(made, absent) - moving(move)):
+                some = f"{absent.secret} moves {source.cell} with some noisy values and not with others"
+                doubts.setdefault(source.cell.array, some)
             if shared is not None and move.euclidean < SMALLEST < max(move.each):
                 rest = f"{absent.secret} moves the means as noise does that entries have in common, and the rest may be rounding"
                 for source in made.sources:
@@ -203,6 +203,13 @@ def louder(made: Study) -> list[int]:
 def moving(move: Move) -> set[int]:
     """The sources that move by more than rounding."""
     return {i for i, by in enumerate(move.each) if by > SMALLEST}
+
+
+def moved_at_first(made: Study, absent: Absence) -> set[int]:
+    """The sources that move in a world with a base if it has the noisy values of the study; none for a world without a base."""
+    if absent.base is None:
+        return set()
+    return moving(_move(made, forced(made.model, absent.worlds, made.base, made.sources, made.copies), absent))
 
 
 def only_together(made: Study, many: Sequence[ManyAbsent], seen: set[int], doubts: dict[str, str]) -> Iterator[Absence]:

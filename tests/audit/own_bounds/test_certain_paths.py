@@ -249,3 +249,10 @@ def test_what_hardly_any_noise_does_in_any_graph_refutes_no_claim_with_a_larger_
     case = Case(model, Claim(1.2, delta, Unit.UNDIRECTED_EDGE))
     found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("rare", seed), 3, 1e-4))
     assert any(b.refuted for b in found.bounds) == refuted
+
+
+def test_what_a_secret_moves_in_rare_runs_only_is_not_said_to_be_tested(tmp_path):
+    model = Looped(count_and_rarely_more, releases=("count", "flag"), events=dp.GaussianDpEvent(SIGMA), unit=Unit.UNDIRECTED_EDGE)
+    case = Case(model, Claim(1.2, 1e-5, Unit.UNDIRECTED_EDGE))
+    found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("rare", 0), 3, 1e-4))
+    assert set(found.covers or ()) == {"count"}
