@@ -46,8 +46,7 @@ def announced(
 
     def print_line(now_on: str, now: float, left: str = "") -> None:
         nonlocal last
-        line = f"[{number}/{len(todo)}] {now_on} ({clock(now - start)}{left})"
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        print_plain(console, f"[{number}/{len(todo)}] {now_on} ({clock(now - start)}{left})")
         last = now
 
     def go_on() -> None:
@@ -63,7 +62,7 @@ def announced(
         rest, later = ends[number] - ends[number - 1] - done, total - ends[number]
         if before_this := ends[number - 1]:
             return f", about {clock(finished / before_this * (rest + later))} left"
-        if not ended or 2 * done < rest + done:
+        if not ended or done < rest:
             return ""
         return f", about {clock(statistics.median_low(ended) * rest + (now - start) / done * later)} left"
 
@@ -94,6 +93,11 @@ def announced(
 
             say()
             yield item, say
+
+
+def print_plain(console: Console, text: str, end: str = "\n") -> None:
+    """Prints a text as it stands: without colours or markup, and not wrapped."""
+    console.print(text, end=end, highlight=False, markup=False, soft_wrap=True)
 
 
 @contextlib.contextmanager

@@ -47,7 +47,7 @@ from .planning.ledgers import account_rows, uppers, warnings
 from .planning.plan import Plan
 from .planning.planned_cases import cases, recipes, without_effect
 from .planning.run_folder import arithmetic, machine, opened, randomness, room_taken, root_key, trainings, versions, write_spec
-from .progress import Say, announced
+from .progress import Say, announced, print_plain
 from .recorded.playing import Played
 from .second_look import confirmed, marked
 from .storage.executor import executor, helpers
@@ -68,9 +68,6 @@ class Talk:
     say: Say
     console: Console
     verbose: bool
-
-    def line(self, text: str) -> None:
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = False) -> int:
@@ -139,7 +136,7 @@ def carry_out(
                 say("contract", begins=False)
                 with contained():
                     checked[case.model.name] = checked_first(case.model)
-                console.print(in_words(case, checked[case.model.name]), end="", highlight=False, markup=False, soft_wrap=True)
+                print_plain(console, in_words(case, checked[case.model.name]), end="")
             secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
             checks, talk = checked[case.model.name], Talk(say, console, verbose)
             judged, found, accepted = judged_case(case, graph, store, secret, plan, alpha, talk, checks)
@@ -175,9 +172,9 @@ def carry_out(
             contract={name: clauses(checks) for name, checks in checked.items() if checks},
         )
         for name, stages in summary.in_torch.items():
-            console.print(f"Torch trained parts of {name}: {'; '.join(stages)}.", highlight=False, markup=False, soft_wrap=True)
+            print_plain(console, f"Torch trained parts of {name}: {'; '.join(stages)}.")
         if line := room_taken(folder):
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+            print_plain(console, line)
         results = Results(run=summary, rows=tuple(best_marked(rows)))
         result_files.write(results, folder)
         publish(results, folder, plan)
@@ -324,7 +321,7 @@ def study(
         outcomes += results
         if not refuted and (verdict := so_far(case, outcomes, plan)).kind == "refuted":
             refuted = True
-            talk.line(f"{case}: audit {audit.name}: {verdict.sentence.partition(';')[0]}")
+            print_plain(talk.console, f"{case}: audit {audit.name}: {verdict.sentence.partition(';')[0]}")
     if failures and not used and len(outcomes) == 1:  # nothing was measured and no audit has a result
         raise next(iter(failures.values()))
     outcomes = [after_failures(outcome, [f"{part}: {fault}" for part, fault in failures.items()]) for outcome in outcomes]

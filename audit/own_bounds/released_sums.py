@@ -144,9 +144,9 @@ def unseen(first: History, sums: Sequence[Sum]) -> Iterator[tuple[list[int], Flo
     for i, mechanism in enumerate(first.mechanisms):
         shapes.setdefault(mechanism.noisy.shape, []).append(i)
     for places in shapes.values():
-        rows = [[weights.get(i, 0.0) for i in places] for weights in sums if weights.keys() & set(places)]
-        weights = np.array(rows or [[0.0] * len(places)]) * [scale(first.mechanisms[i]) for i in places]
-        free = null_space(weights / (np.linalg.norm(weights, axis=1, keepdims=True) + (not rows)), rcond=RANK)
+        scales = np.array([scale(first.mechanisms[i]) for i in places])
+        rows = [scales * [weights.get(i, 0.0) for i in places] for weights in sums if weights.keys() & set(places)]
+        free = null_space([row / np.linalg.norm(row) for row in rows], rcond=RANK) if rows else np.eye(len(places))
         if free.size:
             yield places, free
 

@@ -131,15 +131,15 @@ def recorded(name: str, call: Callable[..., Any], args: Sequence[Any], options: 
     """The result of the method `name` of a generator, recorded. call: the method. A shuffle or permutation of an array is
     recorded as an order, so that a repetition can apply it to other data.
     """
+    of_generator = partial(asked_of, getattr(call, "__self__", None))
     if (out := _to_fill(name, args, options)) is not None:
         given = dict(zip(FILLING[name], args)) | options | {"size": out.shape, "dtype": out.dtype}  # noqa: B905  (Python 3.9)
-        of_generator = partial(asked_of, getattr(call, "__self__", None))
         out[...] = recorded_call(name, call, (), {n: v for n, v in given.items() if n != "out"}, of_generator)
         return out
     given = dict(zip(("x", "axis"), args)) | options  # noqa: B905  (Python 3.9)
     recorded = name in ORDERS and Active.recorder is not None and not Active.recorder.inside
     if not recorded or "x" not in given or len(args) > 2 or given.keys() - {"x", "axis", "out"}:
-        return recorded_call(name, call, args, options, partial(asked_of, getattr(call, "__self__", None)))
+        return recorded_call(name, call, args, options, of_generator)
     x, axis = given["x"], given.get("axis", 0)
     if name == "shuffle" and isinstance(axis, (int, np.integer)) and shuffled(name, call, x, int(axis), asked):
         return None
