@@ -173,6 +173,10 @@ def target(worlds: str | None = None, out: str | None = None) -> Iterator[list[R
     try:
         yield runs
         write(runs, folder)
+    except FileNotFoundError as fault:
+        if isinstance(fault.filename, str) and (before / fault.filename).exists():
+            fault.strerror = f"{fault.strerror} in {out}, the working directory of trainings. Give an absolute path"
+        raise
     finally:
         os.chdir(before)
 

@@ -61,6 +61,15 @@ def test_the_file_imports_numpy_and_the_standard_library_alone(tmp_path, worlds)
     assert read_release(tmp_path / "out", worlds)["posteriors"].shape == (2, worlds.watch.size, worlds.graph.classes)
 
 
+@pytest.mark.parametrize(("path", "told"), [("config.yaml", True), ("missing.yaml", False)])
+def test_a_relative_path_that_exists_where_the_program_began_is_explained(tmp_path, worlds, path, told):
+    (tmp_path / "config.yaml").write_text("")
+    done = carried_out(tmp_path, worlds, f"open({path!r})")
+    assert done.returncode == 1
+    assert f"FileNotFoundError: [Errno 2] No such file or directory{' in ' if told else ': '}" in done.stderr
+    assert (f"{tmp_path / 'out'}, the working directory of trainings. Give an absolute path: {path!r}" in done.stderr) == told
+
+
 def test_importing_it_from_the_package_loads_nothing_but_numpy():
     code = (
         "import sys; before = set(sys.modules); import gnnaudit.target; print(sorted({m.partition('.')[0] for m in sys.modules}))"

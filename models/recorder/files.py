@@ -37,8 +37,19 @@ def kept(kind: type) -> dict[str, str]:
     return {each.name: str(each.type) for each in fields(kind) if each.name not in LEFT_OUT}
 
 
+def same(one: Recording, other: Recording) -> bool:
+    """Whether two recordings are equal, bit for bit."""
+    first, second = packed(one), packed(other)
+    return first.keys() == second.keys() and all(first[name].tobytes() == second[name].tobytes() for name in first)
+
+
 def save(path: Path, recording: Recording) -> None:
     """Writes the recording as uncompressed arrays."""
+    np.savez(path, **packed(recording))  # type: ignore[arg-type]
+
+
+def packed(recording: Recording) -> dict[str, np.ndarray]:
+    """The recording as arrays by name, one of which is a JSON document that says what the others are."""
     arrays: list[np.ndarray] = []
     drawn = {id(draw): draw for draw in recording.draws}
     drawn.update((id(draw), draw) for m in recording.mechanisms for draw in (m.draw, *m.beside))  # perhaps of another recording
@@ -68,7 +79,7 @@ def save(path: Path, recording: Recording) -> None:
         "notes": recording.notes,
     }
     named = {str(number): array for number, array in enumerate(arrays)}
-    np.savez(path, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **named)  # type: ignore[arg-type]
+    return {"header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **named}
 
 
 def no_link(path: str, flags: int) -> int:

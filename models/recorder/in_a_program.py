@@ -5,7 +5,8 @@ GNNAUDIT_RECORD names a folder. If the folder has a file `request.npz`, this run
 the other run, and the noisy values that the mechanisms of this run return instead of their own. When the program ends, this
 module writes `recording.npz` into the folder. If GNNAUDIT_RECORD_CLOSELY is set, the recording is a close one, and this is its
 `unread`, see `Mechanisms`. GNNAUDIT_ENTROPY is the seed from which the operating system's random bytes follow. If
-GNNAUDIT_RECORD_SILENTLY is set, nothing else is done, and the recording is empty.
+GNNAUDIT_RECORD_SILENTLY is set, nothing else is done, and the recording is empty. If GNNAUDIT_MODULES is set, the folder gets a
+file `modules.json` too: each module that the program has loaded, and its file.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import ast
 import atexit
 import importlib.abc
 import importlib.machinery
+import json
 import os
 import sys
 import threading
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FOLDER, ANOTHER, CLOSELY = "GNNAUDIT_RECORD", "GNNAUDIT_RECORDED", "GNNAUDIT_RECORD_CLOSELY"
-ENTROPY, SILENTLY = "GNNAUDIT_ENTROPY", "GNNAUDIT_RECORD_SILENTLY"
+ENTROPY, SILENTLY, MODULES = "GNNAUDIT_ENTROPY", "GNNAUDIT_RECORD_SILENTLY", "GNNAUDIT_MODULES"
 MANY = 20_000  # largest number of draws in a recording
 MOST = 1 << 31  # largest size in bytes of the drawn numbers, and of a request
 SEEDED: dict[str, tuple[Callable[[], Any], ...]] = {"torch": (seeded_torch,)}
@@ -125,12 +127,28 @@ def imported(source: bytes) -> set[str]:
     return {name.partition(".")[0] for name in names}
 
 
-def start() -> None:
+def prepare(silently: bool = False) -> ExitStack:
+    """Replaces the functions that draw, now and after later imports, by those that record. Returns the stack that undoes this."""
+    stack = ExitStack()
+    sys.meta_path.insert(0, AfterImport(stack, SEEDED if silently else LATER))
+    for library in () if silently else (of_numpy, of_python):
+        stack.enter_context(library.replaced())
+    return stack
+
+
+def loaded() -> dict[str, str]:
+    """The modules that this process has loaded, in order, each with its file."""
+    files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items()) if name != "__main__"}
+    return {name: file for name, file in files.items() if isinstance(file, str)}
+
+
+def start(prepared: ExitStack | None = None) -> None:
     """Begins the recording, if the environment asks for one. Other Python processes that the program starts are not recorded;
-    each leaves a file `another-PID` in the folder.
+    each leaves a file `another-PID` in the folder. prepared: what `prepare` returned, if this process has called it.
     """
     asked, closely = os.environ.pop(FOLDER, ""), os.environ.pop(CLOSELY, None)
     entropy, silently = os.environ.pop(ENTROPY, ""), os.environ.pop(SILENTLY, "")
+    modules = os.environ.pop(MODULES, "")
     if not asked:
         if ANOTHER in os.environ:
             Path(os.environ[ANOTHER], f"another-{os.getpid()}").touch()
@@ -138,7 +156,7 @@ def start() -> None:
     os.environ[ANOTHER] = asked
     folder, process = Path(asked), os.getpid()
     request = load(folder / "request.npz", MOST) if (folder / "request.npz").exists() else None
-    stack = ExitStack()
+    stack = prepared or prepare(bool(silently))
 
     def end(diverged: str = "") -> None:
         """Writes the recording; ends the program if it diverged."""
@@ -153,6 +171,8 @@ def start() -> None:
         if not mechanisms.space:
             notes.append("the values of the mechanisms take more than 1 GiB, so later mechanisms were not recorded")
         why = THREADS if diverged and recorded.threads else ""
+        if modules:
+            (folder / "modules.json").write_text(json.dumps(loaded()))
         save(folder / "recording.npz", Recording(recorded.draws, mechanisms.found, diverged + why, notes))
         if diverged:
             sys.stdout.flush()
@@ -165,8 +185,7 @@ def start() -> None:
     recorded = ProgramRecorder(Script(request.draws, {}, True) if request is not None else None, mechanisms, end)
     stack.enter_context(entropy_of(int(entropy)))
     seed_global_generators()
+    if "torch" in sys.modules:
+        stack.enter_context(seeded_torch())
     atexit.register(end)  # called last, because Python calls exit functions in the reverse order of registration
     Active.recorder = recorded
-    sys.meta_path.insert(0, AfterImport(stack, SEEDED if silently else LATER))
-    for library in () if silently else (of_numpy, of_python):
-        stack.enter_context(library.replaced())

@@ -9,9 +9,10 @@ import re
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
-from dataclasses import dataclass, field
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -20,13 +21,14 @@ import numpy as np
 from ....accounting.claim import Unit
 from ....models.base import Release
 from ....models.capabilities import FEW, Effort
-from ....models.errors import TrainingFailed
+from ....models.errors import TrainingFailed, one_line
 from ....models.graph.graph import Graph, Worlds
-from ....models.recorder.files import Recording
+from ....models.recorder.files import Recording, same
 from ...storage.temporary import temporary
 from .arrays import read_array
 from .files import hashed
-from .recording import CARRIED, Request, brought, received
+from .recording import CARRIED, Request, asked_of, brought, loaded_modules, received
+from .servers import KEPT, ForkServer, begun, keep, python_of, supervised
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -34,8 +36,9 @@ if TYPE_CHECKING:
 
 OPTIONAL = {"aggregates": 2, "inputs": 2, "transcript": None, "gradients": None, "reports": 1, "votes": None}  # axis of nodes
 SECONDS = 3600.0  # time limit of one training
-SUPERVISOR = Path(__file__).with_name("supervisor.py")
-LOG_BYTES = 1 << 20  # bytes; no more output is appended to a target.log of this size
+LONG = 60.0  # seconds; a longer training is not forked
+WORTH = 0.1  # a training is forked if its imports take at least this share of its time
+LOG, LOG_BYTES = "target.log", 1 << 20  # the name of the log; no more output is appended to a log of this size in bytes
 REPEATED_BY = "for a program, the audit 'differential' repeats a recorded training without one node"
 MISSING = ("ModuleNotFoundError: ", "ImportError: ")  # how the last line begins if a program cannot import something
 TRACEBACK = "Traceback (most recent call last):"
@@ -43,6 +46,29 @@ TRACED = re.compile(r'^ *File "([^"\n]+)", line (\d+)', re.MULTILINE)  # a call 
 RAISED = re.compile(r"[A-Za-z_][\w.]*(: |$)")  # the last line of a traceback: the type of the exception, and its message
 IN_LIBRARY = re.compile(rf"^<|/(site|dist)-packages/|/lib/python3|/{CARRIED}/")  # the recorder runs the program's operations
 LAST = 1000  # largest number of characters of a program's last line of output that are reported
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """One training of a program. seconds: its wall time. modules: what `loaded_modules` returns."""
+
+    release: Release
+    recording: Recording | None
+    seconds: float
+    modules: bytes
+
+    @property
+    def both(self) -> tuple[Release, Recording]:
+        assert self.recording is not None
+        return self.release, self.recording
+
+    def same(self, other: Self) -> bool:
+        """Whether both trainings drew the same numbers and released the same values, bit for bit."""
+        if self.recording is not None and not same(*(each.both[1] for each in (self, other))):
+            return False
+        one, two = self.release, other.release
+        named = one.arrays.keys() == two.arrays.keys() and one.public == two.public
+        return named and all(one[name].tobytes() == two[name].tobytes() for name in one.arrays)
 
 
 @dataclass(frozen=True)
@@ -114,38 +140,83 @@ class External:
         Raises ValueError if the program fails, with the last line of its output, or if its files are wrong, with the file and
         what was expected. Raises OSError if the supervisor is killed.
         """
-        return Release.join([self._fit_one(worlds[k : k + 1])[0] for k in range(len(worlds))])
+        return Release.join([self._trained(worlds[k : k + 1]).release for k in range(len(worlds))])
 
     def recorded(self, world: Worlds, request: Request) -> tuple[Release, Recording]:
         """The release of one world, and the recorded draws. If the run diverges from the request, the release is empty.
 
         Raises ValueError as `fit`, and Unrecorded if nothing was recorded.
         """
-        release, recording = self._fit_one(world, request)
-        assert recording is not None
-        return release, recording
+        return self._trained(world, request).both
 
-    def _fit_one(self, world: Worlds, request: Request | None = None) -> tuple[Release, Recording | None]:
-        """Runs the program on one world. request: what a recorded run must repeat; None for a run without recording."""
+    def _trained(self, world: Worlds, request: Request | None = None) -> Training:
+        """One training. The first one, with or without a recorder, decides whether later ones fork, see `_server`."""
+        if not self.record or (request is not None and request.silently):
+            return self._fit_one(world, request)
+        place = (self.command, self.run, request is not None)
+        server = KEPT.get(place)
+        if isinstance(server, ForkServer):
+            with suppress(ValueError, EOFError):
+                return self._fit_one(world, request, server)
+        made = self._fit_one(world, request)  # which raises the error of the program, if it is the program's
+        if not isinstance(server, str):
+            failed = "a forked training failed, and the same training in a new process did not"
+            found = failed if server is not None else self._server(world, request, made)
+            keep(place, found)
+            kind = "recorded training" if request is not None else "training"
+            self._log(f"target: each {kind} {found if isinstance(found, ForkServer) else f'starts a new process: {found}'}\n")
+        return made
+
+    def _server(self, world: Worlds, request: Request | None, made: Training) -> ForkServer | str:
+        """A process that forks the trainings of the program, or why there is none. made: the first training, in a new process.
+        The same training in a forked process must draw the same numbers, release the same values, bit for bit, and be worth it.
+        """
+        python = python_of(self.command)
+        if not sys.platform.startswith("linux") or python is None:
+            return "only a command `python SCRIPT …` is forked, and only on Linux"
+        if made.seconds > LONG:
+            return f"a training takes {made.seconds:.0f} s, of which imports are a small part"
+        try:
+            modules = (made if request is not None else self._fit_one(world, Request(silently=True))).modules
+        except ValueError as fault:
+            return one_line(fault)
+        server = begun(python, modules, self._hidden(), self.memory, request is not None)
+        if isinstance(server, str):
+            return server
+        why = f"imports take only {server.seconds:.2g} s of {made.seconds:.2g} s"
+        if server.seconds >= WORTH * made.seconds:
+            why = "a forked training differs from the same training in a new process"
+            with suppress(ValueError, EOFError):
+                again = replace(self, seconds=min(self.seconds, 10 + 3 * made.seconds))._fit_one(world, request, server)
+                if again.same(made):
+                    return server
+        server.close()
+        return why
+
+    def _fit_one(self, world: Worlds, request: Request | None = None, server: ForkServer | None = None) -> Training:
+        """Runs the program on one world. request: what a recorded run must repeat; None for a run without recording. server: it
+        forks the run; None for a run in a new process. Raises EOFError if the server was killed.
+        """
         with temporary() as folder:
             inputs, out = folder / "worlds", folder / "out"
             inputs.mkdir()
             out.mkdir()
             write_worlds(world, inputs)
             words = [w.replace("{worlds}", str(inputs)).replace("{out}", str(out)) for w in shlex.split(self.command)]
-            environment = brought(folder, request, int(world.seeds[0])) if request is not None else None
-            made = os.lstat(folder)
-            kept = self._call(words, folder, environment)
+            asked = {} if request is None else asked_of(folder, request, int(world.seeds[0]))
+            made, begin = os.lstat(folder), time.perf_counter()
+            kept = self._call(words, folder, None if request is None else asked, server)
+            seconds = time.perf_counter() - begin
             if folder.is_symlink() or not folder.is_dir() or not os.path.samestat(made, os.lstat(folder)):
                 both = "the folder that holds {worlds} and {out}; it may write in {out} only."
                 raise ValueError(f"target: the program replaced {both}{kept}")
             recording = received(folder, self.memory) if request is not None else None
             if recording is not None and recording.diverged:
-                return Release({}, world.watch), recording
+                return Training(Release({}, world.watch), recording, seconds, loaded_modules(folder))
             if out.is_symlink() or not out.is_dir():
                 raise ValueError(f"target: the program replaced the folder {{out}}; expected files in it.{kept}")
             try:
-                return self.read(out, world), recording
+                return Training(self.read(out, world), recording, seconds, loaded_modules(folder))
             except ValueError as fault:
                 raise ValueError(f"{fault}{kept}") from None
 
@@ -153,16 +224,25 @@ class External:
         """The program's output as a release. Raises ValueError with the file and what was expected."""
         return read_release(out, world, self.memory)
 
-    def _call(self, words: list[str], folder: Path, environment: dict[str, str] | None = None) -> str:
-        """Runs the program. Returns the sentence of `_keep`. Raises ValueError if the program fails."""
-        needed = (Path.cwd(), folder, *(Path(word) for word in words))  # the program needs these, so they must stay visible
-        hidden = None if self.run is None or any(at.absolute().is_relative_to(self.run) for at in needed) else str(self.run)
-        asked = {"words": words, "folder": str(folder), "seconds": self.seconds, "hide": hidden}
-        command = [sys.executable, "-I", "-S", str(SUPERVISOR), json.dumps({**asked, "bytes": self.memory})]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as supervisor:
-            assert supervisor.stdout is not None
-            # an interruption of this process closes the pipe, which ends the program
-            answer = json.loads(supervisor.stdout.read() or b"{}")
+    def _hidden(self, *needed: Path) -> str | None:
+        """The folder that is hidden from the program; None if the program is in it, or needs a file there."""
+        words = (Path(word) for word in shlex.split(self.command))
+        inside = self.run is not None and any(at.absolute().is_relative_to(self.run) for at in (Path.cwd(), *words, *needed))
+        return None if self.run is None or inside else str(self.run)
+
+    def _call(self, words: list[str], folder: Path, asked: dict[str, str] | None, server: ForkServer | None) -> str:
+        """Runs the program. asked: variables for the recorder; None for no recorder. Returns the sentence of `_keep`. Raises
+        ValueError if the program fails.
+        """
+        if server is not None:
+            answer = server.run(words[len(server.python) :], folder, asked or {}, self.seconds)
+            if not answer:
+                raise EOFError("the fork server was killed")
+        else:
+            environment = None if asked is None else {**brought(folder), **asked}
+            limits = {"folder": str(folder), "seconds": self.seconds}
+            with supervised(words, self._hidden(folder), self.memory, environment, **limits) as supervisor:
+                answer = json.loads(supervisor.stdout.read() or b"{}")
         if not answer:
             raise OSError(f"target: the process that supervises {words[0]} was killed")
         if self.run is not None and not answer["hidden"]:
@@ -184,13 +264,15 @@ class External:
 
     def _keep(self, output: str, errors: str) -> str:
         """Appends the output to RUN/target.log up to LOG_BYTES; returns a sentence with the path, "" without output or run."""
-        path = None if self.run is None else self.run / "target.log"
-        if path is None or not output + errors:
-            return ""
-        if not path.exists() or path.stat().st_size < LOG_BYTES:
+        return f" Its output is in {self.run / LOG}." if self.run is not None and self._log(output + errors) else ""
+
+    def _log(self, text: str) -> str:
+        """Appends a text to RUN/target.log, if there is a run. Returns the text."""
+        path = None if self.run is None or not text else self.run / LOG
+        if path is not None and (not path.exists() or path.stat().st_size < LOG_BYTES):
             with path.open("a", encoding="utf-8", errors="replace") as log:
-                log.write(output + errors)
-        return f" Its output is in {path}."
+                log.write(text)
+        return text
 
 
 def say_visible(run: Path) -> None:
@@ -200,7 +282,7 @@ def say_visible(run: Path) -> None:
     seen = f"this system hides no folder from a program of the same user: it could read {run / 'key'}."
     warning = f"target: {seen} Audit a program that you do not trust as another user, or in a container."
     try:
-        with (run / "target.log").open("x", encoding="utf-8") as log:
+        with (run / LOG).open("x", encoding="utf-8") as log:
             log.write(warning + "\n")
     except FileExistsError:
         return

@@ -3,16 +3,18 @@
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ....models import recorder
 from ....models.recorder.draws.draw import Draw
 from ....models.recorder.files import Recording, load, no_link, save
-from ....models.recorder.in_a_program import ANOTHER, CLOSELY, ENTROPY, FOLDER, SILENTLY
+from ....models.recorder.in_a_program import ANOTHER, CLOSELY, ENTROPY, FOLDER, MODULES, SILENTLY
 from ....models.recorder.mechanisms.found import Mechanism
 
 CARRIED = "gnnaudit_recorder"
+MODULES_BYTES = 1 << 22  # no more of the list of modules is read
 FIRST = f"""import os, sys
 asked = os.environ.get({FOLDER!r})
 if asked or {ANOTHER!r} in os.environ:
@@ -50,22 +52,30 @@ class Request:
     silently: bool = False
 
 
-def brought(folder: Path, request: Request, seed: int) -> dict[str, str]:
-    """Copies the recorder to `folder`, and returns the environment variables for a recorded program. seed: of the run."""
-    path, own = folder / f"{CARRIED}-path", folder / "record"
+def brought(folder: Path) -> dict[str, str]:
+    """Copies the recorder to `folder`. Returns the environment of a program whose Python finds it there."""
+    path = folder / f"{CARRIED}-path"
     unfinished = shutil.ignore_patterns("*.pyc.*")  # compiled files save each run 0.1 s; other processes may be writing some
     shutil.copytree(Path(recorder.__file__).parent, path / CARRIED, ignore=unfinished)
     (path / "sitecustomize.py").write_text(FIRST)
+    first = os.environ.get("PYTHONPATH", "")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in (str(path), first) if p)}
+
+
+def asked_of(folder: Path, request: Request, seed: int) -> dict[str, str]:
+    """Writes the request to a new folder `record` in `folder`. Returns the environment variables that ask the recorder for it.
+    seed: of the run.
+    """
+    own = folder / "record"
     own.mkdir()
     if request.draws is not None:
         save(own / "request.npz", Recording(list(request.draws), list(request.mechanisms or ())))
-    first = os.environ.get("PYTHONPATH", "")
-    asked = {FOLDER: str(own), ENTROPY: str(seed)}
+    asked = {FOLDER: str(own), ENTROPY: str(seed), MODULES: "1"}
     if request.closely:
         asked[CLOSELY] = str(request.unread)
     if request.silently:
         asked[SILENTLY] = "1"
-    return {**os.environ, **asked, "PYTHONPATH": os.pathsep.join(p for p in (str(path), first) if p)}
+    return asked
 
 
 def received(folder: Path, most: int) -> Recording:
@@ -81,6 +91,13 @@ def received(folder: Path, most: int) -> Recording:
         started = "another Python process" if others == 1 else f"{others} other Python processes"
         recording.notes.append(f"the program starts {started}, whose draws are not recorded")
     return recording
+
+
+def loaded_modules(folder: Path) -> bytes:
+    """What the recorder wrote about the modules that the program loaded, a JSON document; b"{}" if it wrote nothing."""
+    with suppress(OSError), open(folder / "record" / "modules.json", "rb", opener=no_link) as file:
+        return file.read(MODULES_BYTES)
+    return b"{}"
 
 
 def _reason(path: Path) -> str:

@@ -1,12 +1,16 @@
 """Runs a user's program and ends all its processes: when the program ends, when its time is over, or when the run dies.
 
-    python -I -S supervisor.py '{"words": […], "folder": …, "seconds": …, "hide": …, "bytes": …}'
+    python -I -S supervisor.py '{"words": […], "folder": …, "seconds": …, "hide": …, "bytes": …, "server": …}'
 
 A run starts this script, and the script starts the program. The script imports nothing of gnnaudit and lives as long as the
 program. Its standard input is a pipe from the run, which closes when the run dies, even by SIGKILL. Unless the run died, the
 script prints one JSON document: code (exit code, negative for a signal; null if the program did not end by itself), error (why
 the program could not be started), hidden (whether the folder `hide` was hidden from the program), output and errors (the end of
 what the program printed). The script opens no file that the program wrote, because links could lead to the key of the run.
+
+With `server`, the words start a fork server (models/recorder/fork_server.py) in place of the program. The script first prints
+what the server answers. Then it reads one line for each run of the program, a JSON document with words, environment, folder and
+seconds, and prints one document as above.
 """
 
 import contextlib
@@ -16,11 +20,13 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, Union
 
 KEPT = 1 << 16  # number of bytes that are kept from the end of each output
 OWN = "gnnaudit-run-"  # begins the name of the temporary folder of a run
@@ -99,44 +105,82 @@ def limit(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-def supervise(words: list[str], seconds: float, hidden: str | None, most: int) -> dict[str, object]:
-    """Runs the program until it ends, `seconds` are over, or standard input closes, and then ends all its processes. Returns the
-    fields of the JSON document, and orphaned: whether standard input closed.
-    """
-    libc = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
-    if libc is not None:
-        libc.prctl(SUBREAPER, 1, 0, 0, 0)
-    out_of_sight = can_hide(hidden)
+class Adopted:
+    """A child that this process inherited from another one, with what is used here of `Popen`. Only Linux has inheritance."""
 
-    def before() -> None:
-        if hidden is not None and out_of_sight:
-            hide(hidden)
-        limit(most)
-        if libc is not None:
-            libc.prctl(PARENT_DEATH, signal.SIGKILL, 0, 0, 0)  # if the program kills this process, the program is killed too
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.code: int | None = None
 
-    try:
-        program = subprocess.Popen(
+    def poll(self) -> int | None:
+        with contextlib.suppress(ChildProcessError):  # it is not inherited yet
+            if self.code is None and (found := os.waitpid(self.pid, os.WNOHANG))[0]:
+                self.code = os.waitstatus_to_exitcode(found[1])
+        return self.code
+
+    def wait(self) -> None:
+        while self.poll() is None:
+            time.sleep(0.001)
+
+
+Process = Union["subprocess.Popen[bytes]", Adopted]
+
+
+class Supervisor:
+    """Starts programs from which a folder is hidden, if the system allows this. Their files have at most `most` bytes."""
+
+    def __init__(self, hidden: str | None, most: int) -> None:
+        self.libc = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
+        if self.libc is not None:
+            self.libc.prctl(SUBREAPER, 1, 0, 0, 0)
+        self.hidden, self.most, self.out_of_sight = hidden, most, can_hide(hidden)
+
+    def start(self, words: list[str], stdout: int, stderr: int, inherited: tuple[int, ...] = ()) -> "subprocess.Popen[bytes]":
+        """Raises OSError if the program cannot be started. inherited: numbers of open files."""
+        return subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=inherited,
             start_new_session=True,
-            preexec_fn=before,
+            preexec_fn=self._before,
         )
-    except OSError as fault:
-        return {"code": None, "error": fault.strerror, "hidden": out_of_sight, "orphaned": False, "output": "", "errors": ""}
-    assert program.stdout is not None
-    assert program.stderr is not None
-    tails: dict[IO[bytes], bytes] = {program.stdout: b"", program.stderr: b""}
-    orphaned = follow(program, tails, time.monotonic() + seconds)
-    code = program.poll()
-    end(program)
-    said = {name: tails[pipe].decode(errors="replace") for name, pipe in (("output", program.stdout), ("errors", program.stderr))}
-    return {"code": code, "error": None, "hidden": out_of_sight, "orphaned": orphaned, **said}
+
+    def _before(self) -> None:
+        if self.hidden is not None and self.out_of_sight:
+            hide(self.hidden)
+        limit(self.most)
+        if self.libc is not None:
+            self.libc.prctl(PARENT_DEATH, signal.SIGKILL, 0, 0, 0)  # if the program kills this process, the program is killed too
+
+    def run(self, start: Callable[[int, int], Process], seconds: float, spared: int | None = None) -> dict[str, Any]:
+        """Runs a program until it ends, `seconds` are over, or standard input closes, and then ends all processes but `spared`.
+        Returns the fields of the JSON document, and orphaned: whether standard input closed. start: starts the program, whose
+        output and errors go to these two open files.
+        """
+        (output, written), (errors, reported) = os.pipe(), os.pipe()
+        tails = {output: b"", errors: b""}
+        try:
+            code, fault, orphaned = None, None, False
+            try:
+                program = start(written, reported)
+            except OSError as refused:
+                fault = refused.strerror or str(refused)
+            os.close(written)
+            os.close(reported)
+            if fault is None:
+                orphaned = follow(program, tails, time.monotonic() + seconds)
+                code = program.poll()
+                end(program, spared)
+        finally:
+            os.close(output)
+            os.close(errors)
+        said = {name: tails[pipe].decode(errors="replace") for name, pipe in (("output", output), ("errors", errors))}
+        return {"code": code, "error": fault, "hidden": self.out_of_sight, "orphaned": orphaned, **said}
 
 
-def follow(program: subprocess.Popen[bytes], tails: dict[IO[bytes], bytes], until: float) -> bool:
+def follow(program: Process, tails: dict[int, bytes], until: float) -> bool:
     """Reads the outputs until the program ends, its time is over, or the run dies. Returns whether the run has died."""
     open_pipes = set(tails)
     while program.poll() is None and time.monotonic() < until:
@@ -144,26 +188,27 @@ def follow(program: subprocess.Popen[bytes], tails: dict[IO[bytes], bytes], unti
         if sys.stdin in readable:
             return True  # nothing is ever written to standard input, so it becomes readable only when it closes
         for pipe in readable:
-            if not (part := os.read(pipe.fileno(), 1 << 16)):
+            if not (part := os.read(pipe, 1 << 16)):
                 open_pipes.discard(pipe)
             tails[pipe] = (tails[pipe] + part)[-KEPT:]
     for pipe in tails:  # what is left in the pipes
-        os.set_blocking(pipe.fileno(), False)
+        os.set_blocking(pipe, False)
         with contextlib.suppress(BlockingIOError):
-            while part := os.read(pipe.fileno(), 1 << 16):
+            while part := os.read(pipe, 1 << 16):
                 tails[pipe] = (tails[pipe] + part)[-KEPT:]
                 if time.monotonic() > until + 1:
                     break
     return False
 
 
-def end(program: subprocess.Popen[bytes]) -> None:
-    """Kills the program, its process group, and all their descendants in other sessions."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(program.pid, signal.SIGKILL)
+def end(program: Process, spared: int | None = None) -> None:
+    """Kills the program, its process group, and all descendants of this process but `spared`."""
+    for kill in (os.killpg, os.kill):  # it may have no group of its own yet
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(program.pid, signal.SIGKILL)
     program.wait()
     for _ in range(1000):  # the children of a killed process become children of this process
-        children = [pid for pid in descendants() if pid != os.getpid()]
+        children = [pid for pid in descendants() if pid not in (os.getpid(), spared)]
         if not children:
             return
         for pid in children:
@@ -189,16 +234,58 @@ def descendants() -> list[int]:
     return found
 
 
+def serve(supervisor: Supervisor, words: list[str], seconds: float) -> None:
+    """Starts a fork server, and prints its answer. Then runs a program for each line of standard input. Returns when the server
+    is killed, or when the run dies.
+    """
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with there:
+        nowhere = (subprocess.DEVNULL, subprocess.DEVNULL)
+        server = supervisor.start([*words, str(there.fileno())], *nowhere, inherited=(there.fileno(),))
+    here.settimeout(seconds)
+
+    def fork(*outputs: int) -> Adopted:
+        socket.send_fds(here, [json.dumps({**asked, "supervisor": os.getpid()}).encode()], outputs)
+        if not (child := here.recv(64)):
+            raise OSError("the fork server has ended")
+        return Adopted(int(child))
+
+    try:
+        if not (ready := here.recv(1 << 16)):
+            return
+        print(ready.decode(), flush=True)
+        for line in sys.stdin:
+            asked = json.loads(line)
+            answer = supervisor.run(fork, asked["seconds"], server.pid)
+            if answer["orphaned"]:
+                remove(asked["folder"])
+            if answer["orphaned"] or answer["error"]:
+                return
+            print(json.dumps(answer), flush=True)
+    except TimeoutError:
+        return
+    finally:
+        end(server)
+
+
+def remove(folder: str) -> None:
+    """Removes a temporary folder of a run, and no other folder, whoever calls this script."""
+    if any(part.startswith(OWN) for part in Path(folder).parts):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def main() -> None:
     asked = json.loads(sys.argv[1])
     for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(stop, lambda *_: None)  # the end of the run closes the pipe, and that ends the program
-    answer = supervise(asked["words"], asked["seconds"], asked["hide"], asked["bytes"])
+    supervisor = Supervisor(asked["hide"], asked["bytes"])
+    if asked["server"]:
+        serve(supervisor, asked["words"], asked["seconds"])
+        remove(asked["folder"])
+        return
+    answer = supervisor.run(lambda *outputs: supervisor.start(asked["words"], *outputs), asked["seconds"])
     if answer["orphaned"]:
-        if any(
-            part.startswith(OWN) for part in Path(asked["folder"]).parts
-        ):  # no other folder may be lost, whoever calls this script
-            shutil.rmtree(asked["folder"], ignore_errors=True)
+        remove(asked["folder"])
     else:
         print(json.dumps(answer))
 

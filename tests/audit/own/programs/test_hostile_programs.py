@@ -16,9 +16,9 @@ import pytest
 
 from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.own.programs import program as module
 from gnnaudit.audit.own.programs.program import LOG_BYTES, External
 from gnnaudit.audit.own.programs.recording import Request
+from gnnaudit.audit.own.programs.servers import SUPERVISOR
 from gnnaudit.audit.storage import temporary
 from gnnaudit.models.graph.graph import Graph, Worlds
 
@@ -45,14 +45,21 @@ def own_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "tmp"
 
 
-def target(tmp_path: Path, body: str, seconds: float = 20, memory: int = 64 << 20, run: Path | None = None) -> External:
+def target(
+    tmp_path: Path, body: str, seconds: float = 20, memory: int = 64 << 20, run: Path | None = None, record: bool = True
+) -> External:
     path = tmp_path / "hostile.py"
     path.write_text(HEAD + body)
-    return External(f"{sys.executable} {path} {{worlds}} {{out}}", seconds=seconds, memory=memory, run=run)
+    return External(f"{sys.executable} {path} {{worlds}} {{out}}", seconds=seconds, memory=memory, run=run, record=record)
 
 
 def worlds(graph: Graph, runs: int = 1) -> Worlds:
     return Game(graph, "edge", np.arange(6), Key("hostile")).rounds(runs).worlds
+
+
+def printed(run: Path) -> list[str]:
+    """The lines that the program printed."""
+    return [line for line in (run / "target.log").read_text().split("\n") if line and not line.startswith("target: ")]
 
 
 def alive(mark: str) -> list[int]:
@@ -185,13 +192,13 @@ def test_the_key_of_the_run_is_out_of_sight(tmp_path: Path, graph: Graph, caplog
     (run / "key").write_text("secret")
     look = f"answer(); print('seen:', Path({str(run / 'key')!r}).exists())"
     target(tmp_path, look, run=run).fit(worlds(graph))
-    said = (run / "target.log").read_text()
+    said = printed(run)
     if "could read" in caplog.text:
-        assert said.splitlines()[1:] == ["seen: True"]
+        assert set(said) == {"seen: True"}
         target(tmp_path, look, run=run).fit(worlds(graph))
         assert caplog.text.count("could read") == 1
         pytest.skip("this system hides no folders")
-    assert said == "seen: False\n"
+    assert set(said) == {"seen: False"}
     assert (run / "key").read_text() == "secret"
 
 
@@ -217,7 +224,7 @@ print("looked")
     target(tmp_path, look, run=run).fit(worlds(graph))
     if "could read" in caplog.text:
         pytest.skip("this system hides no folders")
-    assert (run / "target.log").read_text().split() == ["looked"]
+    assert set(printed(run)) == {"looked"}
 
 
 LINKS = {
@@ -274,8 +281,8 @@ def test_what_a_program_says_is_kept_and_bounded(tmp_path: Path, graph: Graph) -
     for _ in range(2):
         loud.fit(worlds(graph))
     kept = (run / "target.log").read_text()
-    assert kept.count("last") == 2
-    assert len(kept) < 1 << 18
+    assert 2 <= kept.count("last") <= 4  # two more trainings decide whether trainings fork
+    assert len(kept) < 1 << 19
     (run / "target.log").write_text("z" * LOG_BYTES)
     loud.fit(worlds(graph))
     assert (run / "target.log").stat().st_size == LOG_BYTES
@@ -291,7 +298,7 @@ with np.load(inputs / "worlds.npz") as given, np.load(inputs / "graph.npz") as t
     np.savez(Path({str(tmp_path)!r}) / f"spied{{number}}.npz", edges=told["edge_index"], **{{k: given[k] for k in given}})
 """
     game = Game(graph, "edge", np.arange(6), Key("spied"), watch=np.unique(graph.edges[:, :6]))
-    target(tmp_path, spy).fit(game.rounds(4).worlds)
+    target(tmp_path, spy, record=False).fit(game.rounds(4).worlds)
     calls = [np.load(path) for path in sorted(tmp_path.glob("spied*.npz"))]
     assert len(calls) == 4
     for call, bits in zip(calls, game.rounds(4).bits, strict=True):
@@ -322,7 +329,8 @@ def test_another_user_of_the_machine_reads_and_changes_nothing(own_temporary: Pa
 def test_a_run_that_died_loses_its_own_temporary_folder_and_no_other(name, kept, tmp_path):
     folder = tmp_path / name
     folder.mkdir()
-    asked = {"words": [sys.executable, "-c", "import time; time.sleep(60)"], "folder": str(folder), "seconds": 60, "hide": None}
-    command = [sys.executable, "-I", "-S", str(module.SUPERVISOR), json.dumps({**asked, "bytes": 1 << 34})]
+    words = [sys.executable, "-c", "import time; time.sleep(60)"]
+    asked = {"words": words, "folder": str(folder), "seconds": 60, "hide": None, "bytes": 1 << 34, "server": False}
+    command = [sys.executable, "-I", "-S", str(SUPERVISOR), json.dumps(asked)]
     subprocess.run(command, stdin=subprocess.DEVNULL, check=True, timeout=60)
     assert folder.exists() == kept
