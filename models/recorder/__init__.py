@@ -17,6 +17,7 @@ from typing import Any
 
 from .draws.draw import Active, Change, Draw, Follow, Recorder
 from .libraries import of_numpy, of_python, of_scipy, of_torch
+from .libraries.changes import IN_PLACE, Changes, again, fit
 from .libraries.masks_torch import Masks
 from .script import Script
 
@@ -24,6 +25,7 @@ __all__ = ["Change", "Draw", "Recorder", "recordable", "recording"]
 
 # packages whose imported names `_imported` leaves alone, because the files in libraries/ replace their random functions
 LIBRARIES = ("numpy", "random", "secrets", "os", "torch")
+LATER = ("scipy.stats._distn_infrastructure", "numba.core.typing.context")  # modules that matter if they are loaded
 OURS = __name__
 PACKAGE = __name__.partition(".")[0] + "."  # its modules do not change either, also in a checkout
 INSTALLED = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")})
@@ -45,7 +47,22 @@ class Searched:
 # caches, because an audit trains many thousand times and each time looks at all modules
 LOADED: list[object] = []  # how many modules were loaded, and the last one
 WATCHED: dict[str, Searched] = {}  # the modules that may import random functions
+MADE: dict[tuple[bool, ...], tuple[Changes, dict[int, Any]]] = {}  # which of LATER are loaded -> `replacements`
 SETTLED: set[str] = set()  # modules that are not searched again, because installed modules do not change
+
+
+def replacements() -> tuple[Changes, dict[int, Any]]:
+    """The changes that replace the functions of all libraries, and id of an original -> its replacement. They are made anew only
+    if a library was loaded or changed meanwhile: that takes longer than a small training.
+    """
+    loaded, first = tuple(name in sys.modules for name in LATER), len(IN_PLACE)
+    kept = MADE.get(loaded)
+    if kept is None or not fit(kept[0]):
+        with of_numpy.replaced() as numpy, of_python.replaced() as python, of_scipy.replaced(), of_torch.replaced() as torch:
+            kept = tuple(IN_PLACE[first:]), numpy | python | torch
+        if not first:  # within another recording the functions are replaced already
+            MADE[loaded] = kept
+    return kept
 
 
 @contextmanager
@@ -53,8 +70,9 @@ def recordable() -> Iterator[None]:
     """Within this context, new generators are of a class whose draws `recording` can record later. It is for loading a
     user's module.
     """
-    with of_numpy.replaced() as numpy, of_python.replaced() as python, of_scipy.replaced(), of_torch.replaced() as torch:
-        undo = list(_imported(numpy | python | torch))
+    made, new = replacements()
+    with again(made), of_torch.observed():
+        undo = list(_imported(new))
         try:
             yield
         finally:

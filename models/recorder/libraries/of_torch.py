@@ -234,8 +234,13 @@ def replaced() -> Iterator[dict[int, Any]]:
             original = getattr(torch, name)
             new[id(original)] = made_of(original)
             put(torch, name, new[id(original)])
-        with _mode()():
+        with observed():
             yield new
+
+
+def observed() -> Any:
+    """A context in which every operator of this thread is observed."""
+    return _mode()()
 
 
 @cache
