@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -28,7 +27,7 @@ from ...storage.temporary import temporary
 from .arrays import read_array
 from .files import hashed
 from .recording import CARRIED, Request, asked_of, brought, loaded_modules, received
-from .servers import KEPT, ForkServer, begun, keep, python_of, supervised
+from .servers import KEPT, ForkServer, answered, begun, keep, python_of, supervised
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -242,7 +241,7 @@ class External:
             environment = None if asked is None else {**brought(folder), **asked}
             limits = {"folder": str(folder), "seconds": self.seconds}
             with supervised(words, self._hidden(folder), self.memory, environment, **limits) as supervisor:
-                answer = json.loads(supervisor.stdout.read() or b"{}")
+                answer = answered(supervisor)
         if not answer:
             raise OSError(f"target: the process that supervises {words[0]} was killed")
         if self.run is not None and not answer["hidden"]:

@@ -23,11 +23,20 @@ OPTIONS = ("-u", "-B", "-O", "-OO", "-q")  # options of Python with which a fork
 READY = 120.0  # seconds; most time that the imports of a program may take
 
 
-def supervised(words: list[str], hide: str | None, memory: int, environment: dict[str, str] | None, **asked: Any) -> Any:
+def supervised(
+    words: list[str], hide: str | None, memory: int, environment: dict[str, str] | None, **asked: Any
+) -> subprocess.Popen[bytes]:
     """A supervisor of a program. An interruption of this process closes its standard input, which ends the program."""
     text = json.dumps({"words": words, "hide": hide, "bytes": memory, "server": False, **asked})
     command = [sys.executable, "-I", "-S", str(SUPERVISOR), text]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+
+
+def answered(supervisor: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """The next document that a supervisor prints; {} if it has ended."""
+    assert supervisor.stdout is not None
+    document: dict[str, Any] = json.loads(supervisor.stdout.readline() or b"{}")
+    return document
 
 
 def python_of(command: str) -> list[str] | None:
@@ -43,7 +52,7 @@ def python_of(command: str) -> list[str] | None:
 class ForkServer:
     """A fork server and its supervisor. python: the words that start the program's Python. seconds: how long the imports took."""
 
-    process: Any
+    process: subprocess.Popen[bytes]
     python: list[str]
     seconds: float
     stack: ExitStack = field(repr=False)
@@ -54,21 +63,19 @@ class ForkServer:
     def run(self, words: list[str], folder: Path, environment: dict[str, str], seconds: float) -> dict[str, Any]:
         """What the supervisor answers for one training; {} if the server was killed. words: the script and its arguments."""
         asked = {"words": words, "folder": str(folder), "environment": environment, "seconds": seconds}
+        assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps(asked).encode() + b"\n")
             self.process.stdin.flush()
         except BrokenPipeError:
             return {}
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline() or b"{}")
-        return answer
+        return answered(self.process)
 
     def close(self) -> None:
         """Ends the server."""
         atexit.unregister(self.close)
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
-        self.stack.close()
+        with self.stack, self.process:  # which closes the pipes and waits for the supervisor to end
+            pass
 
 
 Place = tuple[str, Path | None, bool]  # the command, the folder of the run, and whether trainings are recorded
@@ -96,7 +103,7 @@ def begun(python: list[str], modules: bytes, hide: str | None, memory: int, reco
         words = [*python, str(server), *(["recorded"] if recorded else []), str(folder)]
         asked = {"folder": str(folder), "seconds": READY, "server": True}
         process = supervised(words, hide, memory, environment if recorded else None, **asked)
-        ready = json.loads(process.stdout.readline() or b"{}")
+        ready = answered(process)
         made = ForkServer(process, python, ready.get("seconds", 0.0), stack.pop_all())
         atexit.register(made.close)
     if fault := ready.get("fault", "the imports do not end, or end the process"):
