@@ -219,7 +219,7 @@ def grouped(released: Sequence[dict[str, str]]) -> list[tuple[tuple[str, str], l
 
 
 def alike(mechanisms: Sequence[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
-    """(numbers, mechanism): recorded mechanisms. Those that differ in their numbers alone are one, with numbers such as "2–60"."""
+    """(numbers, mechanism): recorded mechanisms, of which those that differ in their numbers alone are one, such as "2–60"."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for m in mechanisms:
         groups.setdefault(repr({**m, "number": 0}), []).append(m)
