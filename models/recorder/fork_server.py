@@ -28,7 +28,7 @@ import sysconfig
 import threading
 import time
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -122,25 +122,28 @@ def reseed() -> None:
         sys.modules["torch"].seed()
 
 
+def recorder() -> Callable[[], None]:
+    """Replaces the functions that draw. Returns the function that begins the recording of a child."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from gnnaudit_recorder.in_a_program import prepare, start  # type: ignore[import-not-found,unused-ignore]
+
+    del sys.path[0]
+    return functools.partial(start, prepare())
+
+
 def main() -> None:
     *recorded, folder, number = sys.argv[1:]
-    connection, began = socket.socket(fileno=int(number)), reseed
+    connection = socket.socket(fileno=int(number))
     if not getattr(sys.flags, "safe_path", False):
-        del sys.path[0]
-    begin = time.perf_counter()
-    if recorded:
-        sys.path.insert(0, str(Path(__file__).parents[1]))
-        from gnnaudit_recorder.in_a_program import prepare, start  # type: ignore[import-not-found,unused-ignore]
-
-        del sys.path[0]
-        prepared = prepare()
-        began = functools.partial(start, prepared)
+        del sys.path[0]  # the folder of this file
+    clock = time.perf_counter()
+    begin = recorder() if recorded else reseed
     fault = load(json.loads(Path(folder, "modules.json").read_text()))
     gc.freeze()
-    connection.send(json.dumps({"seconds": time.perf_counter() - begin, "fault": fault}).encode())
+    connection.send(json.dumps({"seconds": time.perf_counter() - clock, "fault": fault}).encode())
     asked = forked(connection)
     os.environ.update(asked["environment"])
-    began()
+    begin()
     run(asked["words"])
 
 
