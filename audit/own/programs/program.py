@@ -10,7 +10,6 @@ import shutil
 import signal
 import sys
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -27,7 +26,7 @@ from ...storage.temporary import temporary
 from .arrays import read_array
 from .files import hashed
 from .recording import CARRIED, Request, asked_of, brought, loaded_modules, received
-from .servers import KEPT, ForkServer, answered, begun, keep, python_of, supervised
+from .servers import KEPT, ForkServer, Place, answered, begun, keep, python_of, supervised
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 OPTIONAL = {"aggregates": 2, "inputs": 2, "transcript": None, "gradients": None, "reports": 1, "votes": None}  # axis of nodes
 SECONDS = 3600.0  # time limit of one training
 LONG = 60.0  # seconds; a longer training is not forked
+NOT_AGAIN = "the same training in a new process did not fail"
 WORTH = 0.1  # a training is forked if its imports take at least this share of its time
 LOG, LOG_BYTES = "target.log", 1 << 20  # the name of the log; no more output is appended to a log of this size in bytes
 REPEATED_BY = "for a program, the audit 'differential' repeats a recorded training without one node"
@@ -155,16 +155,24 @@ class External:
         place = (self.command, self.run, request is not None)
         server = KEPT.get(place)
         if isinstance(server, ForkServer):
-            with suppress(ValueError, EOFError):
+            try:
                 return self._fit_one(world, request, server)
-        made = self._fit_one(world, request)  # which raises the error of the program, if it is the program's
-        if not isinstance(server, str):
-            failed = "a forked training failed, and the same training in a new process did not"
-            found = failed if server is not None else self._server(world, request, made)
-            keep(place, found)
-            kind = "recorded training" if request is not None else "training"
-            self._log(f"target: each {kind} {found if isinstance(found, ForkServer) else f'starts a new process: {found}'}\n")
+            except EOFError as fault:
+                self._keep_server(place, str(fault))
+            except ValueError as fault:
+                self._fit_one(world, request)  # which raises the error of the program, if it fails in a new process too
+                self._keep_server(place, f"{one_line(fault)}; {NOT_AGAIN}")
+                raise TrainingFailed(f"{str(fault).rstrip('.')}; {NOT_AGAIN}.") from None
+        made = self._fit_one(world, request)
+        if server is None:
+            self._keep_server(place, self._server(world, request, made))
         return made
+
+    def _keep_server(self, place: Place, found: ForkServer | str) -> None:
+        """Keeps the server for later trainings, or why there is none, and says so in the log."""
+        keep(place, found)
+        kind = "recorded training" if place[2] else "training"
+        self._log(f"target: each {kind} {found if isinstance(found, ForkServer) else f'starts a new process: {found}'}\n")
 
     def _server(self, world: Worlds, request: Request | None, made: Training) -> ForkServer | str:
         """A process that forks the trainings of the program, or why there is none. made: the first training, in a new process.
@@ -184,11 +192,13 @@ class External:
             return server
         why = f"imports take only {server.seconds:.2g} s of {made.seconds:.2g} s"
         if server.seconds >= WORTH * made.seconds:
-            why = "a forked training differs from the same training in a new process"
-            with suppress(ValueError, EOFError):
+            try:
                 again = replace(self, seconds=min(self.seconds, 10 + 3 * made.seconds))._fit_one(world, request, server)
                 if again.same(made):
                     return server
+                why = "a forked training differs from the same training in a new process"
+            except (ValueError, EOFError) as fault:
+                why = f"a forked training fails: {one_line(fault)}"
         server.close()
         return why
 
