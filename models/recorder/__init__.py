@@ -17,7 +17,7 @@ from typing import Any
 
 from .draws.draw import Active, Change, Draw, Follow, Recorder
 from .libraries import of_numpy, of_python, of_scipy, of_torch
-from .libraries.changes import IN_PLACE, Changes, again, fit
+from .libraries.changes import Changes, again, collected, fit, in_place
 from .libraries.masks_torch import Masks
 from .script import Script
 
@@ -55,14 +55,21 @@ def replacements() -> tuple[Changes, dict[int, Any]]:
     """The changes that replace the functions of all libraries, and id of an original -> its replacement. They are made anew only
     if a library was loaded or changed meanwhile: that takes longer than a small training.
     """
-    loaded, first = tuple(name in sys.modules for name in LATER), len(IN_PLACE)
+    loaded = tuple(name in sys.modules for name in LATER)
     kept = MADE.get(loaded)
-    if kept is None or not fit(kept[0]):
-        with of_numpy.replaced() as numpy, of_python.replaced() as python, of_scipy.replaced(), of_torch.replaced() as torch:
-            kept = tuple(IN_PLACE[first:]), numpy | python | torch
-        if not first:  # within another recording the functions are replaced already
-            MADE[loaded] = kept
-    return kept
+    if kept is not None and fit(kept[0]):
+        return kept
+    with (
+        collected() as made,
+        of_numpy.replaced() as numpy,
+        of_python.replaced() as python,
+        of_scipy.replaced(),
+        of_torch.replaced() as torch,
+    ):
+        new = numpy | python | torch
+    if kept is None or not in_place(kept[0]):  # within another recording, those outside are needed again
+        MADE[loaded] = made, new
+    return made, new
 
 
 @contextmanager
