@@ -20,6 +20,10 @@ class TrainingFailed(ValueError):
     """Raised when a training of a user's own model or program fails. Whether it fails may depend on private data."""
 
 
+class TookTooLong(TrainingFailed):
+    """Raised when a training does not end within its time limit."""
+
+
 def one_line(error: BaseException) -> str:
     """The first line of an error's message, at most 200 characters; the error's type if the message is empty."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

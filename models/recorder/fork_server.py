@@ -97,17 +97,20 @@ def run(words: list[str]) -> None:
     main.__dict__.update({name: None for name in vars(sys.modules["__main__"]) if name.startswith("__")})
     loader = importlib.machinery.SourceFileLoader("__main__", file)
     main.__dict__.update(__name__="__main__", __file__=file, __loader__=loader, __builtins__=builtins, __annotations__={})
-    sys.modules["__main__"], sys.argv = main, words
+    own = sys.modules["__main__"]
+    for name in [name for name, module in sys.modules.items() if module is own]:  # `multiprocessing` keeps it under a second name
+        sys.modules[name] = main
+    sys.argv = words
     if not getattr(sys.flags, "safe_path", False):
         link = os.readlink(file) if os.path.islink(file) else ""
         sys.path.insert(0, os.path.dirname(os.path.join(os.path.dirname(file), link)) if link else os.path.dirname(file))
     plain = sys.excepthook
-    sys.excepthook = lambda kind, fault, trace: plain(kind, fault, own(trace))
+    sys.excepthook = lambda kind, fault, trace: plain(kind, fault, of_program(trace))
     source = Path(file).read_bytes()
     exec(compile(source, file, "exec", dont_inherit=True), main.__dict__)
 
 
-def own(trace: types.TracebackType | None) -> types.TracebackType | None:
+def of_program(trace: types.TracebackType | None) -> types.TracebackType | None:
     """A traceback without the lines of this file."""
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__ and trace.tb_next is not None:
         trace = trace.tb_next

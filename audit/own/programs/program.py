@@ -19,7 +19,7 @@ import numpy as np
 from ....accounting.claim import Unit
 from ....models.base import Release
 from ....models.capabilities import FEW, Effort
-from ....models.errors import TrainingFailed, one_line
+from ....models.errors import TookTooLong, TrainingFailed, one_line
 from ....models.graph.graph import Graph, Worlds
 from ....models.recorder.files import Recording, same
 from ...storage.temporary import temporary
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 OPTIONAL = {"aggregates": 2, "inputs": 2, "transcript": None, "gradients": None, "reports": 1, "votes": None}  # axis of nodes
 SECONDS = 3600.0  # time limit of one training
 LONG = 60.0  # seconds; a longer training is not forked
-NOT_AGAIN = "the same training in a new process did not fail"
+PATIENCE = 30.0  # seconds; a forked training gets this much more time than ten times that of the first one
 WORTH = 0.1  # a training is forked if its imports take at least this share of its time
 LOG, LOG_BYTES = "target.log", 1 << 20  # the name of the log; no more output is appended to a log of this size in bytes
 REPEATED_BY = "for a program, the audit 'differential' repeats a recorded training without one node"
@@ -155,18 +155,31 @@ class External:
         place = (self.command, self.run, request is not None)
         server = KEPT.get(place)
         if isinstance(server, ForkServer):
+            limited = replace(self, seconds=self._patience(server.training))
             try:
-                return self._fit_one(world, request, server)
+                return limited._fit_one(world, request, server)
             except EOFError as fault:
-                self._keep_server(place, str(fault))
+                why, error = str(fault), None
+            except TookTooLong:
+                why, error = f"a forked training did not end within {limited.seconds:.0f} s", None
             except ValueError as fault:
-                self._fit_one(world, request)  # which raises the error of the program, if it fails in a new process too
-                self._keep_server(place, f"{one_line(fault)}; {NOT_AGAIN}")
-                raise TrainingFailed(f"{str(fault).rstrip('.')}; {NOT_AGAIN}.") from None
+                why = f"{str(fault).rstrip('.')}; the same training in a new process did not fail"
+                error = TrainingFailed(f"{why}.")
+            made = self._fit_one(world, request)  # which raises the error of the program, if it fails in a new process too
+            self._keep_server(place, why)
+            if error is not None:
+                raise error
+            return made
         made = self._fit_one(world, request)
         if server is None:
             self._keep_server(place, self._server(world, request, made))
         return made
+
+    def _patience(self, seconds: float) -> float:
+        """The time limit of a forked training in seconds, where the first training took `seconds`. What takes longer may hang
+        because it is forked, so it starts again in a new process.
+        """
+        return min(self.seconds, PATIENCE + 10 * seconds)
 
     def _keep_server(self, place: Place, found: ForkServer | str) -> None:
         """Keeps the server for later trainings, or why there is none, and says so in the log."""
@@ -193,8 +206,9 @@ class External:
         why = f"imports take only {server.seconds:.2g} s of {made.seconds:.2g} s"
         if server.seconds >= WORTH * made.seconds:
             try:
-                again = replace(self, seconds=min(self.seconds, 10 + 3 * made.seconds))._fit_one(world, request, server)
+                again = replace(self, seconds=self._patience(made.seconds))._fit_one(world, request, server)
                 if again.same(made):
+                    server.training = made.seconds
                     return server
                 why = "a forked training differs from the same training in a new process"
             except (ValueError, EOFError) as fault:
@@ -262,7 +276,7 @@ class External:
             raise ValueError(f"target: {words[0]} cannot be started ({answer['error']}).")
         if answer["code"] is None:
             way = "Give it more time with --target-timeout SECONDS."
-            raise TrainingFailed(f"target: {words[0]} did not end within {self.seconds:g} s for one training. {way}{kept}")
+            raise TookTooLong(f"target: {words[0]} did not end within {self.seconds:g} s for one training. {way}{kept}")
         if answer["code"] != 0:
             last = place(errors) + (last_line(errors) or last_line(output) or "it printed nothing")
             after = kept + (self.needs if last_line(errors).startswith(MISSING) else "")

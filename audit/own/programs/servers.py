@@ -50,12 +50,15 @@ def python_of(command: str) -> list[str] | None:
 
 @dataclass(eq=False)
 class ForkServer:
-    """A fork server and its supervisor. python: the words that start the program's Python. seconds: how long the imports took."""
+    """A fork server and its supervisor. python: the words that start the program's Python. seconds: how long the imports took.
+    training: how long the first training took in a new process, in seconds.
+    """
 
     process: subprocess.Popen[bytes]
     python: list[str]
     seconds: float
     stack: ExitStack = field(repr=False)
+    training: float = 0.0
 
     def __str__(self) -> str:
         return f"forks from a process that has imported its libraries, which took {self.seconds:.1f} s"

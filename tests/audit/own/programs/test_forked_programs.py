@@ -198,6 +198,18 @@ def test_a_forked_program_finds_the_same_state_as_in_a_new_process(tmp_path, rec
     assert states[0]["child"] == "0\n"
 
 
+def test_a_forked_program_reads_objects_of_its_own_classes_from_processes_that_it_starts(tmp_path):
+    """`multiprocessing` stores the module of the script under a second name, which such an object states."""
+    (tmp_path / "site-packages" / "helper.py").write_text("import multiprocessing\n")
+    program = made(tmp_path)
+    script = Path(program.command.split()[1])
+    own = "from multiprocessing import get_context\nclass Part:\n    pass\ndef work(_):\n    return Part()\n"
+    own += "if __name__ == '__main__':\n    with get_context('spawn').Pool(1) as p:\n        p.map_async(work, [0]).get(30)\n"
+    body = "\n".join("    " + line for line in script.read_text().splitlines())
+    script.write_text(own + body)
+    assert isinstance(decided(program, recorded=False), ForkServer)
+
+
 FAILS = {
     "an exception": "raise KeyError('no such node')",
     "an exception in another file": "import json; json.loads('{')",
@@ -246,6 +258,18 @@ def test_what_fails_in_a_forked_process_alone_counts_as_failed_and_later_trainin
     assert isinstance(KEPT[program.command, None, recorded], str)
     for seed in (8, 9):
         assert run(program, recorded, seed)[0].runs == 1
+
+
+def test_what_hangs_in_a_forked_process_alone_is_trained_in_a_new_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE", 1.0)
+    program = made(tmp_path, f"if seed == 8 and {FORKED}: import time; time.sleep(300)\n{SEEDED}")
+    server = decided(program)
+    assert isinstance(server, ForkServer)
+    assert run(program, True, 8)[1].draws
+    told = KEPT[program.command, None, True]
+    assert isinstance(told, str)
+    assert told.startswith("a forked training did not end within")
+    assert run(program, True, 9)[1].draws
 
 
 def test_a_program_that_fails_in_each_forked_process_is_trained_in_new_ones(tmp_path):
