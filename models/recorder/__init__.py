@@ -17,7 +17,7 @@ from typing import Any
 
 from .draws.draw import Active, Change, Draw, Follow, Recorder
 from .libraries import of_numpy, of_python, of_scipy, of_torch
-from .libraries.changes import Changes, again, collected, fit, in_place
+from .libraries.changes import Changes, again, collected, fit
 from .libraries.masks_torch import Masks
 from .script import Script
 
@@ -25,7 +25,7 @@ __all__ = ["Change", "Draw", "Recorder", "recordable", "recording"]
 
 # packages whose imported names `_imported` leaves alone, because the files in libraries/ replace their random functions
 LIBRARIES = ("numpy", "random", "secrets", "os", "torch")
-LATER = ("scipy.stats._distn_infrastructure", "numba.core.typing.context")  # modules that matter if they are loaded
+OPTIONAL = ("scipy.stats._distn_infrastructure", "numba.core.typing.context")  # modules that matter if they are loaded
 OURS = __name__
 PACKAGE = __name__.partition(".")[0] + "."  # its modules do not change either, also in a checkout
 INSTALLED = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")})
@@ -47,7 +47,7 @@ class Searched:
 # caches, because an audit trains many thousand times and each time looks at all modules
 LOADED: list[object] = []  # how many modules were loaded, and the last one
 WATCHED: dict[str, Searched] = {}  # the modules that may import random functions
-MADE: dict[tuple[bool, ...], tuple[Changes, dict[int, Any]]] = {}  # which of LATER are loaded -> `replacements`
+MADE: dict[tuple[bool, ...], tuple[Changes, dict[int, Any]]] = {}  # which of OPTIONAL are loaded -> `replacements`
 SETTLED: set[str] = set()  # modules that are not searched again, because installed modules do not change
 
 
@@ -55,7 +55,7 @@ def replacements() -> tuple[Changes, dict[int, Any]]:
     """The changes that replace the functions of all libraries, and id of an original -> its replacement. They are made anew only
     if a library was loaded or changed meanwhile: that takes longer than a small training.
     """
-    loaded = tuple(name in sys.modules for name in LATER)
+    loaded = tuple(name in sys.modules for name in OPTIONAL)
     kept = MADE.get(loaded)
     if kept is not None and fit(kept[0]):
         return kept
@@ -67,8 +67,7 @@ def replacements() -> tuple[Changes, dict[int, Any]]:
         of_torch.replaced() as torch,
     ):
         new = numpy | python | torch
-    if kept is None or not in_place(kept[0]):  # within another recording, those outside are needed again
-        MADE[loaded] = made, new
+    MADE[loaded] = made, new
     return made, new
 
 

@@ -53,7 +53,7 @@ def load(modules: Mapping[str, str]) -> str:
     for name, module in list(sys.modules.items()):
         known, found = modules.get(name), getattr(module, "__file__", None)
         if known and found and known != found and installed(found):
-            return f"module {name} is another file without the program"
+            return f"a library finds another file for the module {name} than the program does"
     return "a library starts a thread when it is imported" if threading.active_count() > 1 else ""
 
 

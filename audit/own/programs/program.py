@@ -56,14 +56,10 @@ class Training:
     seconds: float
     modules: bytes
 
-    @property
-    def both(self) -> tuple[Release, Recording]:
-        assert self.recording is not None
-        return self.release, self.recording
-
     def same(self, other: Self) -> bool:
-        """Whether both trainings drew the same numbers and released the same values, bit for bit."""
-        if self.recording is not None and not same(*(each.both[1] for each in (self, other))):
+        """Whether both trainings drew the same numbers, if they are recorded, and released the same values, bit for bit."""
+        drawn, redrawn = self.recording, other.recording
+        if drawn is not None and (redrawn is None or not same(drawn, redrawn)):
             return False
         one, two = self.release, other.release
         named = one.arrays.keys() == two.arrays.keys() and one.public == two.public
@@ -146,7 +142,9 @@ class External:
 
         Raises ValueError as `fit`, and Unrecorded if nothing was recorded.
         """
-        return self._trained(world, request).both
+        made = self._trained(world, request)
+        assert made.recording is not None
+        return made.release, made.recording
 
     def _trained(self, world: Worlds, request: Request | None = None) -> Training:
         """One training. The first one, with or without a recorder, decides whether later ones fork, see `_server`."""
@@ -195,7 +193,7 @@ class External:
         if not sys.platform.startswith("linux") or python is None:
             return "only a command `python SCRIPT …` is forked, and only on Linux"
         if made.seconds > LONG:
-            return f"a training takes {made.seconds:.0f} s, of which imports are a small part"
+            return f"a training takes {made.seconds:.0f} s, and only those of less than {LONG:.0f} s are forked"
         try:
             modules = (made if request is not None else self._fit_one(world, Request(silently=True))).modules
         except ValueError as fault:
@@ -226,9 +224,9 @@ class External:
             out.mkdir()
             write_worlds(world, inputs)
             words = [w.replace("{worlds}", str(inputs)).replace("{out}", str(out)) for w in shlex.split(self.command)]
-            asked = {} if request is None else asked_of(folder, request, int(world.seeds[0]))
+            asked = None if request is None else asked_of(folder, request, int(world.seeds[0]), server is None)
             made, begin = os.lstat(folder), time.perf_counter()
-            kept = self._call(words, folder, None if request is None else asked, server)
+            kept = self._call(words, folder, asked, server)
             seconds = time.perf_counter() - begin
             if folder.is_symlink() or not folder.is_dir() or not os.path.samestat(made, os.lstat(folder)):
                 both = "the folder that holds {worlds} and {out}; it may write in {out} only."

@@ -62,15 +62,17 @@ def brought(folder: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in (str(path), first) if p)}
 
 
-def asked_of(folder: Path, request: Request, seed: int) -> dict[str, str]:
+def asked_of(folder: Path, request: Request, seed: int, modules: bool) -> dict[str, str]:
     """Writes the request to a new folder `record` in `folder`. Returns the environment variables that ask the recorder for it.
-    seed: of the run.
+    seed: of the run. modules: whether the recorder also lists the modules that the program loads, for `loaded_modules`.
     """
     own = folder / "record"
     own.mkdir()
     if request.draws is not None:
         save(own / "request.npz", Recording(list(request.draws), list(request.mechanisms or ())))
-    asked = {FOLDER: str(own), ENTROPY: str(seed), MODULES: "1"}
+    asked = {FOLDER: str(own), ENTROPY: str(seed)}
+    if modules:
+        asked[MODULES] = "1"
     if request.closely:
         asked[CLOSELY] = str(request.unread)
     if request.silently:

@@ -61,7 +61,7 @@ class ForkServer:
     training: float = 0.0
 
     def __str__(self) -> str:
-        return f"forks from a process that has imported its libraries, which took {self.seconds:.1f} s"
+        return f"forks from a process that has imported the program's libraries in {self.seconds:.1f} s"
 
     def run(self, words: list[str], folder: Path, environment: dict[str, str], seconds: float) -> dict[str, Any]:
         """What the supervisor answers for one training; {} if the server was killed. words: the script and its arguments."""

@@ -26,7 +26,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 KEPT = 1 << 16  # number of bytes that are kept from the end of each output
 OWN = "gnnaudit-run-"  # begins the name of the temporary folder of a run
@@ -123,7 +123,7 @@ class Adopted:
             time.sleep(0.001)
 
 
-Process = Union["subprocess.Popen[bytes]", Adopted]
+Process = subprocess.Popen[bytes] | Adopted
 
 
 class Supervisor:
@@ -135,7 +135,7 @@ class Supervisor:
             self.libc.prctl(SUBREAPER, 1, 0, 0, 0)
         self.hidden, self.most, self.out_of_sight = hidden, most, can_hide(hidden)
 
-    def start(self, words: list[str], stdout: int, stderr: int, inherited: tuple[int, ...] = ()) -> "subprocess.Popen[bytes]":
+    def start(self, words: list[str], stdout: int, stderr: int, inherited: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
         """Raises OSError if the program cannot be started. inherited: numbers of open files."""
         return subprocess.Popen(
             words,
@@ -161,21 +161,19 @@ class Supervisor:
         """
         (output, written), (errors, reported) = os.pipe(), os.pipe()
         tails = {output: b"", errors: b""}
+        code, fault, orphaned = None, None, False
         try:
-            code, fault, orphaned = None, None, False
-            try:
-                program = start(written, reported)
-            except OSError as refused:
-                fault = refused.strerror or str(refused)
-            os.close(written)
-            os.close(reported)
-            if fault is None:
-                orphaned = follow(program, tails, time.monotonic() + seconds)
-                code = program.poll()
-                end(program, spared)
-        finally:
-            os.close(output)
-            os.close(errors)
+            program = start(written, reported)
+        except OSError as refused:
+            fault = refused.strerror or str(refused)
+        os.close(written)
+        os.close(reported)
+        if fault is None:
+            orphaned = follow(program, tails, time.monotonic() + seconds)
+            code = program.poll()
+            end(program, spared)
+        for pipe in tails:
+            os.close(pipe)
         said = {name: tails[pipe].decode(errors="replace") for name, pipe in (("output", output), ("errors", errors))}
         return {"code": code, "error": fault, "hidden": self.out_of_sight, "orphaned": orphaned, **said}
 

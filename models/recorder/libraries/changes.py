@@ -42,7 +42,7 @@ def collected() -> Iterator[list[Change]]:
 
 @contextmanager
 def again(made: Changes) -> Iterator[None]:
-    """Within this context, changes that were in place before are in place again. No attribute may be changed twice."""
+    """Within this context, changes that were in place before are in place again."""
     try:
         for owner, name, _, value in made:
             setattr(owner, name, value)
@@ -54,11 +54,6 @@ def again(made: Changes) -> Iterator[None]:
 def fit(made: Changes) -> bool:
     """Whether the attributes have the values that they had before these changes."""
     return all(vars(owner).get(name, INHERITED) is before for owner, name, before, _ in made)
-
-
-def in_place(made: Changes) -> bool:
-    """Whether the attributes have the values that these changes gave them."""
-    return all(vars(owner).get(name, INHERITED) is value for owner, name, _, value in made)
 
 
 def undo(made: Changes) -> None:

@@ -1,13 +1,11 @@
 """Trainings of a program that fork from a process with its libraries: they draw and release what new processes do."""
 
 import json
-import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -16,14 +14,14 @@ import pytest
 
 from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.own.programs import program as module
-from gnnaudit.audit.own.programs import servers
 from gnnaudit.audit.own.programs.program import External
 from gnnaudit.audit.own.programs.recording import Request
 from gnnaudit.audit.own.programs.servers import KEPT, ForkServer, python_of
-from gnnaudit.audit.storage import temporary
 from gnnaudit.models.errors import TrainingFailed
 from gnnaudit.models.graph.graph import Worlds
 from gnnaudit.models.recorder.files import same
+
+from .conftest import alive, printed
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are forked on Linux alone")
 GRAPH = tiny(20)
@@ -45,12 +43,9 @@ FORKED = "any('fork_server' in word for word in sys.orig_argv)"
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path, monkeypatch):
+def alone(tmp_path, monkeypatch, own_temporary):
     """No server of another test; every import is worth a fork; a folder for temporary files, and one for a library."""
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     monkeypatch.setattr(module, "WORTH", 0.0)
-    temporary.sweep.cache_clear()
     (tmp_path / "site-packages").mkdir()
     (tmp_path / "site-packages" / "helper.py").write_text("")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site-packages"))
@@ -147,7 +142,7 @@ def test_a_file_of_the_program_that_replaces_one_of_a_library_prevents_the_fork(
     assert isinstance(decided(program), ForkServer)
     KEPT.pop((program.command, None, True)).close()
     (tmp_path / "own" / "helper.py").write_text("")
-    assert decided(program) == "module helper is another file without the program"
+    assert decided(program) == "a library finds another file for the module helper than the program does"
 
 
 def test_a_library_that_starts_a_thread_prevents_the_fork(tmp_path):
@@ -190,7 +185,7 @@ def test_a_forked_program_finds_the_same_state_as_in_a_new_process(tmp_path, rec
     for call in (run, unforked):
         log.write_text("")
         call(program, recorded)
-        state, last = [line for line in log.read_text().splitlines() if not line.startswith("target: ")]
+        state, last = printed(tmp_path / "run")
         assert last == "the end"
         states.append(json.loads(state))
     assert states[0] == states[1]
@@ -232,20 +227,9 @@ def test_a_forked_training_fails_as_one_in_a_new_process(tmp_path, name):
     forked = message(lambda: program._fit_one(world(8), Request(), server))
     assert forked == message(lambda: unforked(program, True, 8))
     assert forked == message(lambda: run(program, True, 8))
-    assert not processes("47.11")
+    assert not alive("47.11")
     assert KEPT[program.command, None, True] is server  # the failure is the program's
     assert run(program, True, 9)
-
-
-def processes(word):
-    """The processes that have this word in their command line."""
-    found = []
-    for place in [Path("/proc", name, "cmdline") for name in os.listdir("/proc") if name.isdigit()]:
-        try:
-            found += [int(place.parent.name)] if word.encode() in place.read_bytes() else []
-        except OSError:
-            continue
-    return found
 
 
 @pytest.mark.parametrize("recorded", [True, False])
@@ -312,7 +296,6 @@ import numpy as np
 from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.own.programs import program
 from gnnaudit.audit.own.programs.recording import Request
-from gnnaudit.models.errors import TrainingFailed
 from gnnaudit.models.graph.graph import Worlds
 program.WORTH = 0.0
 of = lambda seed: Worlds(tiny(20), seeds=np.array([seed], dtype=np.uint64), watch=np.arange(20))
@@ -323,20 +306,20 @@ model.recorded(of(7), Request()); print("begun", flush=True); model.recorded(of(
     with subprocess.Popen([sys.executable, tmp_path / "run.py"], stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
         assert process.stdout.readline() == "begun\n"
         time.sleep(0.5)
-        assert processes("fork_server")
+        assert alive("fork_server")
         process.send_signal(signal.SIGKILL)
     until = time.monotonic() + 60
-    while (processes(str(tmp_path / "tmp")) or list((tmp_path / "tmp").iterdir())) and time.monotonic() < until:
+    while (alive(str(tmp_path / "tmp")) or list((tmp_path / "tmp").iterdir())) and time.monotonic() < until:
         time.sleep(0.05)
-    assert processes(str(tmp_path / "tmp")) == []
+    assert alive(str(tmp_path / "tmp")) == []
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
 def test_a_server_closes_and_leaves_no_process_and_no_folder(tmp_path):
     server = decided(made(tmp_path))
-    assert processes(str(tmp_path / "tmp"))
+    assert alive(str(tmp_path / "tmp"))
     server.close()
-    assert processes(str(tmp_path / "tmp")) == []
+    assert alive(str(tmp_path / "tmp")) == []
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
@@ -350,7 +333,7 @@ def test_a_forked_program_does_not_see_the_folder_of_the_run(tmp_path):
     said = (run_folder / "target.log").read_text()
     if "could read" in said:
         pytest.skip("this system hides no folders")
-    assert [line for line in said.splitlines() if not line.startswith("target: ")] == ["seen: False"] * 3
+    assert printed(run_folder) == ["seen: False"] * 3
 
 
 def test_the_log_of_the_run_says_whether_trainings_fork_or_why_not(tmp_path):
@@ -370,7 +353,7 @@ def test_imports_that_take_a_small_part_of_a_training_are_not_worth_a_fork(tmp_p
     slow = made(tmp_path, "import time; time.sleep(3)\n" + SEEDED)
     assert "imports take only" in decided(slow)
     monkeypatch.setattr(module, "LONG", 0.0)
-    assert "of which imports are a small part" in decided(slow, recorded=False)
+    assert "only those of less than 0 s are forked" in decided(slow, recorded=False)
 
 
 def test_only_a_script_of_python_with_usual_options_is_forked(tmp_path, monkeypatch):
@@ -384,4 +367,3 @@ def test_only_a_script_of_python_with_usual_options_is_forked(tmp_path, monkeypa
     link = tmp_path / "mine"
     link.symlink_to(shutil.which("python3") or sys.executable)
     assert python_of(f"{link} train.py") == [str(link)]
-    assert servers.OPTIONS
