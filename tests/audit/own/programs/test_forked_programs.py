@@ -113,6 +113,33 @@ def test_noise_from_the_system_is_recorded_in_a_forked_training_as_in_a_new_proc
     assert decided(program, recorded=False) == "a forked training differs from the same training in a new process"
 
 
+@pytest.mark.parametrize(
+    "generator",
+    [
+        "np.random.default_rng().normal",
+        "np.random.RandomState().normal",
+        "np.random.Generator(np.random.PCG64(secrets.randbits(128))).normal",
+        "lambda size: [[random.SystemRandom().gauss(0, 1) for _ in range(size[1])] for _ in range(size[0])]",
+        "lambda size: torch.randn(size).double().numpy()",
+    ],
+)
+def test_numbers_that_a_library_asks_of_the_system_while_imported_do_not_change_those_of_the_program(tmp_path, generator):
+    """A new process imports the library after the recording has begun, a forked one before it."""
+    asks = "import os, random, secrets\nimport numpy as np\nimport torch\nshared = np.random.default_rng(), os.urandom(3)\n"
+    (tmp_path / "site-packages" / "helper.py").write_text(asks)
+    program = made(tmp_path, f"import random, secrets, torch\nnoise = np.asarray(({generator})(size={SHAPE}))")
+    assert isinstance(decided(program), ForkServer)
+    assert not np.array_equal(*(run(program, True, seed)[0]["posteriors"] for seed in (8, 9)))
+
+
+def test_a_generator_that_a_module_of_the_program_makes_when_imported_is_forked(tmp_path):
+    program = made(tmp_path, f"import own_noise\nnoise = own_noise.rng.normal(size={SHAPE})")
+    (tmp_path / "own" / "own_noise.py").write_text("import numpy as np\nimport torch\nrng = np.random.default_rng()\n")
+    assert isinstance(decided(program), ForkServer)
+    assert same(run(program, True, 8)[1], unforked(program, True, 8)[1])
+    assert not np.array_equal(*(run(program, True, seed)[0]["posteriors"] for seed in (8, 9)))
+
+
 def test_forked_trainings_draw_other_numbers_from_the_global_generators_each_time(tmp_path):
     """They are not part of the release here, so that nothing else prevents the fork."""
     torch = "import random, torch; print(random.random(), np.random.random(), torch.rand(1).item()); "
