@@ -15,7 +15,6 @@ from __future__ import annotations
 import builtins
 import contextlib
 import ctypes
-import functools
 import gc
 import importlib
 import importlib.machinery
@@ -28,7 +27,7 @@ import sysconfig
 import threading
 import time
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -125,13 +124,13 @@ def reseed() -> None:
         sys.modules["torch"].seed()
 
 
-def recorder() -> Callable[[], None]:
-    """Replaces the functions that draw. Returns the function that begins the recording of a child."""
+def recorder() -> Any:
+    """The module that records, which is not imported from the program's path."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
-    from gnnaudit_recorder.in_a_program import prepare, start  # type: ignore[import-not-found,unused-ignore]
+    from gnnaudit_recorder import in_a_program  # type: ignore[import-not-found,unused-ignore]
 
     del sys.path[0]
-    return functools.partial(start, prepare())
+    return in_a_program
 
 
 def main() -> None:
@@ -140,13 +139,16 @@ def main() -> None:
     if not getattr(sys.flags, "safe_path", False):
         del sys.path[0]  # the folder of this file
     clock = time.perf_counter()
-    begin = recorder() if recorded else reseed
+    prepared = recorder().prepare() if recorded else None
     fault = load(json.loads(Path(folder, "modules.json").read_text()))
     gc.freeze()
     connection.send(json.dumps({"seconds": time.perf_counter() - clock, "fault": fault}).encode())
     asked = forked(connection)
     os.environ.update(asked["environment"])
-    begin()
+    if asked["environment"]:
+        recorder().start(prepared)
+    else:
+        reseed()
     run(asked["words"])
 
 

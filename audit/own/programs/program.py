@@ -188,24 +188,26 @@ class External:
     def _server(self, world: Worlds, request: Request | None, made: Training) -> ForkServer | str:
         """A process that forks the trainings of the program, or why there is none. made: the first training, in a new process.
         The same training in a forked process must draw the same numbers, release the same values, bit for bit, and be worth it.
+        Where nothing is recorded, the operating system's random bytes follow from the seed in these two trainings alone.
         """
         python = python_of(self.command)
         if not sys.platform.startswith("linux") or python is None:
             return "only a command `python SCRIPT …` is forked, and only on Linux"
         if made.seconds > LONG:
             return f"a training takes {made.seconds:.0f} s, and only those of less than {LONG:.0f} s are forked"
+        silent = Request(silently=True)
         try:
-            modules = (made if request is not None else self._fit_one(world, Request(silently=True))).modules
+            first = made if request is not None else replace(self._fit_one(world, silent), recording=None)
         except ValueError as fault:
             return one_line(fault)
-        server = begun(python, modules, self._hidden(), self.memory, request is not None)
+        server = begun(python, first.modules, self._hidden(), self.memory, request is not None)
         if isinstance(server, str):
             return server
         why = f"imports take only {server.seconds:.2g} s of {made.seconds:.2g} s"
         if server.seconds >= WORTH * made.seconds:
             try:
-                again = replace(self, seconds=self._patience(made.seconds))._fit_one(world, request, server)
-                if again.same(made):
+                again = replace(self, seconds=self._patience(made.seconds))._fit_one(world, request or silent, server)
+                if first.same(again):
                     server.training = made.seconds
                     return server
                 why = "a forked training differs from the same training in a new process"

@@ -110,6 +110,21 @@ def test_noise_from_the_system_is_recorded_in_a_forked_training_as_in_a_new_proc
     program = made(tmp_path, UNSEEDED)
     assert isinstance(decided(program), ForkServer)
     assert same(run(program, True, 8)[1], unforked(program, True, 8)[1])
+
+
+@pytest.mark.parametrize(
+    "draw", ["np.random.normal", "np.random.default_rng().normal", "lambda size: torch.randn(size).double().numpy()"]
+)
+def test_unrecorded_trainings_of_a_program_with_noise_from_the_system_fork_and_draw_other_numbers_each_time(tmp_path, draw):
+    program = made(tmp_path, f"import torch\nnoise = ({draw})(size={SHAPE})")
+    assert isinstance(decided(program, recorded=False), ForkServer)
+    releases = {run(program, False)[0]["posteriors"].tobytes() for _ in range(4)}
+    assert len(releases) == 4
+
+
+@pytest.mark.parametrize("seed", ["time.time_ns()", "os.getpid()", "torch.seed()"])
+def test_unrecorded_trainings_with_a_seed_from_elsewhere_do_not_fork(tmp_path, seed):
+    program = made(tmp_path, f"import os, time, torch\nnoise = np.random.default_rng({seed}).normal(size={SHAPE})")
     assert decided(program, recorded=False) == "a forked training differs from the same training in a new process"
 
 
@@ -149,8 +164,9 @@ def test_forked_trainings_draw_other_numbers_from_the_global_generators_each_tim
     for _ in range(3):
         program.fit(world())
     lines = [line.split() for line in (tmp_path / "run" / "target.log").read_text().splitlines() if line[0].isdigit()]
-    assert len(lines) == 6  # one in a new process, one that lists the modules, four forked ones
-    assert all(len(set(numbers)) == len(lines) for numbers in zip(*lines, strict=True))
+    assert len(lines) == 6  # one in a new process, two in which the system's bytes follow from the seed, three forked ones
+    assert lines[1] == lines[2]
+    assert all(len(set(numbers)) == len(lines) - 1 for numbers in zip(*lines, strict=True))
 
 
 @pytest.mark.parametrize("recorded", [True, False])
@@ -369,7 +385,7 @@ def test_the_log_of_the_run_says_whether_trainings_fork_or_why_not(tmp_path):
     program = made(tmp_path, run=tmp_path / "run")
     decided(program)
     assert re.findall("target: .*", log.read_text())[-1].startswith("target: each recorded training forks from a process that")
-    made(tmp_path, UNSEEDED)
+    made(tmp_path, "import time\nseed = time.time_ns()\n" + SEEDED)
     decided(program, recorded=False)
     differs = "a forked training differs from the same training in a new process"
     assert log.read_text().endswith(f"target: each training starts a new process: {differs}\n")
