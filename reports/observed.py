@@ -1,6 +1,8 @@
 """The observed ledger of a model, as evidence files store it: the noise that was recorded during training, and its cost."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 REPORTS = ("randomised response", "pick with given probabilities")  # laws of reports, whose scale is a probability
 WITHIN, UNREAD = "used within the run", "not used by the run"  # `Mechanism.released` for a value that no array releases
@@ -78,3 +80,23 @@ class Observed:
     doubts: tuple[str, ...]
     tried: int
     draws: int
+
+
+def alike(mechanisms: Sequence[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    """(numbers, mechanism): recorded mechanisms, of which those that differ in their numbers alone are one, such as "2–60"."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for m in mechanisms:
+        groups.setdefault(repr({**m, "number": 0}), []).append(m)
+    return [(numbered([m["number"] for m in same]), same[0]) for same in groups.values()]
+
+
+def numbered(numbers: Sequence[int]) -> str:
+    """Increasing whole numbers as text, as in "2–5, 7"; of more than three parts, the first three and the count."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][-1] == number - 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    texts = [str(part[0]) if len(part) == 1 else f"{part[0]}–{part[-1]}" for part in parts]
+    return ", ".join(texts) if len(texts) <= 3 else f"{', '.join(texts[:3])}, … ({len(numbers)} in all)"

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ..evidence import Evidence
-from ..observed import REPORTS, UNREAD
+from ..observed import REPORTS, UNREAD, alike
 from .run_figures import slug
 from .style import COLOURS, INK, Plot, wrapped
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.text import Text
 
-MOST = 12  # largest number of mechanisms that are drawn; the table beside the figure lists all
+MOST = 12  # largest number of rows of mechanisms that are drawn; the table beside the figure lists all
 WIDE = 21  # largest number of letters in a line of a box
 COLUMNS = (0.17, 0.505, 0.84)  # data, noise, release
 ACROSS, LINE, GAP = 4.2, 0.145, 0.4  # width of the figure, which a phone shows whole, height of a line, room around a box; inch
@@ -23,13 +23,16 @@ ELSEWHERE = " on a small graph of unusual nodes"  # audit/recorded/examination.p
 
 
 def observed_plot(found: Evidence) -> Plot:
-    """A row for each mechanism, data -> noise -> release, then for each array past the noise or not known (see `Released`)."""
+    """A row for each group of mechanisms that are alike, data -> noise -> release, then for each array past the noise or not
+    known (see `Released`).
+    """
     seen = found.observed
-    rows = [_row(m) for m in seen["mechanisms"][:MOST]]
+    groups = alike(seen["mechanisms"])
+    rows = [_row(numbers, m) for numbers, m in groups[:MOST]]
     rows += [_open(r) for r in seen["released"] if r["how"] in OPEN]
     rows = rows or [("data", "no noise was found\nin what is released", "released", COLOURS[4])]
     rows = [(_lines(data), _lines(noise), _lines(release), colour) for data, noise, release, colour in rows]
-    more = len(seen["mechanisms"]) - MOST
+    more = len(groups) - MOST
     places, tall = [], 0.3  # the middle of each row and the height of the figure without its last line, inch
     for row in rows:
         height = GAP + LINE * max(1 + text.count("\n") for text in row[:3])
@@ -42,7 +45,7 @@ def observed_plot(found: Evidence) -> Plot:
         for x, head in zip(COLUMNS, ("clean value", "noise, and its line", "released as"), strict=True):
             axes.text(x, 0.12, head, ha="center", va="center", fontsize=8, alpha=0.8)
         if more > 0:
-            axes.text(COLUMNS[1], tall + 0.15, f"and {more} more mechanisms, in the table", ha="center", fontsize=8)
+            axes.text(COLUMNS[1], tall + 0.15, f"and {more} more rows in the table", ha="center", fontsize=8)
         above = None
         for i, (y, (*texts, colour)) in enumerate(zip(places, rows, strict=True)):
             boxes = []
@@ -51,7 +54,7 @@ def observed_plot(found: Evidence) -> Plot:
                 boxes.append(axes.text(x, y, text, ha="center", va="center", fontsize=8, bbox=box))
             _arrow(axes, boxes[0], boxes[1])
             _arrow(axes, boxes[1], boxes[2])
-            if above is not None and i < len(seen["mechanisms"][:MOST]):
+            if above is not None and i < len(groups[:MOST]):
                 _arrow(axes, above, boxes[0])
             above = boxes[0]
 
@@ -76,8 +79,8 @@ def _arrow(axes: Axes, start: Text, end: Text) -> None:
     axes.annotate("", end.get_position(), start.get_position(), arrowprops={"arrowstyle": "->", "color": INK, **ends})
 
 
-def _row(m: dict[str, Any]) -> tuple[str, str, str, str]:
-    """The texts of data, noise and release, and the colour of the noise."""
+def _row(numbers: str, m: dict[str, Any]) -> tuple[str, str, str, str]:
+    """The texts of data, noise and release, and the colour of the noise. numbers, m: see `alike`."""
     data = "no secret moves it"
     if m["move"] is None:
         data = "the run does not use this value" if m["released"] == UNREAD else "no secret was tried"
@@ -88,7 +91,8 @@ def _row(m: dict[str, Any]) -> tuple[str, str, str, str]:
     size = f"{low:.3g}" if high - low <= 1e-3 * high else f"{low:.3g} to {high:.3g}"
     part = "" if m["covered"] > 0.999 else f" on {100 * m['covered']:.0f} %"
     law = f"{m['law']}\np = {size}" if m["law"] in REPORTS else f"{m['law']} noise, scale {size}"
-    noise = f"{law}{part}\n{m['meets'] or m['line']}"
+    several = "" if numbers.isdigit() else f"mechanisms {numbers}:\n"
+    noise = f"{several}{law}{part}\n{m['meets'] or m['line']}"
     release = f"{m['released']}\n{' × '.join(map(str, m['shape']))}"
     if m["note"]:
         return data, f"{noise}\n{m['note']}", release, OPEN["past the noise"]

@@ -20,7 +20,7 @@ from ..figures.style import Plot, save
 from ..figures.subgroup_rows import sliced
 from ..files import write_text
 from ..layers import layers
-from ..observed import REPORTS
+from ..observed import REPORTS, alike
 from ..results import AttackRow, FindingRow, Results, SkippedRow, UtilityRow
 from ..rounding import down, percent, up
 from ..summary import (
@@ -216,26 +216,6 @@ def grouped(released: Sequence[dict[str, str]]) -> list[tuple[tuple[str, str], l
     for r in released:
         groups.setdefault((r["how"], r["detail"]), []).append(r["array"])
     return list(groups.items())
-
-
-def alike(mechanisms: Sequence[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
-    """(numbers, mechanism): recorded mechanisms, of which those that differ in their numbers alone are one, such as "2–60"."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for m in mechanisms:
-        groups.setdefault(repr({**m, "number": 0}), []).append(m)
-    return [(numbered([m["number"] for m in same]), same[0]) for same in groups.values()]
-
-
-def numbered(numbers: Sequence[int]) -> str:
-    """Increasing whole numbers as text, as in "2–5, 7"; of more than three parts, the first three and the count."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and parts[-1][-1] == number - 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
-    texts = [str(part[0]) if len(part) == 1 else f"{part[0]}–{part[-1]}" for part in parts]
-    return ", ".join(texts) if len(texts) <= 3 else f"{', '.join(texts[:3])}, … ({len(numbers)} in all)"
 
 
 def by_claim(seen: Sequence[Evidence]) -> list[list[Evidence]]:

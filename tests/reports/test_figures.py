@@ -276,23 +276,42 @@ def test_a_released_array_and_a_world_have_no_colour_in_common(tmp_path):
     assert COLOURS[8].lower() in svg
 
 
-def test_the_recorders_picture_fits_a_phone_and_its_boxes_fit_the_picture():
-    """A phone of 400 CSS pixels shows a figure whole up to about 4.3 inches without making 8 pt smaller than 9 pixels."""
-    mechanism = {
-        "number": 1, "line": "a_file_with_a_long_name.py, line 1234", "meets": "a_file_with_a_long_name.py, line 1235",
-        "law": "two-sided geometric", "scale": (1.5, 123.4), "shape": (2000, 128), "covered": 0.43, "move": 0.7071,
-        "released": "posteriors at hop 2 and later", "secret": "the absence of edge (1600, 2999)",
-        "note": "repeats the noise of mechanism 12",
-    }  # fmt: skip
-    seen = {"mechanisms": [mechanism], "released": [], "compared": [], "faults": []}
+MECHANISM = {
+    "number": 1, "line": "a_file_with_a_long_name.py, line 1234", "meets": "a_file_with_a_long_name.py, line 1235",
+    "law": "two-sided geometric", "scale": (1.5, 123.4), "shape": (2000, 128), "covered": 0.43, "move": 0.7071,
+    "released": "posteriors at hop 2 and later", "secret": "the absence of edge (1600, 2999)",
+    "note": "repeats the noise of mechanism 12",
+}  # fmt: skip
+
+
+def recorders_picture(*mechanisms):
+    """The plot, its text, and the boxes in it, in pixels."""
+    seen = {"mechanisms": mechanisms, "released": [], "compared": [], "faults": []}
     plot = observed_plot(Evidence(Claim(1.0, 1e-6), "mine", "own", "recorder", observed=seen))
-    assert plot.size[0] <= 4.3
     figure = Figure(figsize=plot.size, layout="constrained")
     with rc_context(STYLE):
         canvas, axes = FigureCanvasAgg(figure), figure.add_subplot()
         plot.draw(axes)
         canvas.draw()
         boxes = [text.get_bbox_patch().get_window_extent() for text in axes.texts if text.get_bbox_patch() is not None]
-    assert len(boxes) == 3
     assert all(box.x0 >= 0 and box.x1 <= figure.bbox.width for box in boxes)
+    return plot, [text.get_text() for text in axes.texts], boxes
+
+
+def test_the_recorders_picture_fits_a_phone_and_its_boxes_fit_the_picture():
+    """A phone of 400 CSS pixels shows a figure whole up to about 4.3 inches without making 8 pt smaller than 9 pixels."""
+    plot, _, boxes = recorders_picture(MECHANISM)
+    assert plot.size[0] <= 4.3
+    assert len(boxes) == 3
     assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+
+
+def test_the_recorders_picture_draws_mechanisms_that_differ_in_their_numbers_alone_once():
+    same = [{**MECHANISM, "number": number} for number in range(1, 61)]
+    plot, texts, boxes = recorders_picture(*same, {**MECHANISM, "number": 61, "move": 0.5})
+    assert len(boxes) == 6
+    assert sum("mechanisms 1–60:" in text for text in texts) == 1
+    assert len(plot.rows) == 61
+    _, texts, boxes = recorders_picture(*({**row, "move": row["number"] / 60} for row in same))
+    assert len(boxes) == 36
+    assert "and 48 more rows in the table" in texts

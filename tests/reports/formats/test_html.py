@@ -467,15 +467,6 @@ def test_released_arrays_of_which_the_same_is_known_are_one_line():
     assert html.grouped(arrays) == [(("computed", "x"), ["posteriors", "votes"]), (("noisy", "y"), ["inputs"])]
 
 
-def test_recorded_mechanisms_that_differ_in_their_numbers_alone_share_a_row():
-    moved = dict.fromkeys((1, 4, 9), 0.5)
-    rows = [{"number": n, "line": "a.py, line 1", "move": moved.get(n, 0.0)} for n in range(1, 11)]
-    assert html.alike(rows) == [("1, 4, 9", rows[0]), ("2–3, 5–8, 10", rows[1])]
-    assert html.alike(rows[1:2]) == [("2", rows[1])]
-    every_second = [{**row, "move": float(row["number"] % 2)} for row in rows]
-    assert html.alike(every_second) == [("1, 3, 5, … (5 in all)", every_second[0]), ("2, 4, 6, … (5 in all)", every_second[1])]
-
-
 def test_a_run_without_a_claim_does_not_say_that_its_tests_could_detect_something(tmp_path):
     text = written(tmp_path, UtilityRow(**{**WHERE, "epsilon": math.inf}, metric="accuracy", split="test", value=0.3, runs=1))
     assert "0: no claim was tested" in text
