@@ -164,7 +164,8 @@ def start(prepared: ExitStack | None = None) -> None:
             return
         complete = Active.recorder is recorded
         Active.recorder = None
-        stack.close()
+        if not diverged:  # else the program ends now, perhaps within an operator of PyTorch, which lets nothing be undone
+            stack.close()
         notes = [] if complete else [f"more than {MANY} draws or {MOST >> 30} GiB of numbers were drawn, too many to record"]
         notes += [f"the program imports {name}, whose generators are not recorded" for name in unheard()]
         notes += dict.fromkeys(recorded.notes)

@@ -1,6 +1,7 @@
 """Programs that declare nothing are recorded in a Python of their own, and their mechanisms are held against closed forms."""
 
 import ast
+import dataclasses
 import math
 import sys
 from pathlib import Path
@@ -18,8 +19,10 @@ from gnnaudit.audit.mechanisms import loud_secrets
 from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.mechanisms.inside import Inside
 from gnnaudit.audit.mechanisms.observed import observe
+from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.own.programs.declaration import Declared
 from gnnaudit.audit.own.programs.program import External
+from gnnaudit.audit.own.programs.recording import Request
 from gnnaudit.audit.own_bounds.within_run import from_mechanisms
 from gnnaudit.audit.recorded.playing import play
 from gnnaudit.audit.recorded.study import study
@@ -450,3 +453,34 @@ def test_a_program_whose_threads_draw_in_another_order_in_each_run_is_told_so(tm
     told = Recorded(case, GRAPH, Key("t")).inside
     assert "numbers are drawn outside of the main thread" in told
     assert "so recorded draws cannot be replayed" in told
+
+
+SIZED = """
+import sys
+import numpy as np
+import torch
+g, w = (dict(np.load(sys.argv[1] + "/" + name)) for name in ("graph.npz", "worlds.npz"))
+torch.manual_seed(int(w["seeds"][0]) % 2**63)
+size = int(g["train_mask"].sum())
+noise = DRAW
+scores = np.exp(np.outer(np.ones(len(g["y"])), np.arange(int(g["classes"]))) * float(noise.sum()))
+np.save(sys.argv[2] + "/posteriors.npy", (scores / scores.sum(1, keepdims=True))[None])
+"""
+
+
+@pytest.mark.parametrize(
+    "draw", ["torch.rand(size)", "torch.empty(size).normal_()", "torch.dropout(torch.ones(size), 0.5, True)"]
+)
+def test_a_pytorch_program_that_draws_for_each_training_node_departs_in_a_world_without_one_and_does_not_fail(draw, tmp_path):
+    file = tmp_path / "sized.py"
+    file.write_text(SIZED.replace("DRAW", draw))
+    model = External(f"{sys.executable} {file} {{worlds}} {{out}}", Unit.NODE, record=False)  # which does not fork
+    graph, absent = tiny(20), tiny(20).train.nonzero()[0][0]
+    worlds = [
+        Worlds(dataclasses.replace(graph, train=graph.train & keep), seeds=np.array([7], np.uint64), watch=np.arange(graph.nodes))
+        for keep in (True, np.arange(graph.nodes) != absent)
+    ]
+    _, first = model.recorded(worlds[0], Request())
+    release, other = model.recorded(worlds[1], Request(draws=first.draws, mechanisms=first.mechanisms))
+    assert other.diverged == "sized.py, line 8"
+    assert not release.arrays
