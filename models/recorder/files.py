@@ -8,28 +8,36 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from .draws.draw import Draw, plain
 from .mechanisms.found import Mechanism
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 @dataclass(frozen=True, eq=False)
 class Recording:
     """The recording of one run: its draws and its mechanisms, in order. diverged: the line at which the run departed
-    from the run that it should repeat; "" if it did not. notes: sentences about what was not recorded.
+    from the run that it should repeat; "" if it did not. notes: sentences about what was not recorded. trained: the ids of the
+    training nodes; None if they are not known.
     """
 
     draws: list[Draw]
     mechanisms: list[Mechanism]
     diverged: str = ""
     notes: list[str] = field(default_factory=list)
+    trained: NDArray[np.int64] | None = None
 
 
 PLAIN: dict[str, Callable[[Any], Any]] = {"str": str, "int": int, "bool": bool, "float": float}
-LEFT_OUT = ("nodes", "masks")  # fields of a draw that are of use in its own process alone
+LEFT_OUT = (
+    "nodes",
+    "masks",
+)  # fields of a draw: `nodes` follow from `trained`, and `masks` are of use in their own process alone
 
 
 def kept(kind: type) -> dict[str, str]:
@@ -77,6 +85,7 @@ def packed(recording: Recording) -> dict[str, np.ndarray]:
         "mechanisms": [row(mechanism) for mechanism in recording.mechanisms],
         "diverged": recording.diverged,
         "notes": recording.notes,
+        "trained": put("array", recording.trained),
     }
     named = {str(number): array for number, array in enumerate(arrays)}
     return {"header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **named}
@@ -125,6 +134,7 @@ def _read(file: BinaryIO, most: int) -> Recording | None:
     def made(kind: Any, row: dict[str, Any]) -> Any:
         return kind(**{name: get(of, row[name]) for name, of in kept(kind).items()})
 
-    draws += [made(Draw, row) for row in header["draws"]]
+    trained, own = get("array", header["trained"]), header["own"]
+    draws += [made(Draw, row).of_nodes(trained if at < own else None) for at, row in enumerate(header["draws"])]
     mechanisms = [made(Mechanism, row) for row in header["mechanisms"]]
-    return Recording(draws[: header["own"]], mechanisms, str(header["diverged"]), [str(note) for note in header["notes"]])
+    return Recording(draws[:own], mechanisms, str(header["diverged"]), [str(note) for note in header["notes"]], trained)

@@ -1,12 +1,13 @@
 """Records the draws of a program. The program's own Python imports this package when it starts; the program itself is not
 changed.
 
-GNNAUDIT_RECORD names a folder. If the folder has a file `request.npz`, this run repeats another run: the file holds the draws of
-the other run, and the noisy values that the mechanisms of this run return instead of their own. When the program ends, this
-module writes `recording.npz` into the folder. If GNNAUDIT_RECORD_CLOSELY is set, the recording is a close one, and this is its
-`unread`, see `Mechanisms`. GNNAUDIT_ENTROPY is the seed from which the operating system's random bytes follow. If
-GNNAUDIT_RECORD_SILENTLY is set, nothing else is done, and the recording is empty. If GNNAUDIT_MODULES is set, the folder gets a
-file `modules.json` too: each module that the program has loaded, and its file.
+GNNAUDIT_RECORD names a folder, whose file `trained.npy` holds the ids of the training nodes. If the folder has a file
+`request.npz`, this run repeats another run: the file holds the draws of the other run, and the noisy values that the
+mechanisms of this run return instead of their own. When the program ends, this module writes `recording.npz` into the folder.
+If GNNAUDIT_RECORD_CLOSELY is set, the recording is a close one, and this is its `unread`, see `Mechanisms`. GNNAUDIT_ENTROPY
+is the seed from which the operating system's random bytes follow. If GNNAUDIT_RECORD_SILENTLY is set, nothing else is done,
+and the recording is empty. If GNNAUDIT_MODULES is set, the folder gets a file `modules.json` too: each module that the
+program has loaded, and its file.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from .draws.draw import Active, Diverged, Draw, Recorder, of_others
 from .files import Recording, load, save
@@ -53,8 +56,8 @@ class ProgramRecorder(Recorder):
     large. threads: whether a thread draws that is not the main one.
     """
 
-    def __init__(self, script: Script | None, mechanisms: Mechanisms, end: Callable[[str], None]) -> None:
-        super().__init__(script, mechanisms, script.weights if script is not None else ())
+    def __init__(self, script: Script | None, mechanisms: Mechanisms, end: Callable[[str], None], trained: Any) -> None:
+        super().__init__(script, mechanisms, script.weights if script is not None else (), trained)
         self.end, self.bytes, self.threads = end, 0, False
 
     def record(self, draw: Draw) -> NDArray[Any] | None:
@@ -156,6 +159,7 @@ def start(prepared: ExitStack | None = None) -> None:
     os.environ[ANOTHER] = asked
     folder, process = Path(asked), os.getpid()
     request = load(folder / "request.npz", MOST) if (folder / "request.npz").exists() else None
+    trained = np.load(folder / "trained.npy")
     stack = prepared or prepare(bool(silently))
 
     def end(diverged: str = "") -> None:
@@ -174,7 +178,7 @@ def start(prepared: ExitStack | None = None) -> None:
         why = THREADS if diverged and recorded.threads else ""
         if modules:
             (folder / "modules.json").write_text(json.dumps(loaded()))
-        save(folder / "recording.npz", Recording(recorded.draws, mechanisms.found, diverged + why, notes))
+        save(folder / "recording.npz", Recording(recorded.draws, mechanisms.found, diverged + why, notes, trained))
         if diverged:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -183,7 +187,7 @@ def start(prepared: ExitStack | None = None) -> None:
     script = None if request is None or not request.mechanisms else request.mechanisms
     mechanisms = ProgramMechanisms(script, closely=closely is not None, unread=float(closely or 0))
     mechanisms.end = end
-    recorded = ProgramRecorder(Script(request.draws, {}, True) if request is not None else None, mechanisms, end)
+    recorded = ProgramRecorder(Script(request.draws, {}, True) if request is not None else None, mechanisms, end, trained)
     stack.enter_context(entropy_of(int(entropy)))
     seed_global_generators()
     if "torch" in sys.modules:

@@ -226,7 +226,10 @@ class External:
             out.mkdir()
             write_worlds(world, inputs)
             words = [w.replace("{worlds}", str(inputs)).replace("{out}", str(out)) for w in shlex.split(self.command)]
-            asked = None if request is None else asked_of(folder, request, int(world.seeds[0]), server is None)
+            asked = None
+            if request is not None:
+                trained = np.flatnonzero(world.removed(0).graph.train)
+                asked = asked_of(folder, request, int(world.seeds[0]), trained, server is None)
             made, begin = os.lstat(folder), time.perf_counter()
             kept = self._call(words, folder, asked, server)
             seconds = time.perf_counter() - begin

@@ -7,6 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ....models import recorder
 from ....models.recorder.draws.draw import Draw
 from ....models.recorder.files import Recording, load, no_link, save
@@ -62,14 +65,17 @@ def brought(folder: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in (str(path), first) if p)}
 
 
-def asked_of(folder: Path, request: Request, seed: int, modules: bool) -> dict[str, str]:
+def asked_of(folder: Path, request: Request, seed: int, trained: NDArray[np.int64], modules: bool) -> dict[str, str]:
     """Writes the request to a new folder `record` in `folder`. Returns the environment variables that ask the recorder for it.
-    seed: of the run. modules: whether the recorder also lists the modules that the program loads, for `loaded_modules`.
+    seed: of the run. trained: the ids of its training nodes. modules: whether the recorder also lists the modules that the
+    program loads, for `loaded_modules`.
     """
     own = folder / "record"
     own.mkdir()
     if request.draws is not None:
-        save(own / "request.npz", Recording(list(request.draws), list(request.mechanisms or ())))
+        earlier = next((draw.nodes for draw in request.draws if draw.nodes is not None), None)
+        save(own / "request.npz", Recording(list(request.draws), list(request.mechanisms or ()), trained=earlier))
+    np.save(own / "trained.npy", trained)
     asked = {FOLDER: str(own), ENTROPY: str(seed)}
     if modules:
         asked[MODULES] = "1"

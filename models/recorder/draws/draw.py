@@ -86,6 +86,11 @@ class Draw:
     nodes: NDArray[np.int64] | None = None
     masks: Sequence[Any] | None = None
 
+    def of_nodes(self, trained: NDArray[np.int64] | None) -> Draw:
+        """The draw with its `nodes`. trained: the ids of the training nodes; None if they are not known."""
+        each = trained is not None and self.values.ndim > 0 and self.values.shape[self.axis] == trained.size
+        return dataclasses.replace(self, nodes=trained) if each else self
+
     @property
     def where(self) -> str:
         """The line of the draw, and the lines of the calls that led to it."""
@@ -197,8 +202,7 @@ class Recorder:
         """
         if not draw.line:
             return None
-        if self.trained is not None and draw.values.ndim and draw.values.shape[draw.axis] == self.trained.size:
-            draw = dataclasses.replace(draw, nodes=self.trained)
+        draw = draw.of_nodes(self.trained)
         instead = None if self.change is None else self.change(len(self.draws), draw)
         instead = draw.without_zeros() if instead is None else instead
         if instead is not None:

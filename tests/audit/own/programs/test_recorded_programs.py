@@ -371,10 +371,10 @@ rng = np.random.default_rng(int(w["seeds"][0]))
 x, t = g["x"].astype(float), np.eye(int(g["classes"]))[g["y"]]
 weights = np.zeros((x.shape[1], t.shape[1]))
 for _ in range(3):
-    batch = (rng.random(len(x)) < 0.1) & g["train_mask"]
+    batch = BATCH
     scores = np.exp(x @ weights)
     r = scores / scores.sum(1, keepdims=True) - t
-    r /= np.maximum(np.linalg.norm(r, axis=1) * np.linalg.norm(x, axis=1), 1.0)[:, None]
+    r /= np.maximum(np.linalg.norm(r, axis=1) * np.linalg.norm(x, axis=1), 1e-9)[:, None]
     weights -= x[batch].T @ r[batch] + rng.normal(0.0, 1.0, weights.shape)
 scores = np.exp(x @ weights - (x @ weights).max(1, keepdims=True))
 np.save(sys.argv[2] + "/posteriors.npy", (scores / scores.sum(1, keepdims=True))[None])
@@ -383,10 +383,18 @@ np.save(sys.argv[2] + "/posteriors.npy", (scores / scores.sum(1, keepdims=True))
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("sigma", "refuted"), [(1.0, False), (0.5, True)])
-def test_secret_samples_of_a_program_are_followed_as_those_of_a_function(sigma, refuted, tmp_path):
+@pytest.mark.parametrize(
+    "batch",
+    [
+        '(rng.random(len(x)) < 0.1) & g["train_mask"]',
+        'np.flatnonzero(g["train_mask"])[rng.random(g["train_mask"].sum()) < 0.1]',
+    ],
+)
+def test_secret_samples_of_a_program_are_followed_as_those_of_a_function(batch, sigma, refuted, tmp_path):
     ledger = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0)), 3)
     claim = Claim(1.05 * dp.pld.PLDAccountant().compose(ledger).get_epsilon(1e-4), 1e-4, Unit.NODE)
-    (tmp_path / "sampled.py").write_text(SAMPLED.replace("rng.normal(0.0, 1.0", f"rng.normal(0.0, {sigma}"))
+    program = SAMPLED.replace("BATCH", batch).replace("rng.normal(0.0, 1.0", f"rng.normal(0.0, {sigma}")
+    (tmp_path / "sampled.py").write_text(program)
     command = f"{sys.executable} {tmp_path}/sampled.py {{worlds}} {{out}}"
     model = Declared(command, Unit.NODE, charged="3 * poisson(0.1, gaussian(1.0))")
     (bound,) = AUDITS["differential"].run(Setting(Case(model, claim), GRAPH, Store(tmp_path), Key("t"), alpha=0.05)).bounds
@@ -461,7 +469,7 @@ import numpy as np
 import torch
 g, w = (dict(np.load(sys.argv[1] + "/" + name)) for name in ("graph.npz", "worlds.npz"))
 torch.manual_seed(int(w["seeds"][0]) % 2**63)
-size = int(g["train_mask"].sum())
+size = 1 + int(g["train_mask"].sum())
 noise = DRAW
 scores = np.exp(np.outer(np.ones(len(g["y"])), np.arange(int(g["classes"]))) * float(noise.sum()))
 np.save(sys.argv[2] + "/posteriors.npy", (scores / scores.sum(1, keepdims=True))[None])
@@ -471,7 +479,9 @@ np.save(sys.argv[2] + "/posteriors.npy", (scores / scores.sum(1, keepdims=True))
 @pytest.mark.parametrize(
     "draw", ["torch.rand(size)", "torch.empty(size).normal_()", "torch.dropout(torch.ones(size), 0.5, True)"]
 )
-def test_a_pytorch_program_that_draws_for_each_training_node_departs_in_a_world_without_one_and_does_not_fail(draw, tmp_path):
+def test_a_pytorch_program_that_draws_as_many_numbers_as_data_say_departs_in_a_world_without_a_node_and_does_not_fail(
+    draw, tmp_path
+):
     file = tmp_path / "sized.py"
     file.write_text(SIZED.replace("DRAW", draw))
     model = External(f"{sys.executable} {file} {{worlds}} {{out}}", Unit.NODE, record=False)  # which does not fork
