@@ -17,6 +17,7 @@ from ..key import Key
 from ..own.model_file import is_built_in
 from ..recorded.examination import Examination, examine
 from ..recorded.playing import play
+from ..recorded.reuse import same_bits
 from ..recorded.secrets.worlds import UNUSUAL, public_bound, small
 from ..recorded.study import Study, study
 from .decisive import suspicious
@@ -45,7 +46,9 @@ class Recorded:
         """The model is asked for all arrays that it offers."""
         model = self.case.model
         found = examine(keeping(model, offered(model)), self.counted, self.case.claim.unit, self.key)
-        return found if found.faults else _as_served(self.case, self.counted, self.key, found)
+        found = found if found.faults else _as_served(self.case, self.counted, self.key, found)
+        text = same_bits(found.study.base.draws)
+        return found if text is None else dataclasses.replace(found, doubts={"": text, **found.doubts})
 
     @property
     def study(self) -> Study:

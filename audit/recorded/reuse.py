@@ -1,11 +1,13 @@
 """Tests whether numbers serve as noise more than once in the release."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from ...models.recorder.draws.draw import SHIFTED, Draw
 from .playing import Diverged, play, rounding
 from .sources import in_line, laid_out, moved_by, nudge
 from .study import Study
@@ -82,3 +84,68 @@ def reused(offsets: NDArray[np.int64], expected: float) -> bool:
     """
     _, counts = np.unique(offsets, return_counts=True)
     return offsets.size > SHARED + stats.poisson.isf(RARE, expected) or counts.max(initial=0) > SHARED
+
+
+CONTINUOUS = (
+    *SHIFTED,
+    "uniform",
+    "exponential",
+)  # laws of numbers that a generator makes of its random bits, one after the other
+
+
+def same_bits(draws: Sequence[Draw]) -> str | None:
+    """A sentence if two draws of a run are made of the same random bits of a generator, and are not the same numbers; else None.
+
+    Two generators with one seed give the same bits, and so does one that is seeded again or copied. Draws of two laws are then
+    functions of the same bits: whoever knows the numbers of one knows much about those of the other. The same numbers drawn again
+    are the concern of other tests, which compare numbers. After a draw of the same law and another size, the bits of the further
+    draws of both generators may overlap.
+    """
+    begun: dict[int, tuple[int, int]] = {}  # state -> the first draw that began with it, and its stretch
+    now: dict[int, int] = {}  # generator -> the stretch of draws that it is in
+    stretches: list[list[int]] = []
+    beside: list[list[tuple[int, int]]] = []  # for each stretch, others with the same bits, each from a draw on
+    for at, draw in enumerate(draws):
+        if not draw.began or bitless(draw):
+            continue
+        earlier = begun.get(draw.began)
+        if draw.generator not in now or earlier is not None:
+            now[draw.generator] = len(stretches)
+            stretches.append([])
+            beside.append([])
+        own = now[draw.generator]
+        begun.setdefault(draw.began, (at, own))
+        if earlier is not None:
+            other, there = earlier
+            if not same_numbers(draws[other], draw):
+                return in_words(draws[other], draw)
+            if draws[other].values.size != draw.values.size:
+                beside[own].append((there, other))
+                beside[there].append((own, at))
+        for stretch, first in beside[own]:
+            for other in stretches[stretch]:
+                laws = {draws[other].law, draw.law}
+                if other >= first and len(laws) == 2 and laws <= set(CONTINUOUS) and not (draw.weights or draws[other].weights):
+                    return in_words(draws[other], draw)
+        stretches[own].append(at)
+    return None
+
+
+def bitless(draw: Draw) -> bool:
+    """Whether a draw may have read no random bits: it has no numbers, or equal whole numbers, as `integers(0, 1)` draws."""
+    return not draw.values.size or (draw.law not in CONTINUOUS and bool(np.all(draw.values == draw.values.flat[0])))
+
+
+def same_numbers(one: Draw, other: Draw) -> bool:
+    """Whether two draws have the same law and, as far as both go, the same numbers at location 0 and scale 1."""
+    if one.law != other.law:
+        return False
+    first, second = (np.broadcast_to(d.units, d.values.shape).ravel() for d in (one, other))
+    few = min(first.size, second.size)
+    return bool(np.allclose(first[:few], second[:few], rtol=1e-4, atol=1e-6, equal_nan=True))
+
+
+def in_words(one: Draw, other: Draw) -> str:
+    both = f"the numbers drawn at {one.where} and at {other.where} are made of the same random bits"
+    way = "give each generator a seed of its own, such as default_rng([seed, 1]), or draw all numbers from one generator"
+    return f"{both}, because the generator was in the same state before both, so they depend on one another; {way}"

@@ -58,16 +58,17 @@ class Draw:
     """One random draw. law: the name of the distribution. loc, scale: its requested location and scale, numbers or arrays that
     broadcast. values: the drawn numbers.
 
-    lowest, highest: the ends of the support; infinite if there is no end. line: file and line of the calling code. parameters:
-    everything else that the call received, see `parameters`. The numbers of a shuffle or permutation are the places from which
-    the entries come. among, chances: if each number is one of finitely many values, the values and their
-    probabilities, (..., values): one row of probabilities for all numbers, or one row for each. calls: the program's own lines
-    that led to the draw, innermost first. weights: whether the numbers are initial weights, which are no noise: they fill a
-    PyTorch tensor with `requires_grad`, or the script of the run says so. state: of one pick (see `picked_one`) and of geometric
-    numbers, a digest of the generator's state after it; 0 if it is not known. Two seeds often draw the same few whole numbers,
-    but never have the same state. nodes: the ids of the training nodes, if the draw has as many numbers along `axis`, which may
-    belong to these nodes; else None. masks: if the number is the key of masks of dropout, the masks that the run
-    took, see masks_torch.py; else None.
+    lowest, highest: the ends of the support; infinite if there is no end. line: file and line of the calling code.
+    parameters: everything else that the call received, see `parameters`. The numbers of a shuffle or permutation are the
+    places from which the entries come. among, chances: if each number is one of finitely many values, the values and their
+    probabilities, (..., values): one row of probabilities for all numbers, or one row for each. calls: the program's own
+    lines that led to the draw, innermost first. weights: whether the numbers are initial weights, which are no noise: they
+    fill a PyTorch tensor with `requires_grad`, or the script of the run says so. state: of one pick (see `picked_one`) and of
+    geometric numbers, a digest of the generator's state after it; 0 if it is not known. Two seeds often draw the same few
+    whole numbers, but never have the same state. generator, began: the number of the generator in the run, and a digest of
+    its state before the draw; 0 if they are not known, as in a run that repeats another. nodes: the ids of the training
+    nodes, if the draw has as many numbers along `axis`, which may belong to these nodes; else None. masks: if the number is
+    the key of masks of dropout, the masks that the run took, see masks_torch.py; else None.
     """
 
     law: str
@@ -83,6 +84,8 @@ class Draw:
     calls: tuple[str, ...] = field(default_factory=lambda: outer_lines())
     weights: bool = False
     state: int = 0
+    generator: int = 0
+    began: int = 0
     nodes: NDArray[np.int64] | None = None
     masks: Sequence[Any] | None = None
 
@@ -145,8 +148,12 @@ class Draw:
         """The draw with a digest of its generator's state, if it is one pick or geometric. state: reads the state."""
         if not self.picked and self.law != "geometric":
             return self
-        raw = hashlib.blake2b(pickle.dumps(state()), digest_size=6).digest()
-        return dataclasses.replace(self, state=1 + int.from_bytes(raw, "little"))
+        return dataclasses.replace(self, state=of_state(state))
+
+
+def of_state(state: Callable[[], Any]) -> int:
+    """A digest of the state of a generator, above 0. state: reads the state."""
+    return 1 + int.from_bytes(hashlib.blake2b(pickle.dumps(state()), digest_size=6).digest(), "little")
 
 
 def picked_one(law: str, values: NDArray[Any], chances: NDArray[np.float64] | None) -> bool:
@@ -195,14 +202,27 @@ class Recorder:
     frame: Any = None
     outside: tuple[str, ...] | None = None
     masks: Any = None
+    generators: dict[int, tuple[int, Any]] = field(default_factory=dict)  # id -> (number, generator), which keeps the id in use
+    begun: tuple[Any, int] | None = None  # the generator that draws now, and a digest of its state before
+
+    def begins(self, generator: Any, state: Callable[[], Any]) -> None:
+        """Notes the state of a generator that is about to draw; of several generators or calls of one draw, the first. A run
+        that repeats another needs no states. state: reads the state.
+        """
+        if self.change is None and (self.begun is None or not self.inside):
+            self.begun = guarded(lambda: (generator, of_state(state)))
 
     def record(self, draw: Draw) -> NDArray[Any] | None:
         """Records the draw, if the training made it (if it has a line). Returns the numbers that replace it, or None. An exact 0
         in noise is replaced too, see `without_zeros`.
         """
+        begun, self.begun = self.begun, None
         if not draw.line:
             return None
         draw = draw.of_nodes(self.trained)
+        if begun is not None:
+            number, _ = self.generators.setdefault(id(begun[0]), (len(self.generators) + 1, begun[0]))
+            draw = dataclasses.replace(draw, generator=number, began=begun[1])
         instead = None if self.change is None else self.change(len(self.draws), draw)
         instead = draw.without_zeros() if instead is None else instead
         if instead is not None:
@@ -349,6 +369,7 @@ def recorded_call(name: str, call: Callable[..., Any], args: Sequence[Any], opti
     finally:
         recorder.inside = False
     if draw is None:
+        recorder.begun = None
         return result
     before = len(recorder.draws)
     instead = recorder.record(draw)

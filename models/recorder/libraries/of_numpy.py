@@ -97,9 +97,12 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
 
 def asked_of(generator: Any, name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
     """As `asked`, for a method of this generator."""
-    draw = asked(name, args, options, result)
-    legacy = isinstance(generator, BASES[1])
-    return draw.drawn_by(lambda: generator.get_state() if legacy else generator.bit_generator.state)
+    return asked(name, args, options, result).drawn_by(lambda: state(generator))
+
+
+def state(generator: Any) -> Any:
+    """The state of a generator."""
+    return generator.get_state(legacy=False) if isinstance(generator, BASES[1]) else generator.bit_generator.state
 
 
 def finite(law: str, given: dict[str, Any]) -> tuple[tuple[float, ...], Any]:
@@ -131,7 +134,10 @@ def recorded(name: str, call: Callable[..., Any], args: Sequence[Any], options: 
     """The result of the method `name` of a generator, recorded. call: the method. A shuffle or permutation of an array is
     recorded as an order, so that a repetition can apply it to other data.
     """
-    of_generator = partial(asked_of, getattr(call, "__self__", None))
+    generator = getattr(call, "__self__", None)
+    of_generator = partial(asked_of, generator)
+    if Active.recorder is not None and isinstance(generator, BASES):
+        Active.recorder.begins(getattr(generator, "bit_generator", generator), lambda: state(generator))
     if (out := _to_fill(name, args, options)) is not None:
         given = dict(zip(FILLING[name], args)) | options | {"size": out.shape, "dtype": out.dtype}  # noqa: B905  (Python 3.9)
         out[...] = recorded_call(name, call, (), {n: v for n, v in given.items() if n != "out"}, of_generator)

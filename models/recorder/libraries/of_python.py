@@ -109,6 +109,8 @@ def _method(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
         def call(*a: Any, **o: Any) -> Any:
             return plain(self, *a, **o)
 
+        if Active.recorder is not None and not isinstance(self, random.SystemRandom):
+            Active.recorder.begins(self, self.getstate)
         recorded = Active.recorder is not None and not Active.recorder.inside
         if name == "shuffle" and recorded and len(args) == 1 and not options and shuffled(name, call, args[0], 0, asked):
             return None

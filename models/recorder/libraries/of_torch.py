@@ -21,6 +21,9 @@ from .of_numpy import evenly
 NORMAL, UNIFORM = ("randn", "randn_like", "normal", "normal_"), ("rand", "rand_like", "uniform_")
 LOCATED = (*NORMAL, *UNIFORM, "cauchy_", "exponential_")  # operators whose numbers loc and scale describe completely
 CALLERS = 12  # largest number of calls, from the draw outwards, whose variables are searched for a parameter
+# the bytes of the state of a generator of the CPU: their number, the random words, two kept numbers, and whether these are in use
+STATE, WORDS, DOUBLE, FLOAT = 5056, slice(8, 5016), slice(5016, 5040), slice(5048, 5052)
+DOUBLE_KEPT, FLOAT_KEPT = slice(5040, 5044), slice(5052, 5053)
 MAKERS = ("tensor", "as_tensor", "asarray", "from_dlpack")  # functions that make tensors of other numbers
 FORM = ("device", "layout", "pin_memory", "memory_format", "dtype")  # options that say nothing about the law of the numbers
 
@@ -62,10 +65,15 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
 
 
 def state(generator: Any = None) -> Any:
-    """The state of a generator, by default of the global one."""
+    """The state of a generator, by default of the global one, without what a draw cannot read: the seed, and a normal number that
+    was kept for a later draw and is used up.
+    """
     import torch
 
-    return plain((generator or torch.default_generator).get_state())
+    raw = plain((generator or torch.default_generator).get_state()).tobytes()
+    if len(raw) != STATE:  # of an accelerator
+        return raw
+    return raw[WORDS], raw[DOUBLE] if any(raw[DOUBLE_KEPT]) else b"", raw[FLOAT] if any(raw[FLOAT_KEPT]) else b""
 
 
 def fills_parameter(tensor: Any) -> bool:
@@ -148,6 +156,9 @@ def _mode() -> Any:
             name, random = _operator(func)
             options, recorder = kwargs or {}, Active.recorder
             follows = recorder is not None and isinstance(recorder.follow, Mechanisms)
+            if random and recorder is not None:
+                generator = options.get("generator") or torch.default_generator
+                recorder.begins(generator, lambda: state(generator))
             result = found_torch.run(name, args, options, func) if follows else func(*args, **options)
             if random:
                 with_draw(name, args, options, result)
