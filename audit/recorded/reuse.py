@@ -96,7 +96,8 @@ CONTINUOUS = (
 def same_bits(draws: Sequence[Draw]) -> str | None:
     """A sentence if two draws of a run are made of the same random bits of a generator, and are not the same numbers; else None.
 
-    Two generators with one seed give the same bits, and so does one that is seeded again or copied. Draws of two laws are then
+    Two generators with one seed give the same bits, and so does one that is seeded again or copied. `np.random.seed(s)` and
+    `torch.manual_seed(s)` give the same bits too: both start a Mersenne Twister in the same way. Draws of two laws are then
     functions of the same bits: whoever knows the numbers of one knows much about those of the other. The same numbers drawn again
     are the concern of other tests, which compare numbers. After a draw of the same law and another size, the bits of the further
     draws of both generators may overlap.
@@ -148,4 +149,4 @@ def same_numbers(one: Draw, other: Draw) -> bool:
 def in_words(one: Draw, other: Draw) -> str:
     both = f"the numbers drawn at {one.where} and at {other.where} are made of the same random bits"
     way = "give each generator a seed of its own, such as default_rng([seed, 1]), or draw all numbers from one generator"
-    return f"{both}, because the generator was in the same state before both, so they depend on one another; {way}"
+    return f"{both}, because one generator, or two, were in the same state before both, so they depend on one another; {way}"

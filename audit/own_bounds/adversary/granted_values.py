@@ -2,6 +2,7 @@
 their own.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -23,6 +24,7 @@ from ...recorded.laws import NOTHING
 from ...recorded.playing import Cell
 from ...recorded.study import History, Shifts
 
+SAME = 1e-6  # relative tolerance between the costs of a report and of one for which the ledger charges
 TRIED = 8  # largest number of other mechanisms with which `together` tests one
 NUDGED = 1e-3  # in units of the scale: a change of noisy values that seldom changes the result of a comparison
 FEW = 0.1  # a run only compares values if a tiny change of them affects at most this share of what a large change affects
@@ -30,12 +32,21 @@ COINLESS = (dp.GaussianDpEvent, dp.LaplaceDpEvent, DiscreteLaplaceDpEvent)  # ev
 ADDITIVE = (dp.GaussianDpEvent, dp.LaplaceDpEvent, *SAMPLED, dp.UnsupportedDpEvent)  # the last one is an undeclared ledger
 
 
-def charges_for_reports(case: Case) -> bool:
-    """Whether the ledger consists of randomised response, perhaps beside additive noise. Its proof then assumes that the
-    adversary sees the reports. Beside other events, such as samples, drawn coins may belong to them.
+def charged_report(case: Case) -> float:
+    """The epsilon of one report for which the ledger charges, if it consists of randomised response, perhaps beside additive
+    noise; else 0. Its proof then assumes that the adversary sees such reports. Beside other events, such as samples, drawn coins
+    may belong to them.
     """
     events = [event for event, _ in parts(case.model.ledger) if not isinstance(event, COINLESS)]
-    return bool(events) and all(isinstance(event, dp.RandomizedResponseDpEvent) for event in events)
+    if not all(isinstance(event, dp.RandomizedResponseDpEvent) for event in events):
+        return 0.0
+    return max((epsilon_of(event) for event in events), default=0.0)
+
+
+def epsilon_of(event: dp.RandomizedResponseDpEvent) -> float:
+    """The epsilon of a randomised response that replaces a value by a random one with probability `noise_parameter`."""
+    other = event.noise_parameter / event.num_buckets
+    return math.log1p((1 - event.noise_parameter) / other) if other > 0 else math.inf
 
 
 def not_charged(case: Case, first: History, moves: Shifts) -> str:
@@ -53,13 +64,16 @@ def not_charged(case: Case, first: History, moves: Shifts) -> str:
 
 
 def granted(case: Case, first: History, moves: Shifts) -> Shifts:
-    """The moves that an adversary may learn. A move of a report counts only if the ledger charges for reports, or if a released
-    number depends on the report and on no other random number, or at delta = 0 if one release shows all moved reports of a line.
-    Other moves of reports are set to 0.
+    """The moves that an adversary may learn. A move of a report counts only if the ledger charges for reports that cost as much,
+    or if a released number depends on the report and on no other random number, or at delta = 0 if one release shows all moved
+    reports of a line. Other moves of reports are set to 0. A report that costs more than those of the ledger may be randomised
+    again before it is released, as in RAPPOR: then the ledger charges for the last report alone.
     """
-    if charges_for_reports(case):
+    charged = charged_report(case) * (1 + SAME)
+    pays = [m.law != REPORT or m.each(by).max(initial=0.0) <= charged for m, by in zip(first.mechanisms, moves, strict=True)]
+    if all(pays):
         return moves
-    kept = list(shown(first, moves))
+    kept = [by if paid else left for by, left, paid in zip(moves, shown(first, moves), pays, strict=True)]
     for i, (m, by, left) in enumerate(zip(first.mechanisms, moves, kept, strict=True)):
         if case.claim.delta == 0 and m.law == REPORT and np.any(by) and not np.any(left) and shown_at_an_end(first, i, by):
             kept[i] = by
@@ -76,7 +90,13 @@ def unseen(case: Case, first: History, moves: Shifts, seen: Shifts) -> str | Non
     if lost is not None:
         smaller = "if only a sum or a sample of them is released, epsilon may be smaller"
         way = "; a ledger of RandomizedResponseDpEvent says that the adversary sees them"
-        if any(isinstance(leaf, dp.RandomizedResponseDpEvent) for event, _ in parts(case.model.ledger) for leaf in leaves(event)):
+        if epsilon := charged_report(case):
+            cost = lost.each(next(by for m, by, _ in triples if m is lost)).max()
+            charged = f"one of them costs ε = {cost:.3g}, and the ledger charges {epsilon:.3g} for a report"
+            smaller, way = "if they are randomised again before they are released, epsilon may be smaller", ""
+        elif any(
+            isinstance(leaf, dp.RandomizedResponseDpEvent) for event, _ in parts(case.model.ledger) for leaf in leaves(event)
+        ):
             charged, way = "and beside randomised response the ledger has events that may also flip coins, such as samples", ""
         else:
             charged = "and the ledger does not charge for them"

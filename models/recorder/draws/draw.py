@@ -156,6 +156,13 @@ def of_state(state: Callable[[], Any]) -> int:
     return 1 + int.from_bytes(hashlib.blake2b(pickle.dumps(state()), digest_size=6).digest(), "little")
 
 
+def mersenne(words: Any, place: int, kept: Any) -> tuple[Any, ...]:
+    """The state of a Mersenne Twister, the same for NumPy, PyTorch and Python. words: 624 whole numbers of 32 bits. place: the
+    number of words that are used up. kept: a normal number that was made and is still to be given; None if there is none.
+    """
+    return np.asarray(words).astype(np.uint32).tobytes(), int(place), kept
+
+
 def picked_one(law: str, values: NDArray[Any], chances: NDArray[np.float64] | None) -> bool:
     """Whether a draw is one value among several. If the program gave the probabilities, as in the exponential mechanism
     (`rng.choice(values, p=...)`, `random.choices(range(k), weights)`, `torch.multinomial(weights, 1)`), they describe the draw

@@ -15,6 +15,7 @@ from ..draws.draw import (
     Active,
     Draw,
     calling_line,
+    mersenne,
     of_two,
     parameters,
     picked_one,
@@ -102,7 +103,10 @@ def asked_of(generator: Any, name: str, args: Sequence[Any], options: dict[str, 
 
 def state(generator: Any) -> Any:
     """The state of a generator."""
-    return generator.get_state(legacy=False) if isinstance(generator, BASES[1]) else generator.bit_generator.state
+    found = generator.get_state(legacy=False) if isinstance(generator, BASES[1]) else generator.bit_generator.state
+    if found["bit_generator"] != "MT19937":
+        return found
+    return mersenne(found["state"]["key"], found["state"]["pos"], found["gauss"] if found.get("has_gauss") else None)
 
 
 def finite(law: str, given: dict[str, Any]) -> tuple[tuple[float, ...], Any]:

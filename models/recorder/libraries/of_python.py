@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draws.draw import Active, Draw, calling_line, parameters, picked_one, recorded_call, shuffled
+from ..draws.draw import Active, Draw, calling_line, mersenne, parameters, picked_one, recorded_call, shuffled
 from ..mechanisms.followed.single import is_single, made
 from ..mechanisms.followed.single import plain as number
 from .changes import changes
@@ -30,6 +30,7 @@ OF_KINDS = (
 )
 FUNCTIONS = tuple(name for name in METHODS if hasattr(random, name))
 MATH = {name: getattr(np, name) for name in ("log", "log1p", "exp", "expm1", "sqrt", "fabs", "copysign")}
+MERSENNE = 3  # the version of a state that is that of a Mersenne Twister
 PICKS = {"choice": "seq", "choices": "population", "sample": "population"}  # method -> the name of its first argument
 
 
@@ -53,6 +54,12 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     return Draw(
         law, values, calling_line(), loc, scale, *ends, () if own else parameters(*args, **options), tuple(among), chances
     )
+
+
+def state(generator: random.Random) -> Any:
+    """The state of a generator."""
+    version, words, kept = generator.getstate()
+    return mersenne(words[:-1], words[-1], kept) if version == MERSENNE else (version, words, kept)
 
 
 def weighted(args: Sequence[Any], options: dict[str, Any]) -> tuple[Sequence[float], Any]:
@@ -95,7 +102,7 @@ def picked(name: str, call: Callable[..., Any], args: Sequence[Any], options: di
 
     def asked_of(*received: Any) -> Draw:
         draw = asked(*received)
-        return draw if isinstance(generator, random.SystemRandom) else draw.drawn_by(generator.getstate)
+        return draw if isinstance(generator, random.SystemRandom) else draw.drawn_by(lambda: state(generator))
 
     if not (hasattr(population, "__getitem__") and hasattr(population, "__len__")) or _of_numbers(population):
         return recorded_call(name, call, (population, *others), named, asked_of)
@@ -110,7 +117,7 @@ def _method(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
             return plain(self, *a, **o)
 
         if Active.recorder is not None and not isinstance(self, random.SystemRandom):
-            Active.recorder.begins(self, self.getstate)
+            Active.recorder.begins(self, lambda: state(self))
         recorded = Active.recorder is not None and not Active.recorder.inside
         if name == "shuffle" and recorded and len(args) == 1 and not options and shuffled(name, call, args[0], 0, asked):
             return None

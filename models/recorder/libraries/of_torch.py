@@ -10,7 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from ..draws.draw import Active, Draw, Recorder, calling_line, guarded, of_two, parameters, picked_one, plain, put, rows_of
+from ..draws.draw import (
+    Active,
+    Draw,
+    Recorder,
+    calling_line,
+    guarded,
+    mersenne,
+    of_two,
+    parameters,
+    picked_one,
+    plain,
+    put,
+    rows_of,
+)
 from ..mechanisms import found_torch
 from ..mechanisms.followed.single import is_single
 from ..mechanisms.found import Mechanisms, following
@@ -22,7 +35,8 @@ NORMAL, UNIFORM = ("randn", "randn_like", "normal", "normal_"), ("rand", "rand_l
 LOCATED = (*NORMAL, *UNIFORM, "cauchy_", "exponential_")  # operators whose numbers loc and scale describe completely
 CALLERS = 12  # largest number of calls, from the draw outwards, whose variables are searched for a parameter
 # the bytes of the state of a generator of the CPU: their number, the random words, two kept numbers, and whether these are in use
-STATE, WORDS, DOUBLE, FLOAT = 5056, slice(8, 5016), slice(5016, 5040), slice(5048, 5052)
+STATE, LEFT, USED, WORDS, COUNT = 5056, slice(8, 12), slice(16, 24), slice(24, 5016), 624
+DOUBLE, FLOAT = slice(5016, 5040), slice(5048, 5052)
 DOUBLE_KEPT, FLOAT_KEPT = slice(5040, 5044), slice(5052, 5053)
 MAKERS = ("tensor", "as_tensor", "asarray", "from_dlpack")  # functions that make tensors of other numbers
 FORM = ("device", "layout", "pin_memory", "memory_format", "dtype")  # options that say nothing about the law of the numbers
@@ -73,7 +87,9 @@ def state(generator: Any = None) -> Any:
     raw = plain((generator or torch.default_generator).get_state()).tobytes()
     if len(raw) != STATE:  # of an accelerator
         return raw
-    return raw[WORDS], raw[DOUBLE] if any(raw[DOUBLE_KEPT]) else b"", raw[FLOAT] if any(raw[FLOAT_KEPT]) else b""
+    left, used = np.frombuffer(raw[LEFT], np.int32)[0], np.frombuffer(raw[USED], np.uint64)[0]
+    kept = raw[DOUBLE] if any(raw[DOUBLE_KEPT]) else raw[FLOAT] if any(raw[FLOAT_KEPT]) else None
+    return mersenne(np.frombuffer(raw[WORDS], np.uint64), COUNT if left == 1 else used, kept)
 
 
 def fills_parameter(tensor: Any) -> bool:

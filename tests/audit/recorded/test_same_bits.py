@@ -85,6 +85,15 @@ SAME = {
     "noise after another seed": lambda: (
         torch_seeded(8).randn(()), torch_seeded().rand(40), torch.randn(()), torch_seeded().randn(40)
     ),
+    "the global generators of NumPy and PyTorch": lambda: (
+        np.random.seed(7), torch_seeded(), np.random.normal(size=40), torch.randn(40)
+    ),
+    "a seed of 64 bits, of which two libraries use 32": lambda: (
+        np.random.seed((2**40 + 7) % 2**32), torch_seeded(2**40 + 7), np.random.permutation(40), torch.rand(40)
+    ),
+    "Python and NumPy after the same many seeds": lambda: (
+        python_seeded(7), np.random.seed([7]), random.gauss(0, 1), np.random.normal(size=40)
+    ),
     "a shuffle and noise": lambda: (seeded().permutation(40), seeded().normal(size=40)),
     "an order and coins": lambda: (torch_seeded().randperm(40), torch_seeded().bernoulli(torch.full((40,), 0.5))),
     "initial weights and noise": lambda: (torch_seeded().nn.Linear(8, 5), torch_seeded().randn(40)),
@@ -111,6 +120,9 @@ APART = {
     "no numbers": lambda: [(rng := seeded()), rng.laplace(size=0), rng.normal(size=40)],
     "whole numbers without choice": lambda: [(rng := seeded()), rng.integers(0, 1, 5), rng.normal(size=40)],
     "an order of one": lambda: [(rng := seeded()), rng.permutation(1), rng.normal(size=40)],
+    "global generators with seeds of their own": lambda: (
+        np.random.seed(7), torch_seeded(8), python_seeded(7), np.random.normal(size=40), torch.randn(40), random.random()
+    ),
     "a generator for each node": lambda: [seeded([7, node]).normal(size=3) for node in range(30)],
     "numbers of which PyTorch makes two at once": lambda: [torch_seeded(), *[torch.randn(()) for _ in range(6)], torch.rand(3)],
     "wide numbers of which PyTorch makes two at once": lambda: [
