@@ -350,3 +350,70 @@ def test_a_ledger_of_reports_and_additive_noise_charges_for_reports_of_which_onl
         assert not any("does not charge for them" in text for bound in found for text in bound.failed)
     else:
         assert 0.98 * epsilon < max(bound.epsilon for bound in found if bound.refuted) <= epsilon
+
+
+def randomised_twice(graph, seed):
+    """A client flips the parity of its label, and a shuffler flips the answer again: together as if flipped once with 0.32."""
+    rng = np.random.default_rng(seed)
+    first = (graph.y % 2 == 1) ^ (rng.random(graph.nodes) > KEEP)
+    return {"bits": first ^ (rng.random(graph.nodes) > KEEP)}
+
+
+def kept_and_sent(graph, seed):
+    """RAPPOR: a permanent response on one-hot labels, and a new response to it, which alone is released."""
+    rng = np.random.default_rng(seed)
+    hot = np.eye(graph.classes, dtype=bool)[graph.y]
+    permanent = np.where(rng.random(hot.shape) < 0.5, hot, rng.random(hot.shape) < 0.5)
+    return {"sent": np.where(permanent, rng.random(hot.shape) < 0.75, rng.random(hot.shape) < 0.25)}
+
+
+def label_and(told):
+    """A randomised label, of which the function releases `told`."""
+
+    def train(graph, seed):
+        rng = np.random.default_rng(seed)
+        label = np.where(rng.random(graph.nodes) < 0.2226, graph.y, rng.integers(0, graph.classes, graph.nodes))
+        return {"told": told(label)}
+
+    return train
+
+
+TWICE = math.log(0.68 / 0.32)
+SENT = dp.SelfComposedDpEvent(dp.RandomizedResponseDpEvent(0.75, 2), 2)
+LABEL = math.log((0.2226 + 0.7774 / 6) / (0.7774 / 6))
+PARITY = math.log(1.2226 / 0.7774)
+
+
+def of_features(train, name, ledger, epsilon, tmp_path):
+    claim = Claim(epsilon, 0.0, Unit.FEATURES)
+    case = Case(Looped(train, releases=(name,), events=ledger, claim=claim, name="mine"), claim)
+    return AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("twice"), alpha=0.05)).bounds
+
+
+@pytest.mark.parametrize(
+    ("train", "name", "ledger", "epsilon"),
+    [
+        (randomised_twice, "bits", dp.RandomizedResponseDpEvent(0.64, 2), TWICE),
+        (kept_and_sent, "sent", SENT, 2 * math.log(0.625 / 0.375)),
+        (label_and(lambda label: label % 2), "told", PureDpEvent(PARITY), PARITY),
+        (label_and(lambda label: label // 2), "told", PureDpEvent(LABEL), math.log((0.2226 + 0.7774 / 3) / (0.7774 / 3))),
+    ],
+)
+def test_a_report_of_which_less_is_released_is_not_charged_as_a_whole(train, name, ledger, epsilon, tmp_path):
+    bounds = of_features(train, name, ledger, epsilon * (1 + 1e-6), tmp_path)
+    assert not any(bound.refuted for bound in bounds)
+    assert all(bound.epsilon <= epsilon for bound in bounds)
+
+
+@pytest.mark.parametrize("told", [lambda label: label, lambda label: (3 * label + 1) % 7, lambda label: np.exp(label) / 50])
+def test_a_report_whose_values_the_release_tells_apart_is_charged_as_a_whole(told, tmp_path):
+    bounds = of_features(label_and(told), "told", PureDpEvent(0.5 * LABEL), 0.5 * LABEL, tmp_path)
+    assert max(bound.epsilon for bound in bounds if bound.refuted) == pytest.approx(LABEL, rel=3e-4)
+
+
+@pytest.mark.parametrize(("charged", "refuted"), [(KEEP, True), (0.7, False)])
+def test_hidden_reports_count_only_if_the_ledger_charges_as_much_for_one(charged, refuted, tmp_path):
+    """Two answers on each pair cost twice. A ledger of weaker answers may mean others, which the run gives later."""
+    ledger = dp.RandomizedResponseDpEvent(2 * (1 - charged), 2)
+    outcome = audited(each_direction, tmp_path, 1.1 * TRUTH, ledger)
+    assert any(bound.refuted for bound in outcome.bounds) == refuted
