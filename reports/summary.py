@@ -75,8 +75,9 @@ class Line:
 
     @property
     def contradicted(self) -> bool:
-        """Whether the lower bound exceeds the upper bound, so that the ledger does not describe what was run."""
-        return bool(self.upper and self.lower and self.lower.value > self.upper[0])
+        """Whether a lower bound that counts exceeds the upper bound, so that the ledger does not describe what was run."""
+        counts = self.verdict.kind in ("refuted", "exceeds")
+        return bool(counts and self.upper and self.lower and self.lower.value > self.upper[0])
 
     @property
     def upper_is(self) -> str:

@@ -132,7 +132,7 @@ def with_draw(name: str, args: Sequence[Any], options: dict[str, Any], result: A
     """Records the numbers that an operator drew, and overwrites the drawn tensor if the recording replaces its numbers."""
     recorder = Active.recorder
     drawn = result[-1] if isinstance(result, (list, tuple)) else result
-    if recorder is None or recorder.inside or not hasattr(drawn, "detach"):
+    if recorder is None or recorder.inside or not hasattr(drawn, "detach") or drawn.is_meta:
         return
     replaced = record(recorder, drawn, lambda: asked(name, args, options, drawn))
     if replaced and name == "native_dropout":  # the numbers are the mask, and the first result is the masked input

@@ -88,3 +88,12 @@ def test_numbers_that_fill_gradients_copies_or_arrays_of_the_same_shape_are_none
         draw()
     assert not found.draws[-1].weights
     assert not found.notes
+
+
+def test_a_layer_without_memory_draws_nothing_and_is_no_reason_for_a_note():
+    with recording() as found:
+        layer = nn.utils.skip_init(nn.Linear, 5, 3)
+        nn.init.normal_(layer.weight)
+    assert len(found.draws) == 1
+    assert found.draws[0].weights
+    assert not found.notes

@@ -332,6 +332,10 @@ def test_a_lower_bound_above_the_upper_bound_is_explained(tmp_path):
     shown = {"audit": "game", "attack": "x", "shape": "any", "confidence": 0.95, "rounds": 9, "verdict": "refuted"}
     rows = AccountRow(**WHERE, accountant="exact", value=4.0), BoundRow(**WHERE, **shown, value=28.4, notices=1.1, reach=4.1)
     assert "Upper bound: that of the ledger, which does not describe what was run." in written(tmp_path, *rows)
+    unconfirmed = BoundRow(**WHERE, **shown, value=28.4, notices=1.1, reach=4.1, confirmed=False)
+    text = written(tmp_path / "unconfirmed", rows[0], unconfirmed)
+    assert "this refutation does not count" in text
+    assert "does not describe what was run" not in text
 
 
 @pytest.mark.parametrize(("low", "flagged"), [(0.17, True), (0.26, False)])
