@@ -6,7 +6,6 @@ If the run does not read a value, another value in its place changes neither the
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from ...models.recorder import Draw
 from ...models.recorder.mechanisms.found import REPORT, UNREAD, Mechanism, Mechanisms, OtherMechanisms
 from ..recorded.laws import NOTHING
-from ..recorded.playing import Cell, Diverged, Play, play, same_rows
+from ..recorded.playing import Diverged, Play, play, same_rows
 from ..recorded.sources import moved_by as shifted
 from ..recorded.sources import nudge
 from ..recorded.study import History, Shifts
@@ -23,7 +22,6 @@ FAR = (1.0, 8.0, 64.0)  # distances of other noisy values, in units of the scale
 FARTHER = (8.0, 64.0, 64.0, 64.0, 64.0, 64.0)  # the same, before a mechanism counts as not read
 ACROSS = 8  # further runs before that, with noisy values moved by about twice the largest of them
 ENDS = "with other draws the training ends"
-VALUES = 63  # largest number of other values of a report that are tried
 EACH = 4  # largest number of mechanisms that are tested one by one
 Entry = tuple[int, ...]
 
@@ -253,8 +251,7 @@ def shown(first: History, moves: Shifts) -> Shifts:
     each report. It changes each of them alone, to find the numbers that change. Then it repeats the run many times with other
     values for everything else that is random, and changes a random half of the tested entries. A number that shows an entry has
     the same value in all runs with the same value of the entry. Entries that are not tested count as not shown, and so do all
-    entries if such a run fails. Of a report with more than two values, the numbers must tell each value from all others, see
-    `merged`.
+    entries if such a run fails.
     """
     reports = [i for i, m in enumerate(first.mechanisms) if m.law == REPORT]
     moved = {i: np.argwhere(first.mechanisms[i].moved(moves[i]))[: first.study.effort.shown].tolist() for i in reports}
@@ -274,39 +271,11 @@ def shown(first: History, moves: Shifts) -> Shifts:
                 wanted = cells if other else first.play.cells
                 here &= False if run is None else run.play.cells[cell] == wanted[cell]
     found = [each for each in found if any(np.any(here) for here in each[2].values())]
-    kept = {at for at, *_ in found} - merged(first, [(at, numbers) for at, _, numbers in found])
+    kept = {at for at, *_ in found}
     left = [np.zeros_like(by) if m.law == REPORT else by for m, by in zip(first.mechanisms, moves, strict=True)]
     for i, entry in kept:
         left[i][entry] = moves[i][entry]
     return tuple(left)
-
-
-def merged(first: History, shown: Sequence[tuple[tuple[int, Entry], dict[Cell, NDArray[np.bool_]]]]) -> set[tuple[int, Entry]]:
-    """The entries of reports with more than two values of which two values give the same released numbers: the parity of a
-    randomised label costs less than the label. Of more than VALUES values, so many others than that of the run are tried.
-
-    shown: the position of a report and one of its entries, and the released numbers that depend on no other random value.
-    """
-    lost = set[tuple[int, Entry]]()
-    for i in {i for (i, _), _ in shown if len(first.mechanisms[i].values) > 2}:
-        report, values = first.mechanisms[i], np.array(first.mechanisms[i].values)
-        place = np.abs(np.asarray(report.noisy, dtype=np.float64)[..., None] - values).argmin(-1)
-        seen: dict[Entry, list[NDArray[Any]]] = {entry: [] for (k, entry), _ in shown if k == i}
-        for step in dict.fromkeys(np.linspace(0, len(values) - 1, min(len(values), 1 + VALUES)).astype(int).tolist()):
-            noisy, other = report.noisy.copy(), (place + step) % len(values)
-            possible = [(e, here) for (k, e), here in shown if k == i and report.clean[(*e, other[e])] > 0]
-            for entry, _ in possible:
-                noisy[entry] = values[other[entry]]
-            run = repeated(first, {i: replace(report, noisy=noisy)})
-            if run is None:
-                lost |= {(i, entry) for entry in seen}
-                break
-            for entry, here in possible:
-                numbers = np.concatenate([run.play.cells[cell][at] for cell, at in here.items()])
-                if any(np.array_equal(numbers, earlier) for earlier in seen[entry]):
-                    lost.add((i, entry))
-                seen[entry].append(numbers)
-    return lost
 
 
 def farthest(first: History, moves: Shifts) -> list[int]:

@@ -381,7 +381,6 @@ def label_and(told):
 TWICE = math.log(0.68 / 0.32)
 SENT = dp.SelfComposedDpEvent(dp.RandomizedResponseDpEvent(0.75, 2), 2)
 LABEL = math.log((0.2226 + 0.7774 / 6) / (0.7774 / 6))
-PARITY = math.log(1.2226 / 0.7774)
 
 
 def of_features(train, name, ledger, epsilon, tmp_path):
@@ -395,8 +394,6 @@ def of_features(train, name, ledger, epsilon, tmp_path):
     [
         (randomised_twice, "bits", dp.RandomizedResponseDpEvent(0.64, 2), TWICE),
         (kept_and_sent, "sent", SENT, 2 * math.log(0.625 / 0.375)),
-        (label_and(lambda label: label % 2), "told", PureDpEvent(PARITY), PARITY),
-        (label_and(lambda label: label // 2), "told", PureDpEvent(LABEL), math.log((0.2226 + 0.7774 / 3) / (0.7774 / 3))),
     ],
 )
 def test_a_report_of_which_less_is_released_is_not_charged_as_a_whole(train, name, ledger, epsilon, tmp_path):
