@@ -270,8 +270,7 @@ def shown(first: History, moves: Shifts) -> Shifts:
             for cell, here in numbers.items():
                 wanted = cells if other else first.play.cells
                 here &= False if run is None else run.play.cells[cell] == wanted[cell]
-    found = [each for each in found if any(np.any(here) for here in each[2].values())]
-    kept = {at for at, *_ in found}
+    kept = {at for at, _, numbers in found if any(np.any(here) for here in numbers.values())}
     left = [np.zeros_like(by) if m.law == REPORT else by for m, by in zip(first.mechanisms, moves, strict=True)]
     for i, entry in kept:
         left[i][entry] = moves[i][entry]

@@ -86,11 +86,8 @@ def reused(offsets: NDArray[np.int64], expected: float) -> bool:
     return offsets.size > SHARED + stats.poisson.isf(RARE, expected) or counts.max(initial=0) > SHARED
 
 
-CONTINUOUS = (
-    *SHIFTED,
-    "uniform",
-    "exponential",
-)  # laws of numbers that a generator makes of its random bits, one after the other
+# laws of numbers that a generator makes of its random bits, one after the other
+CONTINUOUS = (*SHIFTED, "uniform", "exponential")
 
 
 def same_bits(draws: Sequence[Draw]) -> str | None:
@@ -119,7 +116,7 @@ def same_bits(draws: Sequence[Draw]) -> str | None:
         if earlier is not None:
             other, there = earlier
             if not same_numbers(draws[other], draw):
-                return in_words(draws[other], draw)
+                return dependent(draws[other], draw)
             if draws[other].values.size != draw.values.size:
                 beside[own].append((there, other))
                 beside[there].append((own, at))
@@ -127,7 +124,7 @@ def same_bits(draws: Sequence[Draw]) -> str | None:
             for other in stretches[stretch]:
                 laws = {draws[other].law, draw.law}
                 if other >= first and len(laws) == 2 and laws <= set(CONTINUOUS) and not (draw.weights or draws[other].weights):
-                    return in_words(draws[other], draw)
+                    return dependent(draws[other], draw)
         stretches[own].append(at)
     return None
 
@@ -146,7 +143,8 @@ def same_numbers(one: Draw, other: Draw) -> bool:
     return bool(np.allclose(first[:few], second[:few], rtol=1e-4, atol=1e-6, equal_nan=True))
 
 
-def in_words(one: Draw, other: Draw) -> str:
+def dependent(one: Draw, other: Draw) -> str:
+    """The sentence that two draws are made of the same random bits."""
     both = f"the numbers drawn at {one.where} and at {other.where} are made of the same random bits"
     way = "give each generator a seed of its own, such as default_rng([seed, 1]), or draw all numbers from one generator"
-    return f"{both}, because one generator, or two, were in the same state before both, so they depend on one another; {way}"
+    return f"{both}, because a generator was in the same state before each of them, so they depend on one another; {way}"

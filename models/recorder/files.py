@@ -34,10 +34,8 @@ class Recording:
 
 
 PLAIN: dict[str, Callable[[Any], Any]] = {"str": str, "int": int, "bool": bool, "float": float}
-LEFT_OUT = (
-    "nodes",
-    "masks",
-)  # fields of a draw: `nodes` follow from `trained`, and `masks` are of use in their own process alone
+# fields of a draw: `nodes` follow from `trained`, and `masks` are of use in their own process alone
+LEFT_OUT = ("nodes", "masks")
 
 
 def kept(kind: type) -> dict[str, str]:

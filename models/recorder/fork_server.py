@@ -127,10 +127,9 @@ def reseed() -> None:
 def recorder() -> Any:
     """The module that records, which is not imported from the program's path."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
-    from gnnaudit_recorder import in_a_program  # type: ignore[import-not-found,unused-ignore]
-
+    module = importlib.import_module("gnnaudit_recorder.in_a_program")
     del sys.path[0]
-    return in_a_program
+    return module
 
 
 def main() -> None:

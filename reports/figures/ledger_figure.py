@@ -29,6 +29,7 @@ def observed_plot(found: Evidence) -> Plot:
     seen = found.observed
     groups = alike(seen["mechanisms"])
     rows = [_row(numbers, m) for numbers, m in groups[:MOST]]
+    in_order = len(rows)
     rows += [_open(r) for r in seen["released"] if r["how"] in OPEN]
     rows = rows or [("data", "no noise was found\nin what is released", "released", COLOURS[4])]
     rows = [(_lines(data), _lines(noise), _lines(release), colour) for data, noise, release, colour in rows]
@@ -54,7 +55,7 @@ def observed_plot(found: Evidence) -> Plot:
                 boxes.append(axes.text(x, y, text, ha="center", va="center", fontsize=8, bbox=box))
             _arrow(axes, boxes[0], boxes[1])
             _arrow(axes, boxes[1], boxes[2])
-            if above is not None and i < len(groups[:MOST]):
+            if above is not None and i < in_order:
                 _arrow(axes, above, boxes[0])
             above = boxes[0]
 

@@ -224,12 +224,9 @@ class External:
             inputs, out = folder / "worlds", folder / "out"
             inputs.mkdir()
             out.mkdir()
-            write_worlds(world, inputs)
+            there = write_worlds(world, inputs)
             words = [w.replace("{worlds}", str(inputs)).replace("{out}", str(out)) for w in shlex.split(self.command)]
-            asked = None
-            if request is not None:
-                trained = np.flatnonzero(world.removed(0).graph.train)
-                asked = asked_of(folder, request, int(world.seeds[0]), trained, server is None)
+            asked = None if request is None else asked_of(folder, request, int(world.seeds[0]), there, server is None)
             made, begin = os.lstat(folder), time.perf_counter()
             kept = self._call(words, folder, asked, server)
             seconds = time.perf_counter() - begin
@@ -338,8 +335,8 @@ def last_line(output: str) -> str:
     return "".join(c if c.isprintable() else " " for c in lines[-1][-LAST:]) if lines else ""
 
 
-def write_worlds(world: Worlds, folder: Path) -> None:
-    """Writes graph.npz and worlds.npz for one world, in the format of docs/own-program.md.
+def write_worlds(world: Worlds, folder: Path) -> Graph:
+    """Writes graph.npz and worlds.npz for one world, in the format of docs/own-program.md. Returns the graph of this world.
 
     Absent edges are left out of graph.npz. All nodes are watched, because the list of nodes that an audit reads would reveal the
     challenge.
@@ -354,6 +351,7 @@ def write_worlds(world: Worlds, folder: Path) -> None:
     if world.labels is not None:
         parts["label_mask"] = np.packbits(world.labels.dense(g.nodes), axis=1)
     np.savez(folder / "worlds.npz", **parts)
+    return there
 
 
 def read_release(out: Path, world: Worlds, memory: int = 8 << 30) -> Release:

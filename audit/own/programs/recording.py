@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....models import recorder
+from ....models.graph.graph import Graph
 from ....models.recorder.draws.draw import Draw
 from ....models.recorder.files import Recording, load, no_link, save
 from ....models.recorder.in_a_program import ANOTHER, CLOSELY, ENTROPY, FOLDER, MODULES, SILENTLY
@@ -65,9 +65,9 @@ def brought(folder: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in (str(path), first) if p)}
 
 
-def asked_of(folder: Path, request: Request, seed: int, trained: NDArray[np.int64], modules: bool) -> dict[str, str]:
+def asked_of(folder: Path, request: Request, seed: int, there: Graph, modules: bool) -> dict[str, str]:
     """Writes the request to a new folder `record` in `folder`. Returns the environment variables that ask the recorder for it.
-    seed: of the run. trained: the ids of its training nodes. modules: whether the recorder also lists the modules that the
+    seed, there: of the run, whose graph this is. modules: whether the recorder also lists the modules that the
     program loads, for `loaded_modules`.
     """
     own = folder / "record"
@@ -75,7 +75,7 @@ def asked_of(folder: Path, request: Request, seed: int, trained: NDArray[np.int6
     if request.draws is not None:
         earlier = next((draw.nodes for draw in request.draws if draw.nodes is not None), None)
         save(own / "request.npz", Recording(list(request.draws), list(request.mechanisms or ()), trained=earlier))
-    np.save(own / "trained.npy", trained)
+    np.save(own / "trained.npy", np.flatnonzero(there.train))
     asked = {FOLDER: str(own), ENTROPY: str(seed)}
     if modules:
         asked[MODULES] = "1"

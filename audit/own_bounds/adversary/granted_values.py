@@ -2,7 +2,6 @@
 their own.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -11,6 +10,7 @@ import numpy as np
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
 from ....accounting.events.tree import leaves, parts
+from ....accounting.upper.exact import pure_epsilon
 from ....models.recorder.mechanisms.found import REPORT, TWO_SIDED, Mechanism
 from ...case import Case
 from ...mechanisms.inside import Inside, moving
@@ -40,13 +40,7 @@ def charged_report(case: Case) -> float:
     events = [event for event, _ in parts(case.model.ledger) if not isinstance(event, COINLESS)]
     if not all(isinstance(event, dp.RandomizedResponseDpEvent) for event in events):
         return 0.0
-    return max((epsilon_of(event) for event in events), default=0.0)
-
-
-def epsilon_of(event: dp.RandomizedResponseDpEvent) -> float:
-    """The epsilon of a randomised response that replaces a value by a random one with probability `noise_parameter`."""
-    other = event.noise_parameter / event.num_buckets
-    return math.log1p((1 - event.noise_parameter) / other) if other > 0 else math.inf
+    return max((pure_epsilon(event, case.claim.relation) for event in events), default=0.0)
 
 
 def not_charged(case: Case, first: History, moves: Shifts) -> str:
@@ -70,10 +64,10 @@ def granted(case: Case, first: History, moves: Shifts) -> Shifts:
     again before it is released, as in RAPPOR: then the ledger charges for the last report alone.
     """
     charged = charged_report(case) * (1 + SAME)
-    pays = [m.law != REPORT or m.each(by).max(initial=0.0) <= charged for m, by in zip(first.mechanisms, moves, strict=True)]
-    if all(pays):
+    paid = [m.law != REPORT or m.each(by).max(initial=0.0) <= charged for m, by in zip(first.mechanisms, moves, strict=True)]
+    if all(paid):
         return moves
-    kept = [by if paid else left for by, left, paid in zip(moves, shown(first, moves), pays, strict=True)]
+    kept = [by if whole else left for by, left, whole in zip(moves, shown(first, moves), paid, strict=True)]
     for i, (m, by, left) in enumerate(zip(first.mechanisms, moves, kept, strict=True)):
         if case.claim.delta == 0 and m.law == REPORT and np.any(by) and not np.any(left) and shown_at_an_end(first, i, by):
             kept[i] = by
@@ -86,12 +80,13 @@ def unseen(case: Case, first: History, moves: Shifts, seen: Shifts) -> str | Non
     moves: all moves. seen: the moves that an adversary may learn, from `granted`.
     """
     triples = list(zip(first.mechanisms, moves, seen, strict=True))
-    lost = next((m for m, by, left in triples if m.law == REPORT and m.size(by) > NOTHING and not np.any(left)), None)
-    if lost is not None:
+    lost = ((m, by) for m, by, left in triples if m.law == REPORT and m.size(by) > NOTHING and not np.any(left))
+    if (found := next(lost, None)) is not None:
+        report, move = found
         smaller = "if only a sum or a sample of them is released, epsilon may be smaller"
         way = "; a ledger of RandomizedResponseDpEvent says that the adversary sees them"
         if epsilon := charged_report(case):
-            cost = lost.each(next(by for m, by, _ in triples if m is lost)).max()
+            cost = report.each(move).max()
             charged = f"one of them costs ε = {cost:.3g}, and the ledger charges {epsilon:.3g} for a report"
             smaller, way = "if they are randomised again before they are released, epsilon may be smaller", ""
         elif any(
@@ -100,7 +95,7 @@ def unseen(case: Case, first: History, moves: Shifts, seen: Shifts) -> str | Non
             charged, way = "and beside randomised response the ledger has events that may also flip coins, such as samples", ""
         else:
             charged = "and the ledger does not charge for them"
-        return f"no released number shows the randomised reports at {lost.line}, {charged}; {smaller}{way}"
+        return f"no released number shows the randomised reports at {report.line}, {charged}; {smaller}{way}"
     still = [i for i, (m, by, _) in enumerate(triples) if m.law == REPORT and not np.any(by)]
     noisy = [i for i, (m, by, _) in enumerate(triples) if m.law != REPORT and m.size(by) > NOTHING]
     if still and noisy and not independent(first, still, noisy):

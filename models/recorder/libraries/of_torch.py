@@ -132,7 +132,7 @@ def with_draw(name: str, args: Sequence[Any], options: dict[str, Any], result: A
     """Records the numbers that an operator drew, and overwrites the drawn tensor if the recording replaces its numbers."""
     recorder = Active.recorder
     drawn = result[-1] if isinstance(result, (list, tuple)) else result
-    if recorder is None or recorder.inside or not hasattr(drawn, "detach") or drawn.is_meta:
+    if recorder is None or recorder.inside or not hasattr(drawn, "detach"):
         return
     replaced = record(recorder, drawn, lambda: asked(name, args, options, drawn))
     if replaced and name == "native_dropout":  # the numbers are the mask, and the first result is the masked input
@@ -140,7 +140,13 @@ def with_draw(name: str, args: Sequence[Any], options: dict[str, Any], result: A
 
 
 def record(recorder: Recorder, tensor: Any, request: Callable[[], Draw]) -> bool:
-    """Records a tensor that was just drawn, and follows it. Returns whether the recording has replaced its numbers."""
+    """Records a tensor that was just drawn, and follows it, unless it has no memory. Returns whether the recording has replaced
+    its numbers.
+    """
+    if tensor.device.type != "cpu":  # the state that was read is that of the CPU's generator
+        recorder.begun = None
+    if tensor.is_meta:
+        return False
     before = len(recorder.draws)
     draw = guarded(request)
     instead = None if draw is None else recorder.record(draw)

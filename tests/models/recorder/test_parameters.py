@@ -97,3 +97,16 @@ def test_a_layer_without_memory_draws_nothing_and_is_no_reason_for_a_note():
     assert len(found.draws) == 1
     assert found.draws[0].weights
     assert not found.notes
+
+
+def test_a_draw_without_memory_says_nothing_of_the_state_before_the_next_draw():
+    with recording() as found:
+        torch.manual_seed(7)
+        torch.empty(3, device="meta").normal_()
+        assert found.begun is None
+        torch.manual_seed(8)
+        torch.distributions.Laplace(0.0, 1.0).sample((3,))
+        torch.manual_seed(8)
+        torch.distributions.Laplace(0.0, 1.0).sample((3,))
+    one, other = found.draws
+    assert one.began == other.began > 0
