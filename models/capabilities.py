@@ -200,13 +200,16 @@ class RunsElsewhere(Protocol):
     draws or trace the code.
 
     record: whether a training records its draws; if so, `recorded` returns them with the release of one world. request: what the
-    training must repeat. See `audit/own/programs`.
+    training must repeat. held: the largest number of bytes that a process of a training on one world holds, None if the system
+    does not say it. See `audit/own/programs`.
     """
 
     @property
     def record(self) -> bool: ...
 
     def recorded(self, world: Worlds, request: Any) -> tuple[Any, Any]: ...
+
+    def held(self, world: Worlds) -> int | None: ...
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,22 +20,20 @@ from ...attacks.canary.fisher import log_likelihood_ratio
 from ...attacks.links.similarity import LinkStealing
 from ...attacks.membership.threshold import Confidence
 from ...attacks.signals import logs
-from ...models.graph.graph import Graph, Worlds
 from ...reports.rounding import several
 from ..case import Case, Outcome, Setting, keeping, offered
+from ..games.affordable import check_cost
 from ..games.crafted_graph import STRONG, Crafted, crafted
 from ..games.game import Game, Seen, sample
 from ..instruments.reach import family, promised
 from ..key import Key
-from ..mechanisms.gate import a_strangers
+from ..own.model_file import is_built_in
 from ..progress import clock
 from ..recorded.secrets.worlds import public_bound
-from ..storage.resident import taken
 
 Played = Callable[[int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
 Tests = Callable[[NDArray[np.float64], NDArray[np.bool_], float], list[Bound]]
 
-PART = 4  # `check_memory` and `check_time` train on one of so many parts of the nodes
 ATTACK = "aligned-canary"
 READ = ("posteriors",)  # the released arrays that both audits read
 CANARIES = 40  # largest number of canaries in one run; each is in a separate component
@@ -63,13 +60,12 @@ def aligned_canaries(setting: Setting) -> Outcome:
     for the tests.
     """
     made = crafted(CANARIES)
-    if a_strangers(setting.case.model):
+    if not is_built_in(setting.case.model):
         most, highest = public_bound(setting.case.model, setting.graph), made.graph.degree.max()
         if most is not None and most < highest:
             why = f"nodes of the crafted graph have up to {highest} neighbours, and this model declares max_degree={most}"
             return Outcome("blackbox", (), {}, why, READ)
-        check_memory(setting, made.graph)
-        check_time(setting, made.graph)
+        check_cost(setting, made.graph)
     game = canary_game(setting.case, made, setting.key.fold("game"))
     return tested(setting, game, lambda seen: canary_scores(seen, made), f"{CANARIES} canary edges in a crafted graph")
 
@@ -95,57 +91,6 @@ def tested(setting: Setting, game: Game, scored: Callable[[Seen], NDArray[np.flo
     found = both_tests(setting)(scores, bits, setting.alpha)
     text = f"{several(setting.rounds, 'round')} of {what}"
     return Outcome("blackbox", tuple(unknown(b) for b in found), {}, text, READ, attack=ATTACK)
-
-
-def check_memory(setting: Setting, graph: Graph) -> None:
-    """Raises ValueError if a user's model may need more than the allowed memory on `graph`, with what `--memory` should be.
-
-    The memory that the model needs is unknown. So it is trained once on the first part of the nodes, where the system says how
-    much memory a process holds. A model with a dense adjacency matrix needs PART^2 times as much memory on all nodes.
-    """
-    part = first_nodes(graph, graph.nodes // PART)
-    needed = (taken(partial(train_once, setting, part)) or 0) * PART**2
-    if needed > setting.store.memory:
-        raise ValueError(
-            f"memory={setting.store.memory >> 20}MiB: one training on the crafted graph of {graph.nodes} nodes may need "
-            f"{needed >> 20}MiB, {PART**2} times as much as on a part of {part.nodes} nodes. Use --memory {needed >> 20}MiB."
-        )
-
-
-def check_time(setting: Setting, graph: Graph) -> None:
-    """Raises ValueError if the trainings of a user's model on `graph` may take longer than `setting.patience`, in seconds.
-
-    One training of a model with a dense adjacency matrix takes a + b nodes^2 seconds. Two trainings on different parts of the
-    nodes give a and b. A model whose time grows more slowly takes less time on all nodes.
-    """
-    if math.isinf(setting.patience):
-        return
-    large, small = (timed(setting, first_nodes(graph, graph.nodes // few)) for few in (PART, PART**2))
-    seconds = setting.rounds * (small + max(0.0, large - small) * (PART**2 + 1))
-    if seconds > setting.patience:
-        raise ValueError(
-            f"{several(setting.rounds, 'training')} on the crafted graph of {graph.nodes} nodes may take {clock(seconds)}, as "
-            f"one takes {large:.2g} s on a part of {graph.nodes // PART}; ask for it with --audits blackbox, or limit its time "
-            "with --minutes"
-        )
-
-
-def first_nodes(graph: Graph, few: int) -> Graph:
-    """The graph of the first `few` nodes."""
-    masks = {name: getattr(graph, name)[:few] for name in ("x", "y", "train", "val", "test")}
-    return dataclasses.replace(graph, edges=graph.edges[:, (graph.edges < few).all(0)], **masks)
-
-
-def train_once(setting: Setting, graph: Graph) -> None:
-    """Trains the model once on a graph with nothing removed."""
-    setting.case.model.fit(Worlds.of(graph, setting.key.fold("size").seeds(0, 1)), setting.store.device)
-
-
-def timed(setting: Setting, graph: Graph) -> float:
-    """The seconds of one training on a graph."""
-    started = time.monotonic()
-    train_once(setting, graph)
-    return time.monotonic() - started
 
 
 def both_tests(setting: Setting) -> Tests:

@@ -14,12 +14,12 @@ from ...models.capabilities import BoundedDegree, has
 from ...models.graph.graph import Graph
 from ...reports.rounding import several
 from ..case import Outcome, Setting, keeping
+from ..games.affordable import check_cost
 from ..games.crafted_features import CraftedFeatures, crafted_features
 from ..games.crafted_stars import KINDS, CraftedStars, crafted_stars
 from ..games.game import Game, Seen
 from ..key import Key
-from ..mechanisms.gate import a_strangers
-from .blackbox import CANARIES, READ, check_memory, check_time, odds, tested
+from .blackbox import CANARIES, READ, odds, tested
 
 DEGREE = 100  # number of neighbours of a canary node if the model declares no bound on degrees
 PILOTS = 3  # trainings of each design on which one is chosen
@@ -75,9 +75,7 @@ def aligned_nodes(setting: Setting) -> Outcome:
     for make in (of_neighbours, of_features):
         try:
             made = make(canaries, degree, train_nodes)
-            if a_strangers(model):
-                check_memory(setting, made.graph)
-                check_time(setting, made.graph)
+            check_cost(setting, made.graph)
             designs.append(made)
         except ValueError as error:
             refused.append(str(error))

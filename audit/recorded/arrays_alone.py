@@ -77,6 +77,10 @@ class AloneElsewhere(Alone):
         release, recording = self.model.recorded(world, request)
         return self.left(release), recording
 
+    def held(self, world: Worlds) -> int | None:
+        assert isinstance(self.model, RunsElsewhere)
+        return self.model.held(world)
+
 
 def only(first: History, arrays: Sequence[str]) -> History:
     """The run and its study, of which the adversary sees the released `arrays` alone. No training takes place."""

@@ -144,6 +144,13 @@ def helpers(jobs: int) -> Iterator[ProcessPoolExecutor | None]:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
+def terminate(pool: ProcessPoolExecutor) -> None:
+    """Ends the workers, whatever they do. Parts are renamed into place, so no incomplete part is left."""
+    for worker in list((pool._processes or {}).values()):  # Python 3.14 has `terminate_workers`
+        worker.terminate()
+    pool.shutdown(wait=True, cancel_futures=True)
+
+
 @contextmanager
 def processes(jobs: int) -> Iterator[Execute]:
     """An executor with `jobs` worker processes. They start at the first request for several chunks, and end with the context."""
@@ -153,6 +160,7 @@ def processes(jobs: int) -> Iterator[Execute]:
         return ProcessPoolExecutor(jobs, mp_context=workers_context(), initializer=start_worker, initargs=(frozenset(PRINTED),))
 
     def execute(tasks: Iterable[Task]) -> Iterator[Path]:
+        nonlocal pool
         first = list(itertools.islice(tasks := iter(tasks), 2))
         if len(first) < 2:
             yield from in_process(first)
@@ -181,14 +189,20 @@ def processes(jobs: int) -> Iterator[Execute]:
             except BrokenProcessPool:  # a worker was killed, probably for lack of memory
                 return compute_here(batch)
 
-        yield from in_batches(itertools.chain(first, tasks), jobs, submit, collect)
+        try:
+            yield from in_batches(itertools.chain(first, tasks), jobs, submit, collect)
+        except Exception:  # one training failed; nobody waits for the others, which may take long
+            if pool is not None:
+                terminate(pool)
+                pool = None
+            raise
 
     with temporary() as folder:
         try:
             yield execute
         except BaseException:
             for worker in multiprocessing.active_children():
-                worker.terminate()  # parts are renamed into place, so no incomplete part is left
+                worker.terminate()
             raise
         finally:
             if pool is not None:

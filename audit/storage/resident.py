@@ -16,9 +16,10 @@ def taken(work: Callable[[], object]) -> int | None:
     A thread looks every `EVERY` seconds, or later where `work` keeps the interpreter: what is
     held for a shorter time may be missed. What nobody holds any more is freed first, and pages
     of files, which the system may take back at any time, do not count. None where the system
-    does not say it; then `work` is not done.
+    does not say it.
     """
     if not STATM.exists():
+        work()
         return None
     gc.collect()
     before = most = _resident()

@@ -49,11 +49,14 @@ LAST = 1000  # largest number of characters of a program's last line of output t
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """One training of a program. seconds: its wall time. modules: what `loaded_modules` returns."""
+    """One training of a program. seconds: its wall time. held: the largest memory in bytes of one of its processes. modules: what
+    `loaded_modules` returns.
+    """
 
     release: Release
     recording: Recording | None
     seconds: float
+    held: int
     modules: bytes
 
     def same(self, other: Self) -> bool:
@@ -146,6 +149,10 @@ class External:
         assert made.recording is not None
         return made.release, made.recording
 
+    def held(self, world: Worlds) -> int:
+        """The largest memory in bytes of one of the processes of a training. Raises ValueError as `fit`."""
+        return self._trained(world).held
+
     def _trained(self, world: Worlds, request: Request | None = None) -> Training:
         """One training. The first one, with or without a recorder, decides whether later ones fork, see `_server`."""
         if not self.record or (request is not None and request.silently):
@@ -228,18 +235,18 @@ class External:
             words = [w.replace("{worlds}", str(inputs)).replace("{out}", str(out)) for w in shlex.split(self.command)]
             asked = None if request is None else asked_of(folder, request, int(world.seeds[0]), there, server is None)
             made, begin = os.lstat(folder), time.perf_counter()
-            kept = self._call(words, folder, asked, server)
+            kept, held = self._call(words, folder, asked, server)
             seconds = time.perf_counter() - begin
             if folder.is_symlink() or not folder.is_dir() or not os.path.samestat(made, os.lstat(folder)):
                 both = "the folder that holds {worlds} and {out}; it may write in {out} only."
                 raise ValueError(f"target: the program replaced {both}{kept}")
             recording = received(folder, self.memory) if request is not None else None
             if recording is not None and recording.diverged:
-                return Training(Release({}, world.watch), recording, seconds, loaded_modules(folder))
+                return Training(Release({}, world.watch), recording, seconds, held, loaded_modules(folder))
             if out.is_symlink() or not out.is_dir():
                 raise ValueError(f"target: the program replaced the folder {{out}}; expected files in it.{kept}")
             try:
-                return Training(self.read(out, world), recording, seconds, loaded_modules(folder))
+                return Training(self.read(out, world), recording, seconds, held, loaded_modules(folder))
             except ValueError as fault:
                 raise ValueError(f"{fault}{kept}") from None
 
@@ -253,9 +260,9 @@ class External:
         inside = self.run is not None and any(at.absolute().is_relative_to(self.run) for at in (Path.cwd(), *words, *needed))
         return None if self.run is None or inside else str(self.run)
 
-    def _call(self, words: list[str], folder: Path, asked: dict[str, str] | None, server: ForkServer | None) -> str:
-        """Runs the program. asked: variables for the recorder; None for no recorder. Returns the sentence of `_keep`. Raises
-        ValueError if the program fails.
+    def _call(self, words: list[str], folder: Path, asked: dict[str, str] | None, server: ForkServer | None) -> tuple[str, int]:
+        """Runs the program. asked: variables for the recorder; None for no recorder. Returns the sentence of `_keep`, and how
+        much memory the program held. Raises ValueError if the program fails.
         """
         if server is not None:
             answer = server.run(words[len(server.python) :], folder, asked or {}, self.seconds)
@@ -281,9 +288,9 @@ class External:
             last = place(errors) + (last_line(errors) or last_line(output) or "it printed nothing")
             after = kept + (self.needs if last_line(errors).startswith(MISSING) else "")
             raise TrainingFailed(
-                f"target: {words[0]} {ended(answer['code'])}: {last.rstrip('.') + '.' + after if after else last}"
+                f"target: {words[0]} {ended(answer['code'], answer['held'])}: {last.rstrip('.') + '.' + after if after else last}"
             )
-        return kept
+        return kept, answer["held"]
 
     def _keep(self, output: str, errors: str) -> str:
         """Appends the output to RUN/target.log up to LOG_BYTES; returns a sentence with the path, "" without output or run."""
@@ -312,12 +319,15 @@ def say_visible(run: Path) -> None:
     logging.getLogger(__name__).warning(warning)
 
 
-def ended(code: int) -> str:
-    """How a program ended: its exit code, or the signal that killed it."""
+def ended(code: int, held: int) -> str:
+    """How a program ended: its exit code, or the signal that killed it. held: how much memory it held, in bytes. A system without
+    free memory kills the process that holds most.
+    """
     if code >= 0:
         return f"ended with exit code {code}"
     known = {one.value: f" ({one.name})" for one in signal.Signals}
-    return f"was killed by signal {-code}{known.get(-code, '')}"
+    memory = f", perhaps for lack of memory, as it held {held >> 20} MiB; --jobs 1 trains one at a time"
+    return f"was killed by signal {-code}{known.get(-code, '')}{memory if code == -signal.SIGKILL else ''}"
 
 
 def place(errors: str) -> str:

@@ -5,8 +5,9 @@
 A run starts this script, and the script starts the program. The script imports nothing of gnnaudit and lives as long as the
 program. Its standard input is a pipe from the run, which closes when the run dies, even by SIGKILL. Unless the run died, the
 script prints one JSON document: code (exit code, negative for a signal; null if the program did not end by itself), error (why
-the program could not be started), hidden (whether the folder `hide` was hidden from the program), output and errors (the end of
-what the program printed). The script opens no file that the program wrote, because links could lead to the key of the run.
+the program could not be started), hidden (whether the folder `hide` was hidden from the program), held (the largest number of
+bytes of memory that one of its processes held), output and errors (the end of what the program printed). The script opens no file
+that the program wrote, because links could lead to the key of the run.
 
 With `server`, the words start a fork server (models/recorder/fork_server.py) in place of the program. The script first prints
 what the server answers. Then it reads one line for each run of the program, a JSON document with words, environment, folder and
@@ -111,11 +112,13 @@ class Adopted:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.code: int | None = None
+        self.held = 0
 
     def poll(self) -> int | None:
         with contextlib.suppress(ChildProcessError):  # it is not inherited yet
-            if self.code is None and (found := os.waitpid(self.pid, os.WNOHANG))[0]:
+            if self.code is None and (found := os.wait4(self.pid, os.WNOHANG))[0]:
                 self.code = os.waitstatus_to_exitcode(found[1])
+                self.held = in_bytes(found[2])
         return self.code
 
     def wait(self) -> None:
@@ -124,6 +127,18 @@ class Adopted:
 
 
 Process = subprocess.Popen[bytes] | Adopted
+
+
+def in_bytes(usage: Any) -> int:
+    """The largest memory of a process that has ended, or of one for which it waited. usage: of the module `resource`."""
+    return int(usage.ru_maxrss) * (1 if sys.platform == "darwin" else 1024)
+
+
+def largest(program: Process) -> int:
+    """The largest memory in bytes of a program that has ended. One that this process started is the only one."""
+    import resource
+
+    return program.held if isinstance(program, Adopted) else in_bytes(resource.getrusage(resource.RUSAGE_CHILDREN))
 
 
 class Supervisor:
@@ -161,7 +176,7 @@ class Supervisor:
         """
         (output, written), (errors, reported) = os.pipe(), os.pipe()
         tails = {output: b"", errors: b""}
-        code, fault, orphaned = None, None, False
+        code, fault, orphaned, held = None, None, False, 0
         try:
             program = start(written, reported)
         except OSError as refused:
@@ -172,10 +187,11 @@ class Supervisor:
             orphaned = follow(program, tails, time.monotonic() + seconds)
             code = program.poll()
             end(program, spared)
+            held = largest(program)
         for pipe in tails:
             os.close(pipe)
         said = {name: tails[pipe].decode(errors="replace") for name, pipe in (("output", output), ("errors", errors))}
-        return {"code": code, "error": fault, "hidden": self.out_of_sight, "orphaned": orphaned, **said}
+        return {"code": code, "error": fault, "hidden": self.out_of_sight, "orphaned": orphaned, "held": held, **said}
 
 
 def follow(program: Process, tails: dict[int, bytes], until: float) -> bool:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import sys
 from functools import cache
 
 import numpy as np
@@ -19,20 +20,21 @@ from gnnaudit.accounting.lower.guessed_coins import chance_of_so_many, guessed
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.accounting.upper.tradeoff import curve
 from gnnaudit.attacks.canary.fisher import log_likelihood_ratio
-from gnnaudit.audit.audits import blackbox
 from gnnaudit.audit.audits.blackbox import (
     aligned_canaries,
     better,
     canary_game,
     canary_scores,
-    check_time,
     most_right,
     until_decided,
 )
 from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.games import affordable
+from gnnaudit.audit.games.affordable import check_cost
 from gnnaudit.audit.games.crafted_graph import ENDS, POOL, REFERENCES, STRONG, crafted
 from gnnaudit.audit.games.game import Seen
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.own.programs.program import External
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.gap.gap import Gap
 from gnnaudit.models.gap.mlp import Mlp
@@ -307,7 +309,7 @@ def test_honest_audits_that_play_on_are_refuted_in_at_most_five_percent():
 
 
 def test_a_dense_matrix_that_does_not_fit_on_the_crafted_graph_is_refused_with_the_way_out(tmp_path):
-    """5096 nodes are a quarter: a dense matrix of them takes 198 MiB, and 16 times as much on all."""
+    """1274 and 5096 nodes are parts: dense matrices of them take 12 and 198 MiB each, and one of all nodes 3170 MiB."""
 
     def dense(graph, seed):
         matrix = graph.adjacency().toarray() + 2 * np.random.default_rng(seed).standard_normal((graph.nodes, graph.nodes))
@@ -320,6 +322,26 @@ def test_a_dense_matrix_that_does_not_fit_on_the_crafted_graph_is_refused_with_t
         aligned_canaries(setting)
 
 
+DENSE = """
+import sys
+import numpy as np
+graph = np.load(sys.argv[1] + "/graph.npz")
+nodes = len(graph["y"])
+matrix = np.ones((nodes, nodes))
+np.save(sys.argv[2] + "/posteriors.npy", np.full((1, nodes, int(graph["classes"])), 1 / int(graph["classes"])))
+"""
+
+
+def test_a_program_with_a_dense_matrix_is_left_out_by_the_memory_of_its_processes(tmp_path):
+    """A matrix of all 20384 nodes takes 3170 MiB, and Python with NumPy about 30."""
+    (tmp_path / "dense.py").write_text(DENSE)
+    case = Case(External(f"{sys.executable} {tmp_path / 'dense.py'} {{worlds}} {{out}}"), Claim(1.0, 1e-6))
+    setting = Setting(case, load("campus:n=120:degree=6"), Store(tmp_path, memory=1 << 30), Key("dense"), 2, 0.05)
+    with pytest.raises(ValueError, match=r"memory=1024MiB: one training .* may need 3[12]\d\dMiB, as one needs 2\d\dMiB"):
+        aligned_canaries(setting)
+    check_cost(dataclasses.replace(setting, store=Store(tmp_path, memory=4 << 30)), crafted(1).graph)
+
+
 @pytest.mark.parametrize(("power", "least"), [(1, 40), (2, 160)])
 def test_a_model_that_is_slow_on_the_crafted_graph_is_left_out_with_the_way_out(tmp_path, monkeypatch, power, least):
     """One training takes a second on a quarter of the nodes, so 4 or 16 on all: ten take 40 or 160, and never more than 160."""
@@ -327,13 +349,13 @@ def test_a_model_that_is_slow_on_the_crafted_graph_is_left_out_with_the_way_out(
     def uniform(graph, seed):
         return {"posteriors": np.full((graph.nodes, graph.classes), -np.log(graph.classes))}
 
-    monkeypatch.setattr(blackbox, "timed", lambda _, graph: (graph.nodes / 5096) ** power)
+    monkeypatch.setattr(affordable, "cost", lambda _, graph: ((graph.nodes / 5096) ** power, 0))
     setting = Setting(Case(Looped(uniform), Claim(1.0, 1e-6)), load("campus:n=120:degree=6"), Store(tmp_path), Key("slow"), 10)
     with pytest.raises(ValueError, match=r"10 trainings .* of 20384 nodes may take .*--audits blackbox.*--minutes"):
         aligned_canaries(dataclasses.replace(setting, patience=least - 1.0))
     made = crafted(1).graph
-    check_time(dataclasses.replace(setting, patience=161.0), made)
-    check_time(setting, made)  # a plan that names the audit waits as long as it takes
+    check_cost(dataclasses.replace(setting, patience=161.0), made)
+    check_cost(setting, made)  # a plan that names the audit waits as long as it takes
 
 
 def test_a_claim_for_graphs_of_bounded_degree_is_not_tested_on_a_graph_with_larger_degrees(tmp_path):

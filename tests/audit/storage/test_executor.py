@@ -82,6 +82,30 @@ def test_a_killed_worker_process_costs_nothing(tmp_path, game):
     np.testing.assert_array_equal(again, there)
 
 
+@dataclass(frozen=True)
+class Unequal(Sums):
+    """The process that first finds the file `fuse` removes it and fails. All others take 100 seconds."""
+
+    def fit(self, worlds, device="cpu"):
+        if Path(self.fuse).exists():
+            Path(self.fuse).unlink()
+            raise ValueError("this training fails")
+        time.sleep(100)
+        return super().fit(worlds, device)
+
+
+def test_after_a_failed_training_nobody_waits_for_the_others(tmp_path, game):
+    fuse = tmp_path / "fuse"
+    fuse.touch()
+    begin = time.monotonic()
+    with processes(2) as execute:
+        with pytest.raises(ValueError, match="this training fails"):
+            played(tmp_path / "a", Unequal(fuse=str(fuse)), game, execute, runs=12)
+        there = played(tmp_path / "b", Sums(), game, execute, runs=12)  # the workers were replaced
+    assert time.monotonic() - begin < 60
+    np.testing.assert_array_equal(there, played(tmp_path / "c", Sums(), game, runs=12))
+
+
 def test_where_every_worker_dies_the_parent_computes(tmp_path, game):
     with processes(2) as execute:
         there = played(tmp_path / "a", Sums(stubborn=str(os.getpid())), game, execute, runs=12)

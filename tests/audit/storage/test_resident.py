@@ -56,8 +56,8 @@ def test_what_nobody_holds_is_gone_before_the_computation_begins():
     assert taken is None or gone == [True]
 
 
-def test_where_the_system_does_not_say_it_nothing_is_computed(monkeypatch, tmp_path):
+def test_where_the_system_does_not_say_it_the_computation_is_done_all_the_same(monkeypatch, tmp_path):
     monkeypatch.setattr(resident, "STATM", tmp_path / "statm")
     done = []
     assert resident.taken(lambda: done.append(1)) is None
-    assert not done
+    assert done == [1]

@@ -106,6 +106,17 @@ def test_a_forked_training_draws_and_releases_what_a_new_process_does(tmp_path, 
         assert one[1].draws[0].line == f"program.py, line {HEAD.count(chr(10)) + 1}"
 
 
+def test_the_memory_of_a_training_is_known_whether_it_forks_or_not(tmp_path):
+    """A training with seed 8 holds 200 MiB more than those with other seeds, also than the one after it."""
+    program = made(tmp_path, f"held = b'1' * ((200 << 20) * (seed == 8))\n{SEEDED}")
+    assert isinstance(decided(program, recorded=False), ForkServer)
+    forked = [program.held(world(seed)) for seed in (7, 8, 9)]
+    KEPT[program.command, program.run, False] = "not in this test"
+    for seeds in (forked, [program.held(world(seed)) for seed in (7, 8, 9)]):
+        for few in (seeds[0], seeds[2]):
+            assert 195 << 20 < seeds[1] - few < 205 << 20
+
+
 def test_noise_from_the_system_is_recorded_in_a_forked_training_as_in_a_new_process(tmp_path):
     program = made(tmp_path, UNSEEDED)
     assert isinstance(decided(program), ForkServer)

@@ -73,6 +73,10 @@ REFUSED = {
         "while time.monotonic() < end:\n    if os.fork(): os._exit(0)\n    os.setsid()",
         "exit code 7",
     ),
+    "is killed, as if memory ran out": (
+        "held = b'1' * (300 << 20)\nos.kill(os.getpid(), signal.SIGKILL)",
+        r"killed by signal 9 \(SIGKILL\), perhaps for lack of memory, as it held 3\d\d MiB; --jobs 1 trains one at a time",
+    ),
     "crashes": ("os.kill(os.getpid(), signal.SIGSEGV)", "was killed by signal 11 \\(SIGSEGV\\)"),
     "links to a file": ("answer(); (out / 'posteriors.npy').rename(out / 'p'); (out / 'posteriors.npy').symlink_to('p')", "link"),
     "links to a device": ("(out / 'posteriors.npy').symlink_to('/dev/zero')", "symbolic link"),
