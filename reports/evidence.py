@@ -213,6 +213,7 @@ def _not_refuted(claim: Claim, bounds: Sequence[Bound], notices: float, why: str
         unknown = f"the smallest detectable violation{where} is unknown"
         sentence = f"not refuted, but {why}, and {unknown}" if why else f"not refuted, and {unknown}"
         sentence += untested * (not why and all(b.method.split(":")[0] == "replay" for b in bounds))
+        sentence += "".join(f": {b.method}" for b in bounds if b.shape == "exact" and not why)
         return Verdict("inconclusive", f"inconclusive: {sentence}")
     best_of = {array: min(tests, key=lambda b: b.notices) for array, tests in by_array.items()}
     sharpest = max(best_of.values(), key=lambda b: b.notices)

@@ -244,39 +244,6 @@ def _read(first: History, i: int, entries: Sequence[Entry], hidden: NDArray[np.i
     )
 
 
-def shown(first: History, moves: Shifts) -> Shifts:
-    """The moves of the mechanisms, set to 0 at the entries of reports that no released number shows.
-
-    A number shows an entry if it depends on this entry and on no other random value. The search tests the first moved entries of
-    each report. It changes each of them alone, to find the numbers that change. Then it repeats the run many times with other
-    values for everything else that is random, and changes a random half of the tested entries. A number that shows an entry has
-    the same value in all runs with the same value of the entry. Entries that are not tested count as not shown, and so do all
-    entries if such a run fails.
-    """
-    reports = [i for i, m in enumerate(first.mechanisms) if m.law == REPORT]
-    moved = {i: np.argwhere(first.mechanisms[i].moved(moves[i]))[: first.study.effort.shown].tolist() for i in reports}
-    tested = [(i, tuple(entry)) for i, entries in moved.items() for entry in entries]
-    after = [repeated(first, {i: with_entries(first.mechanisms[i], [entry])}) for i, entry in tested]
-    pairs = [(at, run.play.cells) for at, run in zip(tested, after, strict=True) if run is not None]
-    found = [(at, cells, {c: one != cells[c] for c, one in first.play.cells.items()}) for at, cells in pairs]
-    for seed in range(first.study.effort.redrawn):
-        found = [each for each in found if any(np.any(here) for here in each[2].values())]
-        if not found:
-            break
-        random = np.random.default_rng(seed)
-        changed = random.random(len(found)) < 0.5
-        run = _redrawn(first, [at for at, *_ in found], changed, random)
-        for (_, cells, numbers), other in zip(found, changed, strict=True):
-            for cell, here in numbers.items():
-                wanted = cells if other else first.play.cells
-                here &= False if run is None else run.play.cells[cell] == wanted[cell]
-    kept = {at for at, _, numbers in found if any(np.any(here) for here in numbers.values())}
-    left = [np.zeros_like(by) if m.law == REPORT else by for m, by in zip(first.mechanisms, moves, strict=True)]
-    for i, entry in kept:
-        left[i][entry] = moves[i][entry]
-    return tuple(left)
-
-
 def farthest(first: History, moves: Shifts) -> list[int]:
     """The positions of the sums of data and noise that a secret moves, those that move farthest first."""
     sizes = {i: m.size(by) for i, (m, by) in enumerate(zip(first.mechanisms, moves, strict=True)) if m.law != REPORT}
@@ -316,9 +283,14 @@ def unread_entries(first: History, moves: Shifts, hidden: NDArray[np.int64] | No
 
 
 def with_other_entries(first: History, i: int, entries: Sequence[Entry]) -> Iterator[History | None]:
-    """Yields runs with other values at some entries of a mechanism: for a sum with near and far ones, because a run may clip."""
-    for size in (1.0,) if first.mechanisms[i].law == REPORT else FAR:
-        yield repeated(first, {i: with_entries(first.mechanisms[i], entries, size)})
+    """Yields runs with other values at some entries of a mechanism: for a sum with near and far ones on both sides, because a run
+    may clip, or choose the largest.
+    """
+    mechanism = first.mechanisms[i]
+    for size in (1.0,) if mechanism.law == REPORT else FAR:
+        yield repeated(first, {i: (other := with_entries(mechanism, entries, size))})
+        if mechanism.law != REPORT:
+            yield repeated(first, {i: mechanism.with_noisy(2 * mechanism.noisy - other.noisy)})
 
 
 def with_entries(report: Mechanism, entries: Sequence[Entry], size: float = 1.0) -> Mechanism:
@@ -327,20 +299,6 @@ def with_entries(report: Mechanism, entries: Sequence[Entry], size: float = 1.0)
     for entry in entries:
         noisy[entry] = other[entry]
     return report.with_noisy(noisy)
-
-
-def _redrawn(
-    first: History, tested: Sequence[tuple[int, Entry]], changed: NDArray[np.bool_], random: np.random.Generator
-) -> History | None:
-    """The first run with all random values replaced, except that tested entries keep their values or, if `changed`, get those of
-    `others`. None if this run fails.
-    """
-    instead = {i: anywhere(m, random) for i, m in enumerate(first.mechanisms)}
-    for i in dict.fromkeys(i for i, _ in tested):
-        moved = with_entries(first.mechanisms[i], [e for (j, e), other in zip(tested, changed, strict=True) if other and j == i])
-        for entry in (e for j, e in tested if j == i):
-            instead[i].noisy[entry] = moved.noisy[entry]
-    return repeated(first, instead, [drawn_again(draw, random) for draw in first.study.others[0]])
 
 
 def drawn_again(draw: Draw, random: np.random.Generator) -> Draw:

@@ -26,7 +26,7 @@ from ..mechanisms.reading import unread_entries
 from ..mechanisms.relations import in_full
 from ..mechanisms.shown.affine import ENTRIES, Affine, affine
 from ..mechanisms.undone import folded
-from ..recorded.laws import cost, left_out
+from ..recorded.laws import LARGEST, cost, left_out
 from ..recorded.playing import Diverged
 from ..recorded.secrets.worlds import UNUSUAL, without_edges
 from ..recorded.study import History, Shifts
@@ -53,6 +53,7 @@ from .attempt import (
     unknown_law,
     used,
 )
+from .fresh_noise import from_fresh_noise
 from .noise_law import law_of
 from .other_runs import STEADY, changed_by_noise, least_share, moved_in
 from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reached, smallest_factor
@@ -323,8 +324,11 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
             return replace(found, reason=reason)
         reason = folded(first, seen.shifts, together=True)
         return replace(seen, reason=reason) if reason else adding_up(attempt, seen)
-    shifts, reason = unread_entries(first, shifts, attempt.worst.hidden)
-    found = replace(found, epsilon=min(found.epsilon, attempt.cost(shifts)), shifts=shifts, reason=reason)
+    shifts, reason = unread_entries(first, found.shifts, attempt.worst.hidden)
+    unread = [m.line for m, by, left in zip(first.mechanisms, found.shifts, shifts, strict=True) if not np.array_equal(by, left)]
+    lines = ", ".join(dict.fromkeys(unread))
+    unread_at = f"the run does not read the noisy values that they change at {lines}" if lines else ""
+    found = replace(found, epsilon=min(found.epsilon, attempt.cost(shifts)), shifts=shifts, reason=reason, left_out=unread_at)
     if reason or found.epsilon <= case.claim.epsilon:
         return found
     found = replace(found, directions=directions(within, shifts))
@@ -342,7 +346,8 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
         return replace(found, epsilon=epsilon, shifts=shifts if doubt else least, reason=doubt)
     if reason := folded(first, least):
         return replace(found, reason=reason)
-    return adding_up(attempt, replace(found, epsilon=epsilon, shifts=least, left_out=doubt))
+    why = "; and ".join(filter(None, (found.left_out, doubt)))
+    return adding_up(attempt, replace(found, epsilon=epsilon, shifts=least, left_out=why))
 
 
 def in_every_run(attempt: Attempt, found: Cost, release: Affine | None) -> Cost | None:
@@ -380,6 +385,8 @@ def linear(within: Inside, of_sums: bool = False) -> Affine | None:
 def concluded(attempt: Attempt, found: Cost) -> Bound:
     """The bound that the moves prove, and its smallest detectable violation."""
     claim, first, within = attempt.case.claim, attempt.first, attempt.within
+    if found.reason == DEPENDS and attempt.projections and (sampled := from_fresh_noise(attempt, found.shifts)):
+        return sampled
     unhidden = Condition(UNHIDDEN.what, "failed", found.reason) if found.reason else MASKS if found.masks else UNHIDDEN
     conditions: tuple[Condition, ...] = (REPEATED, law_of(first), FRESH, EXACT, unhidden, granted_to(first))
     text = found.reason or described(attempt.worst.secret, first, found.shifts)
@@ -404,6 +411,8 @@ def concluded(attempt: Attempt, found: Cost) -> Bound:
         notices *= attempt.whole / found.again
     reach = reached(attempt.case, notices, attempt.worst.half, laws)
     bound = replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
+    if math.isinf(notices) and not (refuted or bound.failed):
+        return replace(bound, method=f"{text}; if the noise were {LARGEST:g} times smaller, this would not refute the claim")
     if refuted or math.isinf(reach):
         return bound
     if why := left_out(first.mechanisms, found.shifts):

@@ -14,10 +14,11 @@ from ....accounting.upper.exact import pure_epsilon
 from ....models.recorder.mechanisms.found import REPORT, TWO_SIDED, Mechanism
 from ...case import Case
 from ...mechanisms.inside import Inside, moving
-from ...mechanisms.reading import EACH, alike, farthest, moved_by, repeated, shown, with_other_values
+from ...mechanisms.reading import EACH, alike, farthest, moved_by, repeated, with_other_values
 from ...mechanisms.relations import added_only, exchanged, proportional, same_release
 from ...mechanisms.shown.extremes import shown_at_an_end
 from ...mechanisms.shown.parts import shown_part, shown_together
+from ...mechanisms.shown.reported import shown
 from ...mechanisms.shown.view import View
 from ...mechanisms.undone import CHARGED, SAMPLED, pays
 from ...recorded.laws import NOTHING

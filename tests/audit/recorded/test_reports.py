@@ -381,6 +381,11 @@ def label_and(told):
 TWICE = math.log(0.68 / 0.32)
 SENT = dp.SelfComposedDpEvent(dp.RandomizedResponseDpEvent(0.75, 2), 2)
 LABEL = math.log((0.2226 + 0.7774 / 6) / (0.7774 / 6))
+PARITY = math.log(1.2226 / 0.7774)
+THIRD = math.log((0.2226 + 0.7774 / 3) / (0.7774 / 3))
+
+
+HASHED = np.array([[1, 0, 1], [0, 1, 1], [1, 0, 1], [0, 1, 1], [1, 0, 1], [0, 1, 1]])  # of the parity, in three columns
 
 
 def of_features(train, name, ledger, epsilon, tmp_path):
@@ -394,6 +399,9 @@ def of_features(train, name, ledger, epsilon, tmp_path):
     [
         (randomised_twice, "bits", dp.RandomizedResponseDpEvent(0.64, 2), TWICE),
         (kept_and_sent, "sent", SENT, 2 * math.log(0.625 / 0.375)),
+        (label_and(lambda label: label % 2), "told", PureDpEvent(PARITY), PARITY),
+        (label_and(lambda label: label // 2), "told", PureDpEvent(THIRD), THIRD),
+        (label_and(lambda label: np.eye(6)[label] @ HASHED), "told", PureDpEvent(PARITY), PARITY),
     ],
 )
 def test_a_report_of_which_less_is_released_is_not_charged_as_a_whole(train, name, ledger, epsilon, tmp_path):
@@ -406,6 +414,15 @@ def test_a_report_of_which_less_is_released_is_not_charged_as_a_whole(train, nam
 def test_a_report_whose_values_the_release_tells_apart_is_charged_as_a_whole(told, tmp_path):
     bounds = of_features(label_and(told), "told", PureDpEvent(0.5 * LABEL), 0.5 * LABEL, tmp_path)
     assert max(bound.epsilon for bound in bounds if bound.refuted) == pytest.approx(LABEL, rel=3e-4)
+
+
+@pytest.mark.parametrize(
+    ("told", "epsilon"),
+    [(lambda label: label % 2, PARITY), (lambda label: np.cos(np.pi * label), PARITY), (lambda label: label // 2, THIRD)],
+)
+def test_a_released_function_of_a_label_is_charged_for_the_values_that_it_tells_apart(told, epsilon, tmp_path):
+    bounds = of_features(label_and(told), "told", PureDpEvent(0.9 * epsilon), 0.9 * epsilon, tmp_path)
+    assert max(bound.epsilon for bound in bounds if bound.refuted) == pytest.approx(epsilon, rel=3e-4)
 
 
 @pytest.mark.parametrize(("charged", "refuted"), [(KEEP, True), (0.7, False)])

@@ -43,7 +43,7 @@ def class_sums(std, answer):
 
 
 def pairs_of_nodes(std):
-    """Sums over pairs of nodes, (0, 1) and so on: an edge between two pairs moves two of them by 1."""
+    """Sums over pairs of nodes, (0, 1) and so on: an edge within a pair moves its sum by 2."""
 
     def train(graph, seed):
         noisy = graph.degree + std / 2**0.5 * standard(seed, graph.nodes)
@@ -83,7 +83,7 @@ def identity(total):
     [
         (class_sums(4.0, lambda total: np.tanh(total / 200)), 2 / 4),
         (projected(0.5), 2 * (8 * 2 / 120) ** 0.5 / 0.5),
-        *nightly((class_sums(4.0, identity), 2 / 4), (pairs_of_nodes(4.0), 2**0.5 / 4), (fraction(0.3), 0.01)),
+        *nightly((class_sums(4.0, identity), 2 / 4), (pairs_of_nodes(4.0), 2 / 4), (fraction(0.3), 0.01)),
     ],
 )
 def test_a_part_of_a_noisy_value_costs_no_more_than_the_part(train, truth):

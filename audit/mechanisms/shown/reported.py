@@ -1,0 +1,190 @@
+"""Finds the randomised reports that a release shows, and which of their values it tells apart: a released parity of a randomised
+label tells less than the label, and costs less.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from ....models.recorder.mechanisms.found import REPORT
+from ...recorded.playing import Play
+from ...recorded.study import Floats, History, Shifts
+from ..reading import Entry, anywhere, drawn_again, others, repeated
+
+REPEATED = 4  # smallest number of runs with each value of a report
+Place = tuple[int, Entry]  # the position of a report in the run, and one of its entries
+Values = Mapping[Place, float]  # the values of some entries
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """An entry of a report. values: in the first run, and in a run in which it alone is changed. after: the numbers that the
+    latter run releases. own: which numbers depend on this entry and on no other random value, for these two values. steady:
+    which ones have the same value in all runs in which the entry has its value of the first run.
+    """
+
+    at: Place
+    values: tuple[float, float]
+    after: Floats
+    own: NDArray[np.bool_]
+    steady: NDArray[np.bool_]
+
+
+def shown(first: History, moves: Shifts) -> Shifts:
+    """The moves of the mechanisms, set to 0 at the entries of reports that no released number shows. Values of an entry that the
+    release does not tell apart move together: their probabilities change by the ratio of the sums of their probabilities.
+
+    A number shows an entry if it depends on this entry and on no other random value. The search tests the first moved entries of
+    each report. It changes each of them alone, to find the numbers that change. Then it repeats the run many times with other
+    values for everything else that is random, and changes a random half of the tested entries. A number that shows an entry has
+    the same value in all runs with the same value of the entry. Entries that are not tested count as not shown, and so do all
+    entries if such a run fails.
+    """
+    found, before = list(_tested(first, moves)), numbers(first.play)
+    for seed in range(first.study.effort.redrawn):
+        found = [each for each in found if each.own.any()]
+        if not found:
+            break
+        random = np.random.default_rng(seed)
+        changed = random.random(len(found)) < 0.5
+        run = _redrawn(first, {t.at: t.values[int(other)] for t, other in zip(found, changed, strict=True)}, random)
+        for each, other in zip(found, changed, strict=True):
+            same = equal(run, each.after if other else before)
+            each.own[...] &= same
+            each.steady[...] &= other | same
+    found = [each for each in found if each.own.any()]
+    left = [np.zeros_like(by) if m.law == REPORT else by for m, by in zip(first.mechanisms, moves, strict=True)]
+    for i, entry in (each.at for each in found):
+        left[i][entry] = moves[i][entry]
+    known = {each.at: each.values[0] for each in found if len(first.mechanisms[each.at[0]].values) == 2}
+    for i in dict.fromkeys(each.at[0] for each in found if each.at not in known):
+        for at, by in _grouped(first, moves, [each for each in found if each.at[0] == i], known).items():
+            left[i][at[1]] = by
+    return tuple(left)
+
+
+def _tested(first: History, moves: Shifts) -> list[Tested]:
+    found, before = [], numbers(first.play)
+    for i, report in enumerate(first.mechanisms):
+        entries = np.argwhere(report.moved(moves[i])).tolist() if report.law == REPORT else []
+        for entry in map(tuple, entries[: first.study.effort.shown]):
+            values = (float(report.noisy[entry]), float(others(report)[entry]))
+            after = _with(first, {(i, entry): values[1]})
+            if after is not None:
+                own = ~equal(after, before)
+                found.append(Tested((i, entry), values, after, own, np.ones_like(own)))
+    return found
+
+
+def _grouped(first: History, moves: Shifts, found: Sequence[Tested], known: dict[Place, float]) -> dict[Place, Floats]:
+    """The moves of shown entries of one report, (values,), after the values that the release does not tell apart are grouped.
+
+    The search repeats the run with each possible value of each entry, several times, while everything else that is random has
+    other values. The release tells two values apart if a number has one value in all runs with the first, and another in all runs
+    with the second. Of more possible values than `Effort.redrawn` the search tries that many; unless it tells all of these apart,
+    the entry counts as not shown, and so do all entries if a run fails. known: entries whose value the release tells; they keep
+    it, because the adversary knows it. The function adds the entries of which it finds that to be so.
+    """
+    possible = {each.at: _possible(first, moves, each.at) for each in found}
+    tried = {each.at: _some(possible[each.at], each.values[0], first.study.effort.redrawn) for each in found}
+    longest, before = max(map(len, tried.values())), numbers(first.play)
+    telling = {each.at: np.zeros_like(each.steady) for each in found}
+    moved = {each.at: np.zeros_like(moves[each.at[0]][each.at[1]]) for each in found}
+    for step in range(longest):
+        run = _with(first, known | {at: values[step % len(values)] for at, values in tried.items()})
+        if run is None:
+            return moved
+        for each in found:
+            telling[each.at] |= each.steady & ~equal(run, before)
+    random = np.random.default_rng(longest)
+    seen: dict[tuple[Place, float], list[Floats]] = {}
+    for _ in range(max(REPEATED, ceil(first.study.effort.redrawn / longest))):
+        orders = {at: random.permutation(values).tolist() for at, values in tried.items()}
+        for step in range(longest):
+            values = {at: order[step % len(order)] for at, order in orders.items()}
+            run = _redrawn(first, known | values, random)
+            if run is None or run.shape != before.shape:
+                return moved
+            for at, value in values.items():
+                seen.setdefault((at, value), []).append(run[telling[at]])
+    for (i, entry), all_ in tried.items():
+        groups = groups_of([np.array(seen[(i, entry), value]) for value in all_])
+        if len(all_) == len(possible[i, entry]):
+            places = [first.mechanisms[i].values.index(value) for value in all_]
+            after = first.mechanisms[i].after(moves[i])[entry]
+            moved[i, entry] = together(first.mechanisms[i].clean[entry], after, [np.take(places, group) for group in groups])
+        elif len(groups) == len(all_):
+            moved[i, entry] = moves[i][entry]
+        if len(groups) == len(all_):
+            known[i, entry] = next(each.values[0] for each in found if each.at == (i, entry))
+    return moved
+
+
+def together(before: Floats, after: Floats, groups: Sequence[NDArray[np.intp]]) -> Floats:
+    """How far the probabilities of values move if those of a group move by one ratio, that of the sums of their probabilities. A
+    group that was impossible moves as before. before, after: (values,).
+    """
+    moved = after.copy()
+    for group in groups:
+        if len(group) > 1 and (sum_ := before[group].sum()) > 0:
+            moved[group] = before[group] * (after[group].sum() / sum_)
+    return np.asarray(moved - before)
+
+
+def groups_of(seen: Sequence[Floats]) -> list[NDArray[np.intp]]:
+    """Groups of values that a release does not tell apart. seen: for each value some released numbers, (runs, numbers)."""
+    steady = np.array([np.all(runs == runs[:1], axis=0) for runs in seen])
+    usual = np.array([runs[0] for runs in seen])
+    apart = np.any(steady[:, None] & steady & (usual[:, None] != usual), axis=-1)
+    labels = connected_components(~apart, directed=False)[1]
+    return [np.flatnonzero(labels == label) for label in np.unique(labels)]
+
+
+def _possible(first: History, moves: Shifts, at: Place) -> list[float]:
+    """The values that an entry may have before or after the move."""
+    report = first.mechanisms[at[0]]
+    chance = report.clean[at[1]] + report.after(moves[at[0]])[at[1]]
+    return [value for value, positive in zip(report.values, chance > 0, strict=True) if positive]
+
+
+def _some(values: list[float], value: float, most: int) -> list[float]:
+    """At most `most` of the values: neighbours of `value`, because a function often groups neighbours, and others at random."""
+    if len(values) <= most:
+        return values
+    start = max(0, min(int(np.abs(np.array(values) - value).argmin()) - most // 4, len(values) - most // 2))
+    near = values[start : start + most // 2]
+    far = [v for v in values if v not in near]
+    return near + np.random.default_rng(most).choice(far, most - len(near), replace=False).tolist()
+
+
+def numbers(play: Play) -> Floats:
+    """The released numbers of a run, those of all arrays in a row."""
+    return np.concatenate([a.ravel() for a in play.cells.values()])
+
+
+def equal(run: Floats | None, other: Floats) -> NDArray[np.bool_]:
+    """Which released numbers of a run are those of another; none if the run failed or releases more or fewer."""
+    return run == other if run is not None and run.shape == other.shape else np.zeros(other.shape, dtype=bool)
+
+
+def _with(first: History, values: Values) -> Floats | None:
+    """The numbers that the first run releases if some entries have other values; None if it fails."""
+    instead = {i: first.mechanisms[i] for i, _ in values}
+    instead = {i: m.with_noisy(m.noisy.copy()) for i, m in instead.items()}
+    for (i, entry), value in values.items():
+        instead[i].noisy[entry] = value
+    run = repeated(first, instead)
+    return None if run is None else numbers(run.play)
+
+
+def _redrawn(first: History, values: Values, random: np.random.Generator) -> Floats | None:
+    """As `_with`, but all other random values are replaced too."""
+    instead = {i: anywhere(m, random) for i, m in enumerate(first.mechanisms)}
+    for (i, entry), value in values.items():
+        instead[i].noisy[entry] = value
+    run = repeated(first, instead, [drawn_again(draw, random) for draw in first.study.others[0]])
+    return None if run is None else numbers(run.play)
