@@ -39,7 +39,7 @@ def account(
     mode: Annotated[Words, Option(help="paper (as published), sound (as it can be proved) or both. Default: both.")] = None,
     epsilon: Annotated[
         Words,
-        Option(help="Budgets in nats, comma-separated; inf for no noise. Default: the claim that --model states, else 1,8."),
+        Option(help="Claimed epsilons in nats, comma-separated; inf for no noise. Default: the claim of --model, else 1,8."),
     ] = None,
     delta: Delta = None,
     data: Annotated[str, Option(help="Data set whose public sizes the ledgers use. See `audit data list`.")] = "campus",
@@ -55,7 +55,7 @@ def account(
     style: Annotated[str, Option("--format", help="table, markdown or latex.")] = "table",
     json: Json = False,
 ) -> None:
-    """Compare the printed, implemented and true epsilon of each model, by every accountant. Trains nothing.
+    """Compare the published, implemented and true epsilon of each model, by every accountant. Trains nothing.
 
     With --model, the ledger is the one that your model declares, and --models adds systems to compare it with.
 

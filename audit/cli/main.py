@@ -89,7 +89,7 @@ def report(run: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> Non
 
 @app.command()
 def mirror(runs: Annotated[list[Path], typer.Argument(help="Folders of runs.")], mlflow: Mlflow = None) -> None:
-    """Rebuild the MLflow mirror of runs from their files.
+    """Copy the results of runs into MLflow again, from the files of the runs.
 
     Exit codes: 0 all runs are in MLflow; 2 wrong use; 3 the store cannot be reached.
 
@@ -152,7 +152,7 @@ def compare(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Compare two runs: which verdicts changed, and which attacks gained or lost, with 95 % intervals.
+    """Compare two runs: which verdicts changed, and which attacks succeed more or less often, with 95 % intervals.
 
     A claim is identified by model, mode, unit and epsilon. A claim with a larger delta counts as another, weaker claim. A change
     of an attack alone does not change the exit code.

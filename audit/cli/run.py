@@ -21,7 +21,7 @@ def run(
     models: Annotated[Words, Option(help=f"Systems, comma-separated. Default: {','.join(MODELS)}. See `audit models`.")] = None,
     mode: Annotated[Words, Option(help="paper (as published), sound (as it can be proved) or both. Default: sound.")] = None,
     epsilon: Annotated[
-        Words, Option(help="Budgets in nats, comma-separated; inf trains without noise. Default: 1,8,inf.")
+        Words, Option(help="Claimed epsilons in nats, comma-separated; inf trains without noise. Default: 1,8,inf.")
     ] = None,
     delta: Delta = None,
     unit: Annotated[Words, Option(help="directed-edge, undirected-edge, node or features. Default: each model's own.")] = None,
@@ -36,20 +36,20 @@ def run(
     games: Annotated[
         Words,
         Option(
-            help="Membership games, comma-separated, or all or none: label, node, edge. Each trains shadows and targets. "
-            "Default: all."
+            help="Secrets that the membership attacks infer: label, node, edge, comma-separated, or all or none. Each trains "
+            "shadow and target models. Default: all."
         ),
     ] = None,
     audits: Annotated[Words, Option(help="Audits, comma-separated, or all or none. Default: all. See `audit audits`.")] = None,
     rounds: Annotated[
-        Number, Option(help="Rounds of the distinguishing game, with up to 1000 canaries each. Default: 10.")
+        Number, Option(help="Rounds of each audit that plays a game: one training each, with up to 1000 canaries. Default: 10.")
     ] = None,
     minutes: Annotated[
         float | None,
         Option(
             help="Minutes for the audit blackbox on each claim, and for the audit distinguisher. The audit blackbox then adds "
-            "rounds until it refutes the claim or could detect the violation of --notices. Default: --rounds rounds; for "
-            "distinguisher 20 seconds, or the time of the audits before it if that is longer, at most 60 seconds."
+            "rounds until it refutes the claim or could detect the violation of --notices. Default: blackbox plays --rounds; "
+            "distinguisher takes 20 seconds, or the time of the audits before it if that is longer, at most 60 seconds."
         ),
     ] = None,
     shadows: Annotated[Number, Option(help="Shadow models: runs whose membership bits the attacker knows. Default: 8.")] = None,
@@ -62,7 +62,7 @@ def run(
     mlflow: Annotated[Words, Option(help="MLflow tracking URI, or none. Default: SQLite beside the runs.")] = None,
     device: Annotated[Words, Option(help="cpu or cuda. Default: cpu.")] = None,
     memory: Annotated[
-        Words, Option(help="Working memory of one chunk of runs, with its unit: MiB, GiB or TiB. Default: 8GiB.")
+        Words, Option(help="Most memory that one training may need besides the graph, in MiB, GiB or TiB. Default: 8GiB.")
     ] = None,
     jobs: Annotated[Number, Option(help="Worker processes. Default: one for each core that this process may use.")] = None,
     ray: Annotated[Words, Option(help="Address of a Ray cluster, or local.")] = None,
@@ -83,19 +83,18 @@ def run(
     record: Annotated[
         bool | None, Option("--record/--no-record", help="Record the mechanisms of a model of your own. Default: record.")
     ] = None,
-    alpha: Annotated[float | None, Option(help="Probability of a false alarm in the whole plan. Default: 0.05.")] = None,
+    alpha: Annotated[float | None, Option(help="Probability of a false alarm in the whole run. Default: 0.05.")] = None,
     notices: Annotated[
-        float | None, Option(help="The violation, as a factor of the noise, that the run must be able to detect. Default: 1.5.")
+        float | None, Option(help="The run must be able to detect noise that is too small by this factor. Default: 1.5.")
     ] = None,
     split: Annotated[Number, Option(help="Number of the public split of the nodes. Default: 0.")] = None,
-    preset: Annotated[
-        Words, Option(help="ci: minutes, for a pull request. nightly: every audit. Both have a false-alarm probability of 1e-4.")
-    ] = None,
+    preset: Annotated[Words, Option(help="ci: minutes, for a pull request. nightly: every audit. Both use --alpha 1e-4.")] = None,
     fresh: Annotated[
         bool | None,
         Option(
             "--fresh",
-            help="Replace the run in --out, of whatever plan: train everything again, with new noise unless --seed is given.",
+            help="Replace the run in --out, even one with other options: train everything again, with new noise unless --seed is "
+            "given.",
         ),
     ] = None,
     quiet: Quiet = False,
@@ -104,11 +103,12 @@ def run(
 ) -> None:
     """Train models, attack them, bound epsilon from below, judge the claims and report. The main job.
 
-    The same plan with the same --out resumes. A folder that holds the run of another plan is refused without --fresh.
+    The same options with the same --out resume a run. If --out holds a run with other options, the command stops, unless you
+    give --fresh.
 
-    Exit codes: 0 no claim is refuted, and the tests of each claim could detect what --notices asks for; 1 a claim is refuted,
-    or its ledger exceeds it; 2 wrong use, or no model could be tested; 3 the run did not finish, or a test is inconclusive. A run
-    without a claim ends with 0 and says so, also with --quiet.
+    Exit codes: 0 no claim is refuted, and the tests of each claim could detect noise that is too small by the factor --notices;
+    1 a claim is refuted, or its ledger does not prove it; 2 wrong use, or no model could be tested; 3 the run did not finish, or
+    the verdict on a claim is inconclusive. A run without a claim ends with 0 and says so, even with --quiet.
 
     Example: audit run --data facebook100:JohnsHopkins55 --data-dir data --models gap,progap --mode both --epsilon 1,4
     """

@@ -14,7 +14,7 @@ def scan(
     sarif: Annotated[Path | None, typer.Option(help="Also write the places to this file as SARIF, for code review.")] = None,
     json: Json = False,
 ) -> None:
-    """Point at patterns in Python source that have broken privacy promises, each with line, reason and what to do.
+    """List lines of Python source that resemble known privacy faults, each with the reason and a remedy.
 
     A hit is a place to check and never a verdict, so the exit code is 0 with and without hits; 2 means wrong use. The source is
     parsed and not run. A line that ends with `# scan: intended` is skipped.
