@@ -22,7 +22,6 @@ from ...attacks.membership.threshold import Confidence
 from ...attacks.signals import logs
 from ...reports.rounding import several
 from ..case import Case, Outcome, Setting, keeping, offered
-from ..games.affordable import check_cost
 from ..games.crafted_graph import STRONG, Crafted, crafted
 from ..games.game import Game, Seen, sample
 from ..instruments.reach import family, promised
@@ -30,6 +29,7 @@ from ..key import Key
 from ..own.model_file import is_built_in
 from ..progress import clock
 from ..recorded.secrets.worlds import public_bound
+from .affordable import check_cost
 
 Played = Callable[[int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
 Tests = Callable[[NDArray[np.float64], NDArray[np.bool_], float], list[Bound]]

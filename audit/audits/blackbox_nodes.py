@@ -14,11 +14,11 @@ from ...models.capabilities import BoundedDegree, has
 from ...models.graph.graph import Graph
 from ...reports.rounding import several
 from ..case import Outcome, Setting, keeping
-from ..games.affordable import check_cost
 from ..games.crafted_features import CraftedFeatures, crafted_features
 from ..games.crafted_stars import KINDS, CraftedStars, crafted_stars
 from ..games.game import Game, Seen
 from ..key import Key
+from .affordable import check_cost
 from .blackbox import CANARIES, READ, odds, tested
 
 DEGREE = 100  # number of neighbours of a canary node if the model declares no bound on degrees

@@ -53,9 +53,8 @@ from .attempt import (
     unknown_law,
     used,
 )
-from .fresh_noise import from_fresh_noise
 from .noise_law import law_of
-from .other_runs import STEADY, changed_by_noise, least_share, moved_in
+from .other_runs import STEADY, changed_by_noise, from_fresh_noise, least_share, moved_in
 from .released_noise import MOVES, REPEATED, exact, known_noise, noticed, reached, smallest_factor
 
 OTHERS = range(2, 6)  # further runs with other seeds, if initial weights or masks may change how far a secret moves a value

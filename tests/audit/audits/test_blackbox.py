@@ -20,6 +20,8 @@ from gnnaudit.accounting.lower.guessed_coins import chance_of_so_many, guessed
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.accounting.upper.tradeoff import curve
 from gnnaudit.attacks.canary.fisher import log_likelihood_ratio
+from gnnaudit.audit.audits import affordable
+from gnnaudit.audit.audits.affordable import check_cost
 from gnnaudit.audit.audits.blackbox import (
     aligned_canaries,
     better,
@@ -29,8 +31,6 @@ from gnnaudit.audit.audits.blackbox import (
     until_decided,
 )
 from gnnaudit.audit.case import Case, Setting
-from gnnaudit.audit.games import affordable
-from gnnaudit.audit.games.affordable import check_cost
 from gnnaudit.audit.games.crafted_graph import ENDS, POOL, REFERENCES, STRONG, crafted
 from gnnaudit.audit.games.game import Seen
 from gnnaudit.audit.key import Key

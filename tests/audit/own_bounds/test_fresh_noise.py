@@ -13,7 +13,7 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.own_bounds.fresh_noise import ERROR, LARGEST, RUNS, ratios
+from gnnaudit.audit.own_bounds.other_runs import ERROR, LARGEST, RUNS, ratios
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.recorder import Draw
 from gnnaudit.models.recorder.mechanisms.found import Mechanism
