@@ -214,6 +214,10 @@ def _not_refuted(claim: Claim, bounds: Sequence[Bound], notices: float, why: str
         sentence = f"not refuted, but {why}, and {unknown}" if why else f"not refuted, and {unknown}"
         sentence += untested * (not why and all(b.method.split(":")[0] == "replay" for b in bounds))
         sentence += "".join(f": {b.method}" for b in bounds if b.shape == "exact" and not why)
+        if unclaimed := [b for b in bounds if b.covers and math.isfinite(b.reach) and not set(b.covers) & set(by_array)]:
+            best = min(unclaimed, key=lambda b: b.reach)
+            seen = f"a true epsilon above {up(best.reach, 3)} would have been noticed in {' and '.join(best.covers or ())}"
+            sentence += f"; {seen}, which the claim does not name"
         return Verdict("inconclusive", f"inconclusive: {sentence}")
     best_of = {array: min(tests, key=lambda b: b.notices) for array, tests in by_array.items()}
     sharpest = max(best_of.values(), key=lambda b: b.notices)

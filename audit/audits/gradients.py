@@ -1,6 +1,7 @@
 """The game on gradient canaries: it reads the noisy gradient sums of DP-SGD, in entries that only one planted node changes."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from ...reports.rounding import several
 from ..case import Case, Outcome, Setting
 from ..games.canaries import own_features
 from ..instruments.reach import family, weaker
-from ..instruments.reported_run import Join, recorded
+from ..instruments.reported_run import Join, Noisy, recorded
 from ..key import Key
 
 PLANTED = 200  # canaries in one run; each is the only node with an entry in its own column of the first layer
@@ -89,14 +90,19 @@ def play(case: Case, wider: Graph, items: NDArray[np.int64], key: Key, device: s
     _, run = recorded(model, world(there), device)
     _, everyone = recorded(model, world(np.ones_like(there)), device, run.releases, joining(wider, items))
     columns = wider.dim - items.size + np.arange(items.size)
+    places = of_features(run.releases, wider.dim, columns, there)
     products, moves, noise = [], [], math.nan
     for seen, with_all in zip(run.releases, everyone.releases, strict=True):
-        y, d = (own_columns(seen.first(part), wider.dim, columns) for part in (seen.noisy, with_all.clean))
-        if y is None or d is None:
+        if (place := places.get(seen.shapes[0])) is None:
             continue
+        y, d = (place.part(seen.first(part)) for part in (seen.noisy, with_all.clean))
         products.append((y * d).sum(0) / seen.scale**2)  # without the canary, this entry contains only noise
         moves.append(np.linalg.norm(d, axis=0) / seen.scale)
         noise = seen.scale / model.clip
+    if not products:
+        shapes = " and ".join(str(shape) for shape in dict.fromkeys(seen.shapes[0] for seen in run.releases))
+        way = f"report the gradient of a layer that reads the {wider.dim} features first, as an array (1, units, features)"
+        raise ValueError(f"no reported gradient has an axis of the features in their order: their shapes are {shapes}; {way}")
     product, size, rate = np.stack(products), np.stack(moves), chance(model)
     if rate == 1:
         scores = product.sum(0) / np.linalg.norm(size, axis=0)
@@ -119,11 +125,38 @@ def joining(graph: Graph, items: NDArray[np.int64]) -> Join:
     return lambda purpose, candidates: places if candidates == count else None
 
 
-def own_columns(gradient: NDArray[np.float64], dim: int, columns: NDArray[np.int64]) -> NDArray[np.float64] | None:
-    """(hidden units, columns): the part of a first layer's gradient that belongs to the features `columns`; None if this is not
-    the gradient of a layer that reads the features. gradient: (1, …). dim: the number of features.
+@dataclass(frozen=True)
+class Place:
+    """Where the gradient of a layer has the planted features: along `axis` of (rows, columns), at the positions `at`. The layer
+    may have further inputs, such as a column of ones.
     """
-    first = gradient[0]
-    if first.ndim != 2 or dim not in first.shape:
-        return None
-    return first[:, columns] if first.shape[1] == dim else first[columns].T
+
+    axis: int
+    at: NDArray[np.int64]
+
+    def part(self, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(units, planted): the part of a gradient (1, rows, columns) that belongs to the planted features."""
+        part = np.take(gradient[0], self.at, self.axis)
+        return part if self.axis else part.T
+
+
+def of_features(
+    releases: Sequence[Noisy], dim: int, columns: NDArray[np.int64], there: NDArray[np.bool_]
+) -> dict[tuple[int, ...], Place]:
+    """The shapes of the gradients that have an axis with all features in order, each with the place of the planted ones.
+
+    In a run, only features of present nodes have a gradient. dim: the number of features. columns: of the planted ones. there:
+    which of them are present.
+    """
+    moved: dict[tuple[int, ...], NDArray[np.float64]] = {}
+    for seen in releases:
+        if len(seen.shapes[0]) == 3:
+            moved[seen.shapes[0]] = moved.get(seen.shapes[0], np.zeros(seen.shapes[0])) + np.abs(seen.first(seen.clean))
+    found: dict[tuple[int, ...], Place] = {}
+    for shape, size in moved.items():
+        tried = (Place(k, columns + before) for k in (1, 0) for before in range(shape[1 + k] - dim + 1))
+        for place in tried:
+            part = place.part(size)
+            if part[:, there].any() and not part[:, ~there].any():
+                found.setdefault(shape, place)
+    return found

@@ -16,6 +16,7 @@ from ...accounting.events.types import FiniteDpEvent
 from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.tradeoff import epsilon_at_least
 from ...models.capabilities import FiniteChannels, NoisyVotes, RandomisedEdges, has
+from ...reports.rounding import several
 from ..case import Case, Outcome, Setting, offered
 from ..own.model_file import is_built_in
 
@@ -49,10 +50,12 @@ def enumerate_channels(setting: Setting) -> Outcome:
     model, delta = case.model, case.claim.delta
     if isinstance(model, NoisyVotes):
         epsilon = votes_epsilon(model, graph.classes, delta) * (1 - GRID)
-        text = f"{model.queries} votes on secret samples: {epsilon:.4g} nats"
+        text = f"{several(model.queries, 'vote')}{' on secret samples' * (model.rate < 1)}: {epsilon:.4g} nats"
     elif isinstance(model, RandomisedEdges):
         epsilon, density = response_epsilon(model, case.model.ledger, delta)
-        text = f"one entry at density {density:g}, and Laplace noise on the density: {epsilon:.4g} nats"
+        at = f" at density {density:g}" if len({model.entry_chances(d) for d in DENSITIES}) > 1 else ""
+        beside = ", and Laplace noise on the density" if density_noise(case.model.ledger) else ""
+        text = f"one entry{at}{beside}: {epsilon:.4g} nats"
     else:
         assert isinstance(model, FiniteChannels)
         channels = model.channels(graph.dim, graph.classes)
@@ -110,7 +113,12 @@ def response_epsilon(model: RandomisedEdges, ledger: DpEvent, delta: float) -> t
     The bound uses the probabilities with which the model draws, and the declared noise on the density. The two privacy losses add
     up, because one more edge raises both the entry and the density.
     """
-    noise = [event for event, _ in parts(ledger) if isinstance(event, LaplaceDpEvent)]
+    noise = density_noise(ledger)
     entries = {d: edge_response(*model.entry_chances(d)) for d in DENSITIES}
     # the grid rounds the losses of the entry and of the density up, each by less than one step
     return max((epsilon_at_least(composed(entry, *noise), delta, STEP) - 2 * STEP, d) for d, entry in entries.items())
+
+
+def density_noise(ledger: DpEvent) -> list[DpEvent]:
+    """The noise on the density for which the ledger of a model with randomised edges charges."""
+    return [event for event, _ in parts(ledger) if isinstance(event, LaplaceDpEvent)]

@@ -5,6 +5,7 @@ reads the node, and how far the node then moves the sum.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -390,6 +391,9 @@ def described(steps: Steps, least: NDArray[np.float64], first: History) -> str:
     lines = {first.mechanisms[i].line: None for group in steps.groups for i in group}
     smallest = f"{min(moves):.4g} to " if min(moves) < max(moves) * (1 - EQUAL) else ""
     plain = f", and other mechanisms by {multiple(always, 'that scale')}" if always > NOTHING else ""
-    chance = f"each step reads the node with probability {steps.rate:.4g}"
     by = f"{far(smallest, max(moves))}{plain}"
-    return f"{steps.absent.secret} moves {several(len(moves), 'step')} at {', '.join(lines)} by {by}; {chance}"
+    shared = max(max(Counter(first.mechanisms[i].line for i in group).values()) for group in steps.groups)
+    samples = "one sample" if len(moves) == 1 else f"each of {len(moves)} samples"
+    moved = several(len(moves), "step") if shared == 1 else f"{several(shared, 'step')} on {samples}, together,"
+    chance = f"each {'sample' if shared > 1 else 'step'} reads the node with probability {steps.rate:.4g}"
+    return f"{steps.absent.secret} moves {moved} at {', '.join(lines)} by {by}; {chance}"

@@ -23,15 +23,13 @@ Values = Mapping[Place, float]  # the values of some entries
 @dataclass(frozen=True, eq=False)
 class Tested:
     """An entry of a report. values: in the first run, and in a run in which it alone is changed. after: the numbers that the
-    latter run releases. own: which numbers depend on this entry and on no other random value, for these two values. steady:
-    which ones have the same value in all runs in which the entry has its value of the first run.
+    latter run releases. own: which numbers depend on this entry and on no other random value, for these two values.
     """
 
     at: Place
     values: tuple[float, float]
     after: Floats
     own: NDArray[np.bool_]
-    steady: NDArray[np.bool_]
 
 
 def shown(first: History, moves: Shifts) -> Shifts:
@@ -53,9 +51,7 @@ def shown(first: History, moves: Shifts) -> Shifts:
         changed = random.random(len(found)) < 0.5
         run = _redrawn(first, {t.at: t.values[int(other)] for t, other in zip(found, changed, strict=True)}, random)
         for each, other in zip(found, changed, strict=True):
-            same = equal(run, each.after if other else before)
-            each.own[...] &= same
-            each.steady[...] &= other | same
+            each.own[...] &= equal(run, each.after if other else before)
     found = [each for each in found if each.own.any()]
     left = [np.zeros_like(by) if m.law == REPORT else by for m, by in zip(first.mechanisms, moves, strict=True)]
     for i, entry in (each.at for each in found):
@@ -75,8 +71,7 @@ def _tested(first: History, moves: Shifts) -> list[Tested]:
             values = (float(report.noisy[entry]), float(others(report)[entry]))
             after = _with(first, {(i, entry): values[1]})
             if after is not None:
-                own = ~equal(after, before)
-                found.append(Tested((i, entry), values, after, own, np.ones_like(own)))
+                found.append(Tested((i, entry), values, after, ~equal(after, before)))
     return found
 
 
@@ -92,15 +87,15 @@ def _grouped(first: History, moves: Shifts, found: Sequence[Tested], known: dict
     possible = {each.at: _possible(first, moves, each.at) for each in found}
     tried = {each.at: _some(possible[each.at], each.values[0], first.study.effort.redrawn) for each in found}
     longest, before = max(map(len, tried.values())), numbers(first.play)
-    telling = {each.at: np.zeros_like(each.steady) for each in found}
-    moved = {each.at: np.zeros_like(moves[each.at[0]][each.at[1]]) for each in found}
+    random, moved = np.random.default_rng(longest), {at: np.zeros_like(moves[at[0]][at[1]]) for at in tried}
+    steady, telling = np.ones(before.shape, dtype=bool), np.zeros(before.shape, dtype=bool)
+    for _ in range(REPEATED):
+        steady &= equal(_redrawn(first, known | {each.at: each.values[0] for each in found}, random), before)
     for step in range(longest):
         run = _with(first, known | {at: values[step % len(values)] for at, values in tried.items()})
         if run is None:
             return moved
-        for each in found:
-            telling[each.at] |= each.steady & ~equal(run, before)
-    random = np.random.default_rng(longest)
+        telling |= steady & ~equal(run, before)
     seen: dict[tuple[Place, float], list[Floats]] = {}
     for _ in range(max(REPEATED, ceil(first.study.effort.redrawn / longest))):
         orders = {at: random.permutation(values).tolist() for at, values in tried.items()}
@@ -110,7 +105,7 @@ def _grouped(first: History, moves: Shifts, found: Sequence[Tested], known: dict
             if run is None or run.shape != before.shape:
                 return moved
             for at, value in values.items():
-                seen.setdefault((at, value), []).append(run[telling[at]])
+                seen.setdefault((at, value), []).append(run[telling])
     for (i, entry), all_ in tried.items():
         groups = groups_of([np.array(seen[(i, entry), value]) for value in all_])
         if len(all_) == len(possible[i, entry]):

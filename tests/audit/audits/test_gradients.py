@@ -15,7 +15,7 @@ from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.games.canaries import own_features
 from gnnaudit.audit.instruments.reach import weaker
-from gnnaudit.audit.instruments.reported_run import recorded
+from gnnaudit.audit.instruments.reported_run import Noisy, recorded
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.dpar.dpar import Dpar
@@ -120,6 +120,26 @@ def test_a_canary_that_must_join_adds_its_clipped_gradient_in_every_step(graph):
     assert np.diff([r.samples["mlp"][0].size for r in (absent, joined)]) == 1
     moves = [np.linalg.norm(a.clean - b.clean) for a, b in zip(joined.releases, absent.releases, strict=True)]
     np.testing.assert_allclose(moves, model.clip, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (0, 1), (1, 0), (2, 3)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_features_of_a_layer_are_found_beside_further_inputs(axis, before, after):
+    """A column of ones, or other inputs of all nodes, have a gradient whichever planted nodes are there."""
+    random, dim, columns = np.random.default_rng(0), 30, np.arange(10, 30)
+    there = random.random(20) < 0.4
+    releases = []
+    for _ in range(3):
+        gradient = random.standard_normal((5, before + dim + after))
+        gradient[:, before + columns[~there]] = 0
+        gradient = gradient if axis else gradient.T
+        releases.append(
+            Noisy("step", ((1, *gradient.shape), (1, 5)), np.append(gradient.ravel(), np.ones(5)), np.zeros(5), 1.0, 1, 0)
+        )
+    (place,) = gradients.of_features(releases, dim, columns, there).values()
+    assert place.axis == axis
+    assert np.array_equal(place.at, before + columns)
+    assert not gradients.of_features(releases, dim, columns, ~there)
 
 
 def test_canaries_worth_half_of_mu_notice_noise_that_is_too_small_by_twice_as_much():

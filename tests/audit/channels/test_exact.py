@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 
 import dp_accounting as dp
 import numpy as np
@@ -18,6 +19,7 @@ from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.channels.exact import channels_epsilon
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.baselines.edgerand import EdgeRand
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.lpgnn.lpgnn import Lpgnn
 from gnnaudit.models.privgnn.privgnn import PrivGnn
@@ -102,6 +104,41 @@ def test_a_node_that_changes_one_of_twenty_teachers_is_not_charged_for_all(name,
         bound = AUDITS[name].run(Setting(case, graph, Store(tmp_path), Key("teachers"), 2, 0.05)).bounds[0]
         assert bound.refuted is not kept
         assert 0 < bound.epsilon <= 10 * 2 / scale  # every label has epsilon 2 / scale, whatever the other votes
+
+
+@dataclasses.dataclass(frozen=True)
+class Flips:
+    """Each pair of nodes is flipped with probability 0.1, whatever the density; no density is released."""
+
+    name = "flips"
+    mode = "sound"
+    unit = Unit.UNDIRECTED_EDGE
+    releases = ("posteriors",)
+    public = ()
+    one_density = True
+    sigma = 1.0
+    ledger = dp.RandomizedResponseDpEvent(0.2, 2)
+
+    def entry_chances(self, density, kappa=1.0):
+        return 0.9, 0.1
+
+    def response(self, worlds, run):
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("model", "unit", "said"),
+    [
+        (Teachers(10.0), Unit.NODE, r"10 votes: 0\.\d+ nats"),
+        (PrivGnn(queries=20, sigma=10.0), Unit.NODE, r"20 votes on secret samples: 0\.\d+ nats"),
+        (Flips(), Unit.UNDIRECTED_EDGE, r"one entry: 2\.19\d* nats"),
+        (EdgeRand(sigma=1.0), Unit.UNDIRECTED_EDGE, r"one entry at density 0\.\d+, and Laplace noise on the density: \S+ nats"),
+    ],
+)
+def test_samples_and_densities_are_named_only_if_a_model_has_them(model, unit, said, tmp_path):
+    case = Case(model, Claim(8.0, 1e-6, unit))
+    found = AUDITS["exact"].run(Setting(case, load("campus:n=300"), Store(tmp_path), Key("said"), 2, 0.05))
+    assert re.fullmatch(said, found.reach)
 
 
 def test_a_model_that_does_not_say_how_many_votes_a_node_changes_is_not_audited():
