@@ -15,7 +15,7 @@ from ...accounting.events.counts import Charged, charged, coin_p_values, recount
 from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.accountants import tightest, upper
 from ...models.base import Model
-from ...models.capabilities import RunsElsewhere, effort
+from ...models.capabilities import AnswersOtherFeatures, AnswersOtherGraphs, RunsElsewhere, effort, has
 from ...models.recorder.draws.lines import Line, in_words, lines_run
 from ...reports.rounding import several
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
@@ -41,6 +41,10 @@ REPORTED = proved(
     "draws, samples and noisy values are recorded", "the training, which is this package's own, reports each of them"
 )
 REPEATED = proved("the repetition has the same noise", "every noisy value was made the same")
+ANSWERS = (
+    (AnswersOtherFeatures, "answers on other features", "no audit asks for them; the attack linkteller does"),
+    (AnswersOtherGraphs, "answers on other graphs", "no audit asks for them; the attack g-base does"),
+)  # the capability, what no audit examines, and why
 SEEDS = proved("the two runs are independent", "the two runs have different seeds, and each number is in one release")
 
 
@@ -115,19 +119,18 @@ def of_own_model(setting: Setting) -> Outcome:
 
 
 def with_left_out(setting: Setting, found: Outcome) -> Outcome:
-    """The outcome, whose bounds say that no unusual node was examined, if the model failed on the small graph of such nodes, or
-    if the mechanisms within the run matter and the model's effort was too little to look for them there.
+    """The outcome, whose bounds say what was not examined: answers to queries; and unusual nodes, if the model failed on the
+    small graph of such nodes, or if the mechanisms within the run matter and the model's effort was too little to look for them
+    there.
     """
     runs, model = recorded(setting), setting.case.model
     within = runs.inside if isinstance(runs.inside, Inside) else None
+    left_out = [Condition(what, "not examined", why) for capability, what, why in ANSWERS if has(model, capability)]
     if error := runs.examination.failed or (within and within.failed):
-        why = f"on a {UNUSUAL} the model fails ({error})"
+        left_out.append(Condition(UNUSUAL_NODES, "not examined", f"on a {UNUSUAL} the model fails ({error})"))
     elif within and not effort(model).thorough and set(offered(model)) - set(runs.examination.noisy):
-        why = "the model asks for little effort (thorough=False)"
-    else:
-        return found
-    left_out = Condition(UNUSUAL_NODES, "not examined", why)
-    bounds = (dataclasses.replace(b, conditions=(*b.conditions, left_out)) for b in found.bounds)
+        left_out.append(Condition(UNUSUAL_NODES, "not examined", "the model asks for little effort (thorough=False)"))
+    bounds = (dataclasses.replace(b, conditions=(*b.conditions, *left_out)) for b in found.bounds)
     return dataclasses.replace(found, bounds=tuple(bounds))
 
 

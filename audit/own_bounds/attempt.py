@@ -33,8 +33,7 @@ from .released_noise import EVERYWHERE, MOVES, OPEN_PATH, REPEATED, exact
 NO_PATH = "no path leads past the noise"
 APART = "the other arrays are left out of the release"
 SCALE = "the scale of the noise"
-INCONCLUSIVELY = " (as an inconclusive verdict, not as a refutation)"
-EITHER = " (as a refutation or as an inconclusive verdict)"
+PERHAPS = " (perhaps only as an inconclusive verdict)"
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
 FRESH = proved(
     "no noise is used twice",
@@ -181,7 +180,7 @@ def used(first: History, within: Inside) -> Shifts:
 
 def detected(case: Case, within: Inside, refuted: bool) -> dict[str, str]:
     """Released array -> the kind of violation that a bound from the mechanisms of a run would have detected in it. refuted:
-    whether noise that is too small refutes the claim; otherwise it makes the verdict inconclusive.
+    whether noise that is too small refutes the claim; otherwise it may only make the verdict inconclusive.
 
     With fewer released than noisy numbers, the release may show only a part of the noisy values. Unless the ledger charges for
     them all the same, noise that is too small may then make the verdict inconclusive. If the search for the secrets that move a
@@ -191,7 +190,7 @@ def detected(case: Case, within: Inside, refuted: bool) -> dict[str, str]:
     where = f" {EVERYWHERE}" * (run.study.whole.graph.name == UNUSUAL)
     uncharged = sum(m.noisy.size for i, m in enumerate(run.mechanisms) if m.law != REPORT and not pays(run, i))
     part = sum(numbers.size for numbers in run.play.cells.values()) < uncharged
-    then = INCONCLUSIVELY if not refuted else EITHER if part else ""
+    then = PERHAPS if part or not refuted else ""
     kind = f"too little noise on a value within the run{where}{then}, or {OPEN_PATH}"
     if not within.searched:
         kind = f"noise too small for one of the {len(within.moves)} secrets that were removed alone{then}, in"

@@ -89,7 +89,7 @@ def test_dp_sgd_with_dropout_that_costs_what_it_claims_is_not_refuted_and_has_a_
     assert bound.epsilon == 0  # the masks are secret, and may hide some of what a node changes
     assert CLAIM.epsilon < bound.reach < 1.5 * CLAIM.epsilon
     assert found.covers == {
-        "weights": "too little noise on a value within the run (as an inconclusive verdict, not as a refutation), or a path past "
+        "weights": "too little noise on a value within the run (perhaps only as an inconclusive verdict), or a path past "
         "the noise, open on the tested graphs, to"
     }
     assert any("masks of dropout" in granted for granted in bound.granted)

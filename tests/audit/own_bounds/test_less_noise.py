@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("thorough")
 GRAPH, DELTA = load("campus:n=200:degree=10"), 1e-6
 SIGMA = 1.5  # an edge moves two degrees by 1
 EPSILON = float(epsilon_of(2**0.5 / SIGMA, DELTA))
-INCONCLUSIVE = "(as an inconclusive verdict, not as a refutation)"
+PERHAPS = "(perhaps only as an inconclusive verdict)"
 
 
 def degrees(graph, seed, noise):
@@ -92,7 +92,8 @@ def test_the_sentence_says_what_happens_with_less_noise(kind, tmp_path):
     bound = min(honest.bounds, key=lambda b: b.notices)
     assert claim.epsilon < bound.reach < math.inf
     (sort,) = (honest.covers or {}).values()
-    assert (INCONCLUSIVE in sort) == inconclusive
+    assert inconclusive <= (PERHAPS in sort)
+    assert PERHAPS not in sort or kind != "all shown"
     assert ("less noise would not refute the claim" in bound.method) == inconclusive
     less = audited(kind, 0.97 / bound.notices, tmp_path / "less")
     assert any(b.refuted for b in less.bounds) != inconclusive
