@@ -46,7 +46,8 @@ class Certificate:
         changes = f"{self.secret} changes {where} by up to {self.size:.3g}"
         if self.seeded:
             return f"{changes}, and {NO_SEED}: the random numbers of {self.seeded} are the same for all seeds"
-        return f"{changes} although every noisy value is the same, so no noise of their own covers these entries{self.beside}"
+        same = "although every value with noise of its own is the same, so no noise of their own covers these entries"
+        return f"{changes} {same}{self.beside}"
 
 
 def changed(made: Study, after: Play, hidden: NDArray[np.int64] | None = None) -> dict[Cell, NDArray[np.bool_]]:
@@ -111,7 +112,7 @@ def other_hop(made: Study, cell: Cell) -> str:
     source = next((s for s in made.sources if s.cell.array == cell.array), None)
     if source is None or made.on(cell):
         return ""
-    return f"; {source.cell} has the noise drawn at {source.block.line}, and no noise is drawn for {cell}"
+    return f"; {source.cell} has the noise drawn at {source.block.line}, and none of its own was found in {cell}"
 
 
 def seeded(made: Study, absent: Absence) -> Certificate | None:

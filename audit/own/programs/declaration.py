@@ -7,6 +7,7 @@ Python file. A recipe is a declaration that comes with the tool, for the checkou
 import dataclasses
 import hashlib
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from .arrays import read_array
 from .files import hashed, python_files, read_toml
 from .program import OPTIONAL, External
 
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
 TEXTS = ("command", "unit", "ledger", "source", "name", "python", "checkout")
 LISTS = ("releases", "requires", "public")
 KEYS = (*TEXTS, *LISTS, "noise_std", "values", "claim")
@@ -211,6 +213,10 @@ def _command(text: str, folder: Path, python: str, values: Mapping[str, float], 
         else:
             for name, value in values.items():
                 words[place] = words[place].replace(f"{{{name}}}", repr(value))
+        if left := set(PLACEHOLDER.findall(words[place])) - {"worlds", "out"}:
+            name = min(left)
+            way = "Give the folder with --checkout DIR" if name == "checkout" else f"Give {name} a number in [values]"
+            raise ValueError(f"command={text!r}: nothing takes the place of {{{name}}}. {way}, or write {{worlds}} or {{out}}.")
     return shlex.join(words), files
 
 

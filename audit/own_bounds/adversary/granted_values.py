@@ -162,7 +162,8 @@ def together(within: Inside, shifts: Shifts) -> str:
     for i, j in [
         (i, j) for i in farthest(first, shifts)[:EACH] for j in [j for j in sums if j != i][:TRIED] if (i, j) not in same
     ]:
-        lines = f"the run uses the noisy values at {first.mechanisms[i].line} and {first.mechanisms[j].line}"
+        one, other = first.mechanisms[i].line, first.mechanisms[j].line
+        lines = f"the run uses {f'two noisy values at {one}' if one == other else f'the noisy values at {one} and {other}'}"
         if added_only(first, i, j):
             return f"{lines} only in their sum, whose epsilon is not computed"
         if first.mechanisms[i].noisy.shape == first.mechanisms[j].noisy.shape and proportional(first, i, j, alone=True):

@@ -173,6 +173,11 @@ def test_another_program_has_another_digest(tmp_path):
         ({"unit": "edges"}, "unit='edges': must be one of"),
         ({"command": "two_hops"}, "must contain {worlds}"),
         ({"command": "a 'b {worlds} {out}"}, "command=.*: No closing quotation"),
+        (
+            {"command": "two_hops {worlds} {out} {checkout}"},
+            r"takes the place of \{checkout\}\. Give the folder with --checkout DIR",
+        ),
+        ({"command": "two_hops {worlds} {out} {rounds}"}, r"takes the place of \{rounds\}\. Give rounds a number in \[values\]"),
         ({"ledger": "2 * gaussian(tau)"}, "'tau' has no value"),
         ({"ledger": 3}, "ledger=3: must be a text"),
         ({"noise_std": "-sigma"}, "noise_std=-sigma: must be above 0"),
