@@ -10,7 +10,7 @@ from scipy import stats
 from ...models.recorder.draws.draw import SHIFTED, Draw
 from .playing import Diverged, play, rounding
 from .sources import in_line, laid_out, moved_by, nudge
-from .study import Study
+from .study import SHUFFLES, Study
 
 NEAR = 50  # number of neighbours, in sorted order, over which the density of numbers is estimated
 RARE = 1e-6  # equal numbers are not attributed to rounding if the chance of so many is below this
@@ -96,8 +96,9 @@ def same_bits(draws: Sequence[Draw]) -> str | None:
     Two generators with one seed give the same bits, and so does one that is seeded again or copied. `np.random.seed(s)` and
     `torch.manual_seed(s)` give the same bits too: both start a Mersenne Twister in the same way. Draws of two laws are then
     functions of the same bits: whoever knows the numbers of one knows much about those of the other. The same numbers drawn again
-    are the concern of other tests, which compare numbers. After a draw of the same law and another size, the bits of the further
-    draws of both generators may overlap.
+    are the concern of other tests, which compare numbers. Two draws that are no noise may share bits: a program seeds all
+    libraries alike, splits its nodes with one, and makes initial weights with another. After them, and after a draw of the same
+    law and another size, the bits of the further draws of both generators may overlap.
     """
     begun: dict[int, tuple[int, int]] = {}  # state -> the first draw that began with it, and its stretch
     now: dict[int, int] = {}  # generator -> the stretch of draws that it is in
@@ -115,9 +116,10 @@ def same_bits(draws: Sequence[Draw]) -> str | None:
         begun.setdefault(draw.began, (at, own))
         if earlier is not None:
             other, there = earlier
-            if not same_numbers(draws[other], draw):
+            same = same_numbers(draws[other], draw)
+            if not same and not (no_noise(draws[other]) and no_noise(draw)):
                 return dependent(draws[other], draw)
-            if draws[other].values.size != draw.values.size:
+            if not same or draws[other].values.size != draw.values.size:
                 beside[own].append((there, other))
                 beside[there].append((own, at))
         for stretch, first in beside[own]:
@@ -127,6 +129,11 @@ def same_bits(draws: Sequence[Draw]) -> str | None:
                     return dependent(draws[other], draw)
         stretches[own].append(at)
     return None
+
+
+def no_noise(draw: Draw) -> bool:
+    """Whether a draw is initial weights of a layer, or an order."""
+    return draw.weights or draw.law in SHUFFLES
 
 
 def bitless(draw: Draw) -> bool:

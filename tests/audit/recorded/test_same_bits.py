@@ -94,6 +94,10 @@ SAME = {
     "Python and NumPy after the same many seeds": lambda: (
         python_seeded(7), np.random.seed([7]), random.gauss(0, 1), np.random.normal(size=40)
     ),
+    "a split, initial weights, and noise of both libraries": lambda: (
+        np.random.seed(7), torch_seeded(), np.random.permutation(40), torch.nn.Linear(8, 5),
+        np.random.laplace(size=40), torch.randn(40),
+    ),
     "a shuffle and noise": lambda: (seeded().permutation(40), seeded().normal(size=40)),
     "an order and coins": lambda: (torch_seeded().randperm(40), torch_seeded().bernoulli(torch.full((40,), 0.5))),
     "initial weights and noise": lambda: (torch_seeded().nn.Linear(8, 5), torch_seeded().randn(40)),
@@ -117,6 +121,9 @@ APART = {
     "the same numbers again, and others after them": lambda: [
         seeded().normal(size=40), (rng := seeded()), rng.normal(size=40), rng.laplace(size=40)
     ],
+    "a split and initial weights": lambda: (
+        np.random.seed(7), torch_seeded(), np.random.permutation(40), torch.nn.Linear(8, 5), torch.randn(40)
+    ),
     "no numbers": lambda: [(rng := seeded()), rng.laplace(size=0), rng.normal(size=40)],
     "whole numbers without choice": lambda: [(rng := seeded()), rng.integers(0, 1, 5), rng.normal(size=40)],
     "an order of one": lambda: [(rng := seeded()), rng.permutation(1), rng.normal(size=40)],
