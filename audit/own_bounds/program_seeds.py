@@ -20,8 +20,9 @@ from ..mechanisms.absence import history
 from ..mechanisms.gate import recorded
 from ..mechanisms.inside import Inside
 from ..own.premises import after_failures
+from ..recorded.reuse import same_bits
 from ..recorded.secrets.worlds import UNUSUAL_NODES, without_one
-from . import certain_paths, divided_noise, noise_in_one_world, sampled_steps, size_of_noise
+from . import certain_paths, divided_noise, noise_in_one_world, sampled_steps, size_of_noise, within_run
 from .certain_paths import fixed_draws, hides_nothing, lines_of
 from .released_noise import MOVES, exact, uncovered
 
@@ -33,6 +34,7 @@ UNCOUNTED = proved("no epsilon is below 0", "no answer was counted, so nothing m
 ON_ITS_GRAPH = Condition(UNUSUAL_NODES, "not examined", "a program is recorded on your graph alone")
 NO_NOISE = "no recorded noise was found that is added to data"
 SHARE = "every seed gives the same release"
+INDEPENDENT = "the draws of a run are independent"
 
 
 def without_moves(case: Case, within: Inside) -> Bound | None:
@@ -65,6 +67,8 @@ def of_program(setting: Setting) -> Outcome:
         bound = without_noise(setting, within)
     else:
         bound = without_moves(case, within) or sampled_steps.from_mechanisms(case, within)
+        if not bound.refuted and (text := same_bits(within.run.play.draws)):
+            bound = within_run.without_reach(bound, Condition(INDEPENDENT, "failed", text))
         bound = dataclasses.replace(bound, conditions=(*bound.conditions, ON_ITS_GRAPH))
     found = Outcome(NAME, (bound,), {}, bound.method, offered(case.model), covers=bound.covers)
     if bound.refuted or case.claim.unit not in EDGES:

@@ -137,6 +137,18 @@ def test_the_verdict_on_a_program_says_that_unusual_nodes_were_not_examined(tmp_
     assert verdict.sentence.endswith("an empty class, were not examined, because a program is recorded on your graph alone")
 
 
+@pytest.mark.parametrize(("seed", "said"), [('int(w["seeds"][0])', True), ('[int(w["seeds"][0]), 1]', False)])
+def test_the_verdict_on_a_program_that_makes_two_draws_of_the_same_bits_is_inconclusive(seed, said, tmp_path):
+    """Weights of another law, from a second generator: with the same seed, they tell the noise."""
+    again = ("rng.standard_normal((24", f"np.random.default_rng({seed}).laplace(size=(24")
+    case = Case(program(tmp_path, CHARGED * 2**0.5, (again,)), Claim(4.0, DELTA, Unit.UNDIRECTED_EDGE))
+    bounds = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("bits"), 1, 1e-4)).bounds
+    verdict = judge(case.claim, (), bounds)
+    assert not any(bound.refuted for bound in bounds)
+    assert ("are made of the same random bits" in verdict.sentence) == said
+    assert (verdict.kind == "inconclusive") == said
+
+
 @pytest.mark.nightly
 def test_noise_from_a_constant_seed_is_an_infinite_epsilon_and_its_line_is_named(tmp_path):
     bound, observed = studied(tmp_path, 5.0, ('int(w["seeds"][0])', "7"))
