@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 NO_CLAIM = "no claim was tested"
+INCONCLUSIVE = "docs/reading-a-report.md has a table of reasons, and what to do about each."
 FINITE = "To test one, give a model that protects a unit, and a finite --epsilon."
 PATIENCE = 300.0  # seconds that `blackbox` may take on a user's model, by its estimate, in a plan that does not name it
 
@@ -427,7 +428,7 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
         code = f"exit code {results.run.exit_code}{'; ' * bool(known)}{known}"
         of_ledgers = "exceeds" in kinds and "refuted" not in kinds
         verdict = "a ledger contradicts the code or its claim" if of_ledgers else results.run.verdict
-        way = f" {FINITE}" if verdict == NO_CLAIM else ""
+        way = f" {FINITE}" if verdict == NO_CLAIM else f" {INCONCLUSIVE}" if "inconclusive" in kinds else ""
         end = f"{verdict[0].upper()}{verdict[1:]} ({code}).{way} Report: {folder / 'report.html'}"
         Console(stderr=True, soft_wrap=True).print(end, highlight=False, markup=False)
 
