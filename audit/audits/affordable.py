@@ -4,6 +4,8 @@ import dataclasses
 import time
 from functools import partial
 
+import numpy as np
+
 from ...models.capabilities import RunsElsewhere
 from ...models.graph.graph import Graph, Worlds
 from ...reports.rounding import several
@@ -12,19 +14,19 @@ from ..own.model_file import is_built_in
 from ..progress import clock
 from ..storage.resident import taken
 
-PART = 4  # the model is trained on one of PART parts of the nodes, and on one of PART^2
+PART = 4  # the model is trained on a part of 1 / PART of the nodes, and on one of 1 / PART^2
 
 
 def check_cost(setting: Setting, graph: Graph) -> None:
     """Raises ValueError if one training of a user's model on `graph` may need more than the allowed memory, with what `--memory`
     should be, or if all trainings may take longer than `setting.patience`, in seconds.
 
-    Memory and time of a model with a dense adjacency matrix are a + b nodes^2. Two trainings on different parts of the nodes give
-    a and b. A model that grows more slowly needs less on all nodes.
+    Memory and time of a model that reads all edges, or a dense adjacency matrix, are a + b nodes^2 on random parts of the nodes.
+    Two trainings give a and b. A model that grows more slowly needs less on all nodes.
     """
     if is_built_in(setting.case.model):
         return
-    small, large = (first_nodes(graph, graph.nodes // few) for few in (PART**2, PART))
+    small, large = (random_part(graph, graph.nodes // few) for few in (PART**2, PART))
     less, more = cost(setting, small), cost(setting, large)  # in this order: the first training of a process may take more
     seconds, needed = (a + max(0, b - a) * (PART**2 + 1) for a, b in zip(less, more, strict=True))
     if needed > setting.store.memory:
@@ -51,7 +53,11 @@ def cost(setting: Setting, graph: Graph) -> tuple[float, int]:
     return time.monotonic() - started, held or 0
 
 
-def first_nodes(graph: Graph, few: int) -> Graph:
-    """The graph of the first `few` nodes."""
-    masks = {name: getattr(graph, name)[:few] for name in ("x", "y", "train", "val", "test")}
-    return dataclasses.replace(graph, edges=graph.edges[:, (graph.edges < few).all(0)], **masks)
+def random_part(graph: Graph, few: int) -> Graph:
+    """The graph of `few` random nodes and of the edges between them. Their number falls as that of pairs of nodes does."""
+    kept = np.sort(np.random.default_rng(few).choice(graph.nodes, few, replace=False))
+    place = np.full(graph.nodes, -1, dtype=np.int64)
+    place[kept] = np.arange(few)
+    ends = place[graph.edges]
+    rows = {name: getattr(graph, name)[kept] for name in ("x", "y", "train", "val", "test")}
+    return dataclasses.replace(graph, edges=ends[:, (ends >= 0).all(0)], **rows)
