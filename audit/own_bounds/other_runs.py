@@ -43,7 +43,7 @@ THEOREM = (
 )
 ERROR = 1e-6  # probability with which the bound may exceed the true epsilon
 RUNS, RUNS_OF_PROGRAMS = 64, 24
-LARGEST = 4  # the bound rests on the largest of every LARGEST ratios
+SHARE = 4  # the bound rests on the ratio that one run in SHARE reaches
 FIRST = 1000  # the number of the first run; earlier ones decide which secret is tried
 ABOVE = {"normal", "laplace", REPORT}  # laws of which the ratio is computed
 
@@ -220,7 +220,7 @@ def from_fresh_noise(attempt: Attempt, shifts: Shifts) -> Bound | None:
         return None
     runs = RUNS if first.study.effort.thorough else RUNS_OF_PROGRAMS
     ratios = np.sort(list(sampled(attempt, runs)))
-    rank = runs // LARGEST
+    rank = runs // SHARE
     at_least, rate = float(ratios[-rank]), float(stats.beta.ppf(ERROR, rank, runs - rank + 1))
     epsilon = at_least + math.log1p(-case.claim.delta / rate) if case.claim.delta < rate else 0.0
     if not epsilon > case.claim.epsilon:

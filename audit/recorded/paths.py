@@ -29,7 +29,7 @@ class Certificate:
     """A proof that epsilon is infinite: one secret changes entries of a cell that no draw changes.
 
     rows, entries: how many rows and entries of the cell change. size: the largest change. seeded: the line of draws that are the
-    same for all seeds, if this is the reason why no draw changes the entries. beside: see `other_hop`.
+    same for all seeds, if this is the reason why no draw changes the entries. beside: see `other_hop` and `not_fresh`.
     """
 
     secret: str
@@ -104,7 +104,7 @@ def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secre
     entries = found[cell]
     gap = np.abs(other.play.cells[cell] - made.base.cells[cell])[entries]
     rows = int(entries.reshape(len(entries), -1).any(1).sum()) if entries.ndim else 1
-    return Certificate(secret, cell, rows, int(entries.sum()), float(gap.max()), beside=other_hop(made, cell))
+    return Certificate(secret, cell, rows, int(entries.sum()), float(gap.max()), beside=other_hop(made, cell) or not_fresh(made))
 
 
 def other_hop(made: Study, cell: Cell) -> str:
@@ -113,6 +113,13 @@ def other_hop(made: Study, cell: Cell) -> str:
     if source is None or made.on(cell):
         return ""
     return f"; {source.cell} has the noise drawn at {source.block.line}, and none of its own was found in {cell}"
+
+
+def not_fresh(made: Study) -> str:
+    """Says which numbers the run draws anew in no run, and which are therefore no noise; "" if there are none."""
+    draws = [made.base.draws[at] for at in sorted(made.of_one_value)]
+    lines = ", ".join(dict.fromkeys(draw.where for draw in draws if not draw.weights))
+    return f"; the numbers drawn at {lines} are the same for all seeds, so they are no noise" if lines else ""
 
 
 def seeded(made: Study, absent: Absence) -> Certificate | None:

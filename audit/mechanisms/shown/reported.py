@@ -42,7 +42,7 @@ def shown(first: History, moves: Shifts) -> Shifts:
     the same value in all runs with the same value of the entry. Entries that are not tested count as not shown, and so do all
     entries if such a run fails.
     """
-    found, before = list(_tested(first, moves)), numbers(first.play)
+    found, before = _tested(first, moves), numbers(first.play)
     for seed in range(first.study.effort.redrawn):
         found = [each for each in found if each.own.any()]
         if not found:

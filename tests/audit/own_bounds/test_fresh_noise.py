@@ -13,7 +13,7 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.own_bounds.other_runs import ERROR, LARGEST, RUNS, ratios
+from gnnaudit.audit.own_bounds.other_runs import ERROR, RUNS, SHARE, ratios
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.recorder import Draw
 from gnnaudit.models.recorder.mechanisms.found import Mechanism
@@ -96,7 +96,7 @@ def test_the_bound_from_sampled_ratios_seldom_exceeds_the_true_epsilon(mu):
     """At a level of 1 in 20 in place of ERROR: 4,000 samples of the ratios of one Gaussian mechanism, N(mu^2 / 2, mu^2)."""
     assert ERROR < 0.05
     found = mu * np.random.default_rng(0).standard_normal((4000, RUNS)) + mu**2 / 2
-    rank = RUNS // LARGEST
+    rank = RUNS // SHARE
     rate = stats.beta.ppf(0.05, rank, RUNS - rank + 1)
     epsilons = np.sort(found)[:, -rank] + math.log1p(-DELTA / rate)
     wrong = int((epsilons > epsilon_of(mu, DELTA)).sum())

@@ -1,10 +1,17 @@
 """Whether two runs drew the same noise, although the noise was drawn around other data."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
+from gnnaudit import Claim, Looped, load
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
 from gnnaudit.audit.recorded.playing import same_numbers
+from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.recorder.draws.draw import Draw
 
 
@@ -29,3 +36,19 @@ def test_noise_of_another_seed_around_other_data_is_other_noise():
     nearly = drawn(torch.ones(400, 64), 0)
     nearly.values[3, 5] += np.float32(1e-3)
     assert not same_numbers(one, nearly)
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_a_path_past_the_noise_names_numbers_that_every_seed_draws_alike(fixed, tmp_path):
+    """One array has fresh noise. The other has numbers of a constant seed, or none."""
+
+    def train(graph, seed):
+        fresh = np.random.default_rng(seed).normal(size=graph.nodes)
+        alike = np.random.default_rng(42).normal(size=graph.nodes) if fixed else 0.0
+        return {"fresh": graph.degree + fresh, "other": graph.degree + alike}
+
+    case = Case(Looped(train, releases=("fresh", "other")), Claim(1.0, 1e-5))
+    bounds = AUDITS["differential"].run(Setting(case, load("campus:n=120:degree=6"), Store(tmp_path), Key("alike"))).bounds
+    (bound,) = (bound for bound in bounds if bound.refuted)
+    assert math.isinf(bound.epsilon)
+    assert ("are the same for all seeds, so they are no noise" in bound.method) == fixed
