@@ -22,7 +22,7 @@ from ...reports.rounding import several
 from ..mechanisms.absence import Incomparable, history, without
 from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import idle, repeated
-from ..recorded.laws import cost
+from ..recorded.laws import SLACK, cost
 from ..recorded.playing import Diverged
 from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History, Shifts
@@ -220,12 +220,13 @@ def from_fresh_noise(attempt: Attempt, shifts: Shifts) -> Bound | None:
         return None
     runs = RUNS if first.study.effort.thorough else RUNS_OF_PROGRAMS
     ratios = np.sort(list(sampled(attempt, runs)))
-    rank = runs // SHARE
-    at_least, rate = float(ratios[-rank]), float(stats.beta.ppf(ERROR, rank, runs - rank + 1))
+    rank = runs // SHARE if case.claim.delta > 0 else 1  # at delta = 0 no ratio may exceed epsilon
+    at_least = float(ratios[-rank]) - SLACK * abs(float(ratios[-rank]))
+    rate = float(stats.beta.ppf(ERROR, rank, runs - rank + 1))
     epsilon = at_least + math.log1p(-case.claim.delta / rate) if case.claim.delta < rate else 0.0
     if not epsilon > case.claim.epsilon:
         return None
-    rests = f"{several(runs, 'run')} with other seeds, of which a quarter have a log likelihood ratio of at least {at_least:.3g}"
+    rests = f"in {rank} of {several(runs, 'run')} with other seeds, the log likelihood ratio is at least {at_least:.3g}"
     text = f"{absent.secret} moves noisy values, and how far depends on earlier ones; {rests}"
     fresh = Condition("the ratios are those of fresh noise", "proved", "each run has a seed of its own, and no run was left out")
     return Bound(
@@ -256,8 +257,12 @@ def sampled(attempt: Attempt, runs: int) -> Iterator[float]:
 
 
 def log_ratio(run: History, moves: Shifts) -> float:
-    """The log likelihood ratio of all noisy values of a run, with the secret against without it. moves: by its absence."""
-    return math.fsum(float(ratios(m, by).sum()) for m, by in zip(run.mechanisms, moves, strict=True) if np.any(by))
+    """The log likelihood ratio of all noisy values of a run, with the secret against without it. moves: by its absence. Minus
+    infinity if a value moves whose ratio is not computed.
+    """
+    moved = [(m, by) for m, by in zip(run.mechanisms, moves, strict=True) if np.any(by)]
+    total = sum(float(ratios(m, by).sum()) for m, by in moved) if all(m.law in ABOVE for m, _ in moved) else -math.inf
+    return -math.inf if math.isnan(total) else total
 
 
 def ratios(mechanism: Mechanism, by: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -71,6 +71,18 @@ def test_a_claim_of_the_true_epsilon_is_not_refuted(decay, seed, tmp_path):
     assert not any(bound.refuted for bound in bounds)
 
 
+def test_at_delta_zero_the_largest_ratio_is_the_bound(tmp_path):
+    """A clipped gradient has length 1 or less, so the sum of its absolute values is at most the root of the number of weights."""
+    most = math.sqrt(GRAPH.dim * GRAPH.classes)
+    truth = sum(most / (8.0 * 0.8**step) for step in range(STEPS))
+    bounds = audited(descent("laplace", 8.0, 0.8), dp.LaplaceDpEvent(1.0), truth, tmp_path, delta=0.0)
+    assert not any(bound.refuted for bound in bounds)
+    bounds = audited(descent("laplace", 8.0, 0.8), dp.LaplaceDpEvent(1.0), 3.0, tmp_path, delta=0.0)
+    (refuting,) = [bound for bound in bounds if bound.refuted]
+    assert f"in 1 of {RUNS} runs with other seeds" in refuting.method
+    assert 3.0 < refuting.epsilon <= truth
+
+
 def mechanism(law, noise, values=(), chances=None):
     clean = np.zeros(noise.shape) if chances is None else chances
     return Mechanism("line", Draw(law, noise, "line"), 2.0, clean, noise if values else 2.0 * noise, values=values)
