@@ -191,7 +191,7 @@ def processes(jobs: int) -> Iterator[Execute]:
 
         try:
             yield from in_batches(itertools.chain(first, tasks), jobs, submit, collect)
-        except Exception:  # one training failed; nobody waits for the others, which may take long
+        except Exception:  # one training failed; nobody waits for later ones, which may take long
             if pool is not None:
                 terminate(pool)
                 pool = None
