@@ -223,9 +223,9 @@ class Effort:
     changed to find those that the run reads. halvings: in a search for the entries of a report that the run reads. shown,
     redrawn: entries of a report that a released number may show, and runs that confirm it; also values of a report that a
     release may tell apart. moved, still: entries that a secret moves, or does not move, and that must show in the release
-    whatever other draws are. lines: of draws that may switch noise off. patterns: of rare noise. starts: noisy values at which a release is differentiated. probes: runs that
-    estimate the noise of a release, for one noisy value and for several. one_by_one: mechanisms whose telling values are
-    chosen one after the other.
+    whatever other draws are. lines: of draws that may switch noise off. patterns: of rare noise. starts: noisy values at
+    which a release is differentiated. probes: runs that estimate the noise of a release, for one noisy value and for several.
+    one_by_one: mechanisms whose telling values are chosen one after the other.
     """
 
     thorough: bool = True
