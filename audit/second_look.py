@@ -38,6 +38,7 @@ def confirmed(
         return (outcome,)
     key, level = setting.key.fold(audit.name, "again"), LEVEL / max(1, audit.tests)
     fresh = dataclasses.replace(setting, key=key, alpha=min(setting.alpha, level), first=None, repeats=True, patience=math.inf)
+    fresh = dataclasses.replace(fresh, shared={})  # no recorded run of the first test serves again
     if audit.trial_limited:
         fresh = dataclasses.replace(fresh, alpha=setting.alpha, rounds=setting.rounds * times(setting.level, setting.alpha))
     again = dataclasses.replace(rested(audit.run(fresh)), audit=f"{audit.name} again")

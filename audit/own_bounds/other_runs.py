@@ -41,6 +41,7 @@ THEOREM = (
     "if log(p/q) of the noisy values, p with and q without the secret, is at least t with probability r under p, then epsilon e "
     "needs delta >= r (1 - exp(e - t)) (Balle and Wang 2018, theorem 5); r is a Clopper-Pearson bound"
 )
+METHOD = "computed from runs with fresh noise"
 ERROR = 1e-6  # probability with which the bound may exceed the true epsilon
 RUNS, RUNS_OF_PROGRAMS = 64, 24
 SHARE = 4  # the bound rests on the ratio that one run in SHARE reaches
@@ -227,7 +228,7 @@ def from_fresh_noise(attempt: Attempt, shifts: Shifts) -> Bound | None:
     if not epsilon > case.claim.epsilon:
         return None
     rests = f"in {rank} of {several(runs, 'run')} with other seeds, the log likelihood ratio is at least {at_least:.3g}"
-    text = f"{absent.secret} moves noisy values, and how far depends on earlier ones; {rests}"
+    text = f"{METHOD}, because how far {absent.secret} moves noisy values depends on earlier ones: {rests}"
     fresh = Condition("the ratios are those of fresh noise", "proved", "each run has a seed of its own, and no run was left out")
     return Bound(
         epsilon,

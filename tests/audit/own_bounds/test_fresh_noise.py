@@ -14,6 +14,7 @@ from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own_bounds.other_runs import ERROR, RUNS, SHARE, ratios
+from gnnaudit.audit.second_look import confirmed
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.recorder import Draw
 from gnnaudit.models.recorder.mechanisms.found import Mechanism
@@ -113,3 +114,17 @@ def test_the_bound_from_sampled_ratios_seldom_exceeds_the_true_epsilon(mu):
     epsilons = np.sort(found)[:, -rank] + math.log1p(-DELTA / rate)
     wrong = int((epsilons > epsilon_of(mu, DELTA)).sum())
     assert stats.binom.sf(wrong - 1, 4000, 0.05) > 1e-6
+
+
+@pytest.mark.parametrize("decay", [0.8, 0.7])
+def test_the_repetition_of_a_refutation_records_runs_of_its_own(decay, tmp_path):
+    ledger, epsilon = dp.SelfComposedDpEvent(dp.GaussianDpEvent(5.0), STEPS), true_epsilon(5.0, 1.0)
+    claim = Claim(epsilon, DELTA, Unit.NODE)
+    model = Looped(descent("normal", 5.0, decay), unit=Unit.NODE, releases=("weights",), events=ledger, claim=claim, name="mine")
+    setting = Setting(Case(model, claim), GRAPH, Store(tmp_path), Key("again"), alpha=0.05)
+    audit = AUDITS["differential"]
+    first, again = confirmed(audit, audit.run(setting), setting)
+    (one,), (other,) = ([bound for bound in outcome.bounds if bound.refuted] for outcome in (first, again))
+    assert one.confirmed
+    assert one.epsilon != other.epsilon
+    assert max(one.epsilon, other.epsilon) <= true_epsilon(5.0, decay)
