@@ -25,7 +25,8 @@ def lost(first: History, moves: Shifts) -> str:
     sizes = [first.mechanisms[i].noisy.size for i in moving(first, moves)]
     sources, noise = first.study.sources, set(strayed(first))
     for line, places in first.by_line(strayed(first, of_any_law=bool(sources))).items():
-        noisy = {source.cell for source in sources if any(at not in places for at, _ in source.block.parts)}
+        beside = (source for source in sources if any(at not in places for at, _ in source.block.parts))
+        noisy = {source.cell for source in beside if source.cell in first.play.cells}  # an adversary may see some arrays alone
         few = sum(first.play.draws[at].values.size for at in places if at in noise) < min(sizes, default=0)
         if not sizes or (few and not noisy):
             continue
