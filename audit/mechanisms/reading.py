@@ -287,10 +287,13 @@ def with_other_entries(first: History, i: int, entries: Sequence[Entry]) -> Iter
     may clip, or choose the largest.
     """
     mechanism = first.mechanisms[i]
-    for size in (1.0,) if mechanism.law == REPORT else FAR:
-        yield repeated(first, {i: (other := with_entries(mechanism, entries, size))})
-        if mechanism.law != REPORT:
-            yield repeated(first, {i: mechanism.with_noisy(2 * mechanism.noisy - other.noisy)})
+    if mechanism.law == REPORT:
+        yield repeated(first, {i: with_entries(mechanism, entries)})
+        return
+    for size in FAR:
+        other = with_entries(mechanism, entries, size)
+        yield repeated(first, {i: other})
+        yield repeated(first, {i: mechanism.with_noisy(2 * mechanism.noisy - other.noisy)})
 
 
 def with_entries(report: Mechanism, entries: Sequence[Entry], size: float = 1.0) -> Mechanism:

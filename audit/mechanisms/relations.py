@@ -140,7 +140,7 @@ def in_full(first: History, some: Sequence[int]) -> bool:
         or any(not np.array_equal(kept.mechanisms[k].clean, first.mechanisms[k].clean) for k in some)
     ):
         return False
-    numbers, same, other = (np.concatenate([a.ravel() for a in run.play.cells.values()]) for run in (first, kept, moved))
+    numbers, same, other = (run.play.numbers for run in (first, kept, moved))
     if not numbers.shape == same.shape == other.shape:
         return False
     both = np.sort(numbers + other)  # the sum of both runs tells entries apart that are equal in one of them

@@ -135,7 +135,7 @@ def _returns(first: History, i: int, along: Floats, steps: Sequence[float]) -> b
 
     path = np.array([gap(step) for step in steps])
     size = np.abs(path).max(axis=0)
-    seen = size > 10 * rounding(np.concatenate([a.ravel() for a in first.play.cells.values()]))
+    seen = size > 10 * rounding(first.play.numbers)
     path, near = path[:, seen], RETURNED * size[seen]
     away = (np.abs(path) > near).any(axis=1)
     for k in range(int(away.argmax()), len(steps) - 1) if away.any() else ():

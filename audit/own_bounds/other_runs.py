@@ -46,7 +46,7 @@ ERROR = 1e-6  # probability with which the bound may exceed the true epsilon
 RUNS, RUNS_OF_PROGRAMS = 64, 24
 SHARE = 4  # the bound rests on the ratio that one run in SHARE reaches
 FIRST = 1000  # the number of the first run; earlier ones decide which secret is tried
-ABOVE = {"normal", "laplace", REPORT}  # laws of which the ratio is computed
+WITH_RATIO = {"normal", "laplace", REPORT}  # laws of which the ratio is computed
 
 
 def changed_by_noise(first: History, within: Inside, claim: Claim, shifts: Shifts, counted: float) -> str:
@@ -216,7 +216,7 @@ def from_fresh_noise(attempt: Attempt, shifts: Shifts) -> Bound | None:
     """
     case, first, absent = attempt.case, attempt.first, attempt.worst
     counted = all(np.array_equal(by, left) for by, left in zip(attempt.within.counted(attempt.moves), shifts, strict=True))
-    known = all(m.law in ABOVE for m, by in zip(first.mechanisms, shifts, strict=True) if np.any(by))
+    known = all(m.law in WITH_RATIO for m, by in zip(first.mechanisms, shifts, strict=True) if np.any(by))
     if not counted or not known or attempt.within.idle or absent.base is not None or absent.half:
         return None
     runs = RUNS if first.study.effort.thorough else RUNS_OF_PROGRAMS
@@ -262,7 +262,7 @@ def log_ratio(run: History, moves: Shifts) -> float:
     infinity if a value moves whose ratio is not computed.
     """
     moved = [(m, by) for m, by in zip(run.mechanisms, moves, strict=True) if np.any(by)]
-    total = sum(float(ratios(m, by).sum()) for m, by in moved) if all(m.law in ABOVE for m, _ in moved) else -math.inf
+    total = sum(float(ratios(m, by).sum()) for m, by in moved) if all(m.law in WITH_RATIO for m, _ in moved) else -math.inf
     return -math.inf if math.isnan(total) else total
 
 

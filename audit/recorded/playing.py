@@ -51,6 +51,11 @@ class Play:
     notes: tuple[str, ...] = ()
     kinds: Mapping[Cell, np.dtype[Any]] = field(default_factory=dict)
 
+    @property
+    def numbers(self) -> NDArray[np.float64]:
+        """The released numbers, those of all cells in a row."""
+        return np.concatenate([values.ravel() for values in self.cells.values()])
+
     def last_places(self, cell: Cell) -> NDArray[np.float64]:
         """How far rounding alone moves the values of a cell if the noisy values stay the same: ULPS units in the last place of
         the released type. Whole numbers do not move.

@@ -170,7 +170,7 @@ class _Probe:
         mechanism = self.first.mechanisms[self.i]
         instead = rest[0] | {self.i: replace(mechanism, noisy=reports.astype(mechanism.noisy.dtype))}
         run = repeated(self.first, instead, rest[1])
-        return None if run is None else np.concatenate([a.ravel() for a in run.play.cells.values()])
+        return None if run is None else run.play.numbers
 
 
 def both_ways(steps: Values) -> NDArray[np.bool_]:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from ....models.recorder.mechanisms.found import REPORT
-from ...recorded.playing import Play
 from ...recorded.study import Floats, History, Shifts
 from ..reading import Entry, anywhere, drawn_again, others, repeated
 
@@ -42,7 +41,7 @@ def shown(first: History, moves: Shifts) -> Shifts:
     the same value in all runs with the same value of the entry. Entries that are not tested count as not shown, and so do all
     entries if such a run fails.
     """
-    found, before = _tested(first, moves), numbers(first.play)
+    found, before = _tested(first, moves), first.play.numbers
     for seed in range(first.study.effort.redrawn):
         found = [each for each in found if each.own.any()]
         if not found:
@@ -54,9 +53,9 @@ def shown(first: History, moves: Shifts) -> Shifts:
             each.own[...] &= equal(run, each.after if other else before)
     found = [each for each in found if each.own.any()]
     left = [np.zeros_like(by) if m.law == REPORT else by for m, by in zip(first.mechanisms, moves, strict=True)]
-    for i, entry in (each.at for each in found):
-        left[i][entry] = moves[i][entry]
     known = {each.at: each.values[0] for each in found if len(first.mechanisms[each.at[0]].values) == 2}
+    for i, entry in known:
+        left[i][entry] = moves[i][entry]
     for i in dict.fromkeys(each.at[0] for each in found if each.at not in known):
         for at, by in _grouped(first, moves, [each for each in found if each.at[0] == i], known).items():
             left[i][at[1]] = by
@@ -64,7 +63,7 @@ def shown(first: History, moves: Shifts) -> Shifts:
 
 
 def _tested(first: History, moves: Shifts) -> list[Tested]:
-    found, before = [], numbers(first.play)
+    found, before = [], first.play.numbers
     for i, report in enumerate(first.mechanisms):
         entries = np.argwhere(report.moved(moves[i])).tolist() if report.law == REPORT else []
         for entry in map(tuple, entries[: first.study.effort.shown]):
@@ -84,13 +83,14 @@ def _grouped(first: History, moves: Shifts, found: Sequence[Tested], known: dict
     the entry counts as not shown, and so do all entries if a run fails. known: entries whose value the release tells; they keep
     it, because the adversary knows it. The function adds the entries of which it finds that to be so.
     """
-    possible = {each.at: _possible(first, moves, each.at) for each in found}
-    tried = {each.at: _some(possible[each.at], each.values[0], first.study.effort.redrawn) for each in found}
-    longest, before = max(map(len, tried.values())), numbers(first.play)
+    own = {each.at: each.values[0] for each in found}
+    possible = {at: _possible(first, moves, at) for at in own}
+    tried = {at: _some(possible[at], value, first.study.effort.redrawn) for at, value in own.items()}
+    longest, before = max(map(len, tried.values())), first.play.numbers
     random, moved = np.random.default_rng(longest), {at: np.zeros_like(moves[at[0]][at[1]]) for at in tried}
     steady, telling = np.ones(before.shape, dtype=bool), np.zeros(before.shape, dtype=bool)
     for _ in range(REPEATED):
-        steady &= equal(_redrawn(first, known | {each.at: each.values[0] for each in found}, random), before)
+        steady &= equal(_redrawn(first, known | own, random), before)
     for step in range(longest):
         run = _with(first, known | {at: values[step % len(values)] for at, values in tried.items()})
         if run is None:
@@ -115,7 +115,7 @@ def _grouped(first: History, moves: Shifts, found: Sequence[Tested], known: dict
         elif len(groups) == len(all_):
             moved[i, entry] = moves[i][entry]
         if len(groups) == len(all_):
-            known[i, entry] = next(each.values[0] for each in found if each.at == (i, entry))
+            known[i, entry] = own[i, entry]
     return moved
 
 
@@ -156,11 +156,6 @@ def _some(values: list[float], value: float, most: int) -> list[float]:
     return near + np.random.default_rng(most).choice(far, most - len(near), replace=False).tolist()
 
 
-def numbers(play: Play) -> Floats:
-    """The released numbers of a run, those of all arrays in a row."""
-    return np.concatenate([a.ravel() for a in play.cells.values()])
-
-
 def equal(run: Floats | None, other: Floats) -> NDArray[np.bool_]:
     """Which released numbers of a run are those of another; none if the run failed or releases more or fewer."""
     return run == other if run is not None and run.shape == other.shape else np.zeros(other.shape, dtype=bool)
@@ -168,12 +163,11 @@ def equal(run: Floats | None, other: Floats) -> NDArray[np.bool_]:
 
 def _with(first: History, values: Values) -> Floats | None:
     """The numbers that the first run releases if some entries have other values; None if it fails."""
-    instead = {i: first.mechanisms[i] for i, _ in values}
-    instead = {i: m.with_noisy(m.noisy.copy()) for i, m in instead.items()}
+    instead = {i: first.mechanisms[i].with_noisy(first.mechanisms[i].noisy.copy()) for i, _ in values}
     for (i, entry), value in values.items():
         instead[i].noisy[entry] = value
     run = repeated(first, instead)
-    return None if run is None else numbers(run.play)
+    return None if run is None else run.play.numbers
 
 
 def _redrawn(first: History, values: Values, random: np.random.Generator) -> Floats | None:
@@ -182,4 +176,4 @@ def _redrawn(first: History, values: Values, random: np.random.Generator) -> Flo
     for (i, entry), value in values.items():
         instead[i].noisy[entry] = value
     run = repeated(first, instead, [drawn_again(draw, random) for draw in first.study.others[0]])
-    return None if run is None else numbers(run.play)
+    return None if run is None else run.play.numbers
