@@ -376,9 +376,9 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
 
 
 def with_covers(case: Case, outcome: Outcome) -> tuple[Bound, ...]:
-    """The bounds of an audit, with what `covered` says."""
+    """The bounds of an audit, of which those that do not say what they cover get what `covered` says."""
     covers = covered(case, outcome)
-    return tuple(replace(bound, covers=covers) for bound in outcome.bounds)
+    return tuple(bound if bound.covers is not None else replace(bound, covers=covers) for bound in outcome.bounds)
 
 
 def covered(case: Case, outcome: Outcome) -> dict[str, str]:

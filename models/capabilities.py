@@ -174,6 +174,9 @@ class AnswersOtherGraphs(Protocol):
         ...
 
 
+ANSWERS = {"queries": AnswersOtherFeatures, "graph queries": AnswersOtherGraphs}  # what an adversary may ask -> the capability
+
+
 @runtime_checkable
 class Declines(Protocol):
     """A model that has the attributes of some capability but lacks the capability. declines: the name of each such capability ->

@@ -15,7 +15,8 @@ from ...accounting.events.counts import Charged, charged, coin_p_values, recount
 from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.accountants import tightest, upper
 from ...models.base import Model
-from ...models.capabilities import AnswersOtherFeatures, AnswersOtherGraphs, RunsElsewhere, effort, has
+from ...models.capabilities import RunsElsewhere, effort
+from ...models.errors import raised
 from ...models.recorder.draws.lines import Line, in_words, lines_run
 from ...reports.rounding import several
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
@@ -28,6 +29,7 @@ from ..mechanisms.inside import Inside
 from ..mechanisms.reading import FAR, also_noised
 from ..mechanisms.unfollowed import not_followed
 from ..own_bounds import program_seeds, released_noise, sampled_steps, within_run
+from ..recorded.exposed import Answering, queries
 from ..recorded.playing import play
 from ..recorded.secrets.worlds import UNUSUAL, UNUSUAL_NODES
 from ..recorded.study import first_run
@@ -41,10 +43,6 @@ REPORTED = proved(
     "draws, samples and noisy values are recorded", "the training, which is this package's own, reports each of them"
 )
 REPEATED = proved("the repetition has the same noise", "every noisy value was made the same")
-ANSWERS = (
-    (AnswersOtherFeatures, "answers on other features", "no audit asks for them; the attack linkteller does"),
-    (AnswersOtherGraphs, "answers on other graphs", "no audit asks for them; the attack g-base does"),
-)  # the capability, what no audit examines, and why
 SEEDS = proved("the two runs are independent", "the two runs have different seeds, and each number is in one release")
 
 
@@ -103,8 +101,46 @@ def of_own_model(setting: Setting) -> Outcome:
     """Audits a user's model by its recorded draws. A run with other noise may take another path through the program, so runs that
     execute other lines of it are audited too. The least favourable of these runs counts: one whose bound refutes the claim by a
     computation, else one that concludes nothing about an array. The statistical tests of the first run spend all of alpha, so a
-    test of a further run refutes nothing.
+    test of a further run refutes nothing. If the model answers queries, a training of its answers is audited as a further run.
     """
+    found = with_left_out(setting, of_release(setting))
+    for kind in queries(setting.case.model):
+        if any(b.refuted for b in found.bounds):
+            return found
+        found = with_answers(setting, found, kind)
+    return found
+
+
+def with_answers(setting: Setting, found: Outcome, kind: str) -> Outcome:
+    """The outcome, with what the model's answers to a query show. kind: one of ANSWERS. The outcome covers these answers unless
+    the audit concludes nothing about them; then a bound states the reason. A failing model concludes nothing.
+    """
+    model = Answering(setting.case.model, (kind,))
+    case = dataclasses.replace(setting.case, model=model)
+    asked = dataclasses.replace(setting, case=case, key=setting.key.fold(kind), shared={})
+    try:
+        answers, why = with_left_out(asked, of_one_run(asked)), ""
+    except Exception as fault:  # a user's method may raise any error
+        answers, why = Outcome(NAME, ()), f"the model fails when it is asked for answers to {kind}: {raised(fault)}"
+    refuted = [b for b in answers.bounds if b.refuted]
+    if any(b.alpha == 0 for b in refuted):
+        return dataclasses.replace(answers, reach=f"{answers.reach}; in answers to {kind}")
+    if why := why or next((f"a test at a level that is spent found in answers to {kind}: {b.method}" for b in refuted), ""):
+        failed = Condition(f"the audit examines answers to {kind}", "failed", why)
+        unknown = released_noise.exact(0.0, why, released_noise.MOVES, (failed,))
+        answers = Outcome(NAME, (unknown,), {}, why, covers={})
+    covers, reach = {**(found.covers or {}), **(answers.covers or {})}, f"{found.reach}; in answers to {kind}: {answers.reach}"
+    bounds = (*covering(found), *covering(answers))
+    return dataclasses.replace(found, bounds=bounds, reach=reach, covers=covers, read=(*found.read, kind))
+
+
+def covering(found: Outcome) -> tuple[Bound, ...]:
+    """The bounds, of which each says what it covers: by default what the whole outcome covers."""
+    return tuple(b if b.covers is not None else dataclasses.replace(b, covers=dict(found.covers or {})) for b in found.bounds)
+
+
+def of_release(setting: Setting) -> Outcome:
+    """The outcome of the worst run, whose release is audited."""
     found = of_one_run(setting)
     if any(b.refuted for b in found.bounds):
         return found
@@ -115,17 +151,16 @@ def of_own_model(setting: Setting) -> Outcome:
             return again
         if not any(b.refuted for b in again.bounds) and set(found.covers or ()) - set(again.covers or ()):
             found = again
-    return with_left_out(setting, found)
+    return found
 
 
 def with_left_out(setting: Setting, found: Outcome) -> Outcome:
-    """The outcome, whose bounds say what was not examined: answers to queries; and unusual nodes, if the model failed on the
-    small graph of such nodes, or if the mechanisms within the run matter and the model's effort was too little to look for them
-    there.
+    """The outcome, whose bounds say that unusual nodes were not examined, if the model failed on the small graph of such nodes.
+    They also say so if the mechanisms within the run matter and the model's effort was too little to look for them there.
     """
     runs, model = recorded(setting), setting.case.model
     within = runs.inside if isinstance(runs.inside, Inside) else None
-    left_out = [Condition(what, "not examined", why) for capability, what, why in ANSWERS if has(model, capability)]
+    left_out = []
     if error := runs.examination.failed or (within and within.failed):
         left_out.append(Condition(UNUSUAL_NODES, "not examined", f"on a {UNUSUAL} the model fails ({error})"))
     elif within and not effort(model).thorough and set(offered(model)) - set(runs.examination.noisy):
@@ -190,8 +225,9 @@ def of_one_run(setting: Setting) -> Outcome:
         return released_noise.from_release(setting, {**dict.fromkeys(silent, reason), **past})
     if not silent or "" in runs.examination.doubts or math.isinf(bound.reach):
         return found
-    bounds = (*(b for b in found.bounds if not b.failed), bound)
-    covers = {**covers, **{array: (bound.covers or {})[array] for array in silent}}
+    only_here = {array: (bound.covers or {})[array] for array in silent}
+    kept = covering(dataclasses.replace(found, bounds=tuple(b for b in found.bounds if not b.failed)))
+    bounds, covers = (*kept, dataclasses.replace(bound, covers=only_here)), {**covers, **only_here}
     return dataclasses.replace(found, bounds=bounds, reach=bound.method, covers=covers)
 
 

@@ -18,6 +18,7 @@ from ...attacks.membership.cross_fit import scores_within
 from ...attacks.registry import ALONE, ATTACKS, BASELINES, DEPLOYED, GAMES, UNITS, how_asked
 from ...attacks.roc import Leak, measure, measure_slices, roc_points
 from ...attacks.subgroups import slices
+from ...models.capabilities import ANSWERS
 from ...models.fitted import apart
 from ...models.graph.graph import Graph, Worlds
 from ...reports.results import AttackRow, SkippedRow, Slice
@@ -91,7 +92,7 @@ def attacked(
     further training.
     """
     asked = question(graph, kind, key)
-    live = [a for a in attacks if {"queries", "graph queries"} & set(a.needs)]
+    live = [a for a in attacks if set(ANSWERS) & set(a.needs)]
     public = [a for a in attacks if a.public]
     stored = [*(b for b in BASELINES if kind in b.kinds), *(a for a in attacks if a not in live + public)]
     read = tuple(dict.fromkeys((DEPLOYED, *(name for a in stored + public for name in a.needs))))

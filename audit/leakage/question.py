@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...attacks.base import Challenge
 from ...attacks.links.link_stealing import unordered
 from ...attacks.registry import UNITS
-from ...models.capabilities import AnswersOtherFeatures, AnswersOtherGraphs, has
+from ...models.capabilities import ANSWERS, has
 from ...models.graph.graph import Graph
 from ..case import Case
 from ..games.game import Game, sample
@@ -128,5 +128,5 @@ def view(case: Case) -> tuple[str, ...]:
     """What the adversary sees: the arrays of the claim, and "queries" or "graph queries" if the model answers on chosen features
     or graphs.
     """
-    live = {AnswersOtherFeatures: "queries", AnswersOtherGraphs: "graph queries"}
-    return (*case.claim.exposes, *(name for capability, name in live.items() if has(case.model, capability)))
+    live = (kind for kind, capability in ANSWERS.items() if has(case.model, capability))
+    return tuple(dict.fromkeys((*case.claim.exposes, *live)))

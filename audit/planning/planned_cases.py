@@ -25,6 +25,7 @@ from ..own.programs.declaration import declared
 from ..own.programs.files import claim_of
 from ..own.programs.program import External
 from ..own.stated_claim import stated
+from ..recorded.exposed import queries
 from .plan import Plan, claiming
 
 
@@ -155,7 +156,7 @@ def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
     own_delta, delta = (
         default_delta(unit, recipe.mode, facts) if plan.delta is None else plan.delta for unit in (recipe.unit, claimed)
     )
-    own = Claim(epsilon, own_delta, recipe.unit, exposes=offered(recipe))
+    own = Claim(epsilon, own_delta, recipe.unit, exposes=(*offered(recipe), *queries(recipe)))
     if claimed is not recipe.unit and recipe.mode != "paper" and not isinstance(recipe, External):
         way = f'Use unit = "{recipe.unit}", or leave {recipe.name} out.'
         if isinstance(recipe, Looped):

@@ -15,7 +15,7 @@ from ....models.recorder.mechanisms.found import REPORT, Mechanism
 from ...mechanisms.absence import without
 from ...mechanisms.inside import Inside, read_only, reports, without_idle, without_secrets
 from ...mechanisms.reading import anywhere, drawn_again, ends, far_across, repeated, with_other_values
-from ...recorded.arrays_alone import only
+from ...recorded.exposed import only
 from ...recorded.secrets.worlds import Absence
 from ...recorded.study import History
 

@@ -77,19 +77,3 @@ def test_the_verdict_says_if_little_effort_left_unusual_nodes_out(train, kind, l
     why = "an empty class, were not examined, because the model asks for little effort (thorough=False)"
     assert verdict.sentence.endswith(why) is left_out
     assert ("not examined" in verdict.sentence) is left_out
-
-
-class Answering(Looped):
-    """A model that also answers on features of the attacker's choice, from the exact graph."""
-
-    def deployed(self, worlds, device="cpu"):
-        graph = worlds.removed(0).graph
-        return lambda x: (graph.adjacency() @ x)[None]
-
-
-def test_the_verdict_says_that_no_audit_examined_answers_to_queries(tmp_path):
-    _, verdict = judged(sums, tmp_path, Answering)
-    assert verdict.kind == "not-refuted"
-    assert verdict.sentence.endswith(
-        "answers on other features were not examined, because no audit asks for them; the attack linkteller does"
-    )
