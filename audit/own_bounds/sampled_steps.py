@@ -159,17 +159,18 @@ def from_samples(case: Case, within: Inside) -> Bound | str:
 
 
 def from_mechanisms(case: Case, within: Inside) -> Bound:
-    """The bound from all mechanisms, or, if it neither refutes the claim nor has a reach without known masks, that from the
-    samples of the run's steps. If their cost is not known, the first bound, with the reason if it has no reach.
+    """The bound from all mechanisms. If it refutes the claim, the larger of this bound and that from the samples of the run's
+    steps, which counts the mechanisms without samples too. If it neither refutes the claim nor has a reach without known masks,
+    that from the samples. If their cost is not known, the first bound, with the reason if it has no reach.
     """
     bound = within_run.from_mechanisms(case, within)
     supported = math.isfinite(bound.reach)
-    if bound.refuted or (supported and MASKS not in bound.conditions):
+    if not bound.refuted and supported and MASKS not in bound.conditions:
         return bound
-    sampled = from_samples(case, within)
+    sampled = from_samples(case, within) if bound.epsilon < math.inf else ""
     if isinstance(sampled, Bound):
-        return sampled
-    if supported:
+        return bound if bound.refuted and not (sampled.refuted and sampled.epsilon > bound.epsilon) else sampled
+    if bound.refuted or supported:
         return bound
     failed = Condition(OWN_COIN, "failed", sampled)
     return replace(bound, conditions=(failed, *bound.conditions)) if sampled else bound
