@@ -245,7 +245,7 @@ def left_out(audit: Audit, case: Case, plan: Plan, outcomes: Sequence[Outcome] |
     if reason := audit.refuses(case):
         return reason
     if every and audit.last_resort and outcomes is not None and decided(case, outcomes, plan):
-        return f"the other audits decide this claim; ask for it with --audits {audit.name}"
+        return f"the other audits decide this claim; to run it all the same, write --audits {audit.name}"
     return audit.seldom(case) if every and plan.minutes is None else None
 
 

@@ -103,7 +103,7 @@ class Looped:
     events: DpEvent | None = None
     name: str = ""
     mode: str = "sound"
-    public: tuple[str, ...] = ("What the function assumes to be public is not known.",)
+    public: tuple[str, ...] = ("The author of the function does not say what is public (argument `public` of `Looped`).",)
     max_degree: int = 0
     claim: Claim | None = field(default=None, compare=False)
     by_call: ClassVar[bool] = True  # the arguments of this call declare all that a function can declare

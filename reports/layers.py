@@ -77,7 +77,7 @@ def _neighbours(claims: Sequence[Line]) -> Layer:
         start = "For a claim on features, they" if removed else "Two neighbouring graphs"
         words.append(f"{start} differ in {UNITS[Unit.FEATURES]}, which are replaced.")
     proved = [line for line in claims if any(b.value > 0 for b in line.bounds)]
-    words.append(f"Audits proved a lower bound above 0 for {_of(proved, claims)}.")
+    words.append(f"Audits that compared such graphs proved a lower bound above 0 for {_of(proved, claims)}.")
     return Layer("Neighbouring relation", _status(proved, claims, "assumed"), " ".join(words), "verdicts")
 
 
@@ -115,7 +115,7 @@ def _sampling(claims: Sequence[Line]) -> Layer:
     if sampled:
         words = f"An audit tested the secret samples of {', '.join(sampled)}. No test supports the sampling of other models."
     elif _otherwise(claims) == "argued":
-        words += " If a ledger relies on secret samples, no test supports it."
+        words += " If a ledger relies on secret samples, no test supports these samples."
     return Layer("Sampling", "partly tested" if sampled else _otherwise(claims), words, "evidence")
 
 

@@ -83,7 +83,7 @@ class Line:
     def upper_is(self) -> str:
         """A warning about the upper bound, if a reader could overestimate what it covers; else an empty string."""
         if self.contradicted:
-            return "that of the ledger, which does not describe what was run"
+            return "that of the ledger; a lower bound exceeds it, so the ledger does not describe what was run"
         return "that of the model's own ledger, which its author declares" if self.upper and self.own else ""
 
     @property

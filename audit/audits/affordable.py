@@ -37,7 +37,7 @@ def check_cost(setting: Setting, graph: Graph) -> None:
         )
     if setting.rounds * seconds > setting.patience:
         long = f"may take {clock(setting.rounds * seconds)}, as one takes {more[0]:.2g} s on a part of {large.nodes}"
-        way = "ask for it with --audits blackbox, or limit its time with --minutes"
+        way = "to run it all the same, write --audits blackbox or --minutes N"
         raise ValueError(f"{several(setting.rounds, 'training')} on the crafted graph of {graph.nodes} nodes {long}; {way}")
 
 

@@ -52,7 +52,8 @@ def seldom_decides(case: Case) -> str | None:
     """Why a plan that names neither the audit nor a time limit leaves it out, or None."""
     if case.claim.unit is not Unit.NODE:
         return None
-    return "blackbox seldom decides a claim about nodes in a few trainings; ask for it with --audits blackbox, or with --minutes"
+    seldom = "blackbox seldom decides a claim about nodes in a few trainings"
+    return f"{seldom}; to run it all the same, write --audits blackbox or --minutes N"
 
 
 def aligned_canaries(setting: Setting) -> Outcome:

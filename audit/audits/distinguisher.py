@@ -99,7 +99,7 @@ def seldom_decides(case: Case) -> str | None:
     """Why a plan that names neither the audit nor a time limit leaves it out, or None."""
     if effort(case.model).thorough:
         return None
-    return "it needs hundreds of trainings, which take long; ask for it with --audits distinguisher, or with --minutes"
+    return "it needs hundreds of trainings, which take long; to run it all the same, write --audits distinguisher or --minutes N"
 
 
 def distinguish(setting: Setting) -> Outcome:

@@ -159,7 +159,9 @@ def _released(found: Examination, doubts: Mapping[str, str], tried: bool) -> tup
         elif not tried:
             released.append(Released(array, "not known", "no recorded noise is added to data, so no secret was removed"))
         else:
-            released.append(Released(array, "computed", "no secret changes it while the noisy values stay the same"))
+            released.append(
+                Released(array, "computed", "no secret that was tried changes it while the noisy values stay the same")
+            )
     return tuple(released)
 
 
@@ -233,7 +235,9 @@ def _compared(
         if pays is not None and known and laws <= EVENTS.keys():
             worst = max(float(total(each)) for _, each in moves)
             agrees = worst <= pays * (1 + SLACK)
-            sentences.append(f"The noise of the ledger covers moves of up to {multiple(pays, 'its scale')}; {_moving(worst)}.")
+            sentences.append(
+                f"The ledger charges for moves of up to {multiple(pays, 'the scale of its noise')}; {_moving(worst)}."
+            )
         elif costs is not None and (total_cost := _epsilon(ledger, claim.delta)) is not None:
             agrees = costs <= total_cost * (1 + SLACK)
             if not agrees and sampled and declared.steps:
@@ -250,7 +254,7 @@ def _compared(
 
 def _moving(worst: float) -> str:
     if worst > 0:
-        return f"the worst secret that was tried moves the values by {multiple(worst, 'that scale')}"
+        return f"the worst secret that was tried moves the values by {multiple(worst, 'the scale of the recorded noise')}"
     return "no secret that was tried moves a mechanism"
 
 

@@ -235,7 +235,7 @@ def in_words(found: Examination, worst: Move) -> str:
         drawn = f" (drawn at {'; '.join(lines[:NAMED])}{more})" if lines else ""
         return f"{worst.secret} moves the means by {multiple(size, 'the scale of the recorded noise')}{drawn}"
     if not sources:
-        return "no recorded noise was found in a released value"
+        return "no released value is a sum of data and recorded noise"
     known = found.moves and not any(worst.each)
     return "no secret that was tried moves the means" if known else "it is not known how far a secret moves the means"
 

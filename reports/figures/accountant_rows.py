@@ -67,7 +67,10 @@ def reasons(costs: list[Cost]) -> Reasons:
     for cost in costs:
         if cost.contradicted:
             found.append(
-                (name(cost.key.model, cost.key.mode), "all values are of the ledger, which does not describe what was run")
+                (
+                    name(cost.key.model, cost.key.mode),
+                    "all values are those of the ledger, which does not describe what was run: a lower bound exceeds them",
+                )
             )
         if cost.note:
             found.append((f"{name(cost.key.model, cost.key.mode)}, published", cost.note))

@@ -219,8 +219,8 @@ def test_too_little_noise_disagrees_with_the_ledger_at_the_closed_form():
 
     found = observed(Looped(train, releases=("aggregates",), events=dp.GaussianDpEvent(2.0)))
     assert found.agrees is False
-    moves = "the worst secret that was tried moves the values by 1.414 times that scale."
-    assert f"The noise of the ledger covers moves of up to 0.5 times its scale; {moves}" in found.compared
+    moves = "the worst secret that was tried moves the values by 1.414 times the scale of the recorded noise."
+    assert f"The ledger charges for moves of up to 0.5 times the scale of its noise; {moves}" in found.compared
     mu, epsilon = 2**0.5, found.costs
     delta = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)  # Balle and Wang (2018)
     assert delta == pytest.approx(CLAIM.delta, rel=1e-3)

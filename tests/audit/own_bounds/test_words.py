@@ -130,7 +130,7 @@ def constant(graph, seed):
     ("train", "says"),
     [
         (nothing_moves, "no secret that was tried moves the means"),
-        (constant, "no recorded noise was found in a released value"),
+        (constant, "no released value is a sum of data and recorded noise"),
     ],
 )
 def test_no_sentence_says_that_something_moves_by_0(train, says):

@@ -331,7 +331,9 @@ def test_the_upper_bound_of_a_model_of_ones_own_is_called_its_authors_word(tmp_p
 def test_a_lower_bound_above_the_upper_bound_is_explained(tmp_path):
     shown = {"audit": "game", "attack": "x", "shape": "any", "confidence": 0.95, "rounds": 9, "verdict": "refuted"}
     rows = AccountRow(**WHERE, accountant="exact", value=4.0), BoundRow(**WHERE, **shown, value=28.4, notices=1.1, reach=4.1)
-    assert "Upper bound: that of the ledger, which does not describe what was run." in written(tmp_path, *rows)
+    assert "Upper bound: that of the ledger; a lower bound exceeds it, so the ledger does not describe what was run." in written(
+        tmp_path, *rows
+    )
     unconfirmed = BoundRow(**WHERE, **shown, value=28.4, notices=1.1, reach=4.1, confirmed=False)
     text = written(tmp_path / "unconfirmed", rows[0], unconfirmed)
     assert "this refutation does not count" in text
