@@ -28,7 +28,7 @@ from ..mechanisms.gate import a_strangers, recorded
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import FAR, also_noised
 from ..mechanisms.unfollowed import not_followed
-from ..own_bounds import program_seeds, released_noise, sampled_steps, within_run
+from ..own_bounds import noise_in_one_world, program_seeds, released_noise, sampled_steps, within_run
 from ..recorded.exposed import Answering, queries
 from ..recorded.playing import play
 from ..recorded.secrets.worlds import UNUSUAL, UNUSUAL_NODES
@@ -205,13 +205,18 @@ def of_one_run(setting: Setting) -> Outcome:
     if not isinstance(within, Inside):
         made = runs.study
         why = within or not_followed(made.base.draws[at] for at in made.free)
-        return released_noise.from_release(setting, dict.fromkeys(offered(case.model), why) if why else None)
+        found = released_noise.from_release(setting, dict.fromkeys(offered(case.model), why) if why else None)
+        sure = None if any(b.refuted for b in found.bounds) else noise_in_one_world.from_other_draws(case, made)
+        return dataclasses.replace(found, bounds=(*found.bounds, sure), reach=sure.method) if sure else found
     past = within_run.paths_to(within, offered(case.model))
     unused = next((within.mechanisms[i].line for i in sorted(within.idle)), "")
     found = released_noise.from_release(setting, past, unused)
     if any(b.refuted for b in found.bounds):
         return found
-    if (sure := program_seeds.without_moves(case, within)) is not None:
+    sure = program_seeds.without_moves(case, within)
+    if sure is None and within.doubts:
+        sure = noise_in_one_world.from_other_draws(case, runs.study)
+    if sure is not None:
         return dataclasses.replace(found, bounds=(*found.bounds, sure), reach=sure.method)
     covers = found.covers or {}
     silent = [array for array in offered(case.model) if array not in covers]

@@ -6,6 +6,7 @@ If the run does not read a value, another value in its place changes neither the
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -305,17 +306,32 @@ def with_entries(report: Mechanism, entries: Sequence[Entry], size: float = 1.0)
 
 
 def drawn_again(draw: Draw, random: np.random.Generator) -> Draw:
-    """The draw with new numbers of its law. For a law other than uniform and choices with known chances, the same numbers in
-    another order.
+    """The draw with new numbers of its law, if it is uniform, or if it is a choice from known values. For another law the same
+    numbers in another order.
     """
     shape = draw.values.shape
     if draw.chances is not None and draw.chances.ndim == 1:
         values = random.choice(np.array(draw.among), shape, p=draw.chances)
     elif draw.law == "uniform":
         values = draw.loc + draw.scale * random.random(shape)
+    elif (given := population(draw)) is not None:
+        values = random.choice(given, shape, replace=np.unique(draw.values).size < draw.values.size)
     else:
         values = random.permutation(draw.values.ravel()).reshape(shape)
     return replace(draw, values=np.asarray(values, dtype=draw.values.dtype))
+
+
+def population(draw: Draw) -> NDArray[Any] | int | None:
+    """The values from which a draw chose whole numbers, or how many there are from 0 on, if the call of `choice`, `sample` or
+    `integers` names them; else None.
+    """
+    if draw.law not in ("choice", "sample", "integers") or draw.values.dtype.kind not in "iu" or not draw.parameters:
+        return None
+    given = draw.parameters[0]
+    if draw.law == "integers":  # between two ends, or below one
+        return None if draw.lowest or given.ndim or not np.isfinite(draw.highest) else int(draw.highest) + 1
+    named = given if given.ndim else np.arange(int(given))
+    return named if named.ndim == 1 and named.dtype.kind in "iu" and np.isin(draw.values, named).all() else None
 
 
 def added_later(first: History) -> bool:

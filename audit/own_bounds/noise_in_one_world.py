@@ -14,32 +14,37 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
+from typing import Self
 
 import numpy as np
 
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
+from ...models.capabilities import RunsElsewhere
+from ...models.graph.graph import Worlds
 from ...models.random.streams import fold
 from ...models.recorder.mechanisms.found import OtherMechanisms
 from ..case import Case, offered
+from ..instruments.repetition import NO_NODE
 from ..key import Key
-from ..mechanisms.absence import Incomparable, both, moved_cells
+from ..mechanisms.absence import Incomparable, both, history, moved_cells
 from ..mechanisms.inside import Inside
 from ..mechanisms.past_noise import begun
-from ..mechanisms.reading import far_across, with_other_values
+from ..mechanisms.reading import drawn_again, far_across, with_other_values
 from ..recorded.playing import Cell, Diverged, Play, play
 from ..recorded.secrets.copies import Copies, copies
-from ..recorded.secrets.worlds import Absence
-from ..recorded.study import History
+from ..recorded.secrets.worlds import UNUSUAL, Absence, public_bound, small, without_one
+from ..recorded.study import History, Study
 from .certain_paths import CLEAR, REDRAWN, TRIED, Mask, numbers_of_runs, scripts, tried
 from .released_noise import PATHS, REPEATED, exact
 
 RUNS = (1, 2, 3)  # numbers of the trainings with other seeds in the world in which the rows are equal
+ALONE = 4  # how often the draws of one line are replaced alone
 EQUAL = Condition(
     "noise never tells the two rows apart where the nodes are the same",
     "checked",
     f"the rows stay equal with {len(RUNS)} other seeds, with other numbers for all draws, usual ones and numbers far outside of "
-    f"their range, {REDRAWN} times, and with other noisy values, near and far",
+    f"their range, {REDRAWN} times, and with other noisy values, near and far; no line's draws change other rows alone",
 )
 STILL = Condition(
     "in one world nothing random changes these entries",
@@ -98,9 +103,7 @@ def from_still_entries(case: Case, within: Inside) -> Bound | None:
             with suppress(Incomparable, Diverged, OtherMechanisms):
                 for cell in cells:
                     if count := still_entries(part.run, absent, cell, case.claim.delta):
-                        entries = f"{'1 entry' if count == 1 else f'{count} entries'} of {cell}"
-                        text = f"{absent.secret} changes {entries}; in one of the two worlds nothing random changes them{where}"
-                        return exact(np.inf, text, PATHS, (REPEATED, STILL, MOVED))
+                        return exact(np.inf, changed_by(absent, count, cell, where), PATHS, (REPEATED, STILL, MOVED))
     return None
 
 
@@ -115,15 +118,68 @@ def still_entries(first: History, absent: Absence, cell: Cell, delta: float) -> 
 
 def still_in(first: History, still: History, moved: History, cell: Cell, shown: Mask, delta: float) -> int:
     """As `still_entries`, if nothing random changes the entries in the world of `still`. shown: the entries that count."""
-    fixed = np.logical_and.reduce([shown, *(still.play.same(run, cell) for run in trained(first, still, RUNS))])
+    return moved_in_one(still, trained(first, still, RUNS), others(first, moved, delta), cell, shown, delta)
+
+
+def moved_in_one(still: History, quiet: Iterable[Play], loud: Iterable[Play], cell: Cell, shown: Mask, delta: float) -> int:
+    """How many entries of a cell nothing random changes in the world of `still`, and runs of the other world change. quiet, loud:
+    trainings with other seeds in the first and in the second world. shown: the entries that count.
+    """
+    fixed = np.logical_and.reduce([shown, *(still.play.same(run, cell) for run in quiet)])
 
     def changed(run: Play) -> Mask:
         return fixed & ~still.play.same(run, cell)
 
-    seen = happening(others(first, moved, delta), delta, lambda run: bool(changed(run).any())) if fixed.any() else []
-    if not seen or any(changed(run).any() for run in chain(redrawn(first, still), with_others(still))):
+    seen = happening(loud, delta, lambda run: bool(changed(run).any())) if fixed.any() else []
+    if not seen or any(changed(run).any() for run in chain(redrawn(still), with_others(still))):
         return 0
     return int(np.logical_or.reduce([changed(run) for run in seen]).sum())
+
+
+def from_other_draws(case: Case, made: Study) -> Bound | None:
+    """An infinite bound, if one secret decides whether anything random changes entries of an array, and how many numbers are
+    drawn; None if this is not shown. So does noise that is added to the stored entries of a sparse matrix alone.
+
+    Each run is one of its own, with its own draws. The rule is for models of which a run without a secret cannot repeat the draws
+    of the run with it. It tries the graph, and then the small graph of unusual nodes.
+    """
+    if made.doubts or isinstance(made.model, RunsElsewhere):
+        return None
+    graph, unit, delta = made.whole.graph, case.claim.unit, case.claim.delta
+    for other, where in ((graph, ""), (small(graph, public_bound(made.model, graph)), f" on a {UNUSUAL}")):
+        with suppress(Diverged, Incomparable, OtherMechanisms):
+            whole = Worlds.of(other, made.whole.seeds)
+            here = Alone.of(made, whole)
+            secrets = (absent for absent in without_one(whole, unit, Key("other draws"), NO_NODE) if absent.base is None)
+            for absent in islice(secrets, TRIED):
+                there = Alone.of(made, absent.worlds)
+                for still, moved in ((here, there), (there, here)):
+                    for cell in here.first.play.cells:
+                        if cell.public or cell not in there.first.play.cells:
+                            continue
+                        shown = absent.shown(here.first.play.cells[cell].shape)
+                        if count := moved_in_one(still.first, still.runs, moved.runs, cell, shown, delta):
+                            return exact(np.inf, changed_by(absent, count, cell, where), PATHS, (REPEATED, STILL, MOVED))
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Alone:
+    """Trainings in one world, which share no draws with those in another: the first one, recorded, and those of RUNS."""
+
+    first: History
+    runs: tuple[Play, ...]
+
+    @classmethod
+    def of(cls, made: Study, world: Worlds) -> Self:
+        whole = replace(world, seeds=made.whole.seeds)
+        first = history(replace(made, whole=whole, others=(), histories=(), copies={}, constant=frozenset()), 0)
+        return cls(first, tuple(trained(first, first, RUNS)))
+
+
+def changed_by(absent: Absence, count: int, cell: Cell, where: str) -> str:
+    entries = f"{'1 entry' if count == 1 else f'{count} entries'} of {cell}"
+    return f"{absent.secret} changes {entries}; in one of the two worlds nothing random changes them{where}"
 
 
 def from_silence(case: Case, within: Inside) -> Bound | None:
@@ -180,7 +236,24 @@ def certain(first: History, found: Copies, cell: Cell, delta: float) -> bool:
     runs = chain([other.play] * forced, others(first, other, delta))
     if not happening(runs, delta, lambda run: not equal(run, cell, found, CLEAR)):
         return False
-    return all(equal(run, cell, found) for run in chain(trained(first, same, RUNS), redrawn(first, same), with_others(same)))
+    tests = chain(trained(first, same, RUNS), redrawn(same), with_others(same))
+    return all(equal(run, cell, found) for run in tests) and not reached_elsewhere(same, cell, found)
+
+
+def reached_elsewhere(run: History, cell: Cell, found: Copies) -> bool:
+    """Whether other numbers at one line of code change other rows of the cell, but not those of the two nodes. So does a place
+    that is drawn at random. Then few of the tried numbers reach these two rows, and do not show that they never differ.
+    """
+    draws = run.play.draws
+    for places in run.by_line(at for at, draw in enumerate(draws) if not (draw.spread or draw.weights)).values():
+        for number in range(ALONE):
+            random = np.random.default_rng(number)
+            script = [drawn_again(draw, random) if at in places else draw for at, draw in enumerate(draws)]
+            same = run.play.same(play(run.study.model, run.worlds, script=script), cell)
+            rows = np.array([not row.all() for row in same])
+            if rows.any() and not rows[[found.node, found.copy]].any():
+                return True
+    return False
 
 
 def trained(first: History, world: History, numbers: Iterable[int]) -> Iterator[Play]:
@@ -190,15 +263,15 @@ def trained(first: History, world: History, numbers: Iterable[int]) -> Iterator[
         yield play(first.study.model, replace(world.worlds, seeds=seeds))
 
 
-def redrawn(first: History, world: History) -> Iterator[Play]:
-    """Trainings in the world of a run with other numbers for all draws, near and far. Those that make other draws with these
-    numbers, such as samples of another size, are left out. Raises Diverged if these are more than half.
+def redrawn(run: History) -> Iterator[Play]:
+    """Trainings in the world of a run with other numbers for all of its draws, near and far. Those that make other draws then,
+    such as samples of another size, are left out. Raises Diverged if these are more than half.
     """
     tried = failed = 0
-    for script in scripts(first):
+    for script in scripts(run):
         tried += 1
         try:
-            yield play(first.study.model, replace(world.worlds, seeds=first.worlds.seeds), script=script)
+            yield play(run.study.model, run.worlds, script=script)
         except Exception:  # a user's model may refuse other numbers with any exception
             failed += 1
     if 2 * failed > tried:

@@ -127,3 +127,74 @@ def test_copies_are_alike_in_one_of_two_neighbouring_graphs(unit):
         assert (near[0] == near[1] and np.array_equal(*rows)) == same
         assert g.directed or (g.edges[0] < g.edges[1]).all()
     assert sum(a.graph.arc_count for a in worlds[:1]) >= worlds[1].graph.arc_count
+
+
+PAIRS = np.stack(np.triu_indices(GRAPH.nodes, 1), 1)
+RESET = 17
+
+
+def with_random_pairs_reset(graph, seed):
+    """Each of 17 random pairs of nodes gets a fair random bit, and the number of edges gets noise. The bit of a pair then has the
+    probability 1 - p / 2 with the edge and p / 2 without it, with p = 17 / pairs. That all 17 bits differ has the chance 2^-17.
+    """
+    rng, matrix = np.random.default_rng(seed), graph.adjacency().toarray()
+    u, v = PAIRS[rng.choice(len(PAIRS), RESET, replace=False)].T
+    matrix[u, v] = rng.integers(0, 2, RESET)
+    return {"adjacency": np.triu(matrix), "edges": np.array([graph.edges.shape[1] + rng.laplace(0, 1.0)])}
+
+
+@pytest.mark.parametrize("key", ["6", "8", *nightly("9", "10", "14", "19", "24", "35")])
+def test_rare_random_bits_of_other_pairs_do_not_show_that_two_rows_never_differ(key, tmp_path):
+    share = RESET / len(PAIRS) / 2
+    truth = math.log((1 - share) / share) + 1.0
+    case = Case(Looped(with_random_pairs_reset, releases=("adjacency", "edges")), Claim(truth + 0.5, 1e-5, Unit.UNDIRECTED_EDGE))
+    found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key(key), 2, 1e-4))
+    assert not any(b.refuted for b in found.bounds)
+
+
+def on_stored_entries(graph, rng):
+    """Noise on the entries of the sparse matrix that are not 0."""
+    matrix = graph.adjacency().tocsr()
+    matrix.data = matrix.data + rng.normal(0, 2.0, matrix.data.shape)
+    return matrix.toarray()
+
+
+def on_all_entries(graph, rng):
+    return graph.adjacency().toarray() + rng.normal(0, 2.0, (graph.nodes, graph.nodes))
+
+
+def on_stored_entries_of_public_pairs(graph, rng):
+    """The stored entries are those of all pairs within eight groups of nodes, whether they have an edge or not."""
+    group = np.arange(graph.nodes) % 8
+    u, v = np.nonzero(group[:, None] == group)
+    return np.asarray(graph.adjacency()[u, v]).ravel() + rng.normal(0, 2.0, u.size)
+
+
+def flipped_one_by_one(graph, rng):
+    """Randomised response of probability 1e-3 that draws a number for each edge, and then one for each other pair."""
+    bits = graph.adjacency().toarray()[tuple(PAIRS.T)] > 0
+    kept, added = rng.random(bits.sum()) >= 1e-3, rng.random((~bits).sum()) < 1e-3
+    out = bits.copy()
+    out[bits], out[~bits] = kept, added
+    return out.astype(np.float64)
+
+
+@pytest.mark.parametrize(
+    ("noisy", "faulty"),
+    [
+        (on_stored_entries, True),
+        (on_all_entries, False),
+        (on_stored_entries_of_public_pairs, False),
+        (flipped_one_by_one, False),
+    ],
+    ids=lambda case: getattr(case, "__name__", ""),
+)
+def test_noise_on_stored_entries_alone_is_refuted(noisy, faulty, tmp_path):
+    """An entry is exactly 0 without the edge. The run without it draws fewer numbers, so no draw of the two runs is the same."""
+
+    def train(graph, seed):
+        return {"matrix": noisy(graph, np.random.default_rng(seed))}
+
+    case = Case(Looped(train, releases=("matrix",)), Claim(8.0, 1e-5, Unit.UNDIRECTED_EDGE))
+    found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("stored"), 2, 1e-4))
+    assert any(b.refuted and math.isinf(b.epsilon) for b in found.bounds) is faulty
