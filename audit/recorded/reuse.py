@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from ...models.recorder.draws.draw import SHIFTED, Draw
+from ...models.recorder.draws.draw import Draw
 from .playing import Diverged, play, rounding
 from .sources import in_line, laid_out, moved_by, nudge
-from .study import SHUFFLES, Study
+from .study import CONTINUOUS, SHUFFLES, Study
 
 NEAR = 50  # number of neighbours, in sorted order, over which the density of numbers is estimated
 RARE = 1e-6  # equal numbers are not attributed to rounding if the chance of so many is below this
@@ -84,10 +84,6 @@ def reused(offsets: NDArray[np.int64], expected: float) -> bool:
     """
     _, counts = np.unique(offsets, return_counts=True)
     return offsets.size > SHARED + stats.poisson.isf(RARE, expected) or counts.max(initial=0) > SHARED
-
-
-# laws of numbers that a generator makes of its random bits, one after the other
-CONTINUOUS = (*SHIFTED, "uniform", "exponential")
 
 
 def same_bits(draws: Sequence[Draw]) -> str | None:

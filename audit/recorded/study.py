@@ -40,8 +40,9 @@ PERIOD = (
 CHANCE = 1e-12  # equal draws of all seeds count as constant if two seeds would give them with a smaller probability than this
 SEEDS, SECONDS = 400, 1.0  # limits of `switches_by_seed`: seeds, and seconds of processor time
 MANY = 20_000  # largest number of draws in a run, because each one is recorded
+SINGLE = 32  # bits of a number of float32; numbers of fewer bits take at most 65,536 values
 SHUFFLES = ("shuffle", "permutation", "randperm")  # laws of draws that are an order of all places
-CONTINUOUS = (*SHIFTED, "uniform", "exponential")
+CONTINUOUS = (*SHIFTED, "uniform", "exponential")  # laws of numbers that a generator makes of its bits, one after the other
 CAUSES = (
     "a child process, a thread, the clock or a library without a recorder may give it numbers that do not follow from the seed"
 )
@@ -389,7 +390,11 @@ def across(one: Sequence[Draw], other: Sequence[Draw]) -> str:
     """A sentence if the noise of one seed has many numbers in common with the noise of another seed; "" if not."""
     firsts = in_common([*one, *other])
     at = next((first for first in firsts[len(one) :] if first < len(one)), None)
-    return "" if at is None else f"noise of two seeds, drawn at {one[at].where}, has many numbers in common"
+    if at is None:
+        return ""
+    text, bits = f"noise of two seeds, drawn at {one[at].where}, has many numbers in common", 8 * one[at].values.dtype.itemsize
+    few = f", because numbers of {bits} bits take few values; draw the noise in float32 or float64" if bits < SINGLE else ""
+    return text + few
 
 
 def _slack(

@@ -52,3 +52,16 @@ def test_a_path_past_the_noise_names_numbers_that_every_seed_draws_alike(fixed, 
     (bound,) = (bound for bound in bounds if bound.refuted)
     assert math.isinf(bound.epsilon)
     assert ("are the same for all seeds, so they are no noise" in bound.method) == fixed
+
+
+@pytest.mark.parametrize(("kind", "short"), [(torch.float16, True), (torch.float32, False)])
+def test_noise_of_sixteen_bits_is_named_as_such(kind, short, tmp_path):
+    def train(graph, seed):
+        clean = torch.from_numpy(graph.adjacency() @ np.eye(graph.classes)[graph.y])
+        noise = torch.randn(clean.shape, generator=torch.Generator().manual_seed(seed), dtype=kind)
+        return {"sums": (clean + 3.0 * noise.double()).numpy()}
+
+    case = Case(Looped(train, releases=("sums",)), Claim(4.0, 1e-5))
+    found = AUDITS["differential"].run(Setting(case, load("campus:n=120:degree=6"), Store(tmp_path), Key("half"), 2, 1e-4))
+    assert not any(b.refuted for b in found.bounds)
+    assert ("numbers of 16 bits take few values; draw the noise in float32 or float64" in found.reach) is short
