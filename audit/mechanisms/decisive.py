@@ -20,6 +20,7 @@ from ..recorded.secrets.chains import Link, chains
 from ..recorded.secrets.worlds import Absence, public_bound
 from ..recorded.study import History, Shifts, study
 from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved_cells, without
+from .initial_weights import same_for_all_seeds, with_weights
 from .inside import Inside, not_known, read_only, reports, without_secrets
 from .past_noise import changed
 
@@ -45,10 +46,13 @@ def suspicious(model: Model, graph: Graph, claim: Claim, key: Key) -> Iterator[I
 
 def _on(model: Model, graph: Graph, without_secret: Callable[[Worlds], Absence], claim: Claim, key: Key) -> Inside | None:
     """What a run on the graph shows of its only secret, which is the worst one if it costs more than the claim; None if the
-    mechanisms are not known.
+    mechanisms are not known. Noise that is the same for all seeds counts as data, if other noise is left.
     """
     made = study(model, graph, key, probed=False, searched=False)
     first = history(made, 0)
+    if not made.doubts and not_known(first) is None and (public := same_for_all_seeds(first)):
+        known = history(with_weights(made, public), 0)
+        first = known if not_known(known) is None else first
     if made.doubts or not_known(first) is not None or not all(np.all(np.isfinite(m.clean)) for m in first.mechanisms):
         return None
     found, absent = without_secrets(first), without_secret(made.whole)

@@ -117,7 +117,9 @@ def noise_not_followed(attempt: Attempt) -> Bound | None:
 
 
 def stale_noise(attempt: Attempt) -> Bound | None:
-    """Infinite if a secret moves a value whose noise another run or mechanism has too; 0 if other draws may hide this move."""
+    """Infinite if a secret moves a value whose noise another run or mechanism has too; 0 if other draws may hide this move, or if
+    only a part of the noise is that of other runs.
+    """
     first = attempt.first
     for secret, moves, shifts in attempt.secrets:
         if stale := next(not_fresh(first, attempt.within, moves, shifts), ""):
@@ -125,7 +127,8 @@ def stale_noise(attempt: Attempt) -> Bound | None:
                 both = Condition(FRESH.what, "failed", f"{stale}; but {why}")
                 return exact(0.0, why, MOVES, (REPEATED, both, Condition(UNHIDDEN.what, "failed", why)))
             return exact(math.inf, f"{secret}: {stale}", MOVES, (REPEATED, EXACT, granted_to(first)))
-    return None
+    fixed = partly_constant(first, attempt.each)
+    return fails(FRESH.what, fixed) if fixed else None
 
 
 def noise_used_twice(attempt: Attempt) -> Bound | None:
@@ -158,6 +161,19 @@ def constant_noise(within: Inside) -> str:
     constant = [made.base.draws[at] for at in sorted(made.constant)]
     drawn = ((m, draw) for m in within.mechanisms for draw in constant if np.array_equal(m.draw.values, draw.values))
     return next((f"the noise of {draw.where}, added at {m.line}, is the same for two seeds" for m, draw in drawn), "")
+
+
+def partly_constant(first: History, each: Shifts) -> str:
+    """A sentence about the first mechanism that a secret moves and whose noise is a sum of fresh numbers and of numbers that are
+    the same for two seeds; "" if there is none. each: the moves. Only the fresh numbers hide the secret.
+    """
+    constant = {id(first.play.draws[at]) for at in first.study.constant}
+    for m, by in zip(first.mechanisms, each, strict=True):
+        fixed = [draw for draw in (m.draw, *m.beside) if id(draw) in constant]
+        if fixed and len(fixed) < 1 + len(m.beside) and np.abs(by).max(initial=0) > NOTHING:
+            drawn = f"a part of the noise added at {m.line}, that of {fixed[0].where}, is the same for two seeds"
+            return f"{drawn}, so less noise than its scale says hides the secret; draw all noise from the seed of the run"
+    return ""
 
 
 def not_excluded(within: Inside) -> str:
