@@ -1,4 +1,6 @@
-"""Records draws of SciPy's distributions: one draw for each call of `rvs`. The names of the laws are those of of_numpy.py."""
+"""Records draws of SciPy's distributions: one draw for each call of `rvs`, and two for `dlaplace`, the difference of geometric
+numbers. The names of the laws are those of of_numpy.py.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +40,19 @@ def asked(family: Any, args: Sequence[Any], options: dict[str, Any], result: Any
     return Draw(law, np.array(result), calling_line(), loc, scale, *ends, parameters(*shapes, **state))
 
 
+def of_two(family: Any, args: Sequence[Any], options: dict[str, Any]) -> Any:
+    """Numbers of `dlaplace` at location 0, as SciPy computes them: the difference of two draws of geometric numbers, which are
+    recorded; None for another location, and for a single number.
+    """
+    (rate,), loc, _, size = family._parse_args_rvs(*args, **{n: v for n, v in options.items() if n not in NO_REQUEST})
+    if np.any(loc) or size == ():
+        return None
+    state = options.get("random_state")
+    generator = family._random_state if state is None else sys.modules["scipy._lib._util"].check_random_state(state)
+    success = -np.expm1(-np.asarray(rate))
+    return generator.geometric(success, size=size) - generator.geometric(success, size=size)
+
+
 @contextmanager
 def replaced() -> Iterator[None]:
     """Within this context, the draws of SciPy's distributions are recorded, and their inverse distribution functions of uniform
@@ -50,6 +65,8 @@ def replaced() -> Iterator[None]:
     family, plain, inverse = module.rv_generic, module.rv_generic.rvs, module.rv_continuous.ppf
 
     def rvs(self: Any, *args: Any, **options: Any) -> Any:
+        if self.name == "dlaplace" and (whole := of_two(self, args, options)) is not None:
+            return whole
         return recorded_call(
             str(self.name), lambda *a, **o: plain(self, *a, **o), args, options, lambda _, *received: asked(self, *received)
         )

@@ -4,6 +4,7 @@ noisy counts cost twice the rate, and nothing that is computed from them costs m
 
 import numpy as np
 import pytest
+from scipy.stats import dlaplace
 
 from gnnaudit import Claim, Looped, load
 from gnnaudit.audit.audits.differential import differential
@@ -51,6 +52,13 @@ def test_enough_noise_on_whole_numbers_is_supported(answer, delta):
     assert not any(bound.refuted for bound in found.bounds)
     assert set(found.covers) == {"out"}
     assert max(bound.epsilon for bound in found.bounds) == pytest.approx(2 * RATE, rel=2e-2)
+
+
+@pytest.mark.parametrize(("rate", "enough"), [(RATE, True), (2 * RATE, False)])
+def test_discrete_laplace_noise_of_scipy_is_two_sided_geometric_noise(rate, enough):
+    found = audited(clipped, lambda rng, shape: dlaplace.rvs(rate, size=shape, random_state=rng))
+    assert not any(bound.refuted for bound in found.bounds)
+    assert bool(found.covers) is enough
 
 
 def test_too_little_noise_on_whole_numbers_is_not_supported():

@@ -268,3 +268,13 @@ def test_an_array_that_the_user_has_filled_holds_the_same_numbers_and_is_one_dra
     assert result is given
     assert np.array_equal(given, plain)
     assert [draw.values.shape for draw in found.draws] == [(3, 4)]
+
+
+@pytest.mark.parametrize("state", [lambda: 3, lambda: np.random.default_rng(3), lambda: np.random.RandomState(3)])
+@pytest.mark.parametrize("asked", [{"size": (4, 3)}, {"size": 5, "loc": 2}, {"size": None}])
+def test_discrete_laplace_numbers_are_those_of_scipy(state, asked):
+    plain = scipy.stats.dlaplace.rvs(0.5, random_state=state(), **asked)
+    with recording():
+        recorded = scipy.stats.dlaplace(0.5, loc=asked.get("loc", 0)).rvs(asked["size"], random_state=state())
+    assert np.array_equal(plain, recorded)
+    assert type(plain) is type(recorded)
