@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..case import Case, offered
 from ..mechanisms.absence import Incomparable
 from ..mechanisms.draws.lost import lost, mixed
 from ..mechanisms.inside import Inside
-from ..mechanisms.reading import EACH, idle
+from ..mechanisms.reading import EACH, alike, idle, repeated
 from ..mechanisms.undone import pays
 from ..recorded.laws import NOTHING, cost
 from ..recorded.secrets.worlds import UNUSUAL, Absence
@@ -87,12 +87,29 @@ class Attempt:
 
 
 def granted_to(first: History) -> Condition:
-    """The adversary that the bound assumes: who sees the noisy values, and other random numbers if the run draws any."""
-    free = [first.play.draws[at] for at in free_draws(first)]
+    """The adversary that the bound assumes: who sees the noisy values, and other random numbers if the run uses any."""
+    free = [first.play.draws[at] for at in free_draws(first) if at not in seeds_alone(first)]
     weights = all(draw.weights for draw in free)
     more = "random weights with which training starts" if weights else "random numbers that are no noise, such as initial weights"
     sees = "for an adversary who sees the noisy value of each mechanism" + f", and the {more}" * bool(free)
     return Condition(sees, "granted", "proofs by composition assume this adversary; one who sees less may learn less")
+
+
+@lru_cache(maxsize=8)
+def seeds_alone(first: History) -> frozenset[int]:
+    """The positions of single whole numbers that change nothing if all other draws stay the same, as the seed of a generator.
+    Nobody needs to know them; whoever does knows the noise.
+    """
+    draws = first.play.draws
+    single = {at for at in free_draws(first) if draws[at].values.size == 1 and draws[at].values.dtype.kind in "iu"}
+    if not single or not first.study.effort.thorough:
+        return frozenset()
+    run = repeated(
+        first,
+        {},
+        [other if at in single else draw for at, (draw, other) in enumerate(zip(draws, first.study.others[0], strict=True))],
+    )
+    return frozenset(single if run is not None and alike(first, run.play) else ())
 
 
 def nothing_moves(within: Inside) -> Bound:

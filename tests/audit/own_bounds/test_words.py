@@ -118,6 +118,16 @@ def test_the_adversary_sees_initial_weights_only_if_the_run_draws_some(start, se
     assert assumed(bounds) == f"for an adversary who sees the noisy value of each mechanism{sees}"
 
 
+def test_the_adversary_does_not_see_a_number_that_only_seeds_a_generator():
+    def train(graph, seed):
+        number = int(np.random.default_rng(seed).integers(2**62))
+        noise = torch.randn(graph.nodes, generator=torch.Generator().manual_seed(number), dtype=torch.float64).numpy()
+        return {"degrees": np.exp((graph.degree + 0.5 * noise) / 10)}
+
+    _, bounds = audited(train, Claim(1.0, 1e-6), ("degrees",))
+    assert assumed(bounds) == "for an adversary who sees the noisy value of each mechanism"
+
+
 def nothing_moves(graph, seed):
     return {"noisy": graph.nodes + np.random.default_rng(seed).standard_normal(3)}
 
