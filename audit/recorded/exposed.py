@@ -96,8 +96,8 @@ class Answering(Alone):
         if changed:
             raise ValueError(changed)
         nodes, rows = (RING, np.arange(RING)) if elsewhere else (graph.nodes, worlds.watch)
-        queries = np.split(features(2 * nodes, graph.dim), 2)
-        answers = [np.asarray(answer(ring(x, graph.classes) if elsewhere else x)) for x in queries]
+        asked = np.split(features(2 * nodes, graph.dim), 2)
+        answers = [np.asarray(answer(ring(x, graph.classes) if elsewhere else x)) for x in asked]
         if wrong := next((a.shape for a in answers if a.ndim != 3 or a.shape[:2] != (len(worlds), nodes)), None):
             shape = f"(K, nodes, classes) = ({len(worlds)}, {nodes}, {graph.classes})"
             raise ValueError(f"{method.__name__}: the function that it returns gave an array of shape {wrong}, not {shape}.")
@@ -110,9 +110,9 @@ def features(nodes: int, dim: int) -> NDArray[np.float32]:
 
 
 def ring(x: NDArray[np.float32], classes: int) -> Graph:
-    """The graph of a query: a ring of nodes with the features `x`, which are all test nodes."""
+    """The graph of a query: a ring of three nodes or more with the features `x`, which are all test nodes."""
     at = np.arange(len(x))
-    edges = np.stack([at[:-1], at[1:]]) if len(x) < 3 else np.stack([np.append(at[:-1], 0), np.append(at[1:], at[-1])])
+    edges = np.stack([np.append(at[:-1], 0), np.append(at[1:], at[-1])])
     none, every = np.zeros(len(x), dtype=bool), np.ones(len(x), dtype=bool)
     return Graph(x, at % classes, edges, none, none, every, name="a ring", classes=classes)
 
