@@ -232,7 +232,9 @@ def of_one_run(setting: Setting) -> Outcome:
         return found
     only_here = {array: (bound.covers or {})[array] for array in silent}
     kept = covering(dataclasses.replace(found, bounds=tuple(b for b in found.bounds if not b.failed)))
-    bounds, covers = (*kept, dataclasses.replace(bound, covers=only_here)), {**covers, **only_here}
+    known = any(math.isfinite(b.notices) for b in kept)  # else no noise on the release has a smallest detectable violation
+    bounds = (*kept, dataclasses.replace(bound, covers=only_here if known else {**covers, **only_here}))
+    covers = {**covers, **only_here}
     return dataclasses.replace(found, bounds=bounds, reach=bound.method, covers=covers)
 
 

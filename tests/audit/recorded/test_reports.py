@@ -20,6 +20,7 @@ from gnnaudit.models import capabilities
 from gnnaudit.models.capabilities import Effort
 from gnnaudit.models.recorder import Draw
 from gnnaudit.models.recorder.mechanisms.found import Mechanism
+from gnnaudit.reports.evidence import judge
 
 from ...nightly import nightly
 
@@ -431,3 +432,20 @@ def test_hidden_reports_count_only_if_the_ledger_charges_as_much_for_one(charged
     ledger = dp.RandomizedResponseDpEvent(2 * (1 - charged), 2)
     outcome = audited(each_direction, tmp_path, 1.1 * TRUTH, ledger)
     assert any(bound.refuted for bound in outcome.bounds) == refuted
+
+
+def bits_of_random_columns(graph, seed):
+    """Each user answers about two random columns; the columns are released as they are, and hold no data."""
+    rng, columns = np.random.default_rng(seed), min(2, graph.dim)
+    asked = np.argsort(rng.random((graph.nodes, graph.dim)), axis=1)[:, :columns]
+    true = np.take_along_axis(np.asarray(graph.x) > 0.5, asked, axis=1)
+    flipped = rng.random(true.shape) >= KEEP
+    return {"columns": asked, "bits": (true ^ flipped).astype(np.int64)}
+
+
+@pytest.mark.parametrize(("claimed", "supported"), [(2.01 * TRUTH, True), (1.5 * TRUTH, False)])
+def test_a_released_draw_without_data_beside_reports_has_the_reach_of_the_reports(claimed, supported, tmp_path):
+    claim = Claim(claimed, 0.0, Unit.FEATURES, exposes=("columns", "bits"))
+    model = Looped(bits_of_random_columns, releases=("columns", "bits"), unit=Unit.FEATURES, events=PureDpEvent(claimed))
+    found = AUDITS["differential"].run(Setting(Case(model, claim), GRAPH, Store(tmp_path), Key("columns"), 2, 1e-4))
+    assert (judge(claim, (), found.bounds, notices=1.5).kind == "not-refuted") is supported
