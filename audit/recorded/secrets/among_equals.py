@@ -19,7 +19,7 @@ from ....models.graph.rows_redrawn import with_features
 from ...case import EDGES
 from .worlds import Absence, public_bound, without_edges, without_nodes
 
-JOINED, EQUALS = "graph of pairs of which one edge joins two", "graph on which all nodes but one are equal"
+JOINED, EQUALS = "matching with one more edge", "graph on which all nodes but one are equal"
 Without = Callable[[Worlds], Absence]
 
 

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from ....accounting.claim import Unit
 from ....models.graph.graph import Graph, Worlds
+from ....reports.rounding import several
 from ...case import EDGES
 from .worlds import LEAVES, Absence, small, without_edges, without_nodes
 
-ALL_JOINED = "graph of nodes that are all joined"
-TWO_GROUPS = "graph of two groups of nodes that are all joined"
+COMPLETE = "complete graph"
+CLIQUES = "graph of two cliques"
 NO_SEED = np.zeros(1, dtype=np.uint64)
 
 
@@ -45,9 +46,9 @@ class Link:
 def chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generator) -> Iterator[list[Link]]:
     """Yields chains of links, which begin with the fewest secrets. All graphs of a chain have the same nodes.
 
-    The edges of `small` or the features of its nodes go in a random order, so that its hub loses leaf by leaf. For nodes, some
-    that are all joined go one by one, so that all others lose a neighbour. For edges, two groups of nodes that are all joined
-    grow, with one edge between the groups, or without an edge of one group. most: the largest degree of the graphs, at most
+    The edges of `small` or the features of its nodes go in a random order, so that its hub loses leaf by leaf. Of the
+    nodes of a complete graph, one after the other goes, so that all others lose a neighbour. Two cliques of growing size have one
+    edge between them, or lack an edge of one clique. most: the largest degree of the graphs, at most
     LEAVES. Graphs without any edge or training node are left out, because many programs make an exception for them.
     """
     for links in _chains(graph, unit, most, random):
@@ -60,11 +61,11 @@ def _chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Genera
     few = small(graph, most)
     nodes = 1 + (LEAVES if most is None else min(LEAVES, most))
     if unit is Unit.NODE:
-        yield _emptied(_all_joined(graph, few, nodes), unit, random.permutation(nodes))
+        yield _emptied(_complete(graph, few, nodes), unit, random.permutation(nodes))
         return
     yield _emptied(few, unit, random.permutation(few.edges.shape[1] if unit in EDGES else few.nodes))
     if unit in EDGES:
-        yield list(_two_groups(_all_joined(graph, few, LEAVES + 1), unit, nodes // 2))
+        yield list(_two_cliques(_complete(graph, few, LEAVES + 1), unit, nodes // 2))
 
 
 def _lacking(whole: Worlds, unit: Unit, secrets: NDArray[np.int64]) -> Absence:
@@ -87,25 +88,25 @@ def _emptied(graph: Graph, unit: Unit, order: NDArray[np.int64]) -> list[Link]:
     return links
 
 
-def _all_joined(graph: Graph, few: Graph, nodes: int) -> Graph:
-    """The first nodes of `few`, all joined to each other. The last one has the last class of `graph`."""
+def _complete(graph: Graph, few: Graph, nodes: int) -> Graph:
+    """The complete graph of the first nodes of `few`. The last one has the last class of `graph`."""
     edges = np.array(np.triu_indices(nodes, 1), dtype=np.int64)
     edges = np.concatenate([edges, edges[::-1]], axis=1) if graph.directed else edges
     y = np.where(np.arange(nodes) < nodes - 1, few.y[:nodes], graph.classes - 1)
     train, val, test = (part[:nodes] for part in (few.train, few.val, few.test))
-    return replace(few, x=few.x[:nodes], y=y, edges=edges, train=train, val=val, test=test, name=ALL_JOINED)
+    return replace(few, x=few.x[:nodes], y=y, edges=edges, train=train, val=val, test=test, name=COMPLETE)
 
 
-def _two_groups(nodes: Graph, unit: Unit, largest: int) -> Iterator[Link]:
-    """The links of two groups of 1 to `largest` nodes each. The first secret is an edge in a group, the next one the edge between
-    the groups.
+def _two_cliques(nodes: Graph, unit: Unit, largest: int) -> Iterator[Link]:
+    """The links of two cliques of 1 to `largest` nodes each. The first secret is an edge in a clique, the next one the edge that
+    joins them.
     """
     for size in range(1, largest + 1):
         one = np.array(np.triu_indices(size, 1), dtype=np.int64)
         both = np.concatenate([one, one + nodes.nodes // 2], axis=1)
         both = np.concatenate([both, both[::-1]], axis=1) if nodes.directed else both
         bridge = np.array([[size - 1], [size - 1 + nodes.nodes // 2]])
-        name = f"{TWO_GROUPS}, {size} each"
+        name = f"{CLIQUES}, {several(size, 'node')} each"
         groups = replace(nodes, edges=both, name=name)
         if size > 1:
             yield Link(groups, unit, np.array([0]), replace(nodes, edges=both[:, 1:], name=name))

@@ -12,7 +12,7 @@ from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms import decisive
-from gnnaudit.audit.recorded.secrets.chains import ALL_JOINED, TWO_GROUPS, chains
+from gnnaudit.audit.recorded.secrets.chains import CLIQUES, COMPLETE, chains
 from gnnaudit.audit.recorded.secrets.worlds import LEAVES, UNUSUAL
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.graph.graph import Worlds
@@ -89,7 +89,7 @@ def test_a_limit_on_degrees_that_the_graph_does_not_reach_is_refuted_at_what_the
     bound = audited(counted(of_few_neighbours(limit), 1.0), Unit.UNDIRECTED_EDGE, tmp_path, seed)
     assert bound.refuted
     assert 1.998 * limit <= bound.epsilon <= 2 * limit
-    assert bound.method.endswith(f"on a {TWO_GROUPS}, {limit + 1} each, with an edge between them")
+    assert bound.method.endswith(f"on a {CLIQUES}, {limit + 1} nodes each, with an edge between them")
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_an_end_that_noisy_counts_decide_is_not_refuted(tmp_path):
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("most", [None, 9])
 def test_the_graphs_of_a_link_differ_by_its_secret_and_have_degrees_within_the_bound(unit, most):
-    names = {Unit.NODE: [ALL_JOINED], Unit.FEATURES: [UNUSUAL], Unit.UNDIRECTED_EDGE: [UNUSUAL, TWO_GROUPS]}
+    names = {Unit.NODE: [COMPLETE], Unit.FEATURES: [UNUSUAL], Unit.UNDIRECTED_EDGE: [UNUSUAL, CLIQUES]}
     made = list(chains(GRAPH, unit, most, np.random.default_rng(0)))
     assert [links[-1].graph.name.partition(", ")[0] for links in made] == names[unit]
     for links in made:
