@@ -346,8 +346,8 @@ CAPABILITIES = {
         Capability(NoisyRows, "set `gaussian_rows` to the number of rows with Gaussian noise", lambda m: m.gaussian_rows > 0),
         Capability(NoisyMessages, "set `noisy_messages`, and release `transcript`", lambda m: m.noisy_messages),
         Capability(DegreeFloor, "set `floor`", lambda m: bool(m.floor)),
-        Capability(AnswersOtherFeatures, "define `deployed(worlds)`"),
-        Capability(AnswersOtherGraphs, "define `anywhere(worlds)`"),
+        Capability(AnswersOtherFeatures, "define `deployed(worlds, device)`"),
+        Capability(AnswersOtherGraphs, "define `anywhere(worlds, device)`"),
     )
 }
 

@@ -86,10 +86,23 @@ def entangled(first: History) -> str:
             if m.law != REPORT and not np.allclose(m.scale, o.scale, rtol=SAME, atol=0):
                 return f"the size of the noise at {m.line} depends on random numbers"
             if some is noise and not np.array_equal(m.clean, o.clean):
-                return f"the value to which noise is added at {m.line} depends on this noise itself{OWN_WEIGHTS}"
+                return _changed_by(first, m)
         if some is noise and not alike(first, other.play):
             return f"the release shows the noise itself, drawn at {_shows(first)}"
     return ""
+
+
+def _changed_by(first: History, mechanism: Mechanism) -> str:
+    """The sentence that the noise of a mechanism, or of another one, changes its clean value."""
+    value = f"the value to which noise is added at {mechanism.line}"
+    own = {id(draw) for draw in (mechanism.draw, *mechanism.beside)}
+    at = next(i for i, m in enumerate(first.mechanisms) if m is mechanism)
+    others = [k for k in sorted(first.noise) if id(first.play.draws[k]) not in own]
+    for line, places in first.by_line(others).items():
+        other = repeated(first, {}, redrawn(first, places))
+        if other is not None and not np.array_equal(mechanism.clean, other.mechanisms[at].clean):
+            return f"{value} depends on random numbers drawn at {line}, which the recorder did not follow on all their ways"
+    return f"{value} depends on this noise itself{OWN_WEIGHTS}"
 
 
 def _shows(first: History) -> str:

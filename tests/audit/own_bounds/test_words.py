@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnnaudit import Claim, Looped, load
+from gnnaudit import Claim, Looped, Unit, load
 from gnnaudit.audit.audits.differential import differential
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
@@ -126,6 +126,25 @@ def test_the_adversary_does_not_see_a_number_that_only_seeds_a_generator():
 
     _, bounds = audited(train, Claim(1.0, 1e-6), ("degrees",))
     assert assumed(bounds) == "for an adversary who sees the noisy value of each mechanism"
+
+
+def test_a_value_that_depends_on_other_draws_is_not_said_to_depend_on_its_noise():
+    """Rows are dropped, or count by half, by one draw for each node, from which the program computes two masks."""
+
+    def train(graph, seed):
+        rng = np.random.default_rng(seed)
+        drawn = rng.random(graph.nodes)
+        weights = np.where(drawn < 0.05, 0.0, np.where(drawn < 0.1, 0.5, 1.0)) * graph.train
+        rows = np.asarray(graph.x, dtype=np.float64) / np.maximum(np.linalg.norm(graph.x, axis=1, keepdims=True), 1.0)
+        sums = (np.eye(graph.classes)[graph.y] * weights[:, None]).T @ rows
+        return {"sums": sums + 2.0 * rng.standard_normal(sums.shape)}
+
+    case = Case(Looped(train, releases=("sums",), unit=Unit.NODE), Claim(3.0, 1e-6, Unit.NODE))
+    found = differential(Setting(case, GRAPH, None, Key("masks")))
+    assert not any(bound.refuted for bound in found.bounds)
+    reasons = " ".join(detail for bound in found.bounds for detail in bound.failed)
+    assert "this noise itself" not in reasons
+    assert "the recorder did not follow on all their ways" in reasons
 
 
 def nothing_moves(graph, seed):
