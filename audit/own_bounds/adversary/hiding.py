@@ -105,10 +105,23 @@ def not_fresh(run: History, within: Inside, moves: Shifts, shifts: Shifts) -> It
             continue
         farthest = [np.unravel_index(int(at), gap.shape) for at in np.argsort(-gap, axis=None)[:TRIED]]
         entries = [tuple(map(int, entry)) for entry in farthest if gap[entry] > 10 * NOTHING]
-        if any(visible(run, i, [entry]) and visible(run, j, [entry]) for entry in entries):
+        seen = any(visible(run, i, [entry]) and visible(run, j, [entry]) for entry in entries)
+        if seen and not holds_hidden_noise(run, (i, j), moves):
             line, where = run.mechanisms[j].line, mechanism.draw.where
             twice = f"the noise of {where} is used at {line} and at {mechanism.line}"
             yield f"{twice}; their difference depends on the secret and has no noise"
+
+
+def holds_hidden_noise(run: History, pair: tuple[int, int], moves: Shifts) -> bool:
+    """Whether a value of two mechanisms with the same noise is computed from a noisy value that a secret moves, and that the
+    release shows only with this noise. Their difference then has the noise of that value. Tests the PAIRS last such values.
+    """
+    before = [k for k in range(max(pair)) if k not in pair and np.any(moves[k])]
+    for other in (again for k in before[-PAIRS:] for again in with_other_values(run, [k])):
+        read = other is not None and any(not np.array_equal(run.mechanisms[k].clean, other.mechanisms[k].clean) for k in pair)
+        if other is not None and read and alike(run, other.play):
+            return True
+    return False
 
 
 @lru_cache(maxsize=2 * PAIRS)  # it depends on no secret

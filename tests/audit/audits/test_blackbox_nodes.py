@@ -194,4 +194,4 @@ def test_a_plan_runs_it_for_nodes_only_if_it_names_the_audit_or_a_time_limit():
     plans = {"default": Plan(), "named": Plan(audits=("blackbox",)), "timed": Plan(minutes=1.0)}
     assert {name for name, plan in plans.items() if left_out(audit, nodes, plan) is None} == {"named", "timed"}
     assert all(left_out(audit, edges, plan) is None for plan in plans.values())
-    assert "--audits blackbox, or with --minutes" in left_out(audit, nodes, Plan())
+    assert "--audits blackbox or --minutes N" in left_out(audit, nodes, Plan())

@@ -272,3 +272,25 @@ def test_two_layers_whose_generators_have_one_seed_are_not_passed(same, verdicts
     model = Looped(train, releases=("posteriors", "wide"), events=events)
     found = audit(model, GRAPH, Claim(2.0, 1e-6), attacks="none", audits="differential", repeats=1)
     assert found.run.verdict in verdicts
+
+
+def mixtures(data_factor):
+    """Five noisy copies of the data, whose noise goes step by step from one array to another. With the factor 1 all copies are
+    mixtures of the first and the last one.
+    """
+
+    def train(graph, seed):
+        clean, noise = counts(graph), drawn(seed, 2, graph.nodes, graph.classes)
+        return {"copies": np.stack([data_factor(t) * clean + (1 - t) * noise[0] + t * noise[1] for t in np.arange(5) / 4])}
+
+    return train
+
+
+@pytest.mark.parametrize(("data_factor", "faulty"), [(lambda t: 1.0, False), (lambda t: 1.0 + t * t, True)], ids=["1", "1 + t^2"])
+def test_mixtures_of_two_noisy_values_cost_what_both_cost(data_factor, faulty, tmp_path):
+    """An edge moves two counts by 1, in two noisy values. Of other factors, a weighted sum of three copies has no noise."""
+    truth = float(epsilon_of(2 / SCALE, 1e-6))
+    case = Case(Looped(mixtures(data_factor), releases=("copies",)), Claim(1.01 * truth, 1e-6))
+    found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("mixtures"), 2, 1e-4))
+    assert any(bound.refuted and np.isinf(bound.epsilon) for bound in found.bounds) is faulty
+    assert faulty or max(bound.epsilon for bound in found.bounds) == pytest.approx(truth, rel=1e-2)
