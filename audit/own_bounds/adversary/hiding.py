@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,19 @@ from ...mechanisms.draws.lost import lost_noise
 from ...mechanisms.draws.steady import other_scripts, shown_in, shown_with_other_weights, steady_cells
 from ...mechanisms.inside import Inside, moving
 from ...mechanisms.loud_secrets import quietest
-from ...mechanisms.reading import EACH, alike, farthest, redrawn, repeated, rerun, same_means, visible, with_other_values
+from ...mechanisms.reading import (
+    EACH,
+    alike,
+    farthest,
+    moved_entries,
+    redrawn,
+    repeated,
+    rerun,
+    same_means,
+    visible,
+    with_other_entries,
+    with_other_values,
+)
 from ...mechanisms.relations import added_only, averaged, in_full, parted, proportional
 from ...recorded.laws import NOTHING
 from ...recorded.playing import Cell
@@ -114,10 +127,13 @@ def not_fresh(run: History, within: Inside, moves: Shifts, shifts: Shifts) -> It
 
 def holds_hidden_noise(run: History, pair: tuple[int, int], moves: Shifts) -> bool:
     """Whether a value of two mechanisms with the same noise is computed from a noisy value that a secret moves, and that the
-    release shows only with this noise. Their difference then has the noise of that value. Tests the PAIRS last such values.
+    release shows only with this noise. Their difference then has the noise of that value. Tests the PAIRS last such values, and
+    TRIED numbers of each, because single numbers of one line are one mechanism.
     """
-    before = [k for k in range(max(pair)) if k not in pair and np.any(moves[k])]
-    for other in (again for k in before[-PAIRS:] for again in with_other_values(run, [k])):
+    before = [k for k in range(max(pair)) if k not in pair and np.any(moves[k])][-PAIRS:]
+    single = [(k, entry) for k in (*before, *pair) if moves[k].ndim == 1 for entry in moved_entries(moves[k])[:TRIED]]
+    whole = (other for k in before for other in with_other_values(run, [k]))
+    for other in chain(whole, (other for k, entry in single for other in with_other_entries(run, k, [entry]))):
         read = other is not None and any(not np.array_equal(run.mechanisms[k].clean, other.mechanisms[k].clean) for k in pair)
         if other is not None and read and alike(run, other.play):
             return True

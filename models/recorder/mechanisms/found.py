@@ -286,7 +286,8 @@ class Mechanisms:
         numbers = self.lines.of(line, origin.law, outer_lines(), name, len(self.known))
         if numbers.at == len(self.known):
             self.known.append(None)
-        if numbers.rest and numbers.names - {name}:
+        again = name not in numbers.names and any(d.values.size == 1 and id(d) in numbers.draws for d in origin.draws)
+        if again or (numbers.rest and numbers.names - {name}):
             note(f"several entries of the value at {line} have the same noise number, drawn at {origin.draw.where}")
         count = len(numbers.noisy)
         noisy = self.of_script(origin, numbers, count, noisy, 1)

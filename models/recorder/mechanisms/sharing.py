@@ -45,10 +45,11 @@ def again(mechanisms: Sequence[Mechanism], draws: Sequence[Draw], copies: Mappin
             groups.setdefault(at, []).append(i)
     same: dict[int, int] = {}
     partly = ""
-    for group in groups.values():
+    for at, group in groups.items():
         firsts = _firsts(mechanisms, group, same)
         partly = partly or _twice([mechanisms[i] for i in firsts], place)
-        if len(firsts) > 1 and not partly and _shared([mechanisms[i] for i in firsts]):
+        one_number = draws[at].values.size == 1  # all mechanisms of the group use it
+        if len(firsts) > 1 and not partly and (one_number or _shared([mechanisms[i] for i in firsts])):
             one, two = (mechanisms[i] for i in firsts[:2])
             lines = f"{len(firsts)} mechanisms ({one.line}, {two.line})"
             partly = f"{lines} share noise of {one.draw.where} in a way for which no cost is computed"

@@ -15,6 +15,7 @@ from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.mechanisms.observed import observe
 from gnnaudit.audit.storage.store import Store
+from gnnaudit.reports.evidence import judge
 
 from ...nightly import nightly
 
@@ -294,3 +295,44 @@ def test_mixtures_of_two_noisy_values_cost_what_both_cost(data_factor, faulty, t
     found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("mixtures"), 2, 1e-4))
     assert any(bound.refuted and np.isinf(bound.epsilon) for bound in found.bounds) is faulty
     assert faulty or max(bound.epsilon for bound in found.bounds) == pytest.approx(truth, rel=1e-2)
+
+
+def singles(seed, count, std):
+    return [std * np.random.default_rng([seed, at]).standard_normal(1) for at in range(count)]
+
+
+def multiples_of_one(edges, seed):
+    (noise,) = singles(seed, 1, 2.0)
+    return edges + noise, 2 * edges + 2 * noise, -edges - noise
+
+
+def a_mean_of_two(edges, seed):
+    one, two = singles(seed, 2, 8**0.5)
+    return edges + one, 0.5 * one + 0.5 * two + edges, edges + two
+
+
+def step_by_step(edges, seed):
+    one, two = singles(seed, 2, 8**0.5)
+    return tuple(edges + (1 - t / 4) * one + t / 4 * two for t in range(5))
+
+
+def of_a_tensor(edges, seed):
+    one, two = 8**0.5 * torch.randn(2, 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    clean = torch.from_numpy(edges)
+    return tuple(value.numpy() for value in (clean + one, clean + 0.5 * one + 0.5 * two, clean + two))
+
+
+@pytest.mark.parametrize("made", [multiples_of_one, a_mean_of_two, step_by_step, of_a_tensor])
+def test_single_numbers_that_share_noise_are_not_composed_as_if_they_did_not(made, tmp_path):
+    """All are multiples or mixtures of noisy numbers of edges, so they cost a move of 1 / 2; half the claim is not supported."""
+
+    def train(graph, seed):
+        return {f"number{at}": value for at, value in enumerate(made(np.array([float(graph.edges.shape[1])]), seed))}
+
+    truth, names = float(epsilon_of(0.5, 1e-6)), tuple(train(GRAPH, 1))
+    for share, supported in ((1.01, True), (0.5, False)):
+        claim = Claim(share * truth, 1e-6, exposes=names)
+        setting = Setting(Case(Looped(train, releases=names), claim), GRAPH, Store(tmp_path), Key("single"), 2, 1e-4)
+        found = AUDITS["differential"].run(setting)
+        assert not (supported and any(bound.refuted for bound in found.bounds))
+        assert supported or judge(claim, (), found.bounds, notices=1.5).kind != "not-refuted"
