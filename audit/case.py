@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -136,6 +136,11 @@ class Setting:
     def level(self) -> float:
         """The level of a first test, after which the audit may be repeated: the larger of `first` and `alpha`."""
         return self.alpha if self.first is None else max(self.first, self.alpha)
+
+
+def covering(bounds: Iterable[Bound], covers: Mapping[str, str]) -> tuple[Bound, ...]:
+    """The bounds, of which those that do not say what they cover get `covers`."""
+    return tuple(bound if bound.covers is not None else dataclasses.replace(bound, covers=covers) for bound in bounds)
 
 
 def offered(model: Model) -> tuple[str, ...]:

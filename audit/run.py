@@ -32,7 +32,7 @@ from ..reports.rounding import several
 from ..reports.summary import best_marked, claim_and_verdict, claims_of, deltas, lines_of, of_case, skips
 from ..reports.summary import key as place
 from .audits.registry import AUDITS, Audit
-from .case import Case, Outcome, Setting, offered
+from .case import Case, Outcome, Setting, covering, offered
 from .key import Key
 from .leakage.pool import Measured, membership
 from .leakage.utility import utility
@@ -377,8 +377,7 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
 
 def with_covers(case: Case, outcome: Outcome) -> tuple[Bound, ...]:
     """The bounds of an audit, of which those that do not say what they cover get what `covered` says."""
-    covers = covered(case, outcome)
-    return tuple(bound if bound.covers is not None else replace(bound, covers=covers) for bound in outcome.bounds)
+    return covering(outcome.bounds, covered(case, outcome))
 
 
 def covered(case: Case, outcome: Outcome) -> dict[str, str]:

@@ -19,7 +19,7 @@ from ...models.capabilities import RunsElsewhere, effort
 from ...models.errors import raised
 from ...models.recorder.draws.lines import Line, in_words, lines_run
 from ...reports.rounding import several
-from ..case import EDGES, Case, Outcome, Setting, keeping, offered
+from ..case import EDGES, Case, Outcome, Setting, covering, keeping, offered
 from ..instruments.reach import worth
 from ..instruments.repetition import repeated, reports_of_others, world
 from ..instruments.reported_run import Record
@@ -129,14 +129,10 @@ def with_answers(setting: Setting, found: Outcome, kind: str) -> Outcome:
         failed = Condition(f"the audit examines answers to {kind}", "failed", why)
         unknown = released_noise.exact(0.0, why, released_noise.MOVES, (failed,))
         answers = Outcome(NAME, (unknown,), {}, why, covers={})
-    covers, reach = {**(found.covers or {}), **(answers.covers or {})}, f"{found.reach}; in answers to {kind}: {answers.reach}"
-    bounds = (*covering(found), *covering(answers))
+    each = [outcome.covers or {} for outcome in (found, answers)]
+    bounds = (*covering(found.bounds, each[0]), *covering(answers.bounds, each[1]))
+    covers, reach = {**each[0], **each[1]}, f"{found.reach}; in answers to {kind}: {answers.reach}"
     return dataclasses.replace(found, bounds=bounds, reach=reach, covers=covers, read=(*found.read, kind))
-
-
-def covering(found: Outcome) -> tuple[Bound, ...]:
-    """The bounds, of which each says what it covers: by default what the whole outcome covers."""
-    return tuple(b if b.covers is not None else dataclasses.replace(b, covers=dict(found.covers or {})) for b in found.bounds)
 
 
 def of_release(setting: Setting) -> Outcome:
@@ -231,7 +227,7 @@ def of_one_run(setting: Setting) -> Outcome:
     if not silent or "" in runs.examination.doubts or math.isinf(bound.reach):
         return found
     only_here = {array: (bound.covers or {})[array] for array in silent}
-    kept = covering(dataclasses.replace(found, bounds=tuple(b for b in found.bounds if not b.failed)))
+    kept = covering((b for b in found.bounds if not b.failed), covers)
     known = any(math.isfinite(b.notices) for b in kept)  # else no noise on the release has a smallest detectable violation
     bounds = (*kept, dataclasses.replace(bound, covers=only_here if known else {**covers, **only_here}))
     covers = {**covers, **only_here}

@@ -18,7 +18,7 @@ from ..case import Case, offered
 from ..mechanisms.absence import Incomparable
 from ..mechanisms.draws.lost import lost, mixed
 from ..mechanisms.inside import Inside
-from ..mechanisms.reading import EACH, alike, idle, repeated
+from ..mechanisms.reading import EACH, alike, idle, redrawn, repeated
 from ..mechanisms.undone import pays
 from ..recorded.laws import NOTHING, cost
 from ..recorded.secrets.worlds import UNUSUAL, Absence
@@ -104,11 +104,7 @@ def seeds_alone(first: History) -> frozenset[int]:
     single = {at for at in free_draws(first) if draws[at].values.size == 1 and draws[at].values.dtype.kind in "iu"}
     if not single or not first.study.effort.thorough:
         return frozenset()
-    run = repeated(
-        first,
-        {},
-        [other if at in single else draw for at, (draw, other) in enumerate(zip(draws, first.study.others[0], strict=True))],
-    )
+    run = repeated(first, {}, redrawn(first, single))
     return frozenset(single if run is not None and alike(first, run.play) else ())
 
 

@@ -147,12 +147,12 @@ def from_other_draws(case: Case, made: Study) -> Bound | None:
         return None
     graph, unit, delta = made.whole.graph, case.claim.unit, case.claim.delta
     for other, where in ((graph, ""), (small(graph, public_bound(made.model, graph)), f" on a {UNUSUAL}")):
-        with suppress(Diverged, Incomparable, OtherMechanisms):
+        with suppress(Exception):  # a user's model may refuse the small graph, or other numbers, with any exception
             whole = Worlds.of(other, made.whole.seeds)
-            here = Alone.of(made, whole)
+            here = OwnRuns.of(made, whole)
             secrets = (absent for absent in without_one(whole, unit, Key("other draws"), NO_NODE) if absent.base is None)
             for absent in islice(secrets, TRIED):
-                there = Alone.of(made, absent.worlds)
+                there = OwnRuns.of(made, absent.worlds)
                 for still, moved in ((here, there), (there, here)):
                     for cell in here.first.play.cells:
                         if cell.public or cell not in there.first.play.cells:
@@ -164,7 +164,7 @@ def from_other_draws(case: Case, made: Study) -> Bound | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Alone:
+class OwnRuns:
     """Trainings in one world, which share no draws with those in another: the first one, recorded, and those of RUNS."""
 
     first: History
@@ -242,15 +242,19 @@ def certain(first: History, found: Copies, cell: Cell, delta: float) -> bool:
 
 def reached_elsewhere(run: History, cell: Cell, found: Copies) -> bool:
     """Whether other numbers at one line of code change other rows of the cell, but not those of the two nodes. So does a place
-    that is drawn at random. Then few of the tried numbers reach these two rows, and do not show that they never differ.
+    that is drawn at random. Then few of the tried numbers reach these two rows, and do not show that they never differ. True as
+    well if a training ends with other numbers, because then they show nothing.
     """
     draws = run.play.draws
     for places in run.by_line(at for at, draw in enumerate(draws) if not (draw.spread or draw.weights)).values():
         for number in range(ALONE):
             random = np.random.default_rng(number)
             script = [drawn_again(draw, random) if at in places else draw for at, draw in enumerate(draws)]
-            same = run.play.same(play(run.study.model, run.worlds, script=script), cell)
-            rows = np.array([not row.all() for row in same])
+            try:
+                other = play(run.study.model, run.worlds, script=script)
+            except Exception:  # a user's model may refuse other numbers with any exception
+                return True
+            rows = np.array([not row.all() for row in run.play.same(other, cell)])
             if rows.any() and not rows[[found.node, found.copy]].any():
                 return True
     return False

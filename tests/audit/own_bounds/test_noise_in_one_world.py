@@ -198,3 +198,17 @@ def test_noise_on_stored_entries_alone_is_refuted(noisy, faulty, tmp_path):
     case = Case(Looped(train, releases=("matrix",)), Claim(8.0, 1e-5, Unit.UNDIRECTED_EDGE))
     found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("stored"), 2, 1e-4))
     assert any(b.refuted and math.isinf(b.epsilon) for b in found.bounds) is faulty
+
+
+def test_a_model_that_refuses_the_small_graph_ends_no_audit(tmp_path):
+    """It draws a number for each edge, so that the audit tries the rule for worlds that share no draws."""
+
+    def train(graph, seed):
+        if np.any(graph.degree == 0) and graph.nodes != GRAPH.nodes:
+            raise ZeroDivisionError("a node has no neighbour")
+        edges = graph.edges.shape[1]
+        return {"edges": np.array([edges + np.random.default_rng(seed).normal(0, 4.0, edges).sum()])}
+
+    case = Case(Looped(train, releases=("edges",)), Claim(8.0, 1e-5, Unit.UNDIRECTED_EDGE))
+    found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("refused"), 2, 1e-4))
+    assert not any(b.refuted for b in found.bounds)
