@@ -201,17 +201,21 @@ def of_one_run(setting: Setting) -> Outcome:
     if not isinstance(within, Inside):
         made = runs.study
         why = within or not_followed(made.base.draws[at] for at in made.free)
-        found = released_noise.from_release(setting, dict.fromkeys(offered(case.model), why) if why else None)
-        sure = None if any(b.refuted for b in found.bounds) else noise_in_one_world.from_other_draws(case, made)
-        return dataclasses.replace(found, bounds=(*found.bounds, sure), reach=sure.method) if sure else found
+        past = dict.fromkeys(offered(case.model), why) if why else None
+        found = released_noise.from_release(setting, past)
+        if any(b.refuted for b in found.bounds):
+            return found
+        sure, bare = noise_in_one_world.from_other_draws(case, made)
+        if sure is not None:
+            return dataclasses.replace(found, bounds=(*found.bounds, sure), reach=sure.method)
+        return released_noise.from_release(setting, past, bare) if bare else found
     past = within_run.paths_to(within, offered(case.model))
-    unused = next((within.mechanisms[i].line for i in sorted(within.idle)), "")
-    found = released_noise.from_release(setting, past, unused)
+    found = released_noise.from_release(setting, past, within_run.unused(within, offered(case.model)))
     if any(b.refuted for b in found.bounds):
         return found
     sure = program_seeds.without_moves(case, within)
     if sure is None and within.doubts:
-        sure = noise_in_one_world.from_other_draws(case, runs.study)
+        sure, _ = noise_in_one_world.from_other_draws(case, runs.study)
     if sure is not None:
         return dataclasses.replace(found, bounds=(*found.bounds, sure), reach=sure.method)
     covers = found.covers or {}

@@ -9,6 +9,7 @@ whether two nodes have the same inputs. Then the event that their rows differ ha
 graphs.
 """
 
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,26 +20,30 @@ from typing import Self
 import numpy as np
 
 from ...accounting.checks.conditions import Condition, proved
+from ...accounting.claim import Unit
 from ...accounting.lower.bounds import Bound
 from ...models.capabilities import RunsElsewhere
-from ...models.graph.graph import Worlds
+from ...models.graph.graph import Graph, Worlds
 from ...models.random.streams import fold
 from ...models.recorder.mechanisms.found import OtherMechanisms
 from ..case import Case, offered
 from ..instruments.repetition import NO_NODE
 from ..key import Key
-from ..mechanisms.absence import Incomparable, both, history, moved_cells
+from ..mechanisms.absence import Incomparable, both, history, kept, moved_cells
 from ..mechanisms.inside import Inside
 from ..mechanisms.past_noise import begun
 from ..mechanisms.reading import drawn_again, far_across, with_other_values
 from ..recorded.playing import Cell, Diverged, Play, play
+from ..recorded.secrets.among_equals import among_equals
+from ..recorded.secrets.chains import chains
 from ..recorded.secrets.copies import Copies, copies
-from ..recorded.secrets.worlds import UNUSUAL, Absence, public_bound, small, without_one
+from ..recorded.secrets.worlds import Absence, public_bound, small, without_one
 from ..recorded.study import History, Study
 from .certain_paths import CLEAR, REDRAWN, TRIED, Mask, numbers_of_runs, scripts, tried
 from .released_noise import PATHS, REPEATED, exact
 
 RUNS = (1, 2, 3)  # numbers of the trainings with other seeds in the world in which the rows are equal
+SECONDS = 4.0  # of processor time for the trainings on chains of graphs
 ALONE = 4  # how often the draws of one line are replaced alone
 EQUAL = Condition(
     "noise never tells the two rows apart where the nodes are the same",
@@ -136,31 +141,68 @@ def moved_in_one(still: History, quiet: Iterable[Play], loud: Iterable[Play], ce
     return int(np.logical_or.reduce([changed(run) for run in seen]).sum())
 
 
-def from_other_draws(case: Case, made: Study) -> Bound | None:
-    """An infinite bound, if one secret decides whether anything random changes entries of an array, and how many numbers are
-    drawn; None if this is not shown. So does noise that is added to the stored entries of a sparse matrix alone.
+def from_other_draws(case: Case, made: Study) -> tuple[Bound | None, dict[str, str]]:
+    """An infinite bound, if one secret changes entries of an array that nothing random changes in one of the two worlds. So does
+    a statistic that is released without noise, and noise that is added to the stored entries of a sparse matrix alone. None if
+    this is not shown; then also the arrays that a secret changes although all draws are the same, each with a sentence about it.
 
-    Each run is one of its own, with its own draws. The rule is for models of which a run without a secret cannot repeat the draws
-    of the run with it. It tries the graph, and then the small graph of unusual nodes.
+    The runs on which the bound rests have draws of their own. The rule is for models of which a run without a secret cannot
+    repeat the draws of the run with it, and for models without known mechanisms. It tries the graphs of `tried_worlds`.
+    """
+    changed: dict[str, str] = {}
+    for other, secrets in tried_worlds(made, case.claim.unit):
+        where = "" if other is made.whole.graph else f", on a {other.name}"
+        with suppress(Exception):  # a user's model may refuse other graphs, or other numbers, with any exception
+            here = OwnRuns.of(made, Worlds.of(other, made.whole.seeds))
+            for absent in secrets(here.first.worlds):
+                arrays = with_same_draws(here.first, absent)
+                if arrays is not None and not arrays:
+                    continue
+                if (found := fixed_in_one(here, OwnRuns.of(made, absent.worlds), absent, case.claim.delta)) is not None:
+                    return exact(np.inf, changed_by(absent, *found, where), PATHS, (REPEATED, STILL, MOVED)), {}
+                for array in arrays or ():
+                    changed.setdefault(array, f"{absent.secret} changes '{array}' although all draws are the same{where}")
+    return None, changed
+
+
+def with_same_draws(here: History, absent: Absence) -> set[str] | None:
+    """The arrays that differ in a world without a secret if all draws are the same; None if it makes other draws."""
+    try:
+        return {cell.array for cell in moved_cells(here.play, kept(here, absent).play, absent) if not cell.public}
+    except Incomparable:
+        return None
+
+
+def tried_worlds(made: Study, unit: Unit) -> Iterator[tuple[Graph, Callable[[Worlds], Iterable[Absence]]]]:
+    """Yields the graph of a study and, if its model asks for a thorough search, graphs that the audit builds, each with the
+    function that gives the worlds that differ from it by one secret: the small graph of unusual nodes, the graphs of
+    `among_equals`, and those of `chains` until SECONDS have passed. Yields none for a program, or if runs do not repeat.
     """
     if made.doubts or isinstance(made.model, RunsElsewhere):
-        return None
-    graph, unit, delta = made.whole.graph, case.claim.unit, case.claim.delta
-    for other, where in ((graph, ""), (small(graph, public_bound(made.model, graph)), f" on a {UNUSUAL}")):
-        with suppress(Exception):  # a user's model may refuse the small graph, or other numbers, with any exception
-            whole = Worlds.of(other, made.whole.seeds)
-            here = OwnRuns.of(made, whole)
-            secrets = (absent for absent in without_one(whole, unit, Key("other draws"), NO_NODE) if absent.base is None)
-            for absent in islice(secrets, TRIED):
-                there = OwnRuns.of(made, absent.worlds)
-                for still, moved in ((here, there), (there, here)):
-                    for cell in here.first.play.cells:
-                        if cell.public or cell not in there.first.play.cells:
-                            continue
-                        shown = absent.shown(here.first.play.cells[cell].shape)
-                        if count := moved_in_one(still.first, still.runs, moved.runs, cell, shown, delta):
-                            return exact(np.inf, changed_by(absent, count, cell, where), PATHS, (REPEATED, STILL, MOVED))
-    return None
+        return
+    graph = made.whole.graph
+    most = public_bound(made.model, graph)
+
+    def some(whole: Worlds) -> Iterator[Absence]:
+        secrets = without_one(whole, unit, Key("other draws"), NO_NODE)
+        return islice((absent for absent in secrets if absent.base is None), TRIED)
+
+    yield graph, some
+    if not made.effort.thorough:
+        return
+    yield small(graph, most), some
+    for equal, without in among_equals(graph, unit, made.model):
+        yield equal, only(without)
+    until = time.process_time() + SECONDS
+    for links in chains(graph, unit, most, Key("other draws").generator()):
+        for link in links:
+            if time.process_time() > until:
+                return
+            yield link.graph, only(link.absence)
+
+
+def only(without: Callable[[Worlds], Absence]) -> Callable[[Worlds], tuple[Absence]]:
+    return lambda whole: (without(whole),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,9 +219,22 @@ class OwnRuns:
         return cls(first, tuple(trained(first, first, RUNS)))
 
 
+def fixed_in_one(here: OwnRuns, there: OwnRuns, absent: Absence, delta: float) -> tuple[int, Cell] | None:
+    """How many entries of a cell nothing random changes in one of two worlds, and have other values in the other world, see
+    `moved_in_one`; with the first cell that has such entries.
+    """
+    for still, moved in ((here, there), (there, here)):
+        for cell, values in here.first.play.cells.items():
+            if cell.public or cell not in there.first.play.cells:
+                continue
+            if count := moved_in_one(still.first, still.runs, moved.runs, cell, absent.shown(values.shape), delta):
+                return count, cell
+    return None
+
+
 def changed_by(absent: Absence, count: int, cell: Cell, where: str) -> str:
-    entries = f"{'1 entry' if count == 1 else f'{count} entries'} of {cell}"
-    return f"{absent.secret} changes {entries}; in one of the two worlds nothing random changes them{where}"
+    entries, them = ("1 entry", "it") if count == 1 else (f"{count} entries", "them")
+    return f"{absent.secret} changes {entries} of {cell}; in one of the two worlds nothing random changes {them}{where}"
 
 
 def from_silence(case: Case, within: Inside) -> Bound | None:

@@ -69,7 +69,7 @@ MEASURED = Condition(
 )
 
 
-def from_release(setting: Setting, past: Mapping[str, str] | None = None, unused: str = "") -> Outcome:
+def from_release(setting: Setting, past: Mapping[str, str] | None = None, bare: Mapping[str, str] | None = None) -> Outcome:
     """The bounds from the examination of the model.
 
     If a secret certainly changes the release past the noise, the bound is infinite. Otherwise one bound comes from the largest
@@ -77,8 +77,7 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, unused
 
     past: array -> why the run may hold a path past the noise. If the examination states nothing about the array,
     this reason replaces the examination's own. An array that a secret certainly changes past the noise within the run gets no
-    verdict either (see `shown_past`). unused: the line of a noisy value that the run does not use, or "". Arrays without
-    recorded noise then get no verdict, because on other data the run may use this value, or replace it by one without noise.
+    verdict either (see `shown_past`). bare: array -> why nothing is stated about it if it shows no recorded noise.
     """
     case, alpha = setting.case, setting.alpha
     found = recorded(setting).examination
@@ -88,9 +87,7 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, unused
     if found.faults:
         certain = exact(math.inf, found.faults[0], PATHS, SEEDED if NO_SEED in found.faults[0] else UNCOVERED)
         return Outcome(NAME, (certain,), {}, found.faults[0], offered(case.model))
-    if unused:
-        why = f"this run does not use the noisy value of {unused}; whether a run uses it may depend on the data"
-        doubts |= {array: why for array in offered(case.model) if array not in {*doubts, *found.noisy}}
+    doubts |= {array: why for array, why in (bare or {}).items() if array not in {*doubts, *found.noisy}}
     if not found.laws and not found.doubts and (why := uncounted(setting, found)):
         doubts |= {array: why for array in offered(case.model) if array not in doubts}
     if reason := mismatch(case, found):

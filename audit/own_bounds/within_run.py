@@ -443,3 +443,12 @@ def paths_to(within: Inside, arrays: Sequence[str]) -> dict[str, str]:
     """Array -> why a path past the noise to this array is not excluded. Empty if all paths are excluded."""
     path = not_excluded(within)
     return {array: within.past.get(array, path) for array in arrays} if path else {}
+
+
+def unused(within: Inside, arrays: Sequence[str]) -> dict[str, str]:
+    """Array -> why nothing is stated about it if it shows no recorded noise; empty if the run reads all noisy values. On other
+    data the run may use a noisy value that it does not use here, or replace it by one without noise.
+    """
+    line = next((within.mechanisms[i].line for i in sorted(within.idle)), "")
+    why = f"this run does not use the noisy value of {line}; whether a run uses it may depend on the data"
+    return dict.fromkeys(arrays, why) if line else {}

@@ -212,3 +212,82 @@ def test_a_model_that_refuses_the_small_graph_ends_no_audit(tmp_path):
     case = Case(Looped(train, releases=("edges",)), Claim(8.0, 1e-5, Unit.UNDIRECTED_EDGE))
     found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("refused"), 2, 1e-4))
     assert not any(b.refuted for b in found.bounds)
+
+
+def largest_features(graph, rng):
+    """No node of the graph changes the number, because several nodes have the largest feature of each column."""
+    return np.asarray(graph.x)[graph.train].max(0).sum()
+
+
+def largest_features_after_unused_draws(graph, rng):
+    rng.normal(0, 1.0, 5)
+    return largest_features(graph, rng)
+
+
+def largest_features_in_other_noise(graph, rng):
+    """The noise is the middle one of three normal numbers, which the recorder does not follow."""
+    return largest_features(graph, rng) + 40.0 * np.median(rng.normal(0, 1.0, 3))
+
+
+def many_neighbours(graph, rng):
+    return float(graph.degree.max() > 40)
+
+
+def many_noisy_neighbours(graph, rng):
+    """A comparison of a noisy number. Where the largest degree is far from 40, each run gives the same bit."""
+    return float(graph.degree.max() + np.median(rng.laplace(0, 1.0, 3)) > 40)
+
+
+def nodes(graph, rng):
+    return float(graph.nodes)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "unit", "faulty"),
+    [
+        (largest_features, Unit.NODE, True),
+        (largest_features, Unit.FEATURES, True),
+        (largest_features, Unit.UNDIRECTED_EDGE, False),
+        (largest_features_after_unused_draws, Unit.NODE, True),
+        (largest_features_in_other_noise, Unit.NODE, False),
+        (many_neighbours, Unit.UNDIRECTED_EDGE, True),
+        (many_noisy_neighbours, Unit.UNDIRECTED_EDGE, False),
+        (nodes, Unit.UNDIRECTED_EDGE, False),
+    ],
+    ids=lambda case: getattr(case, "__name__", str(case)),
+)
+def test_an_exact_statistic_that_no_secret_of_the_graph_changes_is_refuted_on_other_graphs(statistic, unit, faulty, tmp_path):
+    def train(graph, seed):
+        return {"statistic": np.array([statistic(graph, np.random.default_rng(seed))])}
+
+    case = Case(Looped(train, releases=("statistic",), unit=unit), Claim(8.0, 1e-5, unit))
+    found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("statistic"), 2, 1e-4))
+    assert any(b.refuted and math.isinf(b.epsilon) for b in found.bounds) is faulty
+
+
+def largest_features_in_little_noise(graph, rng):
+    return largest_features(graph, rng) + 1e-3 * rng.random()
+
+
+def a_public_number_in_little_noise(graph, rng):
+    return graph.nodes + 1e-3 * rng.random()
+
+
+@pytest.mark.parametrize(
+    ("statistic", "unit", "covered"),
+    [
+        (largest_features_in_little_noise, Unit.NODE, False),
+        (largest_features_in_little_noise, Unit.UNDIRECTED_EDGE, True),
+        (a_public_number_in_little_noise, Unit.UNDIRECTED_EDGE, True),
+    ],
+    ids=lambda case: getattr(case, "__name__", str(case)),
+)
+def test_a_number_that_a_secret_changes_on_another_graph_is_judged_only_if_its_noise_is_known(statistic, unit, covered, tmp_path):
+    """The noise is uniform, which the recorder does not follow here."""
+
+    def train(graph, seed):
+        return {"statistic": np.array([statistic(graph, np.random.default_rng(seed))])}
+
+    case = Case(Looped(train, releases=("statistic",), unit=unit), Claim(8.0, 1e-5, unit))
+    found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("statistic"), 2, 1e-4))
+    assert bool(found.covers) is covered and not any(b.refuted for b in found.bounds)
