@@ -19,6 +19,7 @@ from ...case import EDGES
 from .worlds import LEAVES, Absence, small, without_edges, without_nodes
 
 COMPLETE = "complete graph"
+BALANCED = f"{COMPLETE} with classes of almost the same size"
 CLIQUES = "graph of two cliques"
 NO_SEED = np.zeros(1, dtype=np.uint64)
 
@@ -47,9 +48,11 @@ def chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generat
     """Yields chains of links, which begin with the fewest secrets. All graphs of a chain have the same nodes.
 
     The edges of `small` or the features of its nodes go in a random order, so that its hub loses leaf by leaf. Of the
-    nodes of a complete graph, one after the other goes, so that all others lose a neighbour. Two cliques of growing size have one
-    edge between them, or lack an edge of one clique. most: the largest degree of the graphs, at most
-    LEAVES. Graphs without any edge or training node are left out, because many programs make an exception for them.
+    nodes of a complete graph, one after the other goes, so that all others lose a neighbour. The last class of a first one has
+    one node. The classes of a second one, all of whose nodes are training nodes, have almost the same size, so that the smallest
+    one takes many sizes. Two cliques of growing size have one edge between them, or lack an edge of one clique. most: the largest
+    degree of the graphs, at most LEAVES. Graphs without any edge or training node are left out, because many programs make an
+    exception for them.
     """
     for links in _chains(graph, unit, most, random):
         if some := [link for link in links if link.without.edges.size and link.without.train.any()]:
@@ -61,7 +64,10 @@ def _chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Genera
     few = small(graph, most)
     nodes = 1 + (LEAVES if most is None else min(LEAVES, most))
     if unit is Unit.NODE:
-        yield _emptied(_complete(graph, few, nodes), unit, random.permutation(nodes))
+        complete = _complete(graph, few, nodes)
+        balanced = replace(complete, y=np.arange(nodes) % graph.classes, train=np.ones(nodes, dtype=bool), name=BALANCED)
+        for each in (complete, balanced):
+            yield _emptied(each, unit, random.permutation(nodes))
         return
     yield _emptied(few, unit, random.permutation(few.edges.shape[1] if unit in EDGES else few.nodes))
     if unit in EDGES:

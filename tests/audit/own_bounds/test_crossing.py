@@ -12,7 +12,7 @@ from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms import decisive
-from gnnaudit.audit.recorded.secrets.chains import CLIQUES, COMPLETE, chains
+from gnnaudit.audit.recorded.secrets.chains import BALANCED, CLIQUES, COMPLETE, chains
 from gnnaudit.audit.recorded.secrets.worlds import LEAVES, UNUSUAL
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.graph.graph import Worlds
@@ -58,6 +58,15 @@ def large_classes(limit):
     return counts
 
 
+def no_small_class(limit):
+    """12 if each class has at least `limit` training nodes: a node of the smallest class decides 12."""
+
+    def bit(graph):
+        return 12.0 * (np.bincount(graph.y[graph.train], minlength=graph.classes).min() >= limit)
+
+    return bit
+
+
 def triangles(limit):
     """Triangles among nodes of at most `limit` neighbours. An edge of two nodes beyond it decides limit (limit - 1)."""
 
@@ -96,6 +105,7 @@ def test_a_limit_on_degrees_that_the_graph_does_not_reach_is_refuted_at_what_the
     ("statistic", "scale", "unit", "decided"),
     [
         (large_classes(12), 1.0, Unit.NODE, 12),
+        (no_small_class(20), 1.0, Unit.NODE, 12),
         *nightly(
             (large_classes(7), 1.0, Unit.NODE, 7),
             (large_classes(7), 1.0, Unit.FEATURES, 8),  # another class gets the node
@@ -115,6 +125,7 @@ def test_a_count_on_one_side_of_a_threshold_is_refuted_at_what_a_secret_decides(
     [
         (triangles(12), 132.0, Unit.UNDIRECTED_EDGE),
         (large_classes(12), 12.0, Unit.NODE),
+        (no_small_class(20), 12.0, Unit.NODE),
         *nightly(
             (of_few_neighbours(20), 40.0, Unit.UNDIRECTED_EDGE),
             (capped(5), 2.0, Unit.UNDIRECTED_EDGE),
@@ -242,7 +253,7 @@ def test_an_end_that_noisy_counts_decide_is_not_refuted(tmp_path):
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("most", [None, 9])
 def test_the_graphs_of_a_link_differ_by_its_secret_and_have_degrees_within_the_bound(unit, most):
-    names = {Unit.NODE: [COMPLETE], Unit.FEATURES: [UNUSUAL], Unit.UNDIRECTED_EDGE: [UNUSUAL, CLIQUES]}
+    names = {Unit.NODE: [COMPLETE, BALANCED], Unit.FEATURES: [UNUSUAL], Unit.UNDIRECTED_EDGE: [UNUSUAL, CLIQUES]}
     made = list(chains(GRAPH, unit, most, np.random.default_rng(0)))
     assert [links[-1].graph.name.partition(", ")[0] for links in made] == names[unit]
     for links in made:
@@ -277,5 +288,5 @@ def test_the_search_ends_after_its_time(monkeypatch):
     all_runs = search()
     monkeypatch.setattr(decisive, "SECONDS", 0.0)
     few_runs = search()
-    assert (few_runs[0], all_runs[0]) == (0, 1)
-    assert few_runs[1] + LEAVES - 10 < all_runs[1] < few_runs[1] + LEAVES
+    assert (few_runs[0], all_runs[0]) == (0, 2)
+    assert few_runs[1] + 2 * (LEAVES - 10) < all_runs[1] < few_runs[1] + 2 * LEAVES
