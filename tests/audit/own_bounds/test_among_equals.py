@@ -140,6 +140,29 @@ def test_edges_that_coins_sample_do_not_refute_the_smaller_epsilon_of_a_sample(s
     assert not any(b.refuted for b in audited(model, Unit.UNDIRECTED_EDGE, tmp_path, seed, amplified))
 
 
+def with_the_largest_features(graph, rng):
+    return np.asarray(graph.x, dtype=np.float64)[graph.train].max(0).sum() + 1e-3 * rng.random()
+
+
+def with_the_number_of_columns(graph, rng):
+    return graph.x.shape[1] + 1e-3 * rng.random()
+
+
+@pytest.mark.parametrize(("number", "covered"), [(with_the_largest_features, False), (with_the_number_of_columns, True)])
+def test_an_array_that_only_the_node_that_differs_changes_is_not_judged_beside_a_noisy_total(number, covered, tmp_path):
+    """Uniform numbers hide a little of it, so that the path past the noise does not refute the claim."""
+    total = summed(as_they_are).train
+
+    def train(graph, seed):
+        return {**total(graph, seed), "number": np.array([number(graph, np.random.default_rng(seed + 1))])}
+
+    model = Looped(train, releases=("total", "number"), events=dp.GaussianDpEvent(SIGMA))
+    case = Case(model, Claim(float(epsilon_of(1 / SIGMA, DELTA)) * 1.001, DELTA, Unit.NODE, exposes=model.releases))
+    found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("beside"), 3, 1e-4))
+    assert "total" in found.covers
+    assert ("number" in found.covers) is covered
+
+
 @pytest.mark.parametrize("unit", [Unit.NODE, Unit.FEATURES, Unit.UNDIRECTED_EDGE])
 def test_the_worlds_differ_in_one_secret_and_without_it_all_nodes_are_equal(unit):
     for graph, without in among_equals(GRAPH, unit, MODEL):
