@@ -16,7 +16,7 @@ from ...models.recorder.mechanisms.found import REPORT, Mechanism, Mechanisms, O
 from ..recorded.playing import Cell, Diverged, Play, marked, play
 from ..recorded.secrets.own_rows import Located, own_places, private
 from ..recorded.secrets.worlds import Absence
-from ..recorded.study import History, Shifts, Study, on_its_base, same
+from ..recorded.study import History, Shifts, Study, on_its_base, same, unreplaced
 from .reading import ENDS, FAR, alike, others, repeated
 from .relations import SAME
 
@@ -86,7 +86,8 @@ def kept(first: History, absent: Absence, again: Mechanisms | None = None, draws
     again = again or Mechanisms(first.mechanisms)
     worlds = dataclasses.replace(absent.worlds, seeds=first.worlds.seeds)
     try:
-        after = play(first.study.model, worlds, script=draws or first.play.draws, follow=again, constant=first.study.constant)
+        script = draws or first.play.draws
+        after = play(first.study.model, worlds, None, script, again, unreplaced(first.study, script))
     except (Diverged, OtherMechanisms) as line:
         raise Incomparable(f"{absent.secret} changes what is drawn or which mechanisms are run ({line})") from None
     except Exception as fault:  # a user's model may refuse a graph with any exception

@@ -23,6 +23,7 @@ FAR = (1.0, 8.0, 64.0)  # distances of other noisy values, in units of the scale
 FARTHER = (8.0, 64.0, 64.0, 64.0, 64.0, 64.0)  # the same, before a mechanism counts as not read
 ACROSS = 8  # further runs before that, with noisy values moved by about twice the largest of them
 ENDS = "with other draws the training ends"
+SEEDS = 2**16  # a whole number from more values is the seed of a generator
 EACH = 4  # largest number of mechanisms that are tested one by one
 Entry = tuple[int, ...]
 
@@ -319,6 +320,21 @@ def drawn_again(draw: Draw, random: np.random.Generator) -> Draw:
     else:
         values = random.permutation(draw.values.ravel()).reshape(shape)
     return replace(draw, values=np.asarray(values, dtype=draw.values.dtype))
+
+
+def many_values(draw: Draw, tries: int) -> bool:
+    """Whether a draw chooses from so many whole numbers that this many tries may miss one that changes the release. A sample
+    without repetition does not, if it takes a fourth of them or more. Numbers of more than SEEDS values are seeds.
+    """
+    if draw.values.dtype.kind not in "iu" or draw.weights:
+        return False
+    known = population(draw)
+    if known is not None:
+        count = known if isinstance(known, int) else np.unique(known).size
+    else:
+        count = len(draw.among) or (int(draw.highest - draw.lowest) + 1 if draw.law == "integers" else 0)
+    distinct = draw.law != "integers" and draw.values.size > 1 and np.unique(draw.values).size == draw.values.size
+    return tries < count <= SEEDS and not (distinct and 4 * draw.values.size >= count)
 
 
 def population(draw: Draw) -> NDArray[Any] | int | None:

@@ -32,13 +32,13 @@ from ..key import Key
 from ..mechanisms.absence import Incomparable, both, history, kept, moved_cells
 from ..mechanisms.inside import Inside
 from ..mechanisms.past_noise import begun
-from ..mechanisms.reading import drawn_again, far_across, with_other_values
-from ..recorded.playing import Cell, Diverged, Play, play
+from ..mechanisms.reading import drawn_again, far_across, many_values, with_other_values
+from ..recorded.playing import Cell, Diverged, Play, play, same_numbers
 from ..recorded.secrets.among_equals import among_equals
 from ..recorded.secrets.chains import chains
 from ..recorded.secrets.copies import Copies, copies
 from ..recorded.secrets.worlds import Absence, public_bound, small, without_one
-from ..recorded.study import History, Study
+from ..recorded.study import History, Study, sure
 from .certain_paths import CLEAR, REDRAWN, TRIED, Mask, numbers_of_runs, scripts, tried
 from .released_noise import PATHS, REPEATED, exact
 
@@ -54,8 +54,9 @@ EQUAL = Condition(
 STILL = Condition(
     "in one world nothing random changes these entries",
     "checked",
-    f"they stay the same with {len(RUNS)} other seeds, with other numbers for all draws, usual ones and numbers far outside of "
-    f"their range, {REDRAWN} times, and with other noisy values, near and far",
+    f"they stay the same with {len(RUNS)} other seeds, with other numbers for all draws that seeds change ({REDRAWN} times, "
+    "usual ones and numbers far outside of their range), and with other noisy values, near and far; no draw but seeds and large "
+    "samples chooses from more values",
 )
 SILENT = Condition("the run draws no random number in one world", "checked", "two seeds give the same release there")
 MOVED = proved("in the other world they have other values", "they do so in one training, and if delta is above 0, in two")
@@ -127,16 +128,19 @@ def still_in(first: History, still: History, moved: History, cell: Cell, shown: 
 
 
 def moved_in_one(still: History, quiet: Iterable[Play], loud: Iterable[Play], cell: Cell, shown: Mask, delta: float) -> int:
-    """How many entries of a cell nothing random changes in the world of `still`, and runs of the other world change. quiet, loud:
-    trainings with other seeds in the first and in the second world. shown: the entries that count.
+    """How many entries of a cell nothing random changes in the world of `still`, and runs of the other world change; 0 if some
+    draw chooses from so many values that the tried numbers may miss one. quiet, loud: trainings with other seeds in the first and
+    in the second world. shown: the entries that count.
     """
-    fixed = np.logical_and.reduce([shown, *(still.play.same(run, cell) for run in quiet)])
+    same, fixed = np.logical_and.reduce([shown, *(still.play.same(run, cell) for run in quiet)]), still.study.of_one_value
 
     def changed(run: Play) -> Mask:
-        return fixed & ~still.play.same(run, cell)
+        return same & ~still.play.same(run, cell)
 
-    seen = happening(loud, delta, lambda run: bool(changed(run).any())) if fixed.any() else []
-    if not seen or any(changed(run).any() for run in chain(redrawn(still), with_others(still))):
+    seen = happening(loud, delta, lambda run: bool(changed(run).any())) if same.any() else []
+    if not seen or any(many_values(d, REDRAWN) for at, d in enumerate(still.play.draws) if at not in fixed):
+        return 0
+    if any(changed(run).any() for run in chain(redrawn(still, fixed), with_others(still))):
         return 0
     return int(np.logical_or.reduce([changed(run) for run in seen]).sum())
 
@@ -207,7 +211,9 @@ def only(without: Callable[[Worlds], Absence]) -> Callable[[Worlds], tuple[Absen
 
 @dataclass(frozen=True, eq=False)
 class OwnRuns:
-    """Trainings in one world, which share no draws with those in another: the first one, recorded, and those of RUNS."""
+    """Trainings in one world, which share no draws with those in another: the first one, recorded, and those of RUNS. Draws that
+    are the same in all of them are the constant draws of its study.
+    """
 
     first: History
     runs: tuple[Play, ...]
@@ -216,7 +222,11 @@ class OwnRuns:
     def of(cls, made: Study, world: Worlds) -> Self:
         whole = replace(world, seeds=made.whole.seeds)
         first = history(replace(made, whole=whole, others=(), histories=(), copies={}, constant=frozenset()), 0)
-        return cls(first, tuple(trained(first, first, RUNS)))
+        runs = tuple(trained(first, first, RUNS))
+        draws = enumerate(zip(first.play.draws, *(run.draws for run in runs), strict=False))
+        constant = frozenset(at for at, (draw, *others) in draws if all(same_numbers(draw, other) for other in others))
+        fixed = frozenset(at for at in constant if sure(first.play.draws[at]))
+        return cls(replace(first, study=replace(first.study, base=first.play, constant=fixed)), runs)
 
 
 def fixed_in_one(here: OwnRuns, there: OwnRuns, absent: Absence, delta: float) -> tuple[int, Cell] | None:
@@ -322,12 +332,12 @@ def trained(first: History, world: History, numbers: Iterable[int]) -> Iterator[
         yield play(first.study.model, replace(world.worlds, seeds=seeds))
 
 
-def redrawn(run: History) -> Iterator[Play]:
-    """Trainings in the world of a run with other numbers for all of its draws, near and far. Those that make other draws then,
-    such as samples of another size, are left out. Raises Diverged if these are more than half.
+def redrawn(run: History, fixed: Collection[int] = ()) -> Iterator[Play]:
+    """Trainings in the world of a run with other numbers for all of its draws, near and far, but those at the positions `fixed`.
+    Those that make other draws then, such as samples of another size, are left out. Raises Diverged if these are more than half.
     """
     tried = failed = 0
-    for script in scripts(run):
+    for script in scripts(run, fixed=fixed):
         tried += 1
         try:
             yield play(run.study.model, run.worlds, script=script)

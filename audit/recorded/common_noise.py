@@ -113,7 +113,7 @@ def _moved(made: Study, places: Sequence[int], by: Floats, worlds: Worlds | None
         draws[at] = dataclasses.replace(draw, values=values)
     base = dataclasses.replace(made.base, draws=draws)
     try:
-        run = forced(made.model, worlds or made.whole, base, made.sources, made.copies)
+        run = forced(made, worlds or made.whole, base)
     except (Diverged, ValueError, ArithmeticError):
         return None
     return np.concatenate(run.shifts) if worlds is not None or close(made.base, run.play) else None

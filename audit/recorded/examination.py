@@ -191,7 +191,7 @@ def louder(made: Study) -> list[int]:
 
     def moved(edges: NDArray[np.int64]) -> list[NDArray[np.float64]] | None:
         try:
-            other = forced(made.model, without_edges(made.whole, edges).worlds, made.base, made.sources, made.copies)
+            other = forced(made, without_edges(made.whole, edges).worlds)
         except Exception:  # a user's model may refuse the graph without the edges, with any exception
             return None
         gaps = [laid_out(by, s.factor.shape, s.across) for s, by in zip(made.sources, other.shifts, strict=True)]
@@ -209,7 +209,7 @@ def moved_at_first(made: Study, absent: Absence) -> set[int]:
     """The sources that move in a world with a base if it has the noisy values of the study; none for a world without a base."""
     if absent.base is None:
         return set()
-    return moving(_move(made, forced(made.model, absent.worlds, made.base, made.sources, made.copies), absent))
+    return moving(_move(made, forced(made, absent.worlds), absent))
 
 
 def only_together(made: Study, many: Sequence[ManyAbsent], seen: set[int], doubts: dict[str, str]) -> Iterator[Absence]:
@@ -222,7 +222,7 @@ def only_together(made: Study, many: Sequence[ManyAbsent], seen: set[int], doubt
 
     def moved(absent: Absence, other: Forced | None = None) -> set[int]:
         try:
-            other = other or forced(made.model, absent.worlds, made.base, made.sources, made.copies)
+            other = other or forced(made, absent.worlds)
         except Exception:  # a user's model may refuse the graph without the secrets, with any exception
             return set()
         return moving(_move(made, other, absent))
@@ -260,7 +260,7 @@ def _without(made: Study, absent: Absence) -> tuple[dict, Forced | None, dict[st
     draws other numbers), and for each changed array why nothing is stated about it.
     """
     try:
-        other = forced(made.model, absent.worlds, made.base, made.sources, made.copies)
+        other = forced(made, absent.worlds)
     except Diverged as line:
         return {}, None, {cell.array: f"{absent.secret} changes what is drawn ({line})" for cell in made.base.cells}
     differ = changed(made, other.play, absent.hidden)
@@ -273,7 +273,7 @@ def _move(made: Study, other: Forced, absent: Absence, shared: Common | None = N
     shown = [np.ones(s.factor.shape) for s in made.sources]
     shifts = other.shifts
     if absent.base is not None:
-        start = forced(made.model, absent.base.worlds, made.base, made.sources, made.copies)
+        start = forced(made, absent.base.worlds)
         shifts = tuple(by - before for by, before in zip(shifts, start.shifts, strict=True))
     gaps = [laid_out(shift, s.factor.shape, s.across) for s, shift in zip(made.sources, shifts, strict=True)]
     for i, place in _own_rows(made, other, absent):

@@ -158,8 +158,8 @@ def covered(made: Study, worlds: Worlds) -> bool:
     """
     recorded = Mechanisms()
     try:
-        first = play(made.model, made.whole, script=made.base.draws, follow=recorded)
-        again = play(made.model, worlds, script=made.base.draws, follow=Mechanisms(recorded.found))
+        first = play(made.model, made.whole, None, made.base.draws, recorded, made.constant)
+        again = play(made.model, worlds, None, made.base.draws, Mechanisms(recorded.found), made.constant)
     except Exception:  # a user's model may refuse the recorder's arrays with any exception
         return False
     own = [id(draw) for m in recorded.found for draw in (m.draw, *m.beside)]
@@ -223,7 +223,7 @@ def fixed(made: Study, worlds: Worlds, other: Forced | None, cell: Cell) -> NDAr
         mixed = {at: np.where(loose[at], instead[at], placed[at]) for at in loose.keys() & instead.keys() & placed.keys()}
         numbers = {**start, **instead, **placed, **mixed}
         try:
-            after = play(made.model, worlds, numbers, made.base.draws).cells[cell]
+            after = play(made.model, worlds, numbers, made.base.draws, constant=made.constant).cells[cell]
         except (Diverged, ValueError, FloatingPointError, ArithmeticError):
             return np.zeros_like(same)
         differ = same & (np.abs(after - before) > 0) if after.shape == before.shape else same

@@ -111,7 +111,7 @@ def play(
     Played.runs += 1
     if isinstance(model, RunsElsewhere):
         assert not instead, "a recorded program can only repeat the numbers of an earlier run"
-        return _of_program(model, worlds, script, follow)
+        return _of_program(model, worlds, script, follow, constant)
     change = None if script is None else Script(script, instead or {}, isinstance(follow, Mechanisms), constant)
     weights, trained = () if change is None else change.weights, np.flatnonzero(worlds.graph.train)
     with recording(change, follow, weights, trained, worlds.graph.nodes) as recorded:
@@ -132,10 +132,14 @@ def play(
     return Play(cells(release), recorded.draws, tuple(dict.fromkeys(recorded.notes)), kinds(release))
 
 
-def _of_program(model: RunsElsewhere, worlds: Worlds, script: list[Draw] | None, follow: Follow | None) -> Play:
+def _of_program(
+    model: RunsElsewhere, worlds: Worlds, script: list[Draw] | None, follow: Follow | None, constant: Collection[int]
+) -> Play:
     """`play` for a program, whose mechanisms are always recorded."""
     asked = follow if isinstance(follow, Mechanisms) else Mechanisms()
-    release, recorded = model.recorded(worlds, Request(script, asked.script, asked.closely, asked.unread))
+    release, recorded = model.recorded(
+        worlds, Request(script, asked.script, asked.closely, asked.unread, constant=tuple(constant))
+    )
     if recorded.diverged:
         raise Diverged(recorded.diverged)
     if script is not None:

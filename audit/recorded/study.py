@@ -157,6 +157,12 @@ class Study:
         return [s for s in self.sources if s.cell == cell]
 
 
+def unreplaced(made: Study, draws: Sequence[Draw]) -> frozenset[int]:
+    """The positions of constant draws of a study that have the numbers of its first run in these draws too."""
+    kept = (at for at in made.constant if at < len(draws))
+    return frozenset(at for at in kept if np.array_equal(draws[at].values, made.base.draws[at].values))
+
+
 def study(model: Model, graph: Graph, key: Key, probed: bool = True, searched: bool = True) -> Study:
     """Runs the model on the whole graph a few times, and finds the noise in its release. probed: whether to try many seeds, to
     find noise that takes few values. searched: whether to search the release for noise; mechanisms need no such search.

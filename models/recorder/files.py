@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Recording:
     """The recording of one run: its draws and its mechanisms, in order. diverged: the line at which the run departed
     from the run that it should repeat; "" if it did not. notes: sentences about what was not recorded. trained: the ids of the
-    training nodes; None if they are not known.
+    training nodes; None if they are not known. constant: of the draws that a run is asked to repeat, those of `Script.constant`.
     """
 
     draws: list[Draw]
@@ -31,6 +31,7 @@ class Recording:
     diverged: str = ""
     notes: list[str] = field(default_factory=list)
     trained: NDArray[np.int64] | None = None
+    constant: tuple[int, ...] = ()
 
 
 PLAIN: dict[str, Callable[[Any], Any]] = {"str": str, "int": int, "bool": bool, "float": float}
@@ -84,6 +85,7 @@ def packed(recording: Recording) -> dict[str, np.ndarray]:
         "diverged": recording.diverged,
         "notes": recording.notes,
         "trained": put("array", recording.trained),
+        "constant": recording.constant,
     }
     named = {str(number): array for number, array in enumerate(arrays)}
     return {"header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **named}
@@ -135,4 +137,5 @@ def _read(file: BinaryIO, most: int) -> Recording | None:
     trained, own = get("array", header["trained"]), header["own"]
     draws += [made(Draw, row).of_nodes(trained if at < own else None) for at, row in enumerate(header["draws"])]
     mechanisms = [made(Mechanism, row) for row in header["mechanisms"]]
-    return Recording(draws[:own], mechanisms, str(header["diverged"]), [str(note) for note in header["notes"]], trained)
+    notes, constant = [str(note) for note in header["notes"]], tuple(map(int, header["constant"]))
+    return Recording(draws[:own], mechanisms, str(header["diverged"]), notes, trained, constant)

@@ -187,7 +187,8 @@ def start(prepared: ExitStack | None = None) -> None:
     script = None if request is None or not request.mechanisms else request.mechanisms
     mechanisms = ProgramMechanisms(script, closely=closely is not None, unread=float(closely or 0))
     mechanisms.end = end
-    recorded = ProgramRecorder(Script(request.draws, {}, True) if request is not None else None, mechanisms, end, trained)
+    repeated = None if request is None else Script(request.draws, {}, True, request.constant)
+    recorded = ProgramRecorder(repeated, mechanisms, end, trained)
     stack.enter_context(entropy_of(int(entropy)))
     seed_global_generators()
     if "torch" in sys.modules:

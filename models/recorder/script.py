@@ -23,8 +23,8 @@ ROUNDING = 1e-6  # relative tolerance between two parameters that are not whole 
 class Script:
     """The numbers with which a run repeats an earlier one. draws: of the earlier run, in order. instead: index of a draw -> the
     numbers to use instead; an empty array leaves the draw random. reports: whether the probabilities of a draw may differ if the
-    draw is itself a report. constant: the positions of draws that no seed changes; if the run draws others there, they stay as
-    they are.
+    draw is itself a report. constant: the positions of draws that no seed changes; if the run draws other numbers there, such
+    as those of a generator that the graph seeds, they stay as they are.
 
     If the run has fewer training nodes than the earlier one, and a draw has one number for each of them, or a mask one row, then
     each node keeps its number or its row.
@@ -50,9 +50,10 @@ class Script:
         numbers = self.instead.get(at, earlier.values)
         if (left := of_fewer_nodes(draw, earlier)) is not None:
             return np.compress(left, numbers, earlier.axis) if numbers.size and draw.values.size else None
+        own = at in self.constant and at not in self.instead and draw.line == earlier.line
+        if own and not np.array_equal(draw.values, earlier.values):
+            return None
         if not alike(draw, earlier, self.reports):
-            if at in self.constant and draw.line == earlier.line:
-                return None
             raise Diverged(f"{draw.line}{other_rows(draw, earlier)}")
         return carried(numbers, earlier, draw) if numbers.size else None
 

@@ -202,7 +202,7 @@ def _of_a_list(draw: Draw, signs: NDArray[Any], chance: float, random: np.random
 
 def _shown(made: Study, start: Play, absent: Absence) -> set[Cell]:
     """The parts of the release that noise cannot keep as they are in the run `start` when many secrets are absent."""
-    other = forced(made.model, absent.worlds, start, made.sources, made.copies).play
+    other = forced(made, absent.worlds, start).play
     found = set()
     for cell, before in start.cells.items():
         after = other.cells.get(cell)

@@ -44,8 +44,8 @@ class Unrecorded(ValueError):
 @dataclass(frozen=True, eq=False)
 class Request:
     """What a recorded run must repeat: the draws of another run, and the noisy values of its mechanisms. None: nothing. closely,
-    unread: see `Mechanisms`. silently: whether nothing is recorded; the run then shares with a recorded one only that its random
-    bytes of the operating system follow from its seed.
+    unread: see `Mechanisms`. constant: see `Script`. silently: whether nothing is recorded; the run then shares with a recorded
+    one only that its random bytes of the operating system follow from its seed.
     """
 
     draws: Sequence[Draw] | None = None
@@ -53,6 +53,7 @@ class Request:
     closely: bool = False
     unread: float = 0.0
     silently: bool = False
+    constant: tuple[int, ...] = ()
 
 
 def brought(folder: Path) -> dict[str, str]:
@@ -74,7 +75,8 @@ def asked_of(folder: Path, request: Request, seed: int, there: Graph, modules: b
     own.mkdir()
     if request.draws is not None:
         earlier = next((draw.nodes for draw in request.draws if draw.nodes is not None), None)
-        save(own / "request.npz", Recording(list(request.draws), list(request.mechanisms or ()), trained=earlier))
+        repeated = list(request.draws), list(request.mechanisms or ())
+        save(own / "request.npz", Recording(*repeated, trained=earlier, constant=request.constant))
     np.save(own / "trained.npy", np.flatnonzero(there.train))
     asked = {FOLDER: str(own), ENTROPY: str(seed)}
     if modules:

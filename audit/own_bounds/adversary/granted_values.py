@@ -131,9 +131,10 @@ def compared_only(case: Case, first: History, shifts: Shifts) -> str | None:
         little, far = (changes(first, {i: moved_by(first.mechanisms[i], size, i) for i in some}) for size in sizes)
         if little is not None and far is not None and little <= FEW * far:
             line = first.mechanisms[some[0]].line
-            text = "only compared (as in report-noisy-max) or rounded, and the ledger does not charge for their noise"
+            text = f"tiny changes of the noisy values at {line} change almost nothing that is released"
+            if_so = "if they are only compared (as in report-noisy-max) or rounded, they may cost less"
             way = "if your proof releases them, declare a ledger of Gaussian or Laplace events"
-            return f"the noisy values at {line} are {text}; comparisons may cost less; {way}"
+            return f"{text}, and the ledger does not charge for their noise; {if_so}; {way}"
     return None
 
 

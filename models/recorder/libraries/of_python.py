@@ -17,6 +17,7 @@ from ..draws.draw import Active, Draw, calling_line, mersenne, parameters, picke
 from ..mechanisms.followed.single import is_single, made
 from ..mechanisms.followed.single import plain as number
 from .changes import changes
+from .of_numpy import evenly
 
 LAW_OF = {"gauss": "normal", "normalvariate": "normal", "random": "uniform", "expovariate": "exponential"}
 METHODS = (
@@ -48,12 +49,36 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
         given = dict(zip(("a", "b"), args)) | options  # noqa: B905
         loc, high = given["a"], given["b"]
         scale, ends = high - loc, (float(min(loc, high)), float(max(loc, high)))
+    elif between := whole_ends(name, args, options):
+        law, ends = "integers", (float(between[0]), float(between[1]))
     values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else numbers(result)
     among, chances = weighted(args, options) if name == "choices" else ((), None)
+    if law == "integers":
+        among, chances = evenly(int(ends[0]), int(ends[1]) + 1)
     own = law in ("normal", "uniform", "exponential") or picked_one(law, values, chances)
     return Draw(
         law, values, calling_line(), loc, scale, *ends, () if own else parameters(*args, **options), tuple(among), chances
     )
+
+
+def whole_ends(name: str, args: Sequence[Any], options: dict[str, Any]) -> tuple[int, int] | None:
+    """The smallest and the largest number that a method may give which draws whole numbers with equal probabilities; None for
+    another method, and if the numbers leave out some between, or have more bits than an array holds.
+    """
+    if name == "getrandbits":
+        ends = (0, 2 ** int((*args, *options.values())[0]) - 1)
+    elif name == "randint":
+        given = dict(zip(("a", "b"), args)) | options  # noqa: B905  (Python 3.9)
+        ends = (int(given["a"]), int(given["b"]))
+    elif name == "randrange":
+        given = dict(zip(("start", "stop", "step"), args)) | options  # noqa: B905
+        start, stop = (0, given["start"]) if given.get("stop") is None else (given["start"], given["stop"])
+        ends = (int(start), int(stop) - 1)
+        if given.get("step", 1) != 1:
+            return None
+    else:
+        return None
+    return ends if max(map(abs, ends)) < 2**63 else None
 
 
 def state(generator: random.Random) -> Any:

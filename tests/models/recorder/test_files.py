@@ -26,9 +26,9 @@ def test_every_field_survives_with_its_type_and_its_shape(tmp_path):
     one = Draw("gauss", np.array(0.5), "line")
     parts = {"mirrored": True, "shared": (0, 1), "parts": 2, "closely": True, "terms": (1, 2), "computed": "normal"}
     mechanism = Mechanism("line", draw, np.ones(2), chances, np.array([1.0, 0.0], np.float32), (one,), (0.0, 1.0), **parts)
-    save(tmp_path / "r.npz", Recording([draw, one], [mechanism], "left", ["note"]))
+    save(tmp_path / "r.npz", Recording([draw, one], [mechanism], "left", ["note"], constant=(1,)))
     found = load(tmp_path / "r.npz", 1 << 20)
-    assert (found.diverged, found.notes) == ("left", ["note"])
+    assert (found.diverged, found.notes, found.constant) == ("left", ["note"], (1,))
     (same,) = found.mechanisms
     assert (same.draw, same.beside) == (found.draws[0], (found.draws[1],))
     for before, after in ((draw, found.draws[0]), (one, found.draws[1]), (mechanism, same)):

@@ -128,6 +128,15 @@ def test_its_honest_twin_is_not_refuted_and_a_larger_epsilon_would_have_been_not
     assert 3.99 < bound.reach < 4.02
 
 
+@pytest.mark.parametrize(("seeds", "known"), [("len(send)", False), ("7", True)])
+def test_weights_that_the_number_of_edges_seeds_are_a_path_past_the_noise(seeds, known, tmp_path):
+    change = ("rng.standard_normal((24,", f"np.random.default_rng({seeds}).standard_normal((24,")
+    bound, observed = studied(tmp_path, CHARGED * 2**0.5, change)
+    assert not bound.refuted
+    assert math.isfinite(bound.reach) is known
+    assert any("although every noisy value is the same" in text for text in observed.doubts) is not known
+
+
 def test_the_verdict_on_a_program_says_that_unusual_nodes_were_not_examined(tmp_path):
     """A program is recorded on the given graph alone, which may lack the node on which it leaks."""
     case = Case(program(tmp_path, CHARGED * 2**0.5, ()), Claim(4.0, DELTA, Unit.UNDIRECTED_EDGE))
