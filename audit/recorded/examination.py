@@ -206,10 +206,15 @@ def moving(move: Move) -> set[int]:
 
 
 def moved_at_first(made: Study, absent: Absence) -> set[int]:
-    """The sources that move in a world with a base if it has the noisy values of the study; none for a world without a base."""
+    """The sources that move in a world with a base if it has the noisy values of the study; none for a world without a base, and
+    if the model draws other numbers in a world.
+    """
     if absent.base is None:
         return set()
-    return moving(_move(made, forced(made, absent.worlds), absent))
+    try:
+        return moving(_move(made, forced(made, absent.worlds), absent))
+    except Exception:  # a user's model may refuse the graph without the secrets, with any exception
+        return set()
 
 
 def only_together(made: Study, many: Sequence[ManyAbsent], seen: set[int], doubts: dict[str, str]) -> Iterator[Absence]:
@@ -222,10 +227,9 @@ def only_together(made: Study, many: Sequence[ManyAbsent], seen: set[int], doubt
 
     def moved(absent: Absence, other: Forced | None = None) -> set[int]:
         try:
-            other = other or forced(made, absent.worlds)
+            return moving(_move(made, other or forced(made, absent.worlds), absent))
         except Exception:  # a user's model may refuse the graph without the secrets, with any exception
             return set()
-        return moving(_move(made, other, absent))
 
     together = ((absent, moved(absent, run)) for absent, run, _, _ in many if absent.fewer is not None and run is not None)
     names = [(s.block.line, s.factor.shape, f"{np.abs(s.factor).max(initial=0):.3g}") for s in made.sources]
