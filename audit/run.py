@@ -327,7 +327,11 @@ def study(
         raise next(iter(failures.values()))
     outcomes = [after_failures(outcome, [f"{part}: {fault}" for part, fault in failures.items()]) for outcome in outcomes]
     if plan.record and is_recorded(case.model):
-        found = observe(runs)
+        try:
+            with blamed(case.model):
+                found = observe(runs)
+        except ValueError as fault:
+            return [*used, *leaks.rows, *skipped, case.skipped("observed ledger", str(fault))], outcomes
         counts = ((len(found.mechanisms), "mechanism"), (found.draws, "draw"), (found.tried, "secret"))
         mechanisms, draws, tried = (several(n, what) for n, what in counts)
         text = f"recorded: {mechanisms}, {draws}; {tried} removed one by one"

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gnnaudit.audit import run as run_module
 from gnnaudit.audit.cli import main
 from gnnaudit.audit.storage import store as store_module
 from gnnaudit.models.base import Release
@@ -298,3 +299,30 @@ def test_no_flipped_byte_of_a_part_is_believed(tmp_path):
             np.testing.assert_array_equal(found.watch, release.watch)
             assert found.public == release.public
     assert refused > len(whole) / 2
+
+
+FAULTY = """
+import numpy as np
+from gnnaudit import Looped, PureDpEvent
+
+def exact(graph, seed):
+    return {"degrees": graph.degree.astype(float)}
+
+model = Looped(exact, releases=("degrees",), events=PureDpEvent(1.0))
+"""
+
+
+def test_a_model_whose_draws_cannot_be_described_keeps_its_verdict(tmp_path, monkeypatch):
+    def fails(runs):
+        raise RuntimeError("no description")
+
+    monkeypatch.setattr(run_module, "observe", fails)
+    (tmp_path / "faulty.py").write_text(FAULTY)
+    words = f"run --model {tmp_path}/faulty.py:model --epsilon 1 --data campus:n=120:degree=6 --attacks none --repeats 1"
+    monkeypatch.setattr(sys, "argv", ["audit", *words.split(), *RUN[-4:], "--out", str(tmp_path / "out")])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 1
+    rows = json.loads((tmp_path / "out" / "results.json").read_text())["rows"]
+    (row,) = (row for row in rows if row.get("what") == "observed ledger")
+    assert row["reason"].endswith("RuntimeError: no description")
