@@ -45,7 +45,7 @@ REPLACED = f"all draws were replaced {REDRAWN} times, in both worlds, by usual n
 ALIKE = "another seed gives the same entries"
 RELEASED = proved(
     "the noisy values that these entries depend on are released",
-    "the arrays equal the noisy values in two runs with different seeds",
+    "the arrays equal the noisy values in two runs with different seeds, in both worlds",
 )
 IN_SUMS = Condition(
     "these entries depend on noisy values only through released sums of them",
@@ -202,7 +202,7 @@ def certain(
         if more is None:
             continue
         second, others = more
-        beside = shown_by(first, second, read_by(first, cell, entries))
+        beside = shown_by((first, *runs, second, *others), read_by(first, cell, entries))
         sums, started = None, False
         if beside is None:
             sums = IN_SUMS if any(not determined(run, sums_of(run)) for run in (first, second)) else DETERMINED
@@ -323,16 +323,16 @@ def read_by(first: History, cell: Cell, entries: Mask) -> list[int] | None:
     return [i for i in places if reads([i])] if len(places) <= READ else None
 
 
-def shown_by(first: History, second: History, read: Sequence[int] | None) -> tuple[str, ...] | None:
-    """The released arrays that equal the noisy values of the mechanisms `read` in both runs; None if one of these is not
-    released.
+def shown_by(runs: Sequence[History], read: Sequence[int] | None) -> tuple[str, ...] | None:
+    """The released arrays that equal the noisy values of the mechanisms `read` in all of these runs; None if one of these is not
+    released. runs: with two seeds, and in two worlds, of which one may put noisy values into another order.
     """
-    if read is None or len(first.mechanisms) != len(second.mechanisms):
+    if read is None or len({len(run.mechanisms) for run in runs}) > 1:
         return None
     found: list[str] = []
     for i in read:
-        pairs = [(run.mechanisms[i].noisy, run.play) for run in (first, second)]
-        array = next((c.array for c in first.play.cells if all(equal(noisy, play, c) for noisy, play in pairs)), None)
+        pairs = [(run.mechanisms[i].noisy, run.play) for run in runs]
+        array = next((c.array for c in runs[0].play.cells if all(equal(noisy, play, c) for noisy, play in pairs)), None)
         if array is None:
             return None
         found.append(array)

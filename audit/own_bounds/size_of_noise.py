@@ -141,7 +141,7 @@ def resized(first: History, second: History, absent: Absence) -> Iterator[tuple[
     pairs, others = (list(zip(*in_both(run, absent), strict=True)) for run in (first, second))
     for i, (worlds, again) in enumerate(zip(pairs, others, strict=True)):
         one, other = worlds
-        if not (one.law in POWERS and all(map(additive, worlds)) and shown_by(first, second, [i])):
+        if not (one.law in POWERS and all(map(additive, worlds)) and shown_by((first, second), [i])):
             continue
         settled = all(same(m.scale, o.scale) and same(m.clean, o.clean) for m, o in zip(worlds, again, strict=True))
         found = clearest(one, other, absent) if settled and one.clean.shape == other.clean.shape else None

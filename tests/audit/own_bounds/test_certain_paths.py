@@ -1,5 +1,6 @@
 """Arrays that depend on a secret although every noisy value of the run is the same: when this proves an infinite epsilon."""
 
+import dataclasses
 import math
 import re
 
@@ -263,3 +264,42 @@ def test_what_a_secret_moves_in_rare_runs_only_is_not_said_to_be_tested(tmp_path
     case = Case(model, Claim(1.2, 1e-5, Unit.UNDIRECTED_EDGE))
     found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("rare", 0), 3, 1e-4))
     assert set(found.covers or ()) == {"count"}
+
+
+def by_size(graph, rng):
+    """Honest: each class gets noise of its own, and the exact sizes decide which class gets it first."""
+    sizes = np.bincount(graph.y[graph.train], minlength=graph.classes).astype(float)
+    counts = np.zeros(graph.classes)
+    for c in np.argsort(-sizes, kind="stable"):
+        counts[c] = sizes[c] + rng.laplace(0, 1.0)
+    return {"counts": counts}
+
+
+def by_size_and_the_order(graph, rng):
+    sizes = np.bincount(graph.y[graph.train], minlength=graph.classes).astype(float)
+    return by_size(graph, rng) | {"order": np.argsort(-sizes, kind="stable").astype(float)}
+
+
+def in_exact_order(graph, rng):
+    """Honest: sorted sizes with independent noise. The array is the noisy value itself where the sizes are sorted already."""
+    sizes = np.bincount(graph.y[graph.train], minlength=graph.classes).astype(float)
+    noisy = sizes + rng.laplace(0, 2.0, sizes.shape)
+    return {"counts": noisy[np.argsort(-sizes, kind="stable")]}
+
+
+@pytest.mark.usefixtures("thorough")
+@pytest.mark.parametrize(
+    ("train", "refuted"),
+    [(by_size, False), (in_exact_order, False), (by_size_and_the_order, True)],
+    ids=lambda c: getattr(c, "__name__", ""),
+)
+def test_noisy_values_in_an_exact_order_are_no_path_past_the_noise(train, refuted, tmp_path):
+    """In another world other noisy values stand at these places, so the array does not show which noisy value is whose."""
+    every = np.ones(GRAPH.nodes, dtype=bool)
+    parts = {"train": every, "val": ~every, "test": ~every}
+    graph = dataclasses.replace(GRAPH, y=np.arange(GRAPH.nodes) % GRAPH.classes, **parts)  # all classes have the same size
+    model = Looped(lambda g, seed: train(g, np.random.default_rng(seed)), unit=Unit.NODE, events=dp.LaplaceDpEvent(1.0))
+    model = dataclasses.replace(model, releases=("counts", "order") if refuted else ("counts",))
+    case = Case(model, Claim(1.001, 0.0, Unit.NODE, exposes=model.releases))
+    found = AUDITS["differential"].run(Setting(case, graph, Store(tmp_path), Key("order"), 2, 1e-4))
+    assert any(b.refuted for b in found.bounds) is refuted
