@@ -12,6 +12,7 @@ from ...accounting.claim import Unit
 from ...models.recorder.mechanisms.found import REPORT
 from ..case import EDGES
 from ..recorded.secrets.matchings import LOUD, loudest
+from ..recorded.secrets.one_by_one import farthest_alone
 from ..recorded.secrets.worlds import UNUSUAL, Absence, without_edges
 from ..recorded.study import History
 from .absence import Incomparable, kept
@@ -44,7 +45,8 @@ def louder(first: History, many: Sequence[tuple[Absence, History]], unit: Unit) 
         if absent.fewer is not None:
             some.append((absent, rows))
     if unit not in EDGES:
-        return standing_out(first, some, parts, until), time.monotonic() < until
+        found = [*alone(first, unit), *standing_out(first, some, parts, until)]
+        return list(dict.fromkeys(found)), time.monotonic() < until
 
     def moved(edges: NDArray[np.int64]) -> list[NDArray[np.float64]] | None:
         if time.monotonic() > until:
@@ -58,7 +60,21 @@ def louder(first: History, many: Sequence[tuple[Absence, History]], unit: Unit) 
         return list(_by_node(rows, graph.nodes).values())
 
     known = [] if graph.name == UNUSUAL else loudest(graph, np.random.default_rng(0), moved)
-    return list(dict.fromkeys([*known, *standing_out(first, some, parts, until)])), time.monotonic() < until
+    found = [*alone(first, unit), *known, *standing_out(first, some, parts, until)]
+    return list(dict.fromkeys(found)), time.monotonic() < until
+
+
+def alone(first: History, unit: Unit) -> list[int]:
+    """The secrets that `farthest_alone` finds; none if the model asks for little effort."""
+
+    def sizes(absent: Absence) -> list[float]:
+        try:
+            pairs = zip(first.mechanisms, kept(first, absent).mechanisms, strict=True)
+            return [m.size(m.over((o.clean - m.clean) * absent.shown(m.clean.shape))) for m, o in pairs]
+        except (Incomparable, ValueError):  # a clean value of another shape has no move
+            return []
+
+    return farthest_alone(first.worlds, unit, sizes) if first.study.effort.thorough else []
 
 
 def standing_out(

@@ -30,6 +30,7 @@ from .paths import certificate, changed, seeded
 from .playing import Diverged, play, rounding, same_numbers, same_rows, small_moves
 from .reuse import on_others_too, used_twice
 from .secrets.matchings import loudest
+from .secrets.one_by_one import farthest_alone
 from .secrets.own_rows import Located, Place, private
 from .secrets.worlds import UNUSUAL, Absence, public_bound, single_secrets, small, without_edges, without_many, without_one
 from .sources import Source, in_line, laid_out, moved_by, nudge
@@ -146,6 +147,10 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
     moves: list[tuple[Move, Study, Absence, Forced]] = []
     attempts, seen = 0, set[int]()
     loud = louder(made) if unit in EDGES and graph.name != UNUSUAL else []
+    if unit in EDGES:
+        loud = [*alone(made, unit), *loud]
+    else:
+        rows = np.array([*alone(made, unit), *rows], dtype=np.int64)
     for absent in chain(without_one(made.whole, unit, key, rows, limit, loud), only_together(made, many, seen, doubts)):
         try:
             here, one = on_its_base(made, absent)
@@ -198,6 +203,18 @@ def louder(made: Study) -> list[int]:
         return [np.linalg.norm(gaps[i].reshape(nodes, -1), axis=1) for i in rows]
 
     return loudest(made.whole.graph, np.random.default_rng(0), moved) if rows else []
+
+
+def alone(made: Study, unit: Unit) -> list[int]:
+    """The secrets that `farthest_alone` finds; none without noise in the release, and if the model asks for little effort."""
+
+    def sizes(absent: Absence) -> tuple[float, ...]:
+        try:
+            return _move(made, forced(made, absent.worlds), absent).each
+        except Exception:  # a user's model may refuse the graph without the secret, with any exception
+            return ()
+
+    return farthest_alone(made.whole, unit, sizes) if made.sources and made.effort.thorough else []
 
 
 def moving(move: Move) -> set[int]:

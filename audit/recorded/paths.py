@@ -65,9 +65,10 @@ def changed(made: Study, after: Play, hidden: NDArray[np.int64] | None = None) -
 
 
 def _gap(made: Study, after: Play, cell: Cell) -> NDArray[np.float64]:
-    """How far the entries of a cell are from those of the study's first run; infinite if their number differs."""
+    """How far the entries of a cell are from those of the study's first run; infinite if their number or their type differs."""
     before, other = made.base.cells[cell], after.cells.get(cell)
-    return np.abs(other - before) if other is not None and other.shape == before.shape else np.full(before.shape, np.inf)
+    alike = other is not None and other.shape == before.shape and after.kinds.get(cell) == made.base.kinds.get(cell)
+    return np.abs(other - before) if other is not None and alike else np.full(before.shape, np.inf)
 
 
 def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secret: str) -> Certificate | None:

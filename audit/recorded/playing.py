@@ -67,9 +67,11 @@ class Play:
         return ULPS * np.spacing(np.abs(numbers).astype(kind)).astype(np.float64)
 
     def same(self, other: Self, cell: Cell) -> NDArray[np.bool_]:
-        """Which values of a cell are the same in another training, up to `last_places`; none if the cells have other shapes."""
+        """Which values of a cell are the same in another training, up to `last_places`; none if the cells have other shapes or
+        were released in other types.
+        """
         before, after = self.cells[cell], other.cells.get(cell)
-        if after is None or after.shape != before.shape:
+        if after is None or after.shape != before.shape or self.kinds.get(cell) != other.kinds.get(cell):
             return np.zeros(before.shape, dtype=bool)
         same: NDArray[np.bool_] = np.abs(after - before) <= self.last_places(cell)
         return same

@@ -1,0 +1,37 @@
+"""Finds the secret that moves values farthest by a search that removes secrets one by one.
+
+Moves of many secrets may cancel in a sum over the whole graph. Then a search that removes groups of them finds none.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ....accounting.claim import Unit
+from ....models.graph.graph import Worlds
+from ...case import EDGES
+from .worlds import Absence, without_edges, without_nodes
+
+SECONDS = 4.0  # of processor time
+FOUND = 3  # largest number of secrets that are found
+
+
+def farthest_alone(whole: Worlds, unit: Unit, sizes: Callable[[Absence], Sequence[float]]) -> list[int]:
+    """The edges or nodes whose absence alone moves all values together, or one of them, farthest: at most FOUND, the farthest
+    first. All are tried, in a random order, until SECONDS have passed.
+
+    sizes: how far each value moves in a world; empty if the world cannot be compared.
+    """
+    until = time.process_time() + SECONDS
+    farthest: dict[int, tuple[float, int]] = {}  # a value, or -1 for all of them -> the largest move, and its secret
+    for secret in np.random.default_rng(0).permutation(whole.graph.edges.shape[1] if unit in EDGES else whole.graph.nodes):
+        if time.process_time() > until:
+            break
+        ids = np.array([secret])
+        moves = sizes(without_edges(whole, ids) if unit in EDGES else without_nodes(whole, unit, ids))
+        for place, size in enumerate([math.hypot(*moves), *moves], -1):
+            farthest[place] = max(farthest.get(place, (0.0, -1)), (size, int(secret)))
+    ordered = sorted(farthest.values(), reverse=True)
+    return list(dict.fromkeys(secret for size, secret in ordered if size > 0))[:FOUND]
