@@ -65,7 +65,11 @@ def louder(first: History, many: Sequence[tuple[Absence, History]], unit: Unit) 
 
 
 def alone(first: History, unit: Unit) -> list[int]:
-    """The secrets that `farthest_alone` finds; none if the model asks for little effort."""
+    """The secrets that `farthest_alone` finds; none if the model asks for little effort, and on a graph of unusual nodes. Edges
+    are removed one by one only if some value has no row for each node: else `loudest` finds them.
+    """
+    graph = first.worlds.graph
+    searched = unit not in EDGES or any(graph.nodes not in m.noisy.shape for m in first.mechanisms)
 
     def sizes(absent: Absence) -> list[float]:
         try:
@@ -74,7 +78,8 @@ def alone(first: History, unit: Unit) -> list[int]:
         except (Incomparable, ValueError):  # a clean value of another shape has no move
             return []
 
-    return farthest_alone(first.worlds, unit, sizes) if first.study.effort.thorough else []
+    thorough = first.study.effort.thorough and graph.name != UNUSUAL
+    return farthest_alone(first.worlds, unit, sizes) if thorough and searched else []
 
 
 def standing_out(

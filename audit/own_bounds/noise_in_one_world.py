@@ -33,12 +33,12 @@ from ..mechanisms.absence import Incomparable, both, history, kept, moved_cells
 from ..mechanisms.inside import Inside
 from ..mechanisms.past_noise import begun
 from ..mechanisms.reading import drawn_again, far_across, many_values, with_other_values
-from ..recorded.playing import Cell, Diverged, Play, play, same_numbers
+from ..recorded.playing import Cell, Diverged, Play, play
 from ..recorded.secrets.among_equals import among_equals
 from ..recorded.secrets.chains import chains
 from ..recorded.secrets.copies import Copies, copies
 from ..recorded.secrets.worlds import Absence, public_bound, small, without_one
-from ..recorded.study import History, Study, sure
+from ..recorded.study import History, Study, fixed
 from .certain_paths import CLEAR, REDRAWN, TRIED, Mask, numbers_of_runs, scripts, tried
 from .released_noise import PATHS, REPEATED, exact
 
@@ -132,15 +132,15 @@ def moved_in_one(still: History, quiet: Iterable[Play], loud: Iterable[Play], ce
     draw chooses from so many values that the tried numbers may miss one. quiet, loud: trainings with other seeds in the first and
     in the second world. shown: the entries that count.
     """
-    same, fixed = np.logical_and.reduce([shown, *(still.play.same(run, cell) for run in quiet)]), still.study.of_one_value
+    same, known = np.logical_and.reduce([shown, *(still.play.same(run, cell) for run in quiet)]), still.study.of_one_value
 
     def changed(run: Play) -> Mask:
         return same & ~still.play.same(run, cell)
 
     seen = happening(loud, delta, lambda run: bool(changed(run).any())) if same.any() else []
-    if not seen or any(many_values(d, REDRAWN) for at, d in enumerate(still.play.draws) if at not in fixed):
+    if not seen or any(many_values(d, REDRAWN) for at, d in enumerate(still.play.draws) if at not in known):
         return 0
-    if any(changed(run).any() for run in chain(redrawn(still, fixed), with_others(still))):
+    if any(changed(run).any() for run in chain(redrawn(still, known), with_others(still))):
         return 0
     return int(np.logical_or.reduce([changed(run) for run in seen]).sum())
 
@@ -224,9 +224,8 @@ class OwnRuns:
         first = history(replace(made, whole=whole, others=(), histories=(), copies={}, constant=frozenset()), 0)
         runs = tuple(trained(first, first, RUNS))
         draws = enumerate(zip(first.play.draws, *(run.draws for run in runs), strict=False))
-        constant = frozenset(at for at, (draw, *others) in draws if all(same_numbers(draw, other) for other in others))
-        fixed = frozenset(at for at in constant if sure(first.play.draws[at]))
-        return cls(replace(first, study=replace(first.study, base=first.play, constant=fixed)), runs)
+        constant = frozenset(at for at, (draw, *others) in draws if all(fixed(draw, other) for other in others))
+        return cls(replace(first, study=replace(first.study, base=first.play, constant=constant)), runs)
 
 
 def fixed_in_one(here: OwnRuns, there: OwnRuns, absent: Absence, delta: float) -> tuple[int, Cell] | None:

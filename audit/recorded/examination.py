@@ -206,7 +206,11 @@ def louder(made: Study) -> list[int]:
 
 
 def alone(made: Study, unit: Unit) -> list[int]:
-    """The secrets that `farthest_alone` finds; none without noise in the release, and if the model asks for little effort."""
+    """The secrets that `farthest_alone` finds; none if the model asks for little effort, and on a graph of unusual nodes. Edges
+    are removed one by one only if some noisy value has no row for each node: else `louder` finds them.
+    """
+    graph = made.whole.graph
+    searched = any(unit not in EDGES or s.factor.shape[:1] != (graph.nodes,) for s in made.sources)
 
     def sizes(absent: Absence) -> tuple[float, ...]:
         try:
@@ -214,7 +218,8 @@ def alone(made: Study, unit: Unit) -> list[int]:
         except Exception:  # a user's model may refuse the graph without the secret, with any exception
             return ()
 
-    return farthest_alone(made.whole, unit, sizes) if made.sources and made.effort.thorough else []
+    thorough = made.effort.thorough and graph.name != UNUSUAL
+    return farthest_alone(made.whole, unit, sizes) if thorough and searched else []
 
 
 def moving(move: Move) -> set[int]:

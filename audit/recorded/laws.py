@@ -50,13 +50,15 @@ class Law:
     """charged: the word by which messages name such mechanisms. pays(ledger): whether a ledger consists of mechanisms that charge
     for this noise.
 
-    costs(found, move, factor, delta): the epsilon (nats) of a move of the means with all noise divided by a factor. p_value: of
-    the hypothesis that the numbers of a source, at location 0 and scale 1, follow the law that the model requested.
+    costs(found, move, factor, delta): the epsilon (nats) of a move of the means with all noise divided by a factor. events(found,
+    move, factor): the mechanisms of which this is the cost, each with how often it occurs. p_value: of the hypothesis that the
+    numbers of a source, at location 0 and scale 1, follow the law that the model requested.
     """
 
     charged: str
     pays: Callable[[dp.DpEvent], bool]
     costs: Callable[[Examination, Move, float, float], float]
+    events: Callable[[Examination, Move, float], Mapping[Any, int]]
     p_value: Callable[[Source, Examination], float]
 
 
@@ -76,9 +78,14 @@ def cost_of(found: Examination) -> Callable[[Move, float, float], float] | None:
 
 
 def _composed(found: Examination, names: Sequence[str], move: Move, factor: float, delta: float) -> float:
-    """The cost of noise of one law or several: at delta = 0 the sum of their costs, else the largest, a lower bound of it all."""
-    each = [LAWS[name].costs(found, move.of(name), factor, delta) for name in names]
-    return max(each) if delta else sum(each)
+    """The cost of noise of one law or several: at delta = 0 the sum of their costs, else that of all their mechanisms."""
+    each = {name: LAWS[name].costs(found, move.of(name), factor, delta) for name in names}
+    if not delta or sum(epsilon > 0 for epsilon in each.values()) < 2 or math.isinf(max(each.values())):
+        return max(each.values()) if delta else sum(each.values())
+    if factor != 1 and move.left_out:
+        return 0.0
+    events = {event: count for name in names for event, count in LAWS[name].events(found, move.of(name), factor).items()}
+    return max(*each.values(), _composed_if_all(events, factor, delta))
 
 
 def _pure(ledger: dp.DpEvent) -> bool:
@@ -96,25 +103,37 @@ def _laplace_cost(found: Examination, move: Move, factor: float, delta: float) -
     return laplace_epsilon(move.entries, delta, factor)
 
 
-def _geometric_cost(found: Examination, move: Move, factor: float, delta: float) -> float:
+def _gaussian_events(found: Examination, move: Move, factor: float) -> dict[Any, int]:
+    mu = factor * move.euclidean * (1 - SLACK)
+    return {dp.GaussianDpEvent(1 / mu): 1} if mu else {}
+
+
+def _geometric_events(found: Examination, move: Move, factor: float) -> dict[Any, int]:
     rate = two_sided(found)
     assert rate is not None
-    return _of_steps(whole_steps(move, 1.0), lambda step: shifted_geometric(factor * rate, step), factor, delta)
+    return _of_steps(whole_steps(move, 1.0), lambda step: shifted_geometric(factor * rate, step))
 
 
-def _choice_cost(found: Examination, move: Move, factor: float, delta: float) -> float:
+def _choice_events(found: Examination, move: Move, factor: float) -> dict[Any, int]:
     known = lattice(found)
     assert known is not None
     spacing, chances = known
     # if the noise has p(z) ~ exp(-rate |z|), this line multiplies its rate by the factor
     tilted = chances**factor / (chances**factor).sum()
-    return _of_steps(whole_steps(move, spacing), lambda step: shifted(tilted, step), factor, delta)
+    return _of_steps(whole_steps(move, spacing), lambda step: shifted(tilted, step))
 
 
-def _of_steps(steps: Sequence[int], event: Callable[[int], FiniteDpEvent], factor: float, delta: float) -> float:
-    """A lower bound on the epsilon (nats) of entries that move by these steps of a lattice. event: the pair of one entry."""
+def _of_events(
+    events: Callable[[Examination, Move, float], Mapping[Any, int]],
+) -> Callable[[Examination, Move, float, float], float]:
+    """The cost of a move whose mechanisms are these events: a lower bound on its epsilon (nats)."""
+    return lambda found, move, factor, delta: _composed_if_all(events(found, move, factor), factor, delta)
+
+
+def _of_steps(steps: Sequence[int], event: Callable[[int], FiniteDpEvent]) -> dict[Any, int]:
+    """Mechanism -> how often it occurs, for entries that move by these steps of a lattice. event: the pair of one entry."""
     counts = Counter(step for step in steps if step)
-    return _composed_if_all({event(step): counts[step] for step in sorted(counts, reverse=True)}, factor, delta)
+    return {event(step): counts[step] for step in sorted(counts, reverse=True)}
 
 
 def whole_steps(move: Move, spacing: float) -> list[int]:
@@ -359,8 +378,16 @@ def as_often(counts: Sequence[int], expected: Floats) -> float:
 
 
 LAWS = {
-    "normal": Law("normal", lambda e: gaussian_mu(e) is not None, _gaussian_cost, partial(_distance, "norm")),
-    "laplace": Law("laplace", _pure, _laplace_cost, partial(_distance, "laplace")),
-    "geometric": Law("geometric", _pure, _geometric_cost, _whole),
-    "choice": Law("discrete", lambda e: gaussian_mu(e) is not None or _pure(e), _choice_cost, _listed),
+    "normal": Law("normal", lambda e: gaussian_mu(e) is not None, _gaussian_cost, _gaussian_events, partial(_distance, "norm")),
+    "laplace": Law(
+        "laplace",
+        _pure,
+        _laplace_cost,
+        lambda _, move, factor: _laplace_events(move.entries, factor),
+        partial(_distance, "laplace"),
+    ),
+    "geometric": Law("geometric", _pure, _of_events(_geometric_events), _geometric_events, _whole),
+    "choice": Law(
+        "discrete", lambda e: gaussian_mu(e) is not None or _pure(e), _of_events(_choice_events), _choice_events, _listed
+    ),
 }

@@ -6,6 +6,7 @@ import dp_accounting as dp
 import numpy as np
 import pytest
 
+from gnnaudit import Looped, load
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.closed_forms import channel_epsilon
 from gnnaudit.accounting.events.types import FiniteDpEvent
@@ -113,3 +114,36 @@ def test_of_noise_with_too_many_different_moves_no_smallest_violation_is_stated(
     assert 0 < some < entries.sum()
     assert laws.laplace_epsilon(entries, 1e-6, 2.0) == 0.0
     assert laws.laplace_epsilon(entries[:60], 1e-6, 2.0) > some
+
+
+GRAPH = load("campus:n=120:degree=6")
+RATE = 0.7
+VALUES = np.arange(-40, 41)
+CHANCES = np.exp(-RATE * np.abs(VALUES)) / np.exp(-RATE * np.abs(VALUES)).sum()
+
+
+def edges_by_class(*kinds):
+    """The numbers of edges of each class of their first ends, once with each of these kinds of noise."""
+
+    def train(graph, seed):
+        rng, counts = np.random.default_rng(seed), np.bincount(graph.y[graph.edges[0]], minlength=graph.classes)
+        drawn = {
+            "geometric": lambda: rng.geometric(1 - np.exp(-RATE), counts.size) - rng.geometric(1 - np.exp(-RATE), counts.size),
+            "choice": lambda: rng.choice(VALUES, size=counts.size, p=CHANCES),
+            "laplace": lambda: rng.laplace(0, 1 / RATE, counts.size),
+        }
+        return {kind: counts + drawn[kind]() for kind in kinds}
+
+    return Looped(train, releases=kinds, events=dp.LaplaceDpEvent(1 / RATE))
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+@pytest.mark.parametrize("kinds", [("geometric", "laplace"), ("choice", "laplace"), ("geometric", "choice", "laplace")])
+def test_noise_of_several_laws_costs_what_all_of_them_cost_together(kinds, delta, tmp_path):
+    """An edge moves one count by 1, which each kind of noise covers at RATE nats. At this delta almost nothing is saved."""
+    truth = RATE * len(kinds)
+    for claim, refuted in ((truth * 0.97, True), (truth * 1.01, False)):
+        case = Case(edges_by_class(*kinds), Claim(claim, delta, Unit.UNDIRECTED_EDGE, exposes=kinds))
+        bounds = from_release(Setting(case, GRAPH, Store(tmp_path), Key("together"), 1, 1e-9)).bounds
+        assert truth * 0.98 < max(b.epsilon for b in bounds) <= truth
+        assert any(b.refuted for b in bounds) is refuted
