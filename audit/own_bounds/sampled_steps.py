@@ -29,7 +29,8 @@ from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import alike, repeated, rerun
 from ..recorded.laws import NOTHING, SLACK
 from ..recorded.playing import Diverged
-from ..recorded.secrets.worlds import Absence, outliers
+from ..recorded.secrets.one_by_one import farthest_alone
+from ..recorded.secrets.worlds import Absence, outliers, without_nodes
 from ..recorded.study import History, Shifts
 from . import within_run
 from .adversary.hiding import EQUAL, free_draws, hidden, other_noise
@@ -203,8 +204,9 @@ def farthest_node(
     inside = next((unit for a in some if (unit := inside_at(first, a, draws)) is not None), None)
     if inside is None:
         raise NoSamples("no number of a node in these draws keeps the node out of a sum")
-    found = []
-    for absent in (*some, *outliers(first.study.whole, some[0])):
+    found, whole = [], first.study.whole
+    alone = [without_nodes(whole, Unit.NODE, np.array([node])) for node in in_all_steps(first, draws, inside)]
+    for absent in (*some, *alone, *outliers(whole, some[0])):
         coins = Coins(draws, int(absent.among[0]), inside, 1 - inside)
         gone = kept(first, absent)
         shifts = moves_of(first, absent, gone, coins, inside)
@@ -218,6 +220,27 @@ def farthest_node(
         least = smallest_move(first, absent, coins, shifts, delta)
         best, most = (each, least) if least > most else (best, most)
     return best[1:]
+
+
+def in_all_steps(first: History, draws: tuple[tuple[int, ...], ...], inside: float) -> list[int]:
+    """The training nodes that move the run farthest if all steps read all nodes, see `farthest_alone`; none if the model asks for
+    little effort.
+    """
+    script, whole = list(first.play.draws), first.study.whole
+    for at in chain(*draws):
+        script[at] = replace(script[at], values=np.full_like(script[at].values, inside))
+    every = rerun(first, {}, script)
+
+    def sizes(absent: Absence) -> list[float]:
+        if not whole.graph.train[absent.among[0]]:
+            return []
+        try:
+            pairs = zip(every.mechanisms, kept(first, absent, draws=script).mechanisms, strict=True)
+            return [m.size(m.over((o.clean - m.clean) * absent.shown(m.clean.shape))) for m, o in pairs]
+        except (Incomparable, ValueError):  # a clean value of another shape has no move
+            return []
+
+    return farthest_alone(whole, Unit.NODE, sizes) if first.study.effort.thorough else []
 
 
 def inside_at(first: History, absent: Absence, draws: tuple[tuple[int, ...], ...]) -> float | None:

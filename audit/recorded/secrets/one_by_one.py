@@ -8,25 +8,27 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ....accounting.claim import Unit
-from ....models.graph.graph import Worlds
+from ....models.graph.graph import Graph, Worlds
 from ...case import EDGES
 from .worlds import Absence, without_edges, without_nodes
 
 SECONDS = 4.0  # of processor time
+ENDS = 32  # number of secrets of low degrees, and of high ones, that are tried first
 FOUND = 3  # largest number of secrets that are found
 
 
 def farthest_alone(whole: Worlds, unit: Unit, sizes: Callable[[Absence], Sequence[float]]) -> list[int]:
     """The edges or nodes whose absence alone moves all values together, or one of them, farthest: at most FOUND, the farthest
-    first. All are tried, in a random order, until SECONDS have passed.
+    first. All are tried until SECONDS have passed, see `in_turn`.
 
     sizes: how far each value moves in a world; empty if the world cannot be compared.
     """
     until = time.process_time() + SECONDS
     farthest: dict[int, tuple[float, int]] = {}  # a value, or -1 for all of them -> the largest move, and its secret
-    for secret in np.random.default_rng(0).permutation(whole.graph.edges.shape[1] if unit in EDGES else whole.graph.nodes):
+    for secret in in_turn(whole.graph, unit):
         if time.process_time() > until:
             break
         ids = np.array([secret])
@@ -35,3 +37,13 @@ def farthest_alone(whole: Worlds, unit: Unit, sizes: Callable[[Absence], Sequenc
             farthest[place] = max(farthest.get(place, (0.0, -1)), (size, int(secret)))
     ordered = sorted(farthest.values(), reverse=True)
     return list(dict.fromkeys(secret for size, secret in ordered if size > 0))[:FOUND]
+
+
+def in_turn(graph: Graph, unit: Unit) -> NDArray[np.int64]:
+    """The edges or nodes, those of the lowest and the highest degrees first, in turn, because programs weigh nodes by degree. All
+    others follow in a random order.
+    """
+    degrees = graph.degree[graph.edges].sum(0) if unit in EDGES else graph.degree
+    order = np.argsort(degrees, kind="stable")
+    ends = np.stack([order[:ENDS], order[::-1][:ENDS]], axis=1).ravel()
+    return np.array(list(dict.fromkeys([*ends, *np.random.default_rng(0).permutation(order)])), dtype=np.int64)
