@@ -15,6 +15,7 @@ from gnnaudit.audit.audits import distinguisher
 from gnnaudit.audit.mechanisms import gate, loud_secrets
 from gnnaudit.audit.own import contract
 from gnnaudit.audit.recorded import seeds, study
+from gnnaudit.audit.recorded.secrets import one_by_one
 from gnnaudit.models import capabilities
 from gnnaudit.models.capabilities import Effort
 
@@ -87,6 +88,7 @@ def quick_study(request, monkeypatch):
         monkeypatch.setattr(gate, "_with_small", lambda found, *_: found)
         monkeypatch.setattr(gate, "suspicious", lambda *_: ())
         monkeypatch.setattr(capabilities, "THOROUGH", QUICK)
+        monkeypatch.setattr(one_by_one, "SECONDS", 0.0)
 
 
 @pytest.fixture(autouse=True)

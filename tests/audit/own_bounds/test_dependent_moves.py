@@ -53,11 +53,13 @@ def picks(graph, seed):
     return {"posteriors": posteriors, "chosen": np.array(chosen, dtype=float)}
 
 
-def rare(scale):
-    """A class by the exponential mechanism; if it is the rarest class, also its size with Laplace noise of this scale."""
+def rare(scale, handicap):
+    """A class by the exponential mechanism; if it is the rarest class of GRAPH, also its size with Laplace noise of this scale.
+    handicap: a public number by which this class has a lower score.
+    """
 
     def train(graph, seed):
-        rng, own = np.random.default_rng(seed), 4 * scores(graph)
+        rng, own = np.random.default_rng(seed), 4 * scores(graph) - handicap * (np.arange(graph.classes) == RAREST)
         k = int(np.argmax(own + rng.gumbel(size=len(own))))
         size = SCALE * scores(graph)[k] * (k == RAREST) + rng.laplace(0, scale, size=1)
         return {"posteriors": np.zeros((graph.nodes, graph.classes)) + size, "chosen": np.array([k], dtype=float)}
@@ -89,11 +91,19 @@ def test_a_claim_below_what_one_pick_costs_is_refuted(tmp_path):
 @pytest.mark.usefixtures("thorough")
 @pytest.mark.parametrize(("scale", "detects"), [(0.05, False), (20.0, True)])
 def test_a_leak_behind_a_rare_pick_leaves_no_reach(scale, detects, tmp_path):
-    """The rarest class is picked once in many thousand runs. Its size with noise of scale 0.05 costs 20; with scale 20, 0.05."""
+    """The rarest class is practically never picked. Its size with noise of scale 0.05 costs 20; with scale 20, 0.05."""
+    bounds = audited(rare(scale, 40.0), Claim(1.2, 0.0, Unit.NODE), tmp_path, Key("rare"))
+    assert any(np.isfinite(b.reach) or b.refuted for b in bounds) == detects
+
+
+@pytest.mark.usefixtures("thorough")
+def test_a_leak_behind_a_pick_that_is_rare_on_this_graph_alone_is_refuted_on_another(tmp_path):
+    """A class of one node less costs at most 4 / SCALE by the pick, and 1 / 0.05 by its size."""
     own = 4 * scores(GRAPH)
     assert np.exp(own[RAREST] - np.logaddexp.reduce(own)) < 1e-4
-    bounds = audited(rare(scale), Claim(1.2, 0.0, Unit.NODE), tmp_path, Key("rare"))
-    assert any(np.isfinite(b.reach) or b.refuted for b in bounds) == detects
+    bound = max(audited(rare(0.05, 0.0), Claim(1.2, 0.0, Unit.NODE), tmp_path, Key("rare")), key=lambda b: b.epsilon)
+    assert bound.refuted
+    assert 20 * 0.999 < bound.epsilon <= 20 + 4 / SCALE
 
 
 def hubs(graph, seed):

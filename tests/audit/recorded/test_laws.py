@@ -137,8 +137,15 @@ def edges_by_class(*kinds):
     return Looped(train, releases=kinds, events=dp.LaplaceDpEvent(1 / RATE))
 
 
-@pytest.mark.parametrize("delta", [1e-6, 0.0])
-@pytest.mark.parametrize("kinds", [("geometric", "laplace"), ("choice", "laplace"), ("geometric", "choice", "laplace")])
+@pytest.mark.parametrize(
+    ("kinds", "delta"),
+    [
+        (("geometric", "laplace"), 0.0),
+        (("geometric", "laplace"), 1e-6),
+        (("choice", "laplace"), 1e-6),
+        (("geometric", "choice", "laplace"), 1e-6),
+    ],
+)
 def test_noise_of_several_laws_costs_what_all_of_them_cost_together(kinds, delta, tmp_path):
     """An edge moves one count by 1, which each kind of noise covers at RATE nats. At this delta almost nothing is saved."""
     truth = RATE * len(kinds)
