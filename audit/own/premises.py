@@ -23,13 +23,13 @@ WITHOUT = {
 }  # unit -> the clause that makes a run with a masked unit equal to a run on the graph without the unit
 
 
-def checked_first(model: Model) -> tuple[Check, ...]:
-    """Checks the clauses of the contract on a user's model that runs in this process.
+def checked_first(model: Model, columns: int) -> tuple[Check, ...]:
+    """Checks the clauses of the contract on a user's model that runs in this process. columns: of the features of its graph.
 
     Built-in systems are not checked here, because the package's tests check them. Models that declare little `Effort`, such as
     programs, are not checked either. For both the result is ().
     """
-    return tuple(contract(model)) if effort(model).thorough and not is_built_in(model) else ()
+    return tuple(contract(model, columns)) if effort(model).thorough and not is_built_in(model) else ()
 
 
 def clauses(checks: Sequence[Check]) -> list[dict[str, str]]:
