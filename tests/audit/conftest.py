@@ -14,6 +14,7 @@ import pytest
 from gnnaudit.audit.audits import distinguisher
 from gnnaudit.audit.mechanisms import gate, loud_secrets
 from gnnaudit.audit.own import contract
+from gnnaudit.audit.own_bounds import noise_in_one_world
 from gnnaudit.audit.recorded import seeds, study
 from gnnaudit.audit.recorded.secrets import one_by_one
 from gnnaudit.models import capabilities
@@ -89,6 +90,8 @@ def quick_study(request, monkeypatch):
         monkeypatch.setattr(gate, "suspicious", lambda *_: ())
         monkeypatch.setattr(capabilities, "THOROUGH", QUICK)
         monkeypatch.setattr(one_by_one, "SECONDS", 0.0)
+        if "test_noise_in_one_world" not in request.node.nodeid:
+            monkeypatch.setattr(noise_in_one_world, "SECONDS", 0.0)
 
 
 @pytest.fixture(autouse=True)
