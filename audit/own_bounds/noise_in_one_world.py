@@ -148,7 +148,8 @@ def moved_in_one(still: History, quiet: Iterable[Play], loud: Iterable[Play], ce
 def from_other_draws(case: Case, made: Study) -> tuple[Bound | None, dict[str, str]]:
     """An infinite bound, if one secret changes entries of an array that nothing random changes in one of the two worlds. So does
     a statistic that is released without noise, and noise that is added to the stored entries of a sparse matrix alone. None if
-    this is not shown; then also the arrays that a secret changes although all draws are the same, each with a sentence about it.
+    this is not shown; then also the arrays that a secret changes although all draws are the same, each with a sentence about it;
+    none if the release has known noise, because then these arrays may be functions of noisy values.
 
     The runs on which the bound rests have draws of their own. The rule is for models of which a run without a secret cannot
     repeat the draws of the run with it, and for models without known mechanisms. It tries the graphs of `tried_worlds`.
@@ -164,7 +165,7 @@ def from_other_draws(case: Case, made: Study) -> tuple[Bound | None, dict[str, s
                     continue
                 if (found := fixed_in_one(here, OwnRuns.of(made, absent.worlds), absent, case.claim.delta)) is not None:
                     return exact(np.inf, changed_by(absent, *found, where), PATHS, (REPEATED, STILL, MOVED)), {}
-                for array in arrays or ():
+                for array in (arrays or ()) if not made.sources else ():
                     changed.setdefault(array, f"{absent.secret} changes '{array}' although all draws are the same{where}")
     return None, changed
 

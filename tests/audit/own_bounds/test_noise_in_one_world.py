@@ -2,6 +2,7 @@
 
 import math
 
+import dp_accounting as dp
 import numpy as np
 import pytest
 import torch
@@ -297,3 +298,23 @@ def test_a_number_that_a_secret_changes_on_another_graph_is_judged_only_if_its_n
     found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("statistic"), 2, 1e-4))
     assert bool(found.covers) is covered
     assert not any(b.refuted for b in found.bounds)
+
+
+VALUES = np.arange(-60, 61)
+CHANCES = np.exp(-np.square(VALUES) / 18.0) / np.exp(-np.square(VALUES) / 18.0).sum()
+
+
+@pytest.mark.usefixtures("thorough")
+def test_functions_of_released_noisy_counts_are_judged_although_a_secret_changes_them_with_the_same_draws(tmp_path):
+    """The recorder follows the noise, a discrete normal one, in the released counts alone."""
+
+    def train(graph, seed):
+        counts = (graph.adjacency() @ np.eye(graph.classes)[graph.y]).astype(int)
+        noisy = counts + np.random.default_rng(seed).choice(VALUES, size=counts.shape, p=CHANCES)
+        return {"counts": noisy.astype(float), "posteriors": log_softmax(0.2 * noisy)}
+
+    model = Looped(train, releases=("counts", "posteriors"), events=dp.GaussianDpEvent(3.0 / 2**0.5))
+    case = Case(model, Claim(8.0, 1e-5, Unit.UNDIRECTED_EDGE, exposes=model.releases))
+    found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("functions"), 2, 1e-4))
+    assert not any(b.refuted for b in found.bounds)
+    assert found.covers.keys() == {"counts", "posteriors"}
