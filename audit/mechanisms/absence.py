@@ -87,7 +87,8 @@ def kept(first: History, absent: Absence, again: Mechanisms | None = None, draws
     worlds = dataclasses.replace(absent.worlds, seeds=first.worlds.seeds)
     try:
         script = draws or first.play.draws
-        after = play(first.study.model, worlds, None, script, again, unreplaced(first.study, script))
+        same = unreplaced(first.study, script)
+        after = play(first.study.model, worlds, script=script, follow=again, constant=same)
     except (Diverged, OtherMechanisms) as line:
         raise Incomparable(f"{absent.secret} changes what is drawn or which mechanisms are run ({line})") from None
     except Exception as fault:  # a user's model may refuse a graph with any exception
@@ -121,6 +122,25 @@ def run_on_its_base(first: History, absent: Absence) -> tuple[History, Absence]:
 def both(first: History, absent: Absence) -> tuple[History, History]:
     """The runs with and without a secret, with the noisy values of `first`."""
     return first if absent.base is None else kept(first, absent.base), kept(first, absent)
+
+
+def moved_between(one: History, other: History, absent: Absence) -> Shifts:
+    """How far each clean value moves between two runs, in units of its noise. Own rows of absent nodes do not count. Raises
+    ValueError if a clean value has another shape.
+    """
+    gaps = [(m, o.clean - m.clean) for m, o in zip(one.mechanisms, other.mechanisms, strict=True)]
+    return tuple(m.over(by * absent.shown(by.shape)) for m, by in gaps)
+
+
+def sizes_between(one: History, absent: Absence, draws: list[Draw] | None = None) -> list[float]:
+    """How far each clean value moves from a run to its repetition without a secret; empty if they cannot be compared. draws: the
+    numbers that the repetition gets, by default those of the run.
+    """
+    try:
+        moves = moved_between(one, kept(one, absent, draws=draws), absent)
+    except (Incomparable, ValueError):  # a clean value of another shape has no move
+        return []
+    return [m.size(by) for m, by in zip(one.mechanisms, moves, strict=True)]
 
 
 def moved(first: History, absent: Absence, after: History) -> Shifts:

@@ -19,7 +19,7 @@ from ..recorded.secrets.among_equals import among_equals
 from ..recorded.secrets.chains import Link, chains
 from ..recorded.secrets.worlds import Absence, public_bound
 from ..recorded.study import History, Shifts, study
-from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved_cells, without
+from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved_between, moved_cells, without
 from .initial_weights import same_for_all_seeds, with_weights
 from .inside import Inside, not_known, read_only, reports, without_secrets
 from .past_noise import changed
@@ -102,7 +102,7 @@ def _of_chain(model: Model, links: list[Link], claim: Claim, key: Key) -> Iterat
         match one, other:
             case History(), History():
                 absent = link.absence(one.worlds)
-                by = _moved(one, other, absent)
+                by = moved_between(one, other, absent)
                 length = math.hypot(*(m.size(each) for m, each in zip(first.mechanisms, by, strict=True)))
                 if length > size:
                     size, moves, farthest = length, by, link
@@ -140,9 +140,3 @@ def _state(first: History, graph: Graph) -> History | bool:
         return kept(first, Absence(graph.name, worlds))
     except Incomparable:
         return draws_nothing(first.study.model, worlds)
-
-
-def _moved(one: History, other: History, absent: Absence) -> Shifts:
-    """How far each clean value moves between two runs, in units of its noise. Own rows of absent nodes do not count."""
-    gaps = [(m, o.clean - m.clean) for m, o in zip(one.mechanisms, other.mechanisms, strict=True)]
-    return tuple(m.over(by * absent.shown(by.shape)) for m, by in gaps)

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from ..recorded.secrets.matchings import LOUD, loudest
 from ..recorded.secrets.one_by_one import farthest_alone
 from ..recorded.secrets.worlds import UNUSUAL, Absence, without_edges
 from ..recorded.study import History
-from .absence import Incomparable, kept
+from .absence import Incomparable, kept, sizes_between
 from .reading import EACH, alike, others, repeated, same_means
 from .relations import SAME
 
@@ -65,21 +66,12 @@ def louder(first: History, many: Sequence[tuple[Absence, History]], unit: Unit) 
 
 
 def alone(first: History, unit: Unit) -> list[int]:
-    """The secrets that `farthest_alone` finds; none if the model asks for little effort, and on a graph of unusual nodes. Edges
-    are removed one by one only if some value has no row for each node: else `loudest` finds them.
+    """The secrets that `farthest_alone` finds. Edges are removed one by one only if some value has no row for each node: else
+    `loudest` finds them.
     """
-    graph = first.worlds.graph
-    searched = unit not in EDGES or any(graph.nodes not in m.noisy.shape for m in first.mechanisms)
-
-    def sizes(absent: Absence) -> list[float]:
-        try:
-            pairs = zip(first.mechanisms, kept(first, absent).mechanisms, strict=True)
-            return [m.size(m.over((o.clean - m.clean) * absent.shown(m.clean.shape))) for m, o in pairs]
-        except (Incomparable, ValueError):  # a clean value of another shape has no move
-            return []
-
-    thorough = first.study.effort.thorough and graph.name != UNUSUAL
-    return farthest_alone(first.worlds, unit, sizes) if thorough and searched else []
+    if unit in EDGES and all(first.worlds.graph.nodes in m.noisy.shape for m in first.mechanisms):
+        return []
+    return farthest_alone(first.worlds, unit, first.study.effort, partial(sizes_between, first))
 
 
 def standing_out(

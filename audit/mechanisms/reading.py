@@ -23,7 +23,7 @@ FAR = (1.0, 8.0, 64.0)  # distances of other noisy values, in units of the scale
 FARTHER = (8.0, 64.0, 64.0, 64.0, 64.0, 64.0)  # the same, before a mechanism counts as not read
 ACROSS = 8  # further runs before that, with noisy values moved by about twice the largest of them
 ENDS = "with other draws the training ends"
-SEEDS = 2**16  # a whole number from more values is the seed of a generator
+SEEDS = 2**16  # whole numbers from so many values may be seeds, which change nothing if all later draws are replaced
 EACH = 4  # largest number of mechanisms that are tested one by one
 Entry = tuple[int, ...]
 

@@ -38,7 +38,7 @@ from ..recorded.secrets.among_equals import among_equals
 from ..recorded.secrets.chains import chains
 from ..recorded.secrets.copies import Copies, copies
 from ..recorded.secrets.worlds import Absence, public_bound, small, without_one
-from ..recorded.study import History, Study, fixed
+from ..recorded.study import History, Study, constant_draw
 from .certain_paths import CLEAR, REDRAWN, TRIED, Mask, numbers_of_runs, scripts, tried
 from .released_noise import PATHS, REPEATED, exact
 
@@ -225,7 +225,7 @@ class OwnRuns:
         first = history(replace(made, whole=whole, others=(), histories=(), copies={}, constant=frozenset()), 0)
         runs = tuple(trained(first, first, RUNS))
         draws = enumerate(zip(first.play.draws, *(run.draws for run in runs), strict=False))
-        constant = frozenset(at for at, (draw, *others) in draws if all(fixed(draw, other) for other in others))
+        constant = frozenset(at for at, (draw, *others) in draws if all(constant_draw(draw, other) for other in others))
         return cls(replace(first, study=replace(first.study, base=first.play, constant=constant)), runs)
 
 
@@ -332,12 +332,12 @@ def trained(first: History, world: History, numbers: Iterable[int]) -> Iterator[
         yield play(first.study.model, replace(world.worlds, seeds=seeds))
 
 
-def redrawn(run: History, fixed: Collection[int] = ()) -> Iterator[Play]:
-    """Trainings in the world of a run with other numbers for all of its draws, near and far, but those at the positions `fixed`.
+def redrawn(run: History, known: Collection[int] = ()) -> Iterator[Play]:
+    """Trainings in the world of a run with other numbers for all of its draws, near and far, but those at the positions `known`.
     Those that make other draws then, such as samples of another size, are left out. Raises Diverged if these are more than half.
     """
     tried = failed = 0
-    for script in scripts(run, fixed=fixed):
+    for script in scripts(run, fixed=known):
         tried += 1
         try:
             yield play(run.study.model, run.worlds, script=script)

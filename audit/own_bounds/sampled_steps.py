@@ -24,7 +24,7 @@ from ...models.recorder.mechanisms.found import OtherMechanisms
 from ...reports.rounding import multiple, several
 from ..case import Case
 from ..instruments.reach import worth
-from ..mechanisms.absence import Incomparable, history, kept, moved
+from ..mechanisms.absence import Incomparable, history, kept, moved, sizes_between
 from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import alike, repeated, rerun
 from ..recorded.laws import NOTHING, SLACK
@@ -223,24 +223,21 @@ def farthest_node(
 
 
 def in_all_steps(first: History, draws: tuple[tuple[int, ...], ...], inside: float) -> list[int]:
-    """The training nodes that move the run farthest if all steps read all nodes, see `farthest_alone`; none if the model asks for
-    little effort.
+    """The training nodes that move the run farthest if all steps read all nodes, see `farthest_alone`; none if the model fails or
+    departs from the run then.
     """
     script, whole = list(first.play.draws), first.study.whole
     for at in chain(*draws):
         script[at] = replace(script[at], values=np.full_like(script[at].values, inside))
-    every = rerun(first, {}, script)
+    try:
+        every = rerun(first, {}, script)
+    except (Diverged, OtherMechanisms):
+        return []
 
     def sizes(absent: Absence) -> list[float]:
-        if not whole.graph.train[absent.among[0]]:
-            return []
-        try:
-            pairs = zip(every.mechanisms, kept(first, absent, draws=script).mechanisms, strict=True)
-            return [m.size(m.over((o.clean - m.clean) * absent.shown(m.clean.shape))) for m, o in pairs]
-        except (Incomparable, ValueError):  # a clean value of another shape has no move
-            return []
+        return sizes_between(every, absent, script) if whole.graph.train[absent.among[0]] else []
 
-    return farthest_alone(whole, Unit.NODE, sizes) if first.study.effort.thorough else []
+    return farthest_alone(whole, Unit.NODE, first.study.effort, sizes)
 
 
 def inside_at(first: History, absent: Absence, draws: tuple[tuple[int, ...], ...]) -> float | None:

@@ -206,37 +206,38 @@ def louder(made: Study) -> list[int]:
 
 
 def alone(made: Study, unit: Unit) -> list[int]:
-    """The secrets that `farthest_alone` finds; none if the model asks for little effort, and on a graph of unusual nodes. Edges
-    are removed one by one only if some noisy value has no row for each node: else `louder` finds them.
+    """The secrets that `farthest_alone` finds; none without noise in the release. Edges are removed one by one only if some noisy
+    value has no row for each node: else `louder` finds them.
     """
-    graph = made.whole.graph
-    searched = any(unit not in EDGES or s.factor.shape[:1] != (graph.nodes,) for s in made.sources)
+    if all(unit in EDGES and s.factor.shape[:1] == (made.whole.graph.nodes,) for s in made.sources):
+        return []
 
     def sizes(absent: Absence) -> tuple[float, ...]:
-        try:
-            return _move(made, forced(made, absent.worlds), absent).each
-        except Exception:  # a user's model may refuse the graph without the secret, with any exception
-            return ()
+        return move.each if (move := tried_move(made, absent)) is not None else ()
 
-    thorough = made.effort.thorough and graph.name != UNUSUAL
-    return farthest_alone(made.whole, unit, sizes) if thorough and searched else []
+    return farthest_alone(made.whole, unit, made.effort, sizes)
 
 
-def moving(move: Move) -> set[int]:
-    """The sources that move by more than rounding."""
-    return {i for i, by in enumerate(move.each) if by > SMALLEST}
+def tried_move(made: Study, absent: Absence, other: Forced | None = None) -> Move | None:
+    """The move in a world without some secrets; None if the model refuses it or draws other numbers there. other: the run in this
+    world with adjusted noise, if it is known.
+    """
+    try:
+        return _move(made, other or forced(made, absent.worlds), absent)
+    except Exception:  # a user's model may refuse the graph without the secrets, with any exception
+        return None
+
+
+def moving(move: Move | None) -> set[int]:
+    """The sources that move by more than rounding; none if the move is not known."""
+    return {i for i, by in enumerate(move.each) if by > SMALLEST} if move is not None else set()
 
 
 def moved_at_first(made: Study, absent: Absence) -> set[int]:
     """The sources that move in a world with a base if it has the noisy values of the study; none for a world without a base, and
     if the model draws other numbers in a world.
     """
-    if absent.base is None:
-        return set()
-    try:
-        return moving(_move(made, forced(made, absent.worlds), absent))
-    except Exception:  # a user's model may refuse the graph without the secrets, with any exception
-        return set()
+    return set() if absent.base is None else moving(tried_move(made, absent))
 
 
 def only_together(made: Study, many: Sequence[ManyAbsent], seen: set[int], doubts: dict[str, str]) -> Iterator[Absence]:
@@ -248,10 +249,7 @@ def only_together(made: Study, many: Sequence[ManyAbsent], seen: set[int], doubt
     """
 
     def moved(absent: Absence, other: Forced | None = None) -> set[int]:
-        try:
-            return moving(_move(made, other or forced(made, absent.worlds), absent))
-        except Exception:  # a user's model may refuse the graph without the secrets, with any exception
-            return set()
+        return moving(tried_move(made, absent, other))
 
     together = ((absent, moved(absent, run)) for absent, run, _, _ in many if absent.fewer is not None and run is not None)
     names = [(s.block.line, s.factor.shape, f"{np.abs(s.factor).max(initial=0):.3g}") for s in made.sources]

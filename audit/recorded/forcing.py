@@ -34,6 +34,7 @@ def forced(made: Study, worlds: Worlds, base: Play | None = None) -> Forced:
     be divided among several sources, so only the first of them changes.
     """
     base, sources = base or made.base, made.sources
+    same = unreplaced(made, base.draws)
     shifts = [np.zeros(s.block.size) for s in sources]
     variance: dict[Cell, Floats] = {}
     whole = [s.block.law in WHOLE and s.cell in [first.cell for first in sources[:i]] for i, s in enumerate(sources)]
@@ -42,7 +43,7 @@ def forced(made: Study, worlds: Worlds, base: Play | None = None) -> Forced:
     again = base
     for _ in range(len(sources) + 2):
         numbers = moved_by(base.draws, [(s.block, d) for s, d in zip(sources, shifts, strict=True)], made.copies)
-        again = play(made.model, worlds, numbers, base.draws, constant=unreplaced(made, base.draws))
+        again = play(made.model, worlds, numbers, base.draws, constant=same)
         gaps = [base.cells[s.cell] - again.cells[s.cell] for s in sources]
         if all((np.abs(g[s.noised]) <= rounding(base.cells[s.cell][s.noised])).all() for s, g in zip(sources, gaps, strict=True)):
             break

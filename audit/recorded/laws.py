@@ -84,8 +84,18 @@ def _composed(found: Examination, names: Sequence[str], move: Move, factor: floa
         return max(each.values()) if delta else sum(each.values())
     if factor != 1 and move.left_out:
         return 0.0
-    events = {event: count for name in names for event, count in LAWS[name].events(found, move.of(name), factor).items()}
+    events = together(*(LAWS[name].events(found, move.of(name), factor) for name in names))
     return max(*each.values(), _composed_if_all(events, factor, delta))
+
+
+def together(*some: Mapping[Any, int]) -> dict[Any, int]:
+    """Mechanism -> how often it occurs in all of these together. Noise of two laws may be one mechanism: two-sided geometric
+    noise on a move by one step is a randomised bit.
+    """
+    counts: Counter[Any] = Counter()
+    for events in some:
+        counts.update(events)
+    return dict(counts)
 
 
 def _pure(ledger: dp.DpEvent) -> bool:
@@ -234,7 +244,7 @@ def cost(mechanisms: Sequence[Mechanism], moves: Sequence[Floats], delta: float,
     if sum(epsilon > 0 for epsilon in each) < 2 or math.isinf(max(each)):
         return max(each)
     normal = {dp.GaussianDpEvent(1 / mu): 1} if mu else {}
-    events = normal | _laplace_events(moved, factor) | _report_events(reports, factor) | whole
+    events = together(normal, _laplace_events(moved, factor), _report_events(reports, factor), whole)
     return max(*each, _composed_if_all(events, factor, delta))
 
 

@@ -66,9 +66,8 @@ def changed(made: Study, after: Play, hidden: NDArray[np.int64] | None = None) -
 
 def _gap(made: Study, after: Play, cell: Cell) -> NDArray[np.float64]:
     """How far the entries of a cell are from those of the study's first run; infinite if their number or their type differs."""
-    before, other = made.base.cells[cell], after.cells.get(cell)
-    alike = other is not None and other.shape == before.shape and after.kinds.get(cell) == made.base.kinds.get(cell)
-    return np.abs(other - before) if other is not None and alike else np.full(before.shape, np.inf)
+    before = made.base.cells[cell]
+    return np.abs(after.cells[cell] - before) if made.base.comparable(after, cell) else np.full(before.shape, np.inf)
 
 
 def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secret: str) -> Certificate | None:
@@ -159,8 +158,9 @@ def covered(made: Study, worlds: Worlds) -> bool:
     """
     recorded = Mechanisms()
     try:
-        first = play(made.model, made.whole, None, made.base.draws, recorded, made.constant)
-        again = play(made.model, worlds, None, made.base.draws, Mechanisms(recorded.found), made.constant)
+        first = play(made.model, made.whole, script=made.base.draws, follow=recorded)
+        follow = Mechanisms(recorded.found)
+        again = play(made.model, worlds, script=made.base.draws, follow=follow, constant=made.constant)
     except Exception:  # a user's model may refuse the recorder's arrays with any exception
         return False
     own = [id(draw) for m in recorded.found for draw in (m.draw, *m.beside)]

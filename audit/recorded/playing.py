@@ -70,11 +70,16 @@ class Play:
         """Which values of a cell are the same in another training, up to `last_places`; none if the cells have other shapes or
         were released in other types.
         """
-        before, after = self.cells[cell], other.cells.get(cell)
-        if after is None or after.shape != before.shape or self.kinds.get(cell) != other.kinds.get(cell):
+        before = self.cells[cell]
+        if not self.comparable(other, cell):
             return np.zeros(before.shape, dtype=bool)
-        same: NDArray[np.bool_] = np.abs(after - before) <= self.last_places(cell)
+        same: NDArray[np.bool_] = np.abs(other.cells[cell] - before) <= self.last_places(cell)
         return same
+
+    def comparable(self, other: Self, cell: Cell) -> bool:
+        """Whether another training releases the cell too, with the same shape and in the same type."""
+        after = other.cells.get(cell)
+        return after is not None and after.shape == self.cells[cell].shape and self.kinds.get(cell) == other.kinds.get(cell)
 
     def largest_places(self, cell: Cell) -> NDArray[np.float64]:
         """For each entry, ULPS units in the last place of the largest entry in its row, or in its array if it has one axis. The

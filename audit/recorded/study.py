@@ -186,7 +186,7 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True, searched: b
     if probed and switches_by_seed(model, graph, key, base):
         return _doubted(made, "with the same draws another seed gives another release, so some seeds may switch the noise off")
     few = few_values(model, graph, key, base.draws, sure) if probed else {}
-    constant = frozenset(at for at, d in enumerate(base.draws) if at in few or fixed(d, others[-1].draws[at]))
+    constant = frozenset(at for at, d in enumerate(base.draws) if at in few or constant_draw(d, others[-1].draws[at]))
     copies = repeats([base.draws, others[0].draws])
     if not constant and (text := across(base.draws, others[0].draws)):
         return _doubted(made, text)
@@ -315,7 +315,7 @@ def study_of_program(model: Model, graph: Graph, key: Key) -> Study:
     made = Study(model, worlds[0], base, tuple(o.draws for o in others), histories=tuple(histories))
     if text := other_count(base, others):
         return dataclasses.replace(made, doubts=(text,))
-    constant = frozenset(at for at, d in enumerate(base.draws) if fixed(d, others[-1].draws[at]))
+    constant = frozenset(at for at, d in enumerate(base.draws) if constant_draw(d, others[-1].draws[at]))
     text = "" if constant else across(base.draws, others[0].draws)
     doubts = (*base.notes, text) if text else base.notes
     return dataclasses.replace(made, constant=constant, copies=repeats([base.draws, others[0].draws]), doubts=doubts)
@@ -350,7 +350,7 @@ def related(seed: int) -> int:
     return seed + PERIOD if seed + PERIOD < 1 << 63 else seed - PERIOD
 
 
-def fixed(draw: Draw, other: Draw) -> bool:
+def constant_draw(draw: Draw, other: Draw) -> bool:
     """Whether two seeds draw the same numbers, although equal numbers are practically impossible under the law, or with a
     generator of the same state.
     """

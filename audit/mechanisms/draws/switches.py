@@ -18,12 +18,11 @@ from ...recorded.secrets.worlds import Absence, without_many
 from ...recorded.sources import laid_out, moved_by, nudge
 from ...recorded.study import History, Study
 from ..absence import Incomparable, history, kept, moved_cells
-from ..reading import alike, repeated, same_means
+from ..reading import SEEDS, alike, repeated, same_means
 from ..relations import SAME
 from .cut_off import cut_off
 from .steady import FEW
 
-SEEDS = 2**16  # whole numbers from at least so many values may be seeds, which change nothing if all later draws are replaced
 VALUES = 14  # number of values of a draw that are tried between its ends
 END = 1e-9  # probability beyond the ends that are tried; the logarithm of the true end of a range may be infinite
 FAR = 8.0  # in units of the scale: the ends of a law without ends

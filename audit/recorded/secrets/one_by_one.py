@@ -11,21 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....accounting.claim import Unit
+from ....models.capabilities import Effort
 from ....models.graph.graph import Graph, Worlds
 from ...case import EDGES
-from .worlds import Absence, without_edges, without_nodes
+from .worlds import UNUSUAL, Absence, without_edges, without_nodes
 
 SECONDS = 4.0  # of processor time
 ENDS = 32  # number of secrets of low degrees, and of high ones, that are tried first
 FOUND = 3  # largest number of secrets that are found
 
 
-def farthest_alone(whole: Worlds, unit: Unit, sizes: Callable[[Absence], Sequence[float]]) -> list[int]:
+def farthest_alone(whole: Worlds, unit: Unit, effort: Effort, sizes: Callable[[Absence], Sequence[float]]) -> list[int]:
     """The edges or nodes whose absence alone moves all values together, or one of them, farthest: at most FOUND, the farthest
-    first. All are tried until SECONDS have passed, see `in_turn`.
+    first. All are tried until SECONDS have passed, see `in_turn`. None if the model asks for little effort, and on the small
+    graph of unusual nodes, whose secrets are few.
 
     sizes: how far each value moves in a world; empty if the world cannot be compared.
     """
+    if not effort.thorough or whole.graph.name == UNUSUAL:
+        return []
     until = time.process_time() + SECONDS
     farthest: dict[int, tuple[float, int]] = {}  # a value, or -1 for all of them -> the largest move, and its secret
     for secret in in_turn(whole.graph, unit):

@@ -215,6 +215,16 @@ def test_a_model_that_refuses_the_small_graph_ends_no_audit(tmp_path):
     assert not any(b.refuted for b in found.bounds)
 
 
+def of_statistic(statistic, unit, tmp_path):
+    """The outcome for a function that releases one number."""
+
+    def train(graph, seed):
+        return {"statistic": np.array([statistic(graph, np.random.default_rng(seed))])}
+
+    case = Case(Looped(train, releases=("statistic",), unit=unit), Claim(8.0, 1e-5, unit))
+    return AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("statistic"), 2, 1e-4))
+
+
 def largest_features(graph, rng):
     """No node of the graph changes the number, because several nodes have the largest feature of each column."""
     return np.asarray(graph.x)[graph.train].max(0).sum()
@@ -263,11 +273,7 @@ def nodes(graph, rng):
     ids=lambda case: getattr(case, "__name__", str(case)),
 )
 def test_an_exact_statistic_that_no_secret_of_the_graph_changes_is_refuted_on_other_graphs(statistic, unit, faulty, tmp_path):
-    def train(graph, seed):
-        return {"statistic": np.array([statistic(graph, np.random.default_rng(seed))])}
-
-    case = Case(Looped(train, releases=("statistic",), unit=unit), Claim(8.0, 1e-5, unit))
-    found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("statistic"), 2, 1e-4))
+    found = of_statistic(statistic, unit, tmp_path)
     assert any(b.refuted and math.isinf(b.epsilon) for b in found.bounds) is faulty
 
 
@@ -290,12 +296,7 @@ def a_public_number_in_little_noise(graph, rng):
 )
 def test_a_number_that_a_secret_changes_on_another_graph_is_judged_only_if_its_noise_is_known(statistic, unit, covered, tmp_path):
     """The noise is uniform, which the recorder does not follow here."""
-
-    def train(graph, seed):
-        return {"statistic": np.array([statistic(graph, np.random.default_rng(seed))])}
-
-    case = Case(Looped(train, releases=("statistic",), unit=unit), Claim(8.0, 1e-5, unit))
-    found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("statistic"), 2, 1e-4))
+    found = of_statistic(statistic, unit, tmp_path)
     assert bool(found.covers) is covered
     assert not any(b.refuted for b in found.bounds)
 

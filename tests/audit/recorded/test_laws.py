@@ -154,3 +154,12 @@ def test_noise_of_several_laws_costs_what_all_of_them_cost_together(kinds, delta
         bounds = from_release(Setting(case, GRAPH, Store(tmp_path), Key("together"), 1, 1e-9)).bounds
         assert truth * 0.98 < max(b.epsilon for b in bounds) <= truth
         assert any(b.refuted for b in bounds) is refuted
+
+
+def test_equal_mechanisms_of_two_laws_count_together():
+    """Two-sided geometric noise on a move by one step, and a bit that is flipped with the same odds, cost 0.5 each."""
+    geometric = shifted_geometric(0.5, 1)
+    bit = FiniteDpEvent(geometric.upper, geometric.lower)
+    assert geometric == bit
+    assert laws.together({geometric: 1}, {bit: 2}) == {bit: 3}
+    assert laws.composed(laws.together({geometric: 1}, {bit: 2}), 0.0) == pytest.approx(1.5, rel=1e-3)
