@@ -11,12 +11,12 @@ EVERY = 2e-3  # seconds between two looks
 
 
 def taken(work: Callable[[], object]) -> int | None:
-    """The largest number of bytes that this process holds during `work`, less those before.
+    """The largest number of bytes that this process holds during `work`, less those before or after, whichever are fewer.
 
     A thread looks every `EVERY` seconds, or later where `work` keeps the interpreter: what is
     held for a shorter time may be missed. What nobody holds any more is freed first, and pages
-    of files, which the system may take back at any time, do not count. None where the system
-    does not say it.
+    of files, which the system may take back at any time, do not count. What other threads free
+    meanwhile hides nothing of what `work` takes. None where the system does not say it.
     """
     if not STATM.exists():
         work()
@@ -35,10 +35,10 @@ def taken(work: Callable[[], object]) -> int | None:
     try:
         work()
     finally:
-        most = max(most, _resident())
+        after = _resident()
         done.set()
         watching.join()
-    return most - before
+    return max(most, after) - min(before, after)
 
 
 def _resident() -> int:

@@ -39,6 +39,29 @@ def test_an_array_that_is_gone_when_the_computation_ends_counts():
     assert done.stdout == "None\n" if not resident.STATM.exists() else 60 << 20 < int(done.stdout) < 160 << 20
 
 
+FREED_MEANWHILE = """
+import numpy as np
+from gnnaudit.audit.storage import resident
+
+of_another = [np.ones(1 << 24)]
+
+def hold():
+    of_another.clear()
+    held = np.ones(1 << 23)
+    assert held.sum() == 1 << 23
+    kept.append(held)
+
+kept = []
+print(resident.taken(hold))
+"""
+
+
+def test_what_another_thread_frees_meanwhile_hides_nothing():
+    """The computation takes 64 MiB and keeps them; 128 MiB that were held before are gone."""
+    done = subprocess.run([sys.executable, "-c", FREED_MEANWHILE], capture_output=True, text=True, check=True)
+    assert done.stdout == "None\n" if not resident.STATM.exists() else 60 << 20 < int(done.stdout) < 160 << 20
+
+
 def test_what_nobody_holds_is_gone_before_the_computation_begins():
     """Else it might be freed during the computation, and hide as much of what this takes."""
 
