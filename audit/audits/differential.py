@@ -29,6 +29,7 @@ from ..mechanisms.inside import Inside
 from ..mechanisms.reading import FAR, also_noised
 from ..mechanisms.unfollowed import not_followed
 from ..own_bounds import noise_in_one_world, program_seeds, released_noise, sampled_steps, within_run
+from ..own_bounds.attempt import PERHAPS
 from ..recorded.exposed import Answering, queries
 from ..recorded.playing import play
 from ..recorded.secrets.worlds import UNUSUAL, UNUSUAL_NODES
@@ -192,9 +193,10 @@ def lines_of(model: Model, setting: Setting) -> set[Line]:
 def of_one_run(setting: Setting) -> Outcome:
     """Audits a recorded run of a user's model: first the noise on its release, then the mechanisms within the run.
 
-    The bound from the mechanisms counts only if it refutes the claim, or if it covers an array about which the first part of the
-    audit concludes nothing. There, arrays of which that part knows the noise count as released with this noise. If the mechanisms
-    are not known, the reason for this is the reason why nothing is stated about such an array.
+    The bound from the mechanisms counts only if it refutes the claim, if it covers an array about which the first part of the
+    audit concludes nothing, or if it detects smaller violations, because it comes from another graph. There, arrays of which the
+    first part knows the noise count as released with this noise. If the mechanisms are not known, the reason for this is the
+    reason why nothing is stated about such an array.
     """
     case, runs = setting.case, recorded(setting)
     within = runs.inside
@@ -228,13 +230,15 @@ def of_one_run(setting: Setting) -> Outcome:
     if silent and "" not in runs.examination.doubts and bound.failed:
         reason = most_telling(c.detail for c in bound.conditions if c.how == "failed")
         return released_noise.from_release(setting, {**dict.fromkeys(silent, reason), **past})
-    if not silent or "" in runs.examination.doubts or math.isinf(bound.reach):
-        return found
-    only_here = {array: (bound.covers or {})[array] for array in silent}
+    each = bound.covers or {}
     kept = covering((b for b in found.bounds if not b.failed), covers)
-    known = any(math.isfinite(b.notices) for b in kept)  # else no noise on the release has a smallest detectable violation
-    bounds = (*kept, dataclasses.replace(bound, covers=only_here if known else {**covers, **only_here}))
+    known = min((b.notices for b in kept), default=math.inf)  # infinite: the release alone has no smallest detectable violation
+    sharper = bound.notices < known < math.inf and not any(PERHAPS in kind for kind in each.values())
+    if not (silent or sharper) or "" in runs.examination.doubts or math.isinf(bound.reach):
+        return found
+    only_here = each if sharper else {array: each[array] for array in silent}
     covers = {**covers, **only_here}
+    bounds = (*kept, dataclasses.replace(bound, covers=covers if math.isinf(known) else only_here))
     return dataclasses.replace(found, bounds=bounds, reach=bound.method, covers=covers)
 
 

@@ -18,7 +18,7 @@ from ..recorded.laws import cost
 from ..recorded.secrets.among_equals import among_equals
 from ..recorded.secrets.chains import Link, chains
 from ..recorded.secrets.worlds import Absence, public_bound
-from ..recorded.study import History, Shifts, study
+from ..recorded.study import History, study
 from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved_between, moved_cells, without
 from .initial_weights import same_for_all_seeds, with_weights
 from .inside import Inside, not_known, read_only, reports, without_secrets
@@ -31,9 +31,9 @@ World = tuple[Graph, Callable[[Worlds], Absence]]
 
 
 def suspicious(model: Model, graph: Graph, claim: Claim, key: Key) -> Iterator[Inside]:
-    """Yields what a run on each graph of `among_equals` and `crossings` shows, if there the secret costs more than the claim,
-    changes a released array although every noisy value is the same, changes the size of the noise, or decides whether the run
-    draws anything. No bound and no smallest detectable violation rests on the other graphs, so a model may fail on them.
+    """Yields what a run on each graph of `among_equals` and `crossings` shows, if there the secret moves a noisy value, changes a
+    released array although every noisy value is the same, changes the size of the noise, or decides whether the run draws
+    anything. A model may fail on such a graph: then nothing rests on it.
     """
     for made, without_secret in (*among_equals(graph, claim.unit, model), *crossings(model, graph, claim, key)):
         try:
@@ -45,8 +45,8 @@ def suspicious(model: Model, graph: Graph, claim: Claim, key: Key) -> Iterator[I
 
 
 def _on(model: Model, graph: Graph, without_secret: Callable[[Worlds], Absence], claim: Claim, key: Key) -> Inside | None:
-    """What a run on the graph shows of its only secret, which is the worst one if it costs more than the claim; None if the
-    mechanisms are not known. Noise that is the same for all seeds counts as data, if other noise is left.
+    """What a run on the graph shows of its only secret, which is the worst one if it moves anything; None if the mechanisms are
+    not known. Noise that is the same for all seeds counts as data, if other noise is left.
     """
     made = study(model, graph, key, probed=False, searched=False)
     first = history(made, 0)
@@ -64,17 +64,16 @@ def _on(model: Model, graph: Graph, without_secret: Callable[[Worlds], Absence],
         return dataclasses.replace(found, silenced=(absent,)) if draws_nothing(model, absent.worlds) else None
     shifts, doubts = read_only(first, found.idle, moves, reports(first))
     counted = found.counted(shifts)
-    if (past := changed(first, absent, after, {})) or doubts or cost(first.mechanisms, counted, claim.delta) <= claim.epsilon:
+    if (past := changed(first, absent, after, {})) or doubts or not cost(first.mechanisms, counted, claim.delta) > 0:
         return dataclasses.replace(found, past=past, across=(absent,))
     each = tuple(m.size(by) for m, by in zip(first.mechanisms, counted, strict=True))
-    return dataclasses.replace(found, moves=((absent.secret, each),), worst=absent, shifts=shifts)
+    return dataclasses.replace(found, moves=((absent.secret, each),), worst=absent, shifts=shifts, apart="")
 
 
 def crossings(model: Model, graph: Graph, claim: Claim, key: Key) -> Iterator[World]:
     """Yields graphs, each with the function that gives the world that differs from it by one secret. They are links of `chains`:
-    in each chain, the one whose secret moves the clean values of the run farthest, if the moves cost more than the claim; the
-    first one whose secret changes a released array although every noisy value is the same; and the first one that draws random
-    numbers in only one of the two worlds.
+    in each chain, the one whose secret moves the clean values of the run farthest; the first one whose secret changes a released
+    array although every noisy value is the same; and the first one that draws random numbers in only one of the two worlds.
 
     The runs begin with the fewest secrets, because thresholds are small, and end after SECONDS. If the model refuses the graphs,
     their degrees are those of `graph` at most.
@@ -94,7 +93,6 @@ def _of_chain(model: Model, links: list[Link], claim: Claim, key: Key) -> Iterat
         return
     until = time.process_time() + SECONDS
     size = 0.0
-    moves: Shifts = ()
     farthest, differing, silent = None, None, None
     state = lru_cache(maxsize=2)(partial(_state, first))  # a link's first graph is often the second one of the next link
     for link in links:
@@ -105,7 +103,7 @@ def _of_chain(model: Model, links: list[Link], claim: Claim, key: Key) -> Iterat
                 by = moved_between(one, other, absent)
                 length = math.hypot(*(m.size(each) for m, each in zip(first.mechanisms, by, strict=True)))
                 if length > size:
-                    size, moves, farthest = length, by, link
+                    size, farthest = length, link
                 if differing is None and any(True for _ in moved_cells(one.play, other.play, absent)):
                     differing = link
             case True, History():
@@ -114,8 +112,7 @@ def _of_chain(model: Model, links: list[Link], claim: Claim, key: Key) -> Iterat
                 silent = silent or (link.graph, link.absence)
         if time.process_time() > until:
             break
-    costs = farthest is not None and cost(first.mechanisms, moves, claim.delta) > claim.epsilon
-    for found in dict.fromkeys(filter(None, (farthest if costs else None, differing))):
+    for found in dict.fromkeys(filter(None, (farthest, differing))):
         yield found.graph, found.absence
     if silent:
         yield silent

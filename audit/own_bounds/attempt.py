@@ -21,7 +21,7 @@ from ..mechanisms.inside import Inside
 from ..mechanisms.reading import EACH, alike, idle, redrawn, repeated
 from ..mechanisms.undone import pays
 from ..recorded.laws import NOTHING, cost
-from ..recorded.secrets.worlds import UNUSUAL, Absence
+from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History, Shifts
 from .adversary.granted_values import not_charged
 from .adversary.hiding import EQUAL, FIRST_VALUES, apart, every_secret, free_draws, not_fresh, shown_always
@@ -207,16 +207,17 @@ def used(first: History, within: Inside) -> Shifts:
     return tuple(np.zeros_like(by) if i in unused else by for i, by in enumerate(within.shifts))
 
 
-def detected(case: Case, within: Inside, refuted: bool) -> dict[str, str]:
-    """Released array -> the kind of violation that a bound from the mechanisms of a run would have detected in it. refuted:
-    whether noise that is too small refutes the claim; otherwise it may only make the verdict inconclusive.
+def detected(case: Case, within: Inside, elsewhere: bool, refuted: bool) -> dict[str, str]:
+    """Released array -> the kind of violation that a bound from the mechanisms of a run would have detected in it. elsewhere:
+    whether the run is on another graph than the audited one. refuted: whether noise that is too small refutes the claim;
+    otherwise it may only make the verdict inconclusive.
 
     With fewer released than noisy numbers, the release may show only a part of the noisy values. Unless the ledger charges for
     them all the same, noise that is too small may then make the verdict inconclusive. If the search for the secrets that move a
     value farthest was not finished, the kind of violation says how many secrets were tried.
     """
     run = within.run
-    where = f" {EVERYWHERE}" * (run.study.whole.graph.name == UNUSUAL)
+    where = f" {EVERYWHERE}" * elsewhere
     uncharged = sum(m.noisy.size for i, m in enumerate(run.mechanisms) if m.law != REPORT and not pays(run, i))
     part = sum(numbers.size for numbers in run.play.cells.values()) < uncharged
     then = PERHAPS if part or not refuted else ""

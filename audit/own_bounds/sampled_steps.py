@@ -30,7 +30,7 @@ from ..mechanisms.reading import alike, repeated, rerun
 from ..recorded.laws import NOTHING, SLACK
 from ..recorded.playing import Diverged
 from ..recorded.secrets.one_by_one import farthest_alone
-from ..recorded.secrets.worlds import Absence, outliers, without_nodes
+from ..recorded.secrets.worlds import UNUSUAL, Absence, outliers, without_nodes
 from ..recorded.study import History, Shifts
 from . import within_run
 from .adversary.hiding import EQUAL, free_draws, hidden, other_noise
@@ -399,7 +399,9 @@ def concluded(attempt: Attempt, steps: Steps, runs: Sequence[NDArray[np.float64]
         return replace(bound, epsilon=0.0)
     notices = smallest_factor(lambda factor: cost(least, steps.rate, claim.delta, factor) > claim.epsilon)
     reach = worth(case.model.ledger, claim, notices)
-    covers = detected(case, within, refuted=bool(charged(case.model.ledger).steps) and not masks)
+    covers = detected(
+        case, within, first.worlds.graph.name == UNUSUAL, refuted=bool(charged(case.model.ledger).steps) and not masks
+    )
     bound = replace(bound, refuted=proven > claim.epsilon, notices=notices, reach=reach, trials=(len(runs), 0), covers=covers)
     if masks:  # whoever does not know them may learn less
         return replace(bound, epsilon=0.0, method=f"{bound.method}; less noise would not refute the claim, because {reason}")

@@ -94,15 +94,16 @@ def from_mechanisms(case: Case, within: Inside) -> Bound:
         bound = replace(bound, notices=factor, reach=reach)
     method = f"{bound.method}; less noise would not refute the claim, because {why}" if why else bound.method
     epsilon = 0.0 if MASKS in bound.conditions else bound.epsilon  # whoever does not know the masks may learn less
-    return replace(bound, epsilon=epsilon, method=method, covers=detected(case, where, refuted=not why))
+    elsewhere = where.run.worlds.graph.name != within.run.worlds.graph.name
+    return replace(bound, epsilon=epsilon, method=method, covers=detected(case, where, elsewhere, refuted=not why))
 
 
 def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bound, Inside]:
     """The bound from the secret that costs most, and where it was found. A small graph of unusual nodes gives it if its moves
-    cost more, and refute the claim or detect smaller violations. A graph of `suspicious` gives it if it refutes the claim. If
-    moves there cost more than the claim, and it is not known how much of them the release shows, the bound has no reach. Such a
-    graph counts only if no other draw hides the moves on the whole graph, because coins may do so that change nothing else there.
-    projections: see `Attempt`.
+    cost more, and refute the claim or detect smaller violations. A graph of `suspicious` gives it if it refutes the claim, or if
+    of those that cost less than the claim it detects the smallest violation. If moves there cost more than the claim, and it is
+    not known how much of them the release shows, the bound has no reach. Such a graph counts only if no other draw hides the
+    moves on the whole graph, because coins may do so that change nothing else there. projections: see `Attempt`.
     """
     bound, where = on_graph_or_small(case, within, projections)
     moved = (part for part in within.decisive if part.worst is not None)
@@ -111,11 +112,14 @@ def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bou
     if bound.refuted or not costly or draws_may_hide(within):
         return bound, where
     for part in costly:
+        more = costs[part] > case.claim.epsilon
+        if not more and (math.isinf(bound.reach) or costs[part] <= bound.epsilon * (1 + EQUAL)):
+            break
         other, _ = from_secret(case, part, projections)
         on = f"on a {part.run.worlds.graph.name}"
-        if other.refuted:
+        if other.refuted or (not more and not other.failed and other.reach < bound.reach):
             return replace(other, method=f"{other.method}, {on}"), part
-        if other.failed and math.isfinite(bound.reach):
+        if more and other.failed and math.isfinite(bound.reach):
             why = next(c.detail for c in other.conditions if c.how == "failed")
             bound = without_reach(bound, Condition(UNHIDDEN.what, "failed", f"{why}, {on}"))
     return bound, where
