@@ -53,13 +53,15 @@ def by_own_mean(x, y):
     return x - x.mean(1, keepdims=True)
 
 
-def summed(change, unit=Unit.NODE):
-    """The sum of the training nodes' rows, changed and clipped to length 1, with Gaussian noise."""
+def summed(change, unit=Unit.NODE, most=1.0):
+    """The sum of the training nodes' rows, changed and clipped to length 1, with Gaussian noise. most: how far the ledger says
+    that a node moves it.
+    """
 
     def train(graph, seed):
         x, y = np.asarray(graph.x, dtype=np.float64)[graph.train], graph.y[graph.train]
         total = of_length_one(change(x, y)).sum(0)
-        noise = SIGMA * (2 if unit is Unit.FEATURES else 1) * np.random.default_rng(seed).standard_normal(total.shape)
+        noise = most * SIGMA * (2 if unit is Unit.FEATURES else 1) * np.random.default_rng(seed).standard_normal(total.shape)
         return {"total": total + noise}
 
     return Looped(train, releases=("total",), events=dp.GaussianDpEvent(SIGMA))
@@ -92,6 +94,22 @@ def test_standardised_rows_are_refuted_at_the_epsilon_of_all_rows_that_the_odd_o
     assert bound.refuted
     assert 0.99 * true < bound.epsilon <= true
     assert bound.method.endswith(f"on a {EQUALS}")
+
+
+def test_a_claim_that_only_the_odd_one_reaches_has_the_reach_of_its_graph(tmp_path):
+    """The noise suffices for TRAINED - 2 rows that turn. On the given graph, a node turns others less."""
+    bounds = audited(summed(standardised, most=TRAINED - 2), Unit.NODE, tmp_path)
+    assert not any(b.refuted for b in bounds)
+    strongest = min(bounds, key=lambda b: b.reach)
+    assert 0.99 * CLAIM < strongest.epsilon < CLAIM < strongest.reach < 1.01 * CLAIM
+    assert strongest.method.endswith(f"on a {EQUALS}")
+    assert "by one factor on every graph" in strongest.covers["total"]
+    assert min(b.reach for b in bounds if b is not strongest) > 1.1 * CLAIM
+
+
+def test_a_claim_that_the_odd_one_exceeds_by_little_is_refuted(tmp_path):
+    bounds = audited(summed(standardised, most=0.95 * (TRAINED - 2)), Unit.NODE, tmp_path)
+    assert any(b.refuted for b in bounds)
 
 
 @pytest.mark.parametrize("unit", [Unit.NODE, Unit.FEATURES])
