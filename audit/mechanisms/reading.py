@@ -25,6 +25,7 @@ ACROSS = 8  # further runs before that, with noisy values moved by about twice t
 ENDS = "with other draws the training ends"
 SEEDS = 2**16  # whole numbers from so many values may be seeds, which change nothing if all later draws are replaced
 EACH = 4  # largest number of mechanisms that are tested one by one
+HALVES = 48  # random halves of entries: a number that does not depend on an entry changes with it in all of them once in 2^48
 Entry = tuple[int, ...]
 
 
@@ -193,10 +194,13 @@ def unread(first: History, i: int, by: NDArray[np.float64], known: Read) -> tupl
     all are highest: a maximum of two reports depends on one of them only if the other one is low.
 
     The search halves groups of entries until each group is unread or has one entry. After `halvings` runs, see
-    `Effort`, the remaining entries are unknown, and their move is set to 0 too. The function adds to `known`.
+    `Effort`, the remaining entries are unknown, and their move is set to 0 too. If so many runs may not suffice, the entries are
+    looked for in the release first, see `in_place`. The function adds to `known`.
     """
     moved = [tuple(entry) for entry in np.argwhere(first.mechanisms[i].moved(by)).tolist()]
     left = first.study.effort.halvings
+    if 2 * len(new := [entry for entry in moved if entry not in known.entries]) > left:
+        known.entries.update(dict.fromkeys(in_place(first, i, new), True))
 
     def reads(group: list[Entry]) -> bool:
         if _read(first, i, group):
@@ -228,6 +232,33 @@ def unread(first: History, i: int, by: NDArray[np.float64], known: Read) -> tupl
     for entry in (entry for entry in moved if known.entries[entry]):
         kept[entry] = by[entry]
     return kept, sum(known.entries[entry] is None for entry in moved)
+
+
+def in_place(first: History, i: int, entries: Sequence[Entry]) -> dict[Entry, tuple[int, float]]:
+    """The entries of report `i` that an array of the release shows at their place: in HALVES runs, each with other values at a
+    random half of the entries, the number at the place of an entry changed exactly if the entry had another value. If a number
+    does not depend on an entry, given the others, it is a coin of probability 1/2 in each run whether that is so.
+
+    Returns, for each of these entries, the position of the number among all that are released, and the number in one of the runs
+    in which the entry had another value.
+    """
+    at, random, before = tuple(np.array(entries).T), np.random.default_rng(len(entries)), first.play.numbers
+    sizes, shape = [array.size for array in first.play.cells.values()], first.mechanisms[i].noisy.shape
+    starts = [0, *np.cumsum(sizes)[:-1].tolist()]
+    like = [start for start, array in zip(starts, first.play.cells.values(), strict=True) if array.shape == shape]
+    places = np.array(like, dtype=np.int64)[:, None] + np.ravel_multi_index(at, shape)
+    kept, others = np.ones(places.shape, dtype=bool), np.zeros(places.shape)
+    for _ in range(HALVES):
+        if not kept.any():
+            return {}
+        half = random.random(len(entries)) < 0.5
+        run = repeated(first, {i: with_entries(first.mechanisms[i], [e for e, also in zip(entries, half, strict=True) if also])})
+        if run is None or run.play.numbers.shape != before.shape:
+            return {}
+        after = run.play.numbers[places]
+        kept &= (after != before[places]) == half
+        others = np.where(half, after, others)
+    return {entries[n]: (int(places[cell, n]), float(others[cell, n])) for cell, n in np.argwhere(kept).tolist()}
 
 
 def ends(report: Mechanism) -> list[Mechanism]:

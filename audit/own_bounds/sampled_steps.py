@@ -140,9 +140,11 @@ def from_samples(case: Case, within: Inside) -> Bound | str:
     """
     first = within.run
     draws = of_nodes(first)
-    if case.claim.unit is not Unit.NODE or not draws or any(m.law != "normal" for m in first.mechanisms):
+    if case.claim.unit is not Unit.NODE or not draws:
         return ""
     try:
+        if other := next((m for m in first.mechanisms if m.law != "normal"), None):
+            raise NoSamples(f"it is computed for normal noise alone, and the noise at {other.line} is {other.law}")
         absent, coins, gone, shifts = farthest_node(first, within, draws, case.claim.delta)
         steps = stepwise(first, absent, coins, gone, shifts, charged(case.model.ledger).rate)
         others = [moves_in(another(first, number), steps) for number in OTHERS]

@@ -3,16 +3,16 @@ label tells less than the label, and costs less.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from ....models.recorder.mechanisms.found import REPORT
+from ....models.recorder.mechanisms.found import REPORT, Mechanism
 from ...recorded.study import Floats, History, Shifts
-from ..reading import Entry, anywhere, drawn_again, others, repeated
+from ..reading import Entry, anywhere, drawn_again, in_place, others, repeated
 
 REPEATED = 4  # smallest number of runs with each value of a report
 Place = tuple[int, Entry]  # the position of a report in the run, and one of its entries
@@ -21,14 +21,20 @@ Values = Mapping[Place, float]  # the values of some entries
 
 @dataclass(frozen=True, eq=False)
 class Tested:
-    """An entry of a report. values: in the first run, and in a run in which it alone is changed. after: the numbers that the
-    latter run releases. own: which numbers depend on this entry and on no other random value, for these two values.
+    """An entry of a report. values: in the first run, and another one. own: the positions of the released numbers that depend on
+    this entry and, as far as the runs until now show, on no other random value. before, after: these numbers with either value.
     """
 
     at: Place
     values: tuple[float, float]
+    own: NDArray[np.int64]
+    before: Floats
     after: Floats
-    own: NDArray[np.bool_]
+
+    def agreeing(self, run: Floats, changed: bool) -> "Tested":
+        """The entry with the numbers that are in this run as they should be. changed: whether the entry has the other value."""
+        kept = run[self.own] == (self.after if changed else self.before)
+        return replace(self, own=self.own[kept], before=self.before[kept], after=self.after[kept])
 
 
 def shown(first: History, moves: Shifts) -> Shifts:
@@ -36,22 +42,23 @@ def shown(first: History, moves: Shifts) -> Shifts:
     release does not tell apart move together: their probabilities change by the ratio of the sums of their probabilities.
 
     A number shows an entry if it depends on this entry and on no other random value. The search tests the first moved entries of
-    each report. It changes each of them alone, to find the numbers that change. Then it repeats the run many times with other
-    values for everything else that is random, and changes a random half of the tested entries. A number that shows an entry has
-    the same value in all runs with the same value of the entry. Entries that are not tested count as not shown, and so do all
-    entries if such a run fails.
+    each report. It changes each of them alone, to find the numbers that change. Of the other entries of a report of two values,
+    it tests those that an array shows at their place. Then it repeats the run many times with other values for everything else
+    that is random, and changes a random half of the tested entries. A number that shows an entry has the same value in all runs
+    with the same value of the entry. Entries that are not tested count as not shown, and so do all entries if such a run fails.
     """
-    found, before = _tested(first, moves), first.play.numbers
+    found, numbers = _tested(first, moves), first.play.numbers.shape
     for seed in range(first.study.effort.redrawn):
-        found = [each for each in found if each.own.any()]
         if not found:
             break
         random = np.random.default_rng(seed)
         changed = random.random(len(found)) < 0.5
         run = _redrawn(first, {t.at: t.values[int(other)] for t, other in zip(found, changed, strict=True)}, random)
-        for each, other in zip(found, changed, strict=True):
-            each.own[...] &= equal(run, each.after if other else before)
-    found = [each for each in found if each.own.any()]
+        if run is None or run.shape != numbers:
+            found = []
+            break
+        agreeing = (each.agreeing(run, other) for each, other in zip(found, changed, strict=True))
+        found = [each for each in agreeing if each.own.size]
     left = [np.zeros_like(by) if m.law == REPORT else by for m, by in zip(first.mechanisms, moves, strict=True)]
     known = {each.at: each.values[0] for each in found if len(first.mechanisms[each.at[0]].values) == 2}
     for i, entry in known:
@@ -63,15 +70,24 @@ def shown(first: History, moves: Shifts) -> Shifts:
 
 
 def _tested(first: History, moves: Shifts) -> list[Tested]:
-    found, before = [], first.play.numbers
+    found, before, most = [], first.play.numbers, first.study.effort.shown
     for i, report in enumerate(first.mechanisms):
-        entries = np.argwhere(report.moved(moves[i])).tolist() if report.law == REPORT else []
-        for entry in map(tuple, entries[: first.study.effort.shown]):
-            values = (float(report.noisy[entry]), float(others(report)[entry]))
-            after = _with(first, {(i, entry): values[1]})
-            if after is not None:
-                found.append(Tested((i, entry), values, after, ~equal(after, before)))
+        moved = np.argwhere(report.moved(moves[i])).tolist() if report.law == REPORT else []
+        entries = [tuple(entry) for entry in moved]
+        for entry in entries[:most]:
+            after = _with(first, {(i, entry): _values(report, entry)[1]})
+            if after is not None and after.shape == before.shape and (own := np.flatnonzero(after != before)).size:
+                found.append(Tested((i, entry), _values(report, entry), own, before[own], after[own]))
+        if len(report.values) == 2 and entries[most:]:
+            for entry, (place, number) in in_place(first, i, entries[most:]).items():
+                own = np.array([place])
+                found.append(Tested((i, entry), _values(report, entry), own, before[own], np.array([number])))
     return found
+
+
+def _values(report: Mechanism, entry: Entry) -> tuple[float, float]:
+    """The value of an entry, and another possible one."""
+    return float(report.noisy[entry]), float(others(report)[entry])
 
 
 def _grouped(first: History, moves: Shifts, found: Sequence[Tested], known: dict[Place, float]) -> dict[Place, Floats]:

@@ -1,0 +1,64 @@
+"""Releases of more randomised reports than the audit tests one by one: those that stand at their place in the release all count.
+The truth is the closed form of one report times their number.
+"""
+
+import numpy as np
+import pytest
+
+from gnnaudit import Claim, Looped, Unit, load
+from gnnaudit.accounting.events.types import PureDpEvent
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.storage.store import Store
+
+pytestmark = pytest.mark.usefixtures("thorough")
+GRAPH, KEEP, MANY = load("campus:n=120:degree=6"), 0.8, 90
+TRUTH = float(np.log(KEEP / (1 - KEEP)))
+
+
+def bound_of(show, epsilon, tmp_path):
+    """The largest bound for a release of `show` of MANY randomised bits of each node, all 1 if its first feature is positive."""
+
+    def train(graph, seed):
+        bits = np.repeat(np.asarray(graph.x)[:, :1] > 0, MANY, axis=1)
+        rng = np.random.default_rng(seed)
+        return {"rows": show(bits ^ (rng.random(bits.shape) > KEEP), rng)}
+
+    claim = Claim(epsilon, 0.0, Unit.FEATURES, exposes=("rows",))
+    model = Looped(train, releases=("rows",), unit=Unit.FEATURES, events=PureDpEvent(epsilon))
+    bounds = AUDITS["differential"].run(Setting(Case(model, claim), GRAPH, Store(tmp_path), Key("many"), 3, 1e-4)).bounds
+    return max(bounds, key=lambda b: b.epsilon)
+
+
+@pytest.mark.parametrize("show", [lambda told, rng: told, lambda told, rng: 1.0 - 2.0 * told], ids=["bits", "signs"])
+def test_reports_that_the_release_shows_at_their_place_all_count(show, tmp_path):
+    bound = bound_of(show, 1.02 * MANY * TRUTH, tmp_path)
+    assert not bound.refuted
+    assert bound.epsilon == pytest.approx(MANY * TRUTH, rel=1e-3)
+    assert bound.reach < 1.05 * MANY * TRUTH
+    assert bound_of(show, 0.98 * MANY * TRUTH, tmp_path).refuted
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        lambda told, rng: np.repeat(told[:, :1], MANY, axis=1),
+        lambda told, rng: np.repeat(np.bitwise_xor.reduce(told, axis=1)[:, None], MANY, axis=1),
+        lambda told, rng: np.repeat(told.any(axis=1)[:, None], MANY, axis=1),
+    ],
+    ids=["the first one", "whether an even number are 1", "whether one is 1"],
+)
+def test_reports_of_which_the_release_shows_one_bit_at_all_places_do_not_all_count(show, tmp_path):
+    """No adversary learns more from one function of them than from the reports that it depends on: here 1, MANY and MANY. One bit
+    of which both values have at least the probability (1 - KEEP)^MANY costs less than all reports together.
+    """
+    assert bound_of(show, 1.02 * TRUTH, tmp_path).epsilon <= TRUTH * (1 + 1e-6)
+
+
+def test_reports_that_are_randomised_again_cost_no_more_than_both_coins_leave(tmp_path):
+    """The second coin flips a report with the same probability, so a released bit is true with KEEP^2 + (1 - KEEP)^2."""
+    right = KEEP**2 + (1 - KEEP) ** 2
+    true = MANY * float(np.log(right / (1 - right)))
+    bound = bound_of(lambda told, rng: told ^ (rng.random(told.shape) > KEEP), 1.02 * true, tmp_path)
+    assert bound.epsilon <= true
