@@ -12,14 +12,16 @@ from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from ....accounting.claim import Unit
 from ....models.graph.graph import Graph, Worlds
 from ....models.graph.rows_redrawn import with_features
 from ...case import EDGES
-from .worlds import Absence, public_bound, without_edges, without_nodes
+from .worlds import LEAVES, Absence, public_bound, without_edges, without_nodes
 
 JOINED, EQUALS = "matching with one more edge", "graph on which all nodes but one are equal"
+SPIDER = "spider whose legs have two nodes"
 Without = Callable[[Worlds], Absence]
 
 
@@ -28,7 +30,7 @@ def among_equals(graph: Graph, unit: Unit, model: object) -> Iterator[tuple[Grap
     split of `graph`. None is yielded if the nodes do not suffice, or if the model declares a bound below two on degrees.
     """
     if unit not in EDGES:
-        yield from _equal_nodes(graph, unit)
+        yield from _equal_nodes(graph, unit, public_bound(model, graph))
     elif graph.nodes >= 8 and public_bound(model, graph) != 1:
         yield _pairs(graph), lambda whole: without_edges(whole, np.array([whole.graph.edges.shape[1] - 1]))
 
@@ -45,11 +47,12 @@ def _pairs(graph: Graph) -> Graph:
     return replace(graph, edges=np.concatenate([pairs, joined], axis=1), name=JOINED)
 
 
-def _equal_nodes(graph: Graph, unit: Unit) -> Iterator[tuple[Graph, Without]]:
+def _equal_nodes(graph: Graph, unit: Unit, most: int | None) -> Iterator[tuple[Graph, Without]]:
     """All nodes have the features of the shortest row that is not 0, but for the training node with most edges, which has the row
     that is farthest from it. Both are rows of training nodes, so that the graph keeps what is public of rows, such as a length of
     1. In the first graph, labels and edges are those of `graph`. In the second one, all labels are equal, but for that node, and
-    only this node has edges.
+    only this node has edges. In the third one, for a claim about nodes, this node is the centre of a spider, so that its absence
+    changes the degrees of all its neighbours, and with them what these neighbours tell others. most: the largest degree.
     """
     trained = np.flatnonzero(graph.train)
     x = np.asarray(graph.x[trained].toarray() if sp.issparse(graph.x) else graph.x[trained], dtype=np.float64)
@@ -74,5 +77,19 @@ def _equal_nodes(graph: Graph, unit: Unit) -> Iterator[tuple[Graph, Without]]:
         other = replace(whole, graph=replace(with_features(whole.graph, here, common), y=labels))
         return Absence(f"other features and another label of node {node}", other, among=here)
 
-    for equal in (some, replace(some, y=y, edges=graph.edges[:, (graph.edges == node).any(axis=0)])):
-        yield equal, without
+    yield some, without
+    yield replace(some, y=y, edges=graph.edges[:, (graph.edges == node).any(axis=0)]), without
+    if unit is Unit.NODE and (most is None or most > 1):
+        yield replace(some, y=y, edges=_legs(graph, node, LEAVES // 2 if most is None else most), name=SPIDER), without
+
+
+def _legs(graph: Graph, centre: int, most: int) -> NDArray[np.int64]:
+    """The edges, (2, m), of at most `most` legs of a centre: each has one node that is its neighbour, and one beyond. The
+    neighbours are training nodes if these suffice.
+    """
+    others = np.argsort(~graph.train, kind="stable")
+    others = others[others != centre]
+    legs = min(most, LEAVES // 2, others.size // 2)
+    near, far = others[: 2 * legs].reshape(2, legs)
+    edges = np.sort(np.concatenate([[np.full(legs, centre), near], [near, far]], axis=1), axis=0)
+    return np.concatenate([edges, edges[::-1]], axis=1) if graph.directed else edges

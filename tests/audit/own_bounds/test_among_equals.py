@@ -13,7 +13,7 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.recorded.secrets.among_equals import EQUALS, JOINED, among_equals
+from gnnaudit.audit.recorded.secrets.among_equals import EQUALS, JOINED, SPIDER, among_equals
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.graph.graph import Graph, Worlds
 
@@ -94,6 +94,38 @@ def test_standardised_rows_are_refuted_at_the_epsilon_of_all_rows_that_the_odd_o
     assert bound.refuted
     assert 0.99 * true < bound.epsilon <= true
     assert bound.method.endswith(f"on a {EQUALS}")
+
+
+def symmetric(most):
+    """D^-1/2 A D^-1/2 times the labels as one-hot rows, with Gaussian noise for a node that moves it by `most`."""
+
+    def train(graph, seed):
+        share = 1 / np.sqrt(np.maximum(graph.degree, 1))[:, None]
+        means = share * (graph.adjacency() @ (share * np.eye(graph.classes)[graph.y]))
+        return {"total": means + most * SIGMA * np.random.default_rng(seed).standard_normal(means.shape)}
+
+    return Looped(train, releases=("total",), events=dp.GaussianDpEvent(SIGMA))
+
+
+LEGS = (GRAPH.nodes - 1) // 2
+# without the centre the weight of a leg's edge grows from 1/sqrt(2) to 1, in both of its rows; its near row loses the centre
+MOST = (2 * LEGS * (1 - 1 / 2**0.5) ** 2 + LEGS / (2 * LEGS)) ** 0.5
+
+
+@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 6))])
+def test_symmetric_normalisation_is_refuted_at_the_epsilon_of_the_legs_that_the_centre_holds_down(seed, tmp_path):
+    """No node of the given graph moves as much: 2 is enough for all of them."""
+    true = float(epsilon_of(MOST / (2 * SIGMA), DELTA))
+    bound = max(audited(symmetric(2), Unit.NODE, tmp_path, seed), key=lambda b: b.epsilon)
+    assert bound.refuted
+    assert 0.99 * true < bound.epsilon <= true
+    assert bound.method.endswith(f"on a {SPIDER}")
+
+
+def test_symmetric_normalisation_with_noise_for_all_legs_is_not_refuted(tmp_path):
+    bounds = audited(symmetric(1.001 * MOST), Unit.NODE, tmp_path)
+    assert not any(b.refuted for b in bounds)
+    assert min(b.reach for b in bounds) < 1.02 * CLAIM
 
 
 def test_a_claim_that_only_the_odd_one_reaches_has_the_reach_of_its_graph(tmp_path):
@@ -200,6 +232,7 @@ def test_the_worlds_differ_in_one_secret_and_without_it_all_nodes_are_equal(unit
             kept = np.setdiff1d(np.arange(graph.nodes), absent.among)
             assert len(np.unique(graph.x[kept], axis=0)) == 1
             assert not (left.edges == absent.among).any()
+            assert left.degree.max(initial=0) <= 1 or graph.name == EQUALS
 
 
 def of_nodes(count):
@@ -209,6 +242,16 @@ def of_nodes(count):
 
 class OneNeighbour(Looped):
     max_degree = 1
+
+
+class FewNeighbours(Looped):
+    max_degree = int(GRAPH.degree.max())
+
+
+def test_the_centre_of_the_spider_has_as_many_neighbours_as_the_model_allows_and_every_leg_two_nodes():
+    spider = next(graph for graph, _ in among_equals(GRAPH, Unit.NODE, FewNeighbours(MODEL.train)) if graph.name == SPIDER)
+    most = FewNeighbours.max_degree
+    assert np.bincount(spider.degree)[1:].tolist() == [most, most, *[0] * (most - 3), 1]
 
 
 def test_there_is_no_such_graph_for_few_nodes_for_a_bound_of_one_on_degrees_and_for_equal_rows():
