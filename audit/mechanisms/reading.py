@@ -95,16 +95,21 @@ def rerun(first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | 
 
 
 def also_noised(first: History, sizes: Sequence[float] = FAR[:1]) -> set[str]:
-    """The released arrays that change with noise which was located in the release and is no noise of a mechanism of the run.
-    sizes: of the changes of the noise, in units of its scale.
+    """The released arrays that change with noise which was located in the release and is no noise of a mechanism of the run, or
+    is one pick that the run records as a report. sizes: of the changes of the noise, in units of its scale.
     """
-    draws = first.play.draws
-    lost = [s.block for s in first.study.sources if any(at not in first.noise for at, _ in s.block.parts)]
-    found: set[str] = set()
+    draws, located = first.play.draws, [(at, s.block) for s in first.study.sources for at, _ in s.block.parts]
+    lost = list(dict.fromkeys(block for at, block in located if at not in first.noise))
+    picks = [i for i, m in enumerate(first.mechanisms) if m.draw.picked and any(m.draw is draws[at] for at, _ in located)]
+    runs = [
+        repeated(first, {i: with_entries(first.mechanisms[i], list(np.ndindex(first.mechanisms[i].noisy.shape)))}) for i in picks
+    ]
     for i, block, size in ((i, block, size) for i, block in enumerate(lost) for size in sizes):
         # one by one, because the noise of a cell may be a difference of two draws
         moved = shifted(draws, [(block, nudge(block, i, size))], first.study.copies)
-        run = repeated(first, {}, [replace(d, values=moved.get(at, d.values)) for at, d in enumerate(draws)])
+        runs.append(repeated(first, {}, [replace(d, values=moved.get(at, d.values)) for at, d in enumerate(draws)]))
+    found: set[str] = set()
+    for run in runs:
         other = {} if run is None else run.play.cells
         found |= {c.array for c, before in first.play.cells.items() if not np.array_equal(before, other.get(c, np.zeros(0)))}
     return found

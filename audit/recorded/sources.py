@@ -82,7 +82,13 @@ def blocks(draws: Sequence[Draw], sizes: Iterable[int], known: Iterable[int] = (
     skipped = set(known)
     for at, draw in enumerate(draws):
         count = draw.values.size
-        if at in skipped or draw.law not in ADDED or draw.own_chances or not count or draw.values.dtype.kind not in "iuf":
+        if (
+            at in skipped
+            or draw.law not in ADDED
+            or (draw.own_chances and not draw.picked)
+            or not count
+            or draw.values.dtype.kind not in "iuf"
+        ):
             continue
         if count in allowed:
             found.append(Block(((at, slice(0, count)),), count, draw.law, draw.line))
