@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-HOW = ("proved", "checked", "granted", "assumed", "failed", "not examined")
+HOW = ("proved", "checked", "granted", "assumed", "failed", "not examined", "limited")
 OWN_COIN = "a coin of its own decides whether a step reads the record, and nothing else reads the coin"
 # words of the reasons that tell a user most, those that tell most first
 TELLING = (
@@ -20,13 +20,14 @@ LEVEL = 1e-4  # level of a check: the probability that it withdraws a bound alth
 class Condition:
     """A condition that a bound needs. Raises ValueError for an unknown `how`.
 
-    how: one of six words. "proved": it holds by construction. "checked": a test did not reject it. "granted": the bound lets the
-    adversary see more than the released arrays, as the usual proof of such a claim does; `what` names what the adversary sees.
+    how: one of seven words. "proved": it holds by construction. "checked": a test did not reject it. "granted": the bound lets
+    the adversary see more than the released arrays, as the usual proof of such a claim does; `what` names what it sees.
     Also granted is what only whoever made the rounds can know: that nothing but the secret differed, that each round or run drew
     its own noise, that coins which others drew were fair. Tests may have failed to reject it; the bound still refutes.
     "assumed": the user states it and no test checks it. "failed": a test rejected it, and the bound is withdrawn. "not
-    examined": no condition of the bound, but a case in which no violation was looked for. detail: the construction, the test with
-    its p-value and level, or the reason.
+    examined": no condition of the bound, but a case in which no violation was looked for. "limited": the data for which alone the
+    verdict holds, because on others a violation was found. detail: the construction, the test with its p-value and level, or the
+    reason.
     """
 
     what: str

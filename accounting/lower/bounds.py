@@ -87,8 +87,9 @@ class Bound:
 
     @property
     def not_examined(self) -> tuple[str, ...]:
-        """Sentences about cases in which no violation was looked for, each with the reason."""
-        return tuple(f"{c.what} were not examined, because {c.detail}" for c in self.conditions if c.how == "not examined")
+        """Sentences about cases in which no violation was looked for, or for which alone the verdict holds, with the reasons."""
+        words = {"not examined": "{} were not examined, because {}", "limited": "this holds only for {}: {}"}
+        return tuple(words[c.how].format(c.what, c.detail) for c in self.conditions if c.how in words)
 
     @property
     def failed(self) -> tuple[str, ...]:

@@ -17,11 +17,11 @@ from ..key import Key
 from ..recorded.laws import cost
 from ..recorded.secrets.among_equals import among_equals
 from ..recorded.secrets.chains import Link, chains
-from ..recorded.secrets.worlds import Absence, public_bound
+from ..recorded.secrets.worlds import Absence, of_unlike_rows, public_bound, small
 from ..recorded.study import History, study
 from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved_between, moved_cells, without
 from .initial_weights import same_for_all_seeds, with_weights
-from .inside import Inside, not_known, read_only, reports, without_secrets
+from .inside import Inside, inside, not_known, read_only, reports, without_secrets
 from .past_noise import changed
 
 SECONDS = 4.0  # of processor time for the runs of a chain
@@ -137,3 +137,25 @@ def _state(first: History, graph: Graph) -> History | bool:
         return kept(first, Absence(graph.name, worlds))
     except Incomparable:
         return draws_nothing(first.study.model, worlds)
+
+
+def costs_more_with_other_rows(within: Inside, claim: Claim, key: Key) -> str:
+    """A sentence about a secret that costs more than the claim on a small graph `of_unlike_rows`, if with rows of the audited
+    graph none does; "" if there is no such secret, or if this is not known.
+    """
+    if any(part.worst is not None and _cost(part, claim) > claim.epsilon for part, _ in within.parts):
+        return ""
+    made = within.run.study
+    graph = of_unlike_rows(small(made.whole.graph, public_bound(made.model, made.whole.graph)))
+    try:
+        found = inside(study(made.model, graph, key, probed=False, searched=False), claim, key)
+    except Exception:  # a user's model may refuse other rows, with any exception
+        return ""
+    if not isinstance(found, Inside) or found.worst is None or (most := _cost(found, claim)) <= claim.epsilon:
+        return ""
+    return f"with rows that are longer, negative, one-hot or dense, {found.worst.secret} costs {most:.3g}"
+
+
+def _cost(part: Inside, claim: Claim) -> float:
+    """The cost (nats) of all moves of the worst secret, even if the release shows only part of them."""
+    return cost(part.mechanisms, part.counted(part.shifts), claim.delta)

@@ -7,6 +7,7 @@ it. Nothing is masked, so results in these worlds do not depend on how the model
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,7 @@ from ...key import Key
 UNUSUAL = "small graph of unusual nodes"
 UNUSUAL_NODES = "nodes that the graph may lack, such as hubs, nodes without edges and an empty class,"
 LEAVES, ALONE, CLIQUE = 130, 5, 12  # in the small graph: leaves of the hub, nodes without edges, nodes of the clique
+LONGER = 1.5, 16.0  # the lengths of rows that `of_unlike_rows` makes longer, in units of their own
 ALMOST = 0.1  # the part of a move that `Absence.loudest` leaves out of account
 NEAR = 6  # largest number of secrets that `without_one` chooses at the nodes `rows`
 
@@ -301,6 +303,22 @@ def small(graph: Graph, most: int | None) -> Graph:
     train[-1] = False
     part = {"train": train, "val": np.zeros(nodes, dtype=bool), "test": ~train}
     return dataclasses.replace(graph, x=graph.x[rows], y=y, edges=edges, name=UNUSUAL, **part)
+
+
+def of_unlike_rows(graph: Graph) -> Graph:
+    """The graph in which each node has a row unlike its own: 1.5 or 16 times as long, or its negative; or, with the length L
+    of the longest row, a row of length L with one entry that is not 0, one of length L with entries of one size and alternating
+    signs, or one whose entries are all L.
+    """
+    x = np.asarray(graph.x.toarray() if sp.issparse(graph.x) else graph.x, dtype=np.float64)
+    longest, nodes = float(np.linalg.norm(x, axis=1).max(initial=0)), np.arange(graph.nodes)
+    one = longest * np.eye(graph.dim)[nodes % graph.dim]
+    signs = np.where((nodes[:, None] + np.arange(graph.dim)) % 2, 1, -1)
+    kinds = np.stack(
+        [*(times * x for times in LONGER), -x, one, signs * longest / math.sqrt(graph.dim), np.full(x.shape, longest)]
+    )
+    rows = kinds[np.random.default_rng(0).permutation(graph.nodes) % len(kinds), nodes]
+    return dataclasses.replace(with_features(graph, nodes, rows.astype(np.float32)), name=f"{graph.name} with other rows")
 
 
 def public_bound(model: Any, graph: Graph) -> int | None:
