@@ -21,7 +21,7 @@ from ...case import EDGES
 from .worlds import LEAVES, Absence, public_bound, without_edges, without_nodes
 
 JOINED, EQUALS = "matching with one more edge", "graph on which all nodes but one are equal"
-SPIDER = "spider whose legs have two nodes"
+SPIDER, BOOK = "spider whose legs have two nodes", "book of triangles that share one edge"
 Without = Callable[[Worlds], Absence]
 
 
@@ -29,10 +29,27 @@ def among_equals(graph: Graph, unit: Unit, model: object) -> Iterator[tuple[Grap
     """Yields graphs, each with the function that gives the world without the secret that differs. All have the nodes and the
     split of `graph`. None is yielded if the nodes do not suffice, or if the model declares a bound below two on degrees.
     """
+    most = public_bound(model, graph)
     if unit not in EDGES:
-        yield from _equal_nodes(graph, unit, public_bound(model, graph))
-    elif graph.nodes >= 8 and public_bound(model, graph) != 1:
-        yield _pairs(graph), lambda whole: without_edges(whole, np.array([whole.graph.edges.shape[1] - 1]))
+        yield from _equal_nodes(graph, unit, most)
+    elif graph.nodes >= 8 and most != 1:
+        yield _pairs(graph), _without_last
+        if most != 2:
+            yield _book(graph, LEAVES // 2 if most is None else most - 1), _without_last
+
+
+def _without_last(whole: Worlds) -> Absence:
+    return without_edges(whole, np.array([whole.graph.edges.shape[1] - 1]))
+
+
+def _book(graph: Graph, most: int) -> Graph:
+    """At most `most` triangles share one edge, which is the last one. Without it, all of them open."""
+    order = np.argsort(~graph.train, kind="stable")
+    spine, pages = order[:2], order[2 : 2 + min(most, LEAVES // 2)]
+    sides = np.sort(np.stack([np.repeat(spine, pages.size), np.tile(pages, 2)]), axis=0)
+    if graph.directed:
+        sides = np.concatenate([sides, sides[::-1]], axis=1)
+    return replace(graph, edges=np.concatenate([sides, np.sort(spine)[:, None]], axis=1), name=BOOK)
 
 
 def _pairs(graph: Graph) -> Graph:

@@ -14,7 +14,7 @@ from ....accounting.claim import Unit
 from ....models.capabilities import Effort
 from ....models.graph.graph import Graph, Worlds
 from ...case import EDGES
-from .worlds import UNUSUAL, Absence, without_edges, without_nodes
+from .worlds import UNUSUAL, Absence, with_other_label, without_edges, without_nodes
 
 SECONDS = 4.0  # of processor time
 ENDS = 32  # number of secrets of low degrees, and of high ones, that are tried first
@@ -23,8 +23,8 @@ FOUND = 3  # largest number of secrets that are found
 
 def farthest_alone(whole: Worlds, unit: Unit, effort: Effort, sizes: Callable[[Absence], Sequence[float]]) -> list[int]:
     """The edges or nodes whose absence alone moves all values together, or one of them, farthest: at most FOUND, the farthest
-    first. All are tried until SECONDS have passed, see `in_turn`. None if the model asks for little effort, and on the small
-    graph of unusual nodes, whose secrets are few.
+    first. All are tried until SECONDS have passed, see `in_turn`. For a claim about features, the label of each node is changed
+    alone too. None if the model asks for little effort, and on the small graph of unusual nodes, whose secrets are few.
 
     sizes: how far each value moves in a world; empty if the world cannot be compared.
     """
@@ -36,9 +36,10 @@ def farthest_alone(whole: Worlds, unit: Unit, effort: Effort, sizes: Callable[[A
         if time.process_time() > until:
             break
         ids = np.array([secret])
-        moves = sizes(without_edges(whole, ids) if unit in EDGES else without_nodes(whole, unit, ids))
-        for place, size in enumerate([math.hypot(*moves), *moves], -1):
-            farthest[place] = max(farthest.get(place, (0.0, -1)), (size, int(secret)))
+        worlds = [without_edges(whole, ids) if unit in EDGES else without_nodes(whole, unit, ids)]
+        for moves in map(sizes, [*worlds, *[with_other_label(whole, int(secret))] * (unit is Unit.FEATURES)]):
+            for place, size in enumerate([math.hypot(*moves), *moves], -1):
+                farthest[place] = max(farthest.get(place, (0.0, -1)), (size, int(secret)))
     ordered = sorted(farthest.values(), reverse=True)
     return list(dict.fromkeys(secret for size, secret in ordered if size > 0))[:FOUND]
 

@@ -173,9 +173,10 @@ def without_one(
     """Yields worlds without one edge or node, or with the features and the label of one node replaced.
 
     For a node claim there are three worlds of each node. One lacks the node. One lacks it too and gives it other features and
-    another label. One gives it another label only, see `_relabelled`. For a claim about features there are two: one reflects the
-    features of the node, and one draws them from other rows. The busiest node in training and the busiest other node also get
-    rows of the lowest and of the highest feature value. (Absent nodes get them, if the claim is about nodes.)
+    another label. One gives it another label only, see `_relabelled`. For a claim about features there are three: one reflects
+    the features of the node, one draws them from other rows, and one changes the label only. The busiest node in training and the
+    busiest other node also get rows of the lowest and of the highest feature value. (Absent nodes get them, if the claim is about
+    nodes.)
 
     rows: nodes of special interest, such as those with the least noise. Up to NEAR of them, or one edge of each, are among the
     secrets. So is one training node of each class, because a model may weigh classes. limit: largest number of secrets. loud:
@@ -199,8 +200,7 @@ def without_one(
         for value in (graph.x.min(), graph.x.max()) if node in (busiest, *others) else ():
             yield _with_row(whole, unit, node, float(value))
         yield with_other_rows(whole, unit, np.array([node]), key.fold("other", node).generator())
-        if unit is Unit.NODE:
-            yield _relabelled(whole, node)
+        yield _relabelled(whole, node) if unit is Unit.NODE else with_other_label(whole, node)
 
 
 def _with_row(whole: Worlds, unit: Unit, node: int, value: float) -> Absence:
@@ -231,6 +231,13 @@ def _relabelled(whole: Worlds, node: int) -> Absence:
     other = dataclasses.replace(graph, y=np.where(here, (graph.y + 1) % graph.classes, graph.y), train=graph.train & ~here)
     secret = f"a change of the label of node {node} and its exclusion from training"
     return Absence(secret, dataclasses.replace(whole, graph=other), half=True)
+
+
+def with_other_label(whole: Worlds, node: int) -> Absence:
+    """A world in which a node has another label and keeps its features, which then add to the sum of another class."""
+    here = np.arange(whole.graph.nodes) == node
+    other = dataclasses.replace(whole.graph, y=np.where(here, (whole.graph.y + 1) % whole.graph.classes, whole.graph.y))
+    return Absence(f"another label of node {node}", dataclasses.replace(whole, graph=other), among=np.array([node]))
 
 
 def with_other_rows(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], random: np.random.Generator) -> Absence:

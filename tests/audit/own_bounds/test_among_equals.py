@@ -13,7 +13,7 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.recorded.secrets.among_equals import EQUALS, JOINED, SPIDER, among_equals
+from gnnaudit.audit.recorded.secrets.among_equals import BOOK, EQUALS, JOINED, SPIDER, among_equals
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.graph.graph import Graph, Worlds
 
@@ -218,6 +218,11 @@ def test_the_worlds_differ_in_one_secret_and_without_it_all_nodes_are_equal(unit
     for graph, without in among_equals(GRAPH, unit, MODEL):
         absent = without(Worlds.of(graph, np.array([1], dtype=np.uint64)))
         left = absent.worlds.graph
+        if graph.name == BOOK:
+            assert triangles(graph).tolist() == [graph.edges.shape[1] // 2] * 2 + [1] * (graph.edges.shape[1] // 2)
+            assert triangles(left).size == 0
+            assert graph.edges.shape[1] == left.edges.shape[1] + 1
+            continue
         if unit is Unit.UNDIRECTED_EDGE:
             assert (graph.degree.max(), left.degree.max()) == (2, 1)
             assert graph.edges.shape[1] == left.edges.shape[1] + 1 == GRAPH.nodes // 4 + 1
@@ -233,6 +238,38 @@ def test_the_worlds_differ_in_one_secret_and_without_it_all_nodes_are_equal(unit
             assert len(np.unique(graph.x[kept], axis=0)) == 1
             assert not (left.edges == absent.among).any()
             assert left.degree.max(initial=0) <= 1 or graph.name == EQUALS
+
+
+def triangles(graph):
+    """The numbers of triangles of all nodes that have one, the largest first."""
+    adjacency = graph.adjacency().toarray().astype(int)
+    found = np.sort(np.diag(adjacency @ adjacency @ adjacency) // 2)[::-1]
+    return found[found > 0]
+
+
+def clustering(most):
+    """The sum of the local clustering coefficients, with Laplace noise for a claim of 1 about an edge that moves it by `most`."""
+
+    def train(graph, seed):
+        degree = graph.degree.astype(float)
+        adjacency = graph.adjacency().toarray()
+        closed = np.diag(adjacency @ adjacency @ adjacency) / np.maximum(degree * (degree - 1), 1)
+        return {"total": np.array([closed.sum() + most * np.random.default_rng(seed).laplace()])}
+
+    return Looped(train, releases=("total",), events=dp.LaplaceDpEvent(1.0))
+
+
+PAGES = 65  # each has a coefficient of 1 with the edge and of 0 without; those of the edge's ends are 2 / 66, and then 0
+
+
+@pytest.mark.parametrize(("most", "refuted"), [(10.0, True), (PAGES + 2 * 2 / (PAGES + 1), False)])
+def test_clustering_coefficients_are_refuted_where_one_edge_closes_all_triangles(most, refuted, tmp_path):
+    claim = Claim(1.001, 0.0, Unit.UNDIRECTED_EDGE, exposes=("total",))
+    setting = Setting(Case(clustering(most), claim), GRAPH, Store(tmp_path), Key("book"), 3, 1e-4)
+    strongest = max(AUDITS["differential"].run(setting).bounds, key=lambda b: b.epsilon)
+    assert strongest.refuted is refuted
+    assert strongest.epsilon == pytest.approx((PAGES + 2 * 2 / (PAGES + 1)) / most, rel=1e-2)
+    assert strongest.method.endswith(f"on a {BOOK}")
 
 
 def of_nodes(count):
@@ -256,8 +293,8 @@ def test_the_centre_of_the_spider_has_as_many_neighbours_as_the_model_allows_and
 
 def test_there_is_no_such_graph_for_few_nodes_for_a_bound_of_one_on_degrees_and_for_equal_rows():
     edge, empty = Unit.UNDIRECTED_EDGE, dataclasses.replace(GRAPH, edges=GRAPH.edges[:, :0])
-    assert len(list(among_equals(empty, edge, MODEL))) == 1
+    assert len(list(among_equals(empty, edge, MODEL))) == 2
     assert not list(among_equals(empty, edge, OneNeighbour(MODEL.train)))
     assert not list(among_equals(of_nodes(7), edge, MODEL))
-    assert len(list(among_equals(of_nodes(8), edge, MODEL))) == 1
+    assert len(list(among_equals(of_nodes(8), edge, MODEL))) == 2
     assert not list(among_equals(dataclasses.replace(GRAPH, x=np.ones_like(GRAPH.x)), Unit.NODE, MODEL))
