@@ -238,7 +238,7 @@ def of_one_run(setting: Setting) -> Outcome:
     each = bound.covers or {}
     kept = covering((b for b in found.bounds if not b.failed), covers)
     known = min((b.notices for b in kept), default=math.inf)  # infinite: the release alone has no smallest detectable violation
-    sharper = bound.notices < known < math.inf and not any(PERHAPS in kind for kind in each.values())
+    sharper = bound.notices < known and (not silent or known < math.inf) and not any(PERHAPS in kind for kind in each.values())
     if not (silent or sharper) or "" in runs.examination.doubts or math.isinf(bound.reach):
         return found
     only_here = each if sharper else {array: each[array] for array in silent}

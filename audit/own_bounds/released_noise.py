@@ -105,7 +105,7 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, bare: 
     if judged and not bounds[0].refuted and (failed := known_noise(case, found.study)):
         doubts[""] = failed.detail
         bounds[0] = dataclasses.replace(bounds[0], epsilon=0.0, conditions=(*bounds[0].conditions, failed))
-    where = "anywhere" if moved_on_the_graph(case, found) else EVERYWHERE
+    where = EVERYWHERE if not moved_on_the_graph(case, found) else "by one factor" if len(found.noisy) > 1 else "anywhere"
     kinds = {True: f"noise too small {where} in", False: OPEN_PATH}
     covers = {a: kinds[a in found.noisy] for a in offered(case.model) if a not in doubts and "" not in doubts}
     rest = [doubts[array] for array in offered(case.model) if array in doubts]

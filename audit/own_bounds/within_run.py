@@ -111,9 +111,10 @@ def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bou
     costly = sorted(costs, key=costs.__getitem__, reverse=True)
     if bound.refuted or not costly or draws_may_hide(within):
         return bound, where
+    barred = bool(bound.failed or not_excluded(within))
     for part in costly:
         more = costs[part] > case.claim.epsilon
-        if not more and (math.isinf(bound.reach) or costs[part] <= bound.epsilon * (1 + EQUAL)):
+        if not more and (barred or costs[part] <= bound.epsilon * (1 + EQUAL)):
             break
         other, _ = from_secret(case, part, projections)
         on = f"on a {part.run.worlds.graph.name}"

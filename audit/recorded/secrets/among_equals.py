@@ -22,6 +22,7 @@ from .worlds import LEAVES, Absence, public_bound, without_edges, without_nodes
 
 JOINED, EQUALS = "matching with one more edge", "graph on which all nodes but one are equal"
 SPIDER, BOOK = "spider whose legs have two nodes", "book of triangles that share one edge"
+CYCLE = "cycle"
 Without = Callable[[Worlds], Absence]
 
 
@@ -33,35 +34,35 @@ def among_equals(graph: Graph, unit: Unit, model: object) -> Iterator[tuple[Grap
     if unit not in EDGES:
         yield from _equal_nodes(graph, unit, most)
     elif graph.nodes >= 8 and most != 1:
-        yield _pairs(graph), _without_last
-        if most != 2:
-            yield _book(graph, LEAVES // 2 if most is None else most - 1), _without_last
+        for name, others, last in _of_edges(graph, LEAVES if most is None else most):
+            yield _with_edge(graph, others, last, name), _without_last
+
+
+def _of_edges(graph: Graph, most: int) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
+    """Yields names of graphs, with their edges, (2, m), and one more edge, (2,). They have training nodes if these suffice.
+
+    In the first one, half of the nodes are pairs; the last edge joins two of them, and raises the largest degree from 1 to 2. In
+    a cycle, no node is on a cycle without it. In a book, up to `most` - 1 triangles share it.
+    """
+    nodes = np.argsort(~graph.train, kind="stable")
+    pairs = nodes[: graph.nodes // 4 * 2].reshape(-1, 2).T
+    yield JOINED, pairs, np.array([pairs[1, 0], pairs[0, 1]])
+    steps = np.stack([nodes[:LEAVES], np.roll(nodes[:LEAVES], -1)])
+    yield CYCLE, steps[:, :-1], steps[:, -1]
+    if most > 2:
+        pages = nodes[2 : 2 + min(most - 1, LEAVES // 2)]
+        yield BOOK, np.stack([np.repeat(nodes[:2], pages.size), np.tile(pages, 2)]), nodes[:2]
+
+
+def _with_edge(graph: Graph, others: NDArray[np.int64], last: NDArray[np.int64], name: str) -> Graph:
+    edges = np.sort(others, axis=0)
+    if graph.directed:
+        edges = np.concatenate([edges, edges[::-1]], axis=1)
+    return replace(graph, edges=np.concatenate([edges, np.sort(last)[:, None]], axis=1), name=name)
 
 
 def _without_last(whole: Worlds) -> Absence:
     return without_edges(whole, np.array([whole.graph.edges.shape[1] - 1]))
-
-
-def _book(graph: Graph, most: int) -> Graph:
-    """At most `most` triangles share one edge, which is the last one. Without it, all of them open."""
-    order = np.argsort(~graph.train, kind="stable")
-    spine, pages = order[:2], order[2 : 2 + min(most, LEAVES // 2)]
-    sides = np.sort(np.stack([np.repeat(spine, pages.size), np.tile(pages, 2)]), axis=0)
-    if graph.directed:
-        sides = np.concatenate([sides, sides[::-1]], axis=1)
-    return replace(graph, edges=np.concatenate([sides, np.sort(spine)[:, None]], axis=1), name=BOOK)
-
-
-def _pairs(graph: Graph) -> Graph:
-    """Half of the nodes are pairs, each with one edge, and the others have none. The last edge joins two pairs: it raises the
-    largest degree from 1 to 2.
-    """
-    first = np.argsort(~graph.train, kind="stable")[: graph.nodes // 4 * 2].reshape(-1, 2).T
-    pairs = np.sort(first, axis=0)
-    if graph.directed:
-        pairs = np.concatenate([pairs, pairs[::-1]], axis=1)
-    joined = np.sort([[first[1, 0]], [first[0, 1]]], axis=0)
-    return replace(graph, edges=np.concatenate([pairs, joined], axis=1), name=JOINED)
 
 
 def _equal_nodes(graph: Graph, unit: Unit, most: int | None) -> Iterator[tuple[Graph, Without]]:

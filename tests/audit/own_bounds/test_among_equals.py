@@ -7,13 +7,14 @@ import dataclasses
 import dp_accounting as dp
 import numpy as np
 import pytest
+from scipy.sparse.csgraph import connected_components
 
 from gnnaudit import Claim, Looped, Unit, load
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.recorded.secrets.among_equals import BOOK, EQUALS, JOINED, SPIDER, among_equals
+from gnnaudit.audit.recorded.secrets.among_equals import BOOK, CYCLE, EQUALS, JOINED, SPIDER, among_equals
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.graph.graph import Graph, Worlds
 
@@ -213,19 +214,38 @@ def test_an_array_that_only_the_node_that_differs_changes_is_not_judged_beside_a
     assert ("number" in found.covers) is covered
 
 
+def triangles(graph):
+    adjacency = graph.adjacency().toarray().astype(int)
+    return int(np.trace(adjacency @ adjacency @ adjacency)) // 6
+
+
+def largest_part(graph):
+    """The number of nodes of the largest connected component."""
+    return int(np.bincount(connected_components(graph.adjacency(), directed=False)[1]).max())
+
+
+def core(graph):
+    """The number of nodes that are left after nodes of degree at most 1 are removed as long as there are any."""
+    adjacency, before = graph.adjacency().toarray() > 0, -1
+    while adjacency.sum() != before:
+        before = adjacency.sum()
+        kept = adjacency.sum(0) > 1
+        adjacency &= kept[:, None] & kept
+    return int(adjacency.any(0).sum())
+
+
+SHOWN = {JOINED: [lambda graph: graph.degree.max()], CYCLE: [core], BOOK: [triangles]}
+
+
 @pytest.mark.parametrize("unit", [Unit.NODE, Unit.FEATURES, Unit.UNDIRECTED_EDGE])
 def test_the_worlds_differ_in_one_secret_and_without_it_all_nodes_are_equal(unit):
     for graph, without in among_equals(GRAPH, unit, MODEL):
         absent = without(Worlds.of(graph, np.array([1], dtype=np.uint64)))
         left = absent.worlds.graph
-        if graph.name == BOOK:
-            assert triangles(graph).tolist() == [graph.edges.shape[1] // 2] * 2 + [1] * (graph.edges.shape[1] // 2)
-            assert triangles(left).size == 0
-            assert graph.edges.shape[1] == left.edges.shape[1] + 1
-            continue
         if unit is Unit.UNDIRECTED_EDGE:
-            assert (graph.degree.max(), left.degree.max()) == (2, 1)
-            assert graph.edges.shape[1] == left.edges.shape[1] + 1 == GRAPH.nodes // 4 + 1
+            assert graph.edges.shape[1] == left.edges.shape[1] + 1
+            shown = [measure(each) for each in (graph, left) for measure in SHOWN[graph.name]]
+            assert shown == {JOINED: [2, 1], CYCLE: [120, 0], BOOK: [65, 0]}[graph.name]
             continue
         assert absent.among.size == 1
         assert len(np.unique(graph.x, axis=0)) == 2
@@ -238,13 +258,6 @@ def test_the_worlds_differ_in_one_secret_and_without_it_all_nodes_are_equal(unit
             assert len(np.unique(graph.x[kept], axis=0)) == 1
             assert not (left.edges == absent.among).any()
             assert left.degree.max(initial=0) <= 1 or graph.name == EQUALS
-
-
-def triangles(graph):
-    """The numbers of triangles of all nodes that have one, the largest first."""
-    adjacency = graph.adjacency().toarray().astype(int)
-    found = np.sort(np.diag(adjacency @ adjacency @ adjacency) // 2)[::-1]
-    return found[found > 0]
 
 
 def clustering(most):
@@ -272,6 +285,23 @@ def test_clustering_coefficients_are_refuted_where_one_edge_closes_all_triangles
     assert strongest.method.endswith(f"on a {BOOK}")
 
 
+@pytest.mark.parametrize("measure", [largest_part, core])
+@pytest.mark.parametrize(("most", "refuted"), [(20.0, True), (120.0, False)])
+def test_sizes_of_parts_and_cores_are_refuted_where_one_edge_decides_them(measure, most, refuted, tmp_path):
+    """An edge joins two cliques of 65 nodes, and an edge of a cycle of all 120 nodes empties its core."""
+
+    def train(graph, seed):
+        return {"total": np.array([measure(graph) + most * np.random.default_rng(seed).laplace()])}
+
+    model = Looped(train, releases=("total",), events=dp.LaplaceDpEvent(1.0))
+    case = Case(model, Claim(1.001, 0.0, Unit.UNDIRECTED_EDGE, exposes=("total",)))
+    strongest = max(
+        AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("core"), 3, 1e-4)).bounds, key=lambda b: b.epsilon
+    )
+    assert strongest.refuted is refuted
+    assert strongest.epsilon == pytest.approx({largest_part: 65, core: 120}[measure] / most, rel=1e-2)
+
+
 def of_nodes(count):
     parts = np.arange(count) % 2 == 0
     return Graph(np.eye(count, dtype=np.float32), np.arange(count) % 2, GRAPH.edges[:, :0], parts, ~parts, parts & ~parts)
@@ -293,8 +323,8 @@ def test_the_centre_of_the_spider_has_as_many_neighbours_as_the_model_allows_and
 
 def test_there_is_no_such_graph_for_few_nodes_for_a_bound_of_one_on_degrees_and_for_equal_rows():
     edge, empty = Unit.UNDIRECTED_EDGE, dataclasses.replace(GRAPH, edges=GRAPH.edges[:, :0])
-    assert len(list(among_equals(empty, edge, MODEL))) == 2
+    assert len(list(among_equals(empty, edge, MODEL))) == 3
     assert not list(among_equals(empty, edge, OneNeighbour(MODEL.train)))
     assert not list(among_equals(of_nodes(7), edge, MODEL))
-    assert len(list(among_equals(of_nodes(8), edge, MODEL))) == 2
+    assert len(list(among_equals(of_nodes(8), edge, MODEL))) == 3
     assert not list(among_equals(dataclasses.replace(GRAPH, x=np.ones_like(GRAPH.x)), Unit.NODE, MODEL))
