@@ -21,8 +21,7 @@ from ...case import EDGES
 from .worlds import LEAVES, Absence, public_bound, without_edges, without_nodes
 
 JOINED, EQUALS = "matching with one more edge", "graph on which all nodes but one are equal"
-SPIDER, BOOK = "spider whose legs have two nodes", "book of triangles that share one edge"
-CYCLE = "cycle"
+CYCLE, BOOK = "cycle", "book of triangles that share one edge"
 Without = Callable[[Worlds], Absence]
 
 
@@ -32,14 +31,14 @@ def among_equals(graph: Graph, unit: Unit, model: object) -> Iterator[tuple[Grap
     """
     most = public_bound(model, graph)
     if unit not in EDGES:
-        yield from _equal_nodes(graph, unit, most)
+        yield from _equal_nodes(graph, unit)
     elif graph.nodes >= 8 and most != 1:
         for name, others, last in _of_edges(graph, LEAVES if most is None else most):
             yield _with_edge(graph, others, last, name), _without_last
 
 
 def _of_edges(graph: Graph, most: int) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
-    """Yields names of graphs, with their edges, (2, m), and one more edge, (2,). They have training nodes if these suffice.
+    """Yields names of graphs, with their edges, (2, m), and one more edge, (2,). The first nodes are training nodes.
 
     In the first one, half of the nodes are pairs; the last edge joins two of them, and raises the largest degree from 1 to 2. In
     a cycle, no node is on a cycle without it. In a book, up to `most` - 1 triangles share it.
@@ -47,10 +46,10 @@ def _of_edges(graph: Graph, most: int) -> Iterator[tuple[str, NDArray[np.int64],
     nodes = np.argsort(~graph.train, kind="stable")
     pairs = nodes[: graph.nodes // 4 * 2].reshape(-1, 2).T
     yield JOINED, pairs, np.array([pairs[1, 0], pairs[0, 1]])
-    steps = np.stack([nodes[:LEAVES], np.roll(nodes[:LEAVES], -1)])
+    steps = np.stack([nodes, np.roll(nodes, -1)])
     yield CYCLE, steps[:, :-1], steps[:, -1]
     if most > 2:
-        pages = nodes[2 : 2 + min(most - 1, LEAVES // 2)]
+        pages = nodes[2 : 1 + min(most, LEAVES)]
         yield BOOK, np.stack([np.repeat(nodes[:2], pages.size), np.tile(pages, 2)]), nodes[:2]
 
 
@@ -65,12 +64,11 @@ def _without_last(whole: Worlds) -> Absence:
     return without_edges(whole, np.array([whole.graph.edges.shape[1] - 1]))
 
 
-def _equal_nodes(graph: Graph, unit: Unit, most: int | None) -> Iterator[tuple[Graph, Without]]:
+def _equal_nodes(graph: Graph, unit: Unit) -> Iterator[tuple[Graph, Without]]:
     """All nodes have the features of the shortest row that is not 0, but for the training node with most edges, which has the row
     that is farthest from it. Both are rows of training nodes, so that the graph keeps what is public of rows, such as a length of
     1. In the first graph, labels and edges are those of `graph`. In the second one, all labels are equal, but for that node, and
-    only this node has edges. In the third one, for a claim about nodes, this node is the centre of a spider, so that its absence
-    changes the degrees of all its neighbours, and with them what these neighbours tell others. most: the largest degree.
+    only this node has edges.
     """
     trained = np.flatnonzero(graph.train)
     x = np.asarray(graph.x[trained].toarray() if sp.issparse(graph.x) else graph.x[trained], dtype=np.float64)
@@ -95,19 +93,5 @@ def _equal_nodes(graph: Graph, unit: Unit, most: int | None) -> Iterator[tuple[G
         other = replace(whole, graph=replace(with_features(whole.graph, here, common), y=labels))
         return Absence(f"other features and another label of node {node}", other, among=here)
 
-    yield some, without
-    yield replace(some, y=y, edges=graph.edges[:, (graph.edges == node).any(axis=0)]), without
-    if unit is Unit.NODE and (most is None or most > 1):
-        yield replace(some, y=y, edges=_legs(graph, node, LEAVES // 2 if most is None else most), name=SPIDER), without
-
-
-def _legs(graph: Graph, centre: int, most: int) -> NDArray[np.int64]:
-    """The edges, (2, m), of at most `most` legs of a centre: each has one node that is its neighbour, and one beyond. The
-    neighbours are training nodes if these suffice.
-    """
-    others = np.argsort(~graph.train, kind="stable")
-    others = others[others != centre]
-    legs = min(most, LEAVES // 2, others.size // 2)
-    near, far = others[: 2 * legs].reshape(2, legs)
-    edges = np.sort(np.concatenate([[np.full(legs, centre), near], [near, far]], axis=1), axis=0)
-    return np.concatenate([edges, edges[::-1]], axis=1) if graph.directed else edges
+    for equal in (some, replace(some, y=y, edges=graph.edges[:, (graph.edges == node).any(axis=0)])):
+        yield equal, without

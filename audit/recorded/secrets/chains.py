@@ -21,6 +21,7 @@ from .worlds import LEAVES, Absence, small, without_edges, without_nodes
 COMPLETE = "complete graph"
 BALANCED = f"{COMPLETE} with classes of almost the same size"
 CLIQUES = "graph of two cliques"
+WINDMILL = "windmill of cliques"
 NO_SEED = np.zeros(1, dtype=np.uint64)
 
 
@@ -50,8 +51,9 @@ def chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generat
     The edges of `small` or the features of its nodes go in a random order, so that its hub loses leaf by leaf. Of the
     nodes of a complete graph, one after the other goes, so that all others lose a neighbour. The last class of a first one has
     one node. The classes of a second one, all of whose nodes are training nodes, have almost the same size, so that the smallest
-    one takes many sizes. Two cliques of growing size have one edge between them, or lack an edge of one clique. most: the largest
-    degree of the graphs, at most LEAVES. Graphs without any edge or training node are left out, because many programs make an
+    one takes many sizes. In windmills, a centre joins cliques of growing size, so that all their nodes lose a neighbour with it.
+    Two cliques of growing size have one edge between them, or lack an edge of one clique. most: the largest degree of the graphs,
+    at most LEAVES. Graphs without any edge or training node are left out, because many programs make an
     exception for them.
     """
     for links in _chains(graph, unit, most, random):
@@ -68,6 +70,7 @@ def _chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Genera
         balanced = replace(complete, y=np.arange(nodes) % graph.classes, train=np.ones(nodes, dtype=bool), name=BALANCED)
         for each in (complete, balanced):
             yield _emptied(each, unit, random.permutation(nodes))
+        yield list(_windmills(balanced, unit))
         return
     yield _emptied(few, unit, random.permutation(few.edges.shape[1] if unit in EDGES else few.nodes))
     if unit in EDGES:
@@ -101,6 +104,22 @@ def _complete(graph: Graph, few: Graph, nodes: int) -> Graph:
     y = np.where(np.arange(nodes) < nodes - 1, few.y[:nodes], graph.classes - 1)
     train, val, test = (part[:nodes] for part in (few.train, few.val, few.test))
     return replace(few, x=few.x[:nodes], y=y, edges=edges, train=train, val=val, test=test, name=COMPLETE)
+
+
+def _windmills(nodes: Graph, unit: Unit) -> Iterator[Link]:
+    """The links of windmills, each of as many cliques of one size as there are nodes for, at least two. The secret is the centre,
+    which is a neighbour of all their nodes.
+    """
+    others = nodes.nodes - 1
+    for size in range(1, others // 2 + 1):
+        one = np.array(np.triu_indices(size, 1), dtype=np.int64)
+        blocks = [one + 1 + size * i for i in range(others // size)]
+        near = np.arange(1, 1 + size * len(blocks))
+        edges = np.concatenate([np.stack([np.zeros_like(near), near]), *blocks], axis=1)
+        edges = np.concatenate([edges, edges[::-1]], axis=1) if nodes.directed else edges
+        windmill = replace(nodes, edges=edges, name=f"{WINDMILL}, {several(size, 'node')} each beside the centre")
+        centre = np.array([0])
+        yield Link(windmill, unit, centre, _lacking(Worlds.of(windmill, NO_SEED), unit, centre).worlds.graph)
 
 
 def _two_cliques(nodes: Graph, unit: Unit, largest: int) -> Iterator[Link]:

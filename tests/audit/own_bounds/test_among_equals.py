@@ -14,7 +14,9 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.recorded.secrets.among_equals import BOOK, CYCLE, EQUALS, JOINED, SPIDER, among_equals
+from gnnaudit.audit.recorded.secrets.among_equals import BOOK, CYCLE, EQUALS, JOINED, among_equals
+from gnnaudit.audit.recorded.secrets.chains import WINDMILL
+from gnnaudit.audit.recorded.secrets.worlds import LEAVES
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.graph.graph import Graph, Worlds
 
@@ -108,25 +110,47 @@ def symmetric(most):
     return Looped(train, releases=("total",), events=dp.GaussianDpEvent(SIGMA))
 
 
-LEGS = (GRAPH.nodes - 1) // 2
-# without the centre the weight of a leg's edge grows from 1/sqrt(2) to 1, in both of its rows; its near row loses the centre
-MOST = (2 * LEGS * (1 - 1 / 2**0.5) ** 2 + LEGS / (2 * LEGS)) ** 0.5
+def moved_by_the_centre(pairs):
+    """How far the centre of `pairs` triangles moves the rows of `symmetric`, beside its own. Label i is i modulo the classes."""
+    edges = np.kron(np.eye(pairs), [[0, 1], [1, 0]])
+    edges = np.block([[np.zeros((1, 1)), np.ones((1, 2 * pairs))], [np.ones((2 * pairs, 1)), edges]])
+    labels = np.eye(GRAPH.classes)[np.arange(1 + 2 * pairs) % GRAPH.classes]
+    share = edges.sum(0) ** -0.5
+    return float(np.linalg.norm((edges * share * share[:, None] @ labels)[1:] - edges[1:, 1:] @ labels[1:]))
+
+
+MOST = moved_by_the_centre(LEAVES // 2)
 
 
 @pytest.mark.parametrize("seed", [0, *nightly(*range(1, 6))])
-def test_symmetric_normalisation_is_refuted_at_the_epsilon_of_the_legs_that_the_centre_holds_down(seed, tmp_path):
+def test_symmetric_normalisation_is_refuted_at_the_epsilon_of_the_weights_that_the_centre_holds_down(seed, tmp_path):
     """No node of the given graph moves as much: 2 is enough for all of them."""
     true = float(epsilon_of(MOST / (2 * SIGMA), DELTA))
     bound = max(audited(symmetric(2), Unit.NODE, tmp_path, seed), key=lambda b: b.epsilon)
     assert bound.refuted
     assert 0.99 * true < bound.epsilon <= true
-    assert bound.method.endswith(f"on a {SPIDER}")
+    assert bound.method.endswith(f"on a {WINDMILL}, 2 nodes each beside the centre")
 
 
-def test_symmetric_normalisation_with_noise_for_all_legs_is_not_refuted(tmp_path):
+def test_symmetric_normalisation_with_noise_for_all_weights_is_not_refuted(tmp_path):
     bounds = audited(symmetric(1.001 * MOST), Unit.NODE, tmp_path)
     assert not any(b.refuted for b in bounds)
     assert min(b.reach for b in bounds) < 1.02 * CLAIM
+
+
+@pytest.mark.parametrize(("least", "most"), [(20, 40), (45, 50)])
+def test_counts_of_nodes_of_high_degree_are_refuted_at_what_the_centre_of_a_windmill_moves(least, most, tmp_path):
+    """A complete graph of `least` + 1 nodes moves as many; the centre of 130 // `least` cliques moves all nodes and itself."""
+
+    def train(graph, seed):
+        return {"total": np.array([(graph.degree >= least).sum() + most * np.random.default_rng(seed).laplace()])}
+
+    model = Looped(train, releases=("total",), events=dp.LaplaceDpEvent(1.0))
+    case = Case(model, Claim(1.001, 0.0, Unit.NODE, exposes=("total",)))
+    bounds = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("windmill"), 3, 1e-4)).bounds
+    strongest = max(bounds, key=lambda b: b.epsilon)
+    assert strongest.refuted
+    assert strongest.epsilon == pytest.approx((LEAVES // least * least + 1) / most, rel=1e-2)
 
 
 def test_a_claim_that_only_the_odd_one_reaches_has_the_reach_of_its_graph(tmp_path):
@@ -245,7 +269,7 @@ def test_the_worlds_differ_in_one_secret_and_without_it_all_nodes_are_equal(unit
         if unit is Unit.UNDIRECTED_EDGE:
             assert graph.edges.shape[1] == left.edges.shape[1] + 1
             shown = [measure(each) for each in (graph, left) for measure in SHOWN[graph.name]]
-            assert shown == {JOINED: [2, 1], CYCLE: [120, 0], BOOK: [65, 0]}[graph.name]
+            assert shown == {JOINED: [2, 1], CYCLE: [120, 0], BOOK: [118, 0]}[graph.name]
             continue
         assert absent.among.size == 1
         assert len(np.unique(graph.x, axis=0)) == 2
@@ -257,7 +281,6 @@ def test_the_worlds_differ_in_one_secret_and_without_it_all_nodes_are_equal(unit
             kept = np.setdiff1d(np.arange(graph.nodes), absent.among)
             assert len(np.unique(graph.x[kept], axis=0)) == 1
             assert not (left.edges == absent.among).any()
-            assert left.degree.max(initial=0) <= 1 or graph.name == EQUALS
 
 
 def clustering(most):
@@ -272,10 +295,10 @@ def clustering(most):
     return Looped(train, releases=("total",), events=dp.LaplaceDpEvent(1.0))
 
 
-PAGES = 65  # each has a coefficient of 1 with the edge and of 0 without; those of the edge's ends are 2 / 66, and then 0
+PAGES = GRAPH.nodes - 2  # each has a coefficient of 1 with the edge and of 0 without, and each end of the edge one of 2 / degree
 
 
-@pytest.mark.parametrize(("most", "refuted"), [(10.0, True), (PAGES + 2 * 2 / (PAGES + 1), False)])
+@pytest.mark.parametrize(("most", "refuted"), [(20.0, True), (PAGES + 2 * 2 / (PAGES + 1), False)])
 def test_clustering_coefficients_are_refuted_where_one_edge_closes_all_triangles(most, refuted, tmp_path):
     claim = Claim(1.001, 0.0, Unit.UNDIRECTED_EDGE, exposes=("total",))
     setting = Setting(Case(clustering(most), claim), GRAPH, Store(tmp_path), Key("book"), 3, 1e-4)
@@ -309,16 +332,6 @@ def of_nodes(count):
 
 class OneNeighbour(Looped):
     max_degree = 1
-
-
-class FewNeighbours(Looped):
-    max_degree = int(GRAPH.degree.max())
-
-
-def test_the_centre_of_the_spider_has_as_many_neighbours_as_the_model_allows_and_every_leg_two_nodes():
-    spider = next(graph for graph, _ in among_equals(GRAPH, Unit.NODE, FewNeighbours(MODEL.train)) if graph.name == SPIDER)
-    most = FewNeighbours.max_degree
-    assert np.bincount(spider.degree)[1:].tolist() == [most, most, *[0] * (most - 3), 1]
 
 
 def test_there_is_no_such_graph_for_few_nodes_for_a_bound_of_one_on_degrees_and_for_equal_rows():
