@@ -20,7 +20,7 @@ from ...models.capabilities import RunsElsewhere
 from ...models.errors import one_line, raised
 from ...models.graph.graph import Graph
 from ...models.recorder.draws.draw import PICKS
-from ...models.recorder.script import of_fewer_nodes, other_rows
+from ...models.recorder.script import alike, of_fewer_nodes, other_rows
 from ...reports.rounding import several
 from ..case import EDGES
 from ..key import Key
@@ -32,7 +32,17 @@ from .reuse import on_others_too, used_twice
 from .secrets.matchings import loudest
 from .secrets.one_by_one import farthest_alone
 from .secrets.own_rows import Located, Place, private
-from .secrets.worlds import UNUSUAL, Absence, public_bound, single_secrets, small, without_edges, without_many, without_one
+from .secrets.worlds import (
+    UNUSUAL,
+    Absence,
+    public_bound,
+    single_secrets,
+    small,
+    without_any,
+    without_edges,
+    without_many,
+    without_one,
+)
 from .sources import Source, in_line, laid_out, moved_by, nudge
 from .study import Study, on_its_base, study
 
@@ -130,6 +140,7 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
         return Examination(made, (), {"": made.doubts[0]})
     if made.unplaced:
         return Examination(made, (), {cell.array: made.unplaced for cell in made.base.cells}, summary=made.unplaced)
+    made = without_reports(made, unit, key)
     doubts: dict[str, str] = {}
     reuse = used_twice(made) or on_others_too(made)
     if reuse:
@@ -187,6 +198,22 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
         if text := resized(here, absent, other):  # the mechanisms within the run may still be known
             doubts |= {cell.array: text for cell in made.base.cells if cell.array not in doubts}
     return Examination(made, (), doubts, tuple(move for move, *_ in moves), summary, shared)
+
+
+def without_reports(made: Study, unit: Unit, key: Key) -> Study:
+    """The study without sources that are one pick (see `picked_one`) whose probabilities depend on the data. Such a pick is a
+    report, which the recorder follows within the run, and no noise that is added to a value.
+    """
+    picks = {at for at in made.placed if made.base.draws[at].picked}
+    reports: set[int] = set()
+    for absent in without_any(made.whole, unit, key) if picks else ():
+        try:
+            draws = play(made.model, absent.worlds).draws
+        except Exception:  # a user's model may refuse the graph, with any exception
+            continue
+        reports |= {at for at in picks if at >= len(draws) or not alike(draws[at], made.base.draws[at])}
+    kept = tuple(source for source in made.sources if not any(at in reports for at, _ in source.block.parts))
+    return replace(made, sources=kept)
 
 
 def louder(made: Study) -> list[int]:
