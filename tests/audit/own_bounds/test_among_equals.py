@@ -325,6 +325,24 @@ def test_sizes_of_parts_and_cores_are_refuted_where_one_edge_decides_them(measur
     assert strongest.epsilon == pytest.approx({largest_part: 65, core: 120}[measure] / most, rel=1e-2)
 
 
+@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 4))])
+def test_two_numbers_with_noise_of_one_line_are_told_apart_whatever_order_is_tried(seed, tmp_path):
+    """Half of all orders of two numbers leave them where they are. This does not show that the run takes them in any order."""
+
+    def train(graph, seed):
+        noise = np.random.default_rng(seed).laplace(size=2)
+        return {"total": np.array([graph.edges.shape[1], core(graph)]) + noise * np.array([2, 2 * GRAPH.nodes / 5])}
+
+    case = Case(
+        Looped(train, releases=("total",), events=dp.LaplaceDpEvent(1.0)),
+        Claim(1.001, 0.0, Unit.UNDIRECTED_EDGE, exposes=("total",)),
+    )
+    bounds = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("two", seed), 3, 1e-4)).bounds
+    strongest = max(bounds, key=lambda b: b.epsilon)
+    assert strongest.refuted
+    assert strongest.epsilon == pytest.approx(1 / 2 + 5 / 2, rel=1e-2)
+
+
 def of_nodes(count):
     parts = np.arange(count) % 2 == 0
     return Graph(np.eye(count, dtype=np.float32), np.arange(count) % 2, GRAPH.edges[:, :0], parts, ~parts, parts & ~parts)
