@@ -28,7 +28,9 @@ TOLERANCE = 1e-3  # in noise sds: rounding changes float32 sums over thousands o
 ROUNDING = 1e-6  # relative tolerance: rounding to float32 makes a row of length one longer by at most this much
 THEOREM = "the noise that the ledger charges on means that are a known distance apart (Dong, Roth and Su 2022)"
 SPREADS = "standard deviations of the stated noise"
-SIZE_UNTESTED = "replay tests how far a secret moves the means, not the size of the noise; unless it refutes, its bound is 0"
+SIZE_UNTESTED = (
+    "replay tests how far a secret moves the sums before noise, not the size of the noise; unless it refutes, its bound is 0"
+)
 MOVES = proved(
     "the means move by the stated distance", "the moves were computed along the released history, with the noise of the first run"
 )
@@ -93,10 +95,10 @@ def replay(setting: Setting) -> Outcome:
             if each
             else {}
         )
-        text = "no edge that was removed moves the means"
+        text = "no edge that was removed moves the sums before noise"
         if strength > 0:
             worst = f"removing {names[each.index(strength)]}, the worst of {union.edges.shape[1]} edges,"
-            text = f"{worst} moves the means by {strength:.4g} {SPREADS}"
+            text = f"{worst} moves the sums before noise by {strength:.4g} {SPREADS}"
         text += f"; ε = {case.claim.epsilon:g} allows {allowed:.4g}"
         if stray > TOLERANCE and not isinstance(case.model, RunsElsewhere):  # on another graph, a program may draw other noise
             curves, epsilon, text = {}, np.inf, f"removing one edge moves the noise by {stray:.2g} of its standard deviation"

@@ -230,11 +230,15 @@ def in_words(found: Examination, worst: Move) -> str:
         lines = list(dict.fromkeys(source.block.line for source, by in moved if by))
         more = f" and {len(lines) - NAMED} more" if len(lines) > NAMED else ""
         drawn = f" (drawn at {'; '.join(lines[:NAMED])}{more})" if lines else ""
-        return f"{worst.secret} moves the means by {multiple(size, 'the scale of the recorded noise')}{drawn}"
+        return f"{worst.secret} moves the values before noise by {multiple(size, 'the scale of the recorded noise')}{drawn}"
     if not sources:
         return "no released value is a sum of data and recorded noise"
     known = found.moves and not any(worst.each)
-    return "no secret that was tried moves the means" if known else "it is not known how far a secret moves the means"
+    return (
+        "no secret that was tried moves the values before noise"
+        if known
+        else "it is not known how far a secret moves the values before noise"
+    )
 
 
 def uncovered(made: Study, doubts: Iterable[str]) -> tuple[Condition, ...]:

@@ -184,9 +184,9 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
                 some = f"{absent.secret} moves {source.cell} with some noisy values and not with others"
                 doubts.setdefault(source.cell.array, some)
             if shared is not None and move.euclidean < SMALLEST < max(move.each):
-                rest = f"{absent.secret} moves the means as noise does that entries have in common, and the rest may be rounding"
+                moved = f"{absent.secret} moves the values before noise as noise does that entries have in common"
                 for source in made.sources:
-                    doubts.setdefault(source.cell.array, rest)
+                    doubts.setdefault(source.cell.array, f"{moved}, and the rest may be rounding")
             if shared is not None and (weight := reweighted(here, shared, one, other)):
                 doubts.setdefault("", weight)
     count = len(made.sources)

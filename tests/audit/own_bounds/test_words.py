@@ -158,7 +158,7 @@ def constant(graph, seed):
 @pytest.mark.parametrize(
     ("train", "says"),
     [
-        (nothing_moves, "no secret that was tried moves the means"),
+        (nothing_moves, "no secret that was tried moves the values before noise"),
         (constant, "no released value is a sum of data and recorded noise"),
     ],
 )

@@ -13,7 +13,7 @@ from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 
 pytestmark = pytest.mark.usefixtures("thorough")
-GRAPH, KEEP, MANY = load("campus:n=120:degree=6"), 0.8, 90
+GRAPH, KEEP, MANY = load("campus:n=120:degree=6"), 0.8, 40
 TRUTH = float(np.log(KEEP / (1 - KEEP)))
 
 
