@@ -21,7 +21,7 @@ from ...case import EDGES
 from .worlds import LEAVES, Absence, public_bound, without_edges, without_nodes
 
 JOINED, EQUALS = "matching with one more edge", "graph on which all nodes but one are equal"
-CYCLE, BOOK = "cycle", "book of triangles that share one edge"
+PATH, CYCLE, BOOK = "path", "cycle", "book of triangles that share one edge"
 Without = Callable[[Worlds], Absence]
 
 
@@ -41,12 +41,14 @@ def _of_edges(graph: Graph, most: int) -> Iterator[tuple[str, NDArray[np.int64],
     """Yields names of graphs, with their edges, (2, m), and one more edge, (2,). The first nodes are training nodes.
 
     In the first one, half of the nodes are pairs; the last edge joins two of them, and raises the largest degree from 1 to 2. In
-    a cycle, no node is on a cycle without it. In a book, up to `most` - 1 triangles share it.
+    a path, it is the middle one. In a cycle, no node is on a cycle without it. In a book, up to `most` - 1 triangles share it.
     """
     nodes = np.argsort(~graph.train, kind="stable")
     pairs = nodes[: graph.nodes // 4 * 2].reshape(-1, 2).T
     yield JOINED, pairs, np.array([pairs[1, 0], pairs[0, 1]])
     steps = np.stack([nodes, np.roll(nodes, -1)])
+    middle = nodes.size // 2 - 1
+    yield PATH, np.delete(steps[:, :-1], middle, axis=1), steps[:, middle]
     yield CYCLE, steps[:, :-1], steps[:, -1]
     if most > 2:
         pages = nodes[2 : 1 + min(most, LEAVES)]

@@ -14,7 +14,7 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.recorded.secrets.among_equals import BOOK, CYCLE, EQUALS, JOINED, among_equals
+from gnnaudit.audit.recorded.secrets.among_equals import BOOK, CYCLE, EQUALS, JOINED, PATH, among_equals
 from gnnaudit.audit.recorded.secrets.chains import WINDMILL
 from gnnaudit.audit.recorded.secrets.worlds import LEAVES
 from gnnaudit.audit.storage.store import Store
@@ -258,7 +258,7 @@ def core(graph):
     return int(adjacency.any(0).sum())
 
 
-SHOWN = {JOINED: [lambda graph: graph.degree.max()], CYCLE: [core], BOOK: [triangles]}
+SHOWN = {JOINED: [lambda graph: graph.degree.max()], PATH: [largest_part], CYCLE: [core], BOOK: [triangles]}
 
 
 @pytest.mark.parametrize("unit", [Unit.NODE, Unit.FEATURES, Unit.UNDIRECTED_EDGE])
@@ -269,7 +269,7 @@ def test_the_worlds_differ_in_one_secret_and_without_it_all_nodes_are_equal(unit
         if unit is Unit.UNDIRECTED_EDGE:
             assert graph.edges.shape[1] == left.edges.shape[1] + 1
             shown = [measure(each) for each in (graph, left) for measure in SHOWN[graph.name]]
-            assert shown == {JOINED: [2, 1], CYCLE: [120, 0], BOOK: [118, 0]}[graph.name]
+            assert shown == {JOINED: [2, 1], PATH: [120, 60], CYCLE: [120, 0], BOOK: [118, 0]}[graph.name]
             continue
         assert absent.among.size == 1
         assert len(np.unique(graph.x, axis=0)) == 2
@@ -308,21 +308,25 @@ def test_clustering_coefficients_are_refuted_where_one_edge_closes_all_triangles
     assert strongest.method.endswith(f"on a {BOOK}")
 
 
+class OfFewNeighbours(Looped):
+    max_degree = int(GRAPH.degree.max())
+
+
 @pytest.mark.parametrize("measure", [largest_part, core])
 @pytest.mark.parametrize(("most", "refuted"), [(20.0, True), (120.0, False)])
 def test_sizes_of_parts_and_cores_are_refuted_where_one_edge_decides_them(measure, most, refuted, tmp_path):
-    """An edge joins two cliques of 65 nodes, and an edge of a cycle of all 120 nodes empties its core."""
+    """The middle edge of a path of all 120 nodes halves it, and an edge of a cycle of them empties its core."""
 
     def train(graph, seed):
         return {"total": np.array([measure(graph) + most * np.random.default_rng(seed).laplace()])}
 
-    model = Looped(train, releases=("total",), events=dp.LaplaceDpEvent(1.0))
+    model = OfFewNeighbours(train, releases=("total",), events=dp.LaplaceDpEvent(1.0))
     case = Case(model, Claim(1.001, 0.0, Unit.UNDIRECTED_EDGE, exposes=("total",)))
     strongest = max(
         AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("core"), 3, 1e-4)).bounds, key=lambda b: b.epsilon
     )
     assert strongest.refuted is refuted
-    assert strongest.epsilon == pytest.approx({largest_part: 65, core: 120}[measure] / most, rel=1e-2)
+    assert strongest.epsilon == pytest.approx({largest_part: 60, core: 120}[measure] / most, rel=1e-2)
 
 
 @pytest.mark.parametrize("seed", [0, *nightly(*range(1, 4))])
@@ -354,8 +358,8 @@ class OneNeighbour(Looped):
 
 def test_there_is_no_such_graph_for_few_nodes_for_a_bound_of_one_on_degrees_and_for_equal_rows():
     edge, empty = Unit.UNDIRECTED_EDGE, dataclasses.replace(GRAPH, edges=GRAPH.edges[:, :0])
-    assert len(list(among_equals(empty, edge, MODEL))) == 3
+    assert len(list(among_equals(empty, edge, MODEL))) == 4
     assert not list(among_equals(empty, edge, OneNeighbour(MODEL.train)))
     assert not list(among_equals(of_nodes(7), edge, MODEL))
-    assert len(list(among_equals(of_nodes(8), edge, MODEL))) == 3
+    assert len(list(among_equals(of_nodes(8), edge, MODEL))) == 4
     assert not list(among_equals(dataclasses.replace(GRAPH, x=np.ones_like(GRAPH.x)), Unit.NODE, MODEL))
