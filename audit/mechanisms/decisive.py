@@ -81,13 +81,13 @@ def crossings(model: Model, graph: Graph, claim: Claim, key: Key) -> Iterator[Wo
     for most in dict.fromkeys((public_bound(model, graph), int(graph.degree.max(initial=0)))):
         try:
             for links in chains(graph, claim.unit, most, key.fold("order").generator()):
-                yield from _of_chain(model, links, claim, key)
+                yield from _of_chain(model, links, key)
         except Exception:  # a user's model may refuse other graphs, with any exception
             continue
         return
 
 
-def _of_chain(model: Model, links: list[Link], claim: Claim, key: Key) -> Iterator[World]:
+def _of_chain(model: Model, links: list[Link], key: Key) -> Iterator[World]:
     """As `crossings`, for one chain; yields none if the mechanisms of the run are not known."""
     if (first := _first(model, links, key)) is None:
         return
@@ -143,7 +143,7 @@ def costs_more_with_other_rows(within: Inside, claim: Claim, key: Key) -> str:
     """A sentence about a secret that costs more than the claim on a small graph `of_unlike_rows`, if with rows of the audited
     graph none does; "" if there is no such secret, or if this is not known.
     """
-    if any(part.worst is not None and _cost(part, claim) > claim.epsilon for part, _ in within.parts):
+    if any(part.worst is not None and part.cost(claim.delta) > claim.epsilon for part, _ in within.parts):
         return ""
     made = within.run.study
     graph = of_unlike_rows(small(made.whole.graph, public_bound(made.model, made.whole.graph)))
@@ -151,11 +151,6 @@ def costs_more_with_other_rows(within: Inside, claim: Claim, key: Key) -> str:
         found = inside(study(made.model, graph, key, probed=False, searched=False), claim, key)
     except Exception:  # a user's model may refuse other rows, with any exception
         return ""
-    if not isinstance(found, Inside) or found.worst is None or (most := _cost(found, claim)) <= claim.epsilon:
+    if not isinstance(found, Inside) or found.worst is None or (most := found.cost(claim.delta)) <= claim.epsilon:
         return ""
-    return f"with rows that are longer, negative, one-hot or dense, {found.worst.secret} costs {most:.3g}"
-
-
-def _cost(part: Inside, claim: Claim) -> float:
-    """The cost (nats) of all moves of the worst secret, even if the release shows only part of them."""
-    return cost(part.mechanisms, part.counted(part.shifts), claim.delta)
+    return f"with rows that are longer, negative, one-hot or dense, {found.worst.secret} costs ε = {most:.3g}"

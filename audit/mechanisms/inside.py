@@ -84,6 +84,10 @@ class Inside:
         others = [part for part in (self.small, *self.decisive) if part is not None]
         return (self, ""), *((part, f", on a {part.run.worlds.graph.name}") for part in others)
 
+    def cost(self, delta: float) -> float:
+        """The cost (nats) of all moves of the worst secret, even if the release shows only part of them."""
+        return cost(self.mechanisms, self.counted(self.shifts), delta)
+
     def counted(self, shifts: Shifts) -> Shifts:
         """The moves that count in the composition; all other moves are set to 0.
 

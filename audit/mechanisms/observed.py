@@ -22,7 +22,7 @@ from ...reports.observed import UNREAD, WITHIN, Observed, ObservedMechanism, Rel
 from ...reports.rounding import multiple
 from ..case import Case
 from ..recorded.examination import Examination
-from ..recorded.laws import cost, cost_of
+from ..recorded.laws import cost_of
 from ..recorded.playing import rounding
 from .gate import Recorded
 from .inside import Inside
@@ -199,7 +199,7 @@ def _of(places: Sequence[int], moves: Moves) -> Moves:
 def _costs(found: Examination, within: Inside | None, laws: list[str], moves: Moves, delta: float) -> float | None:
     """The epsilon (nats) of the mechanisms for the worst secret that was tried; None if it cannot be computed for their laws."""
     if laws and set(laws) <= {REPORT, PICK} and within is not None:
-        return cost(within.mechanisms, within.counted(within.shifts), delta) if within.shifts else 0.0
+        return within.cost(delta) if within.shifts else 0.0
     if not set(laws) <= set(EVENTS):
         costs = cost_of(found) if within is None else None
         return None if costs is None else max(costs(move, 1.0, delta) for move in found.moves)

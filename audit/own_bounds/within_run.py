@@ -107,7 +107,7 @@ def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bou
     """
     bound, where = on_graph_or_small(case, within, projections)
     moved = (part for part in within.decisive if part.worst is not None)
-    costs = {part: cost(part.mechanisms, part.counted(part.shifts), case.claim.delta) for part in moved}
+    costs = {part: part.cost(case.claim.delta) for part in moved}
     costly = sorted(costs, key=costs.__getitem__, reverse=True)
     if bound.refuted or not costly or draws_may_hide(within):
         return bound, where
@@ -145,7 +145,7 @@ def on_graph_or_small(case: Case, within: Inside, projections: bool) -> tuple[Bo
     if bound.refuted or unusual is None or unusual.worst is None:
         return bound, within
     claim = case.claim.epsilon
-    whole, enough = cost(unusual.mechanisms, unusual.counted(unusual.shifts), case.claim.delta), bound.epsilon * (1 + EQUAL)
+    whole, enough = unusual.cost(case.claim.delta), bound.epsilon * (1 + EQUAL)
     if whole <= (min(enough, claim) if math.isfinite(bound.reach) else claim):
         return bound, within
     other, where = from_worst(case, unusual, projections), f"on a {UNUSUAL}"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from ....models.recorder.mechanisms.found import REPORT, Mechanism
+from ....models.recorder.mechanisms.found import REPORT
 from ...recorded.study import Floats, History, Shifts
 from ..reading import Entry, anywhere, drawn_again, in_place, others, repeated
 
@@ -72,22 +72,19 @@ def shown(first: History, moves: Shifts) -> Shifts:
 def _tested(first: History, moves: Shifts) -> list[Tested]:
     found, before, most = [], first.play.numbers, first.study.effort.shown
     for i, report in enumerate(first.mechanisms):
-        moved = np.argwhere(report.moved(moves[i])).tolist() if report.law == REPORT else []
-        entries = [tuple(entry) for entry in moved]
+        if report.law != REPORT:
+            continue
+        entries, other = [tuple(entry) for entry in np.argwhere(report.moved(moves[i])).tolist()], others(report)
+        values = {entry: (float(report.noisy[entry]), float(other[entry])) for entry in entries}
         for entry in entries[:most]:
-            after = _with(first, {(i, entry): _values(report, entry)[1]})
+            after = _with(first, {(i, entry): values[entry][1]})
             if after is not None and after.shape == before.shape and (own := np.flatnonzero(after != before)).size:
-                found.append(Tested((i, entry), _values(report, entry), own, before[own], after[own]))
+                found.append(Tested((i, entry), values[entry], own, before[own], after[own]))
         if len(report.values) == 2 and entries[most:]:
             for entry, (place, number) in in_place(first, i, entries[most:]).items():
                 own = np.array([place])
-                found.append(Tested((i, entry), _values(report, entry), own, before[own], np.array([number])))
+                found.append(Tested((i, entry), values[entry], own, before[own], np.array([number])))
     return found
-
-
-def _values(report: Mechanism, entry: Entry) -> tuple[float, float]:
-    """The value of an entry, and another possible one."""
-    return float(report.noisy[entry]), float(others(report)[entry])
 
 
 def _grouped(first: History, moves: Shifts, found: Sequence[Tested], known: dict[Place, float]) -> dict[Place, Floats]:

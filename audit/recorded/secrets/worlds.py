@@ -227,8 +227,8 @@ def _relabelled(whole: Worlds, node: int) -> Absence:
     Whoever asks about the node gives its features. The label, and whether the model was trained on it, are secret, so the node's
     own rows are compared. The world lies two steps away: the node goes, and one with another label comes.
     """
-    graph, here = whole.graph, np.arange(whole.graph.nodes) == node
-    other = dataclasses.replace(graph, y=np.where(here, (graph.y + 1) % graph.classes, graph.y), train=graph.train & ~here)
+    other = with_other_label(whole, node).worlds.graph
+    other = dataclasses.replace(other, train=other.train & (np.arange(other.nodes) != node))
     secret = f"a change of the label of node {node} and its exclusion from training"
     return Absence(secret, dataclasses.replace(whole, graph=other), half=True)
 
