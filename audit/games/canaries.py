@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ...models.graph.graph import Graph
+from ...models.graph.graph import Graph, joining
 
 HUGE = 1e6  # a feature far outside of the usual range, whose square still fits a float32
 
@@ -22,7 +22,7 @@ def beside(
     none.
     """
     ids = graph.nodes + np.arange(len(y), dtype=np.int64)
-    both = np.concatenate([edges, edges[::-1]], axis=1) if graph.directed else np.sort(edges, axis=0)
+    both = joining(edges if graph.directed else np.sort(edges, axis=0), graph.directed)
     stacked = sp.csr_array(sp.vstack([graph.x, sp.csr_array(x)])) if sp.issparse(graph.x) else np.vstack([graph.x, x])
     roles = np.broadcast_to(role, len(y))
     masks: dict[str, Any] = {part: np.concatenate([getattr(graph, part), roles == part]) for part in ("train", "val", "test")}
@@ -85,7 +85,7 @@ def hub(graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
     wider, ids = beside(graph, means[:1], classes[:1], np.zeros((2, 0), dtype=np.int64), "train")
     others = np.flatnonzero(graph.train)
     spokes = np.stack([others, np.full(others.size, ids[0])])
-    both = np.concatenate([spokes, spokes[::-1]], axis=1) if graph.directed else spokes
+    both = joining(spokes, graph.directed)
     return dataclasses.replace(wider, edges=np.concatenate([wider.edges, both], axis=1)), ids
 
 

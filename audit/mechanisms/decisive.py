@@ -11,18 +11,18 @@ from functools import lru_cache, partial
 import numpy as np
 
 from ...accounting.claim import Claim
-from ...models.base import Model
 from ...models.graph.graph import Graph, Worlds
 from ..key import Key
 from ..recorded.laws import cost
 from ..recorded.secrets.among_equals import among_equals
 from ..recorded.secrets.chains import Link, chains
 from ..recorded.secrets.worlds import Absence, of_unlike_rows, public_bound, small
-from ..recorded.study import History, study
+from ..recorded.study import History, Study, study
 from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved_between, moved_cells, without
 from .initial_weights import same_for_all_seeds, with_weights
 from .inside import Inside, inside, not_known, read_only, reports, without_secrets
 from .past_noise import changed
+from .reading import added_later
 
 SECONDS = 4.0  # of processor time for the runs of a chain
 FIRST = (1.0, 0.75, 0.5, 0.25)  # parts of a chain's links: where the run is looked for that the others repeat
@@ -30,29 +30,36 @@ FIRST = (1.0, 0.75, 0.5, 0.25)  # parts of a chain's links: where the run is loo
 World = tuple[Graph, Callable[[Worlds], Absence]]
 
 
-def suspicious(model: Model, graph: Graph, claim: Claim, key: Key) -> Iterator[Inside]:
+def suspicious(like: Study, graph: Graph, claim: Claim, key: Key) -> Iterator[Inside]:
     """Yields what a run on each graph of `among_equals` and `crossings` shows, if there the secret moves a noisy value, changes a
     released array although every noisy value is the same, changes the size of the noise, or decides whether the run draws
-    anything. A model may fail on such a graph: then nothing rests on it.
+    anything. A model may fail on such a graph: then nothing rests on it. like: a study of the model, see `_recorded`.
     """
-    for made, without_secret in (*among_equals(graph, claim.unit, model), *crossings(model, graph, claim, key)):
+    for made, without_secret in (*among_equals(graph, claim.unit, like.model), *crossings(like, graph, claim, key)):
         try:
-            found = _on(model, made, without_secret, claim, key)
+            found = _on(like, made, without_secret, claim, key)
         except Exception:  # a user's model may refuse other graphs, with any exception
             continue
         if found is not None and (found.worst is not None or found.past or found.resized or found.silenced):
             yield found
 
 
-def _on(model: Model, graph: Graph, without_secret: Callable[[Worlds], Absence], claim: Claim, key: Key) -> Inside | None:
+def _recorded(like: Study, graph: Graph, key: Key) -> Study:
+    """A study of the model on another graph, recorded closely if `like` is."""
+    return dataclasses.replace(study(like.model, graph, key, probed=False, searched=False), closely=like.closely)
+
+
+def _on(like: Study, graph: Graph, without_secret: Callable[[Worlds], Absence], claim: Claim, key: Key) -> Inside | None:
     """What a run on the graph shows of its only secret, which is the worst one if it moves anything; None if the mechanisms are
     not known. Noise that is the same for all seeds counts as data, if other noise is left.
     """
-    made = study(model, graph, key, probed=False, searched=False)
+    made = _recorded(like, graph, key)
     first = history(made, 0)
     if not made.doubts and not_known(first) is None and (public := same_for_all_seeds(first)):
         known = history(with_weights(made, public), 0)
         first = known if not_known(known) is None else first
+    if made.closely and not added_later(first):
+        return None
     if made.doubts or not_known(first) is not None or not all(np.all(np.isfinite(m.clean)) for m in first.mechanisms):
         return None
     found, absent = without_secrets(first), without_secret(made.whole)
@@ -61,7 +68,7 @@ def _on(model: Model, graph: Graph, without_secret: Callable[[Worlds], Absence],
     except OtherNoise:
         return dataclasses.replace(found, resized=(absent,))
     except Incomparable:
-        return dataclasses.replace(found, silenced=(absent,)) if draws_nothing(model, absent.worlds) else None
+        return dataclasses.replace(found, silenced=(absent,)) if draws_nothing(like.model, absent.worlds) else None
     shifts, doubts = read_only(first, found.idle, moves, reports(first))
     counted = found.counted(shifts)
     if (past := changed(first, absent, after, {})) or doubts or not cost(first.mechanisms, counted, claim.delta) > 0:
@@ -70,7 +77,7 @@ def _on(model: Model, graph: Graph, without_secret: Callable[[Worlds], Absence],
     return dataclasses.replace(found, moves=((absent.secret, each),), worst=absent, shifts=shifts, apart="")
 
 
-def crossings(model: Model, graph: Graph, claim: Claim, key: Key) -> Iterator[World]:
+def crossings(like: Study, graph: Graph, claim: Claim, key: Key) -> Iterator[World]:
     """Yields graphs, each with the function that gives the world that differs from it by one secret. They are links of `chains`:
     in each chain, the one whose secret moves the clean values of the run farthest; the first one whose secret changes a released
     array although every noisy value is the same; and the first one that draws random numbers in only one of the two worlds.
@@ -78,18 +85,20 @@ def crossings(model: Model, graph: Graph, claim: Claim, key: Key) -> Iterator[Wo
     The runs begin with the fewest secrets, because thresholds are small, and end after SECONDS. If the model refuses the graphs,
     their degrees are those of `graph` at most.
     """
-    for most in dict.fromkeys((public_bound(model, graph), int(graph.degree.max(initial=0)))):
-        try:
-            for links in chains(graph, claim.unit, most, key.fold("order").generator()):
-                yield from _of_chain(model, links, key)
-        except Exception:  # a user's model may refuse other graphs, with any exception
-            continue
-        return
+    for most in dict.fromkeys((public_bound(like.model, graph), int(graph.degree.max(initial=0)))):
+        for links in chains(graph, claim.unit, most, key.fold("order").generator()):
+            try:
+                found = tuple(_of_chain(like, links, key))
+            except Exception:  # a user's model may refuse other graphs, with any exception
+                break
+            yield from found
+        else:
+            return
 
 
-def _of_chain(model: Model, links: list[Link], key: Key) -> Iterator[World]:
+def _of_chain(like: Study, links: list[Link], key: Key) -> Iterator[World]:
     """As `crossings`, for one chain; yields none if the mechanisms of the run are not known."""
-    if (first := _first(model, links, key)) is None:
+    if (first := _first(like, links, key)) is None:
         return
     until = time.process_time() + SECONDS
     size = 0.0
@@ -118,10 +127,10 @@ def _of_chain(model: Model, links: list[Link], key: Key) -> Iterator[World]:
         yield silent
 
 
-def _first(model: Model, links: list[Link], key: Key) -> History | None:
+def _first(like: Study, links: list[Link], key: Key) -> History | None:
     """The run that the others repeat: on the largest graph that is tried on which it has mechanisms, and these are known."""
     for part in FIRST:
-        made = study(model, links[math.ceil(part * len(links)) - 1].graph, key, probed=False, searched=False)
+        made = _recorded(like, links[math.ceil(part * len(links)) - 1].graph, key)
         first = history(made, 0)
         if not made.doubts and not_known(first) is None:
             return first

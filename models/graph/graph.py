@@ -25,6 +25,11 @@ Features = Any  # NDArray[np.float32] | sp.csr_array; scipy ships no types
 NOT_READ = ("incoming", "edge_blocks", "into", "digest", "arc_count", "as_directed")
 
 
+def joining(pairs: NDArray[np.int64], directed: bool) -> NDArray[np.int64]:
+    """The edges that join these pairs of nodes, (2, m): each pair once, or both of its arcs if the graph is directed."""
+    return np.concatenate([pairs, pairs[::-1]], axis=1) if directed else pairs
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """Features, labels, edges and the public split of the nodes.
@@ -71,7 +76,7 @@ class Graph:
     @cached_property
     def arcs(self) -> NDArray[np.int64]:
         """(2, arcs) int64: messages go from row 0 to row 1. Edge i of m undirected edges becomes the arcs i and i + m."""
-        return self.edges if self.directed else np.concatenate([self.edges, self.edges[::-1]], axis=1)
+        return joining(self.edges, not self.directed)
 
     @property
     def edge_index(self) -> NDArray[np.int64]:

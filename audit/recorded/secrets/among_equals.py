@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ....accounting.claim import Unit
-from ....models.graph.graph import Graph, Worlds
+from ....models.graph.graph import Graph, Worlds, joining
 from ....models.graph.rows_redrawn import with_features
 from ...case import EDGES
 from .worlds import LEAVES, Absence, public_bound, without_edges, without_nodes
@@ -56,9 +56,7 @@ def _of_edges(graph: Graph, most: int) -> Iterator[tuple[str, NDArray[np.int64],
 
 
 def _with_edge(graph: Graph, others: NDArray[np.int64], last: NDArray[np.int64], name: str) -> Graph:
-    edges = np.sort(others, axis=0)
-    if graph.directed:
-        edges = np.concatenate([edges, edges[::-1]], axis=1)
+    edges = joining(np.sort(others, axis=0), graph.directed)
     return replace(graph, edges=np.concatenate([edges, np.sort(last)[:, None]], axis=1), name=name)
 
 

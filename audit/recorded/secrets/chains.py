@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....accounting.claim import Unit
-from ....models.graph.graph import Graph, Worlds
+from ....models.graph.graph import Graph, Worlds, joining
 from ....reports.rounding import several
 from ...case import EDGES
 from .worlds import LEAVES, Absence, small, without_edges, without_nodes
@@ -22,6 +22,8 @@ COMPLETE = "complete graph"
 BALANCED = f"{COMPLETE} with classes of almost the same size"
 CLIQUES = "graph of two cliques"
 WINDMILL = "windmill of cliques"
+STARS, TWO_KINDS = "pair of stars", f"{COMPLETE} of two kinds of nodes"
+PAIRS = 40  # of rows that are tried in turn
 NO_SEED = np.zeros(1, dtype=np.uint64)
 
 
@@ -52,9 +54,10 @@ def chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generat
     nodes of a complete graph, one after the other goes, so that all others lose a neighbour. The last class of a first one has
     one node. The classes of a second one, all of whose nodes are training nodes, have almost the same size, so that the smallest
     one takes many sizes. In windmills, a centre joins cliques of growing size, so that all their nodes lose a neighbour with it.
-    Two cliques of growing size have one edge between them, or lack an edge of one clique. most: the largest degree of the graphs,
-    at most LEAVES. Graphs without any edge or training node are left out, because many programs make an
-    exception for them.
+    Two cliques of growing size have one edge between them, or lack an edge of one clique. Two stars have one edge between their
+    centres, so that both centres cross a threshold at once. Their leaves have two rows in turn, and so have the nodes of complete
+    graphs: a vote among them may be balanced. most: the largest degree of the graphs, at most LEAVES. Graphs without any edge or
+    training node are left out, because many programs make an exception for them.
     """
     for links in _chains(graph, unit, most, random):
         if some := [link for link in links if link.without.edges.size and link.without.train.any()]:
@@ -71,10 +74,14 @@ def _chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Genera
         for each in (complete, balanced):
             yield _emptied(each, unit, random.permutation(nodes))
         yield list(_windmills(balanced, unit))
+        yield list(_of_two_kinds(graph, complete, unit, random))
         return
     yield _emptied(few, unit, random.permutation(few.edges.shape[1] if unit in EDGES else few.nodes))
-    if unit in EDGES:
+    if unit is Unit.FEATURES:
+        yield list(_of_two_kinds(graph, _complete(graph, few, nodes), unit, random))
+    else:
         yield list(_two_cliques(_complete(graph, few, LEAVES + 1), unit, nodes // 2))
+        yield list(_two_stars(graph, few, unit, nodes - 1, random))
 
 
 def _lacking(whole: Worlds, unit: Unit, secrets: NDArray[np.int64]) -> Absence:
@@ -99,8 +106,7 @@ def _emptied(graph: Graph, unit: Unit, order: NDArray[np.int64]) -> list[Link]:
 
 def _complete(graph: Graph, few: Graph, nodes: int) -> Graph:
     """The complete graph of the first nodes of `few`. The last one has the last class of `graph`."""
-    edges = np.array(np.triu_indices(nodes, 1), dtype=np.int64)
-    edges = np.concatenate([edges, edges[::-1]], axis=1) if graph.directed else edges
+    edges = joining(np.array(np.triu_indices(nodes, 1), dtype=np.int64), graph.directed)
     y = np.where(np.arange(nodes) < nodes - 1, few.y[:nodes], graph.classes - 1)
     train, val, test = (part[:nodes] for part in (few.train, few.val, few.test))
     return replace(few, x=few.x[:nodes], y=y, edges=edges, train=train, val=val, test=test, name=COMPLETE)
@@ -115,8 +121,7 @@ def _windmills(nodes: Graph, unit: Unit) -> Iterator[Link]:
         one = np.array(np.triu_indices(size, 1), dtype=np.int64)
         blocks = [one + 1 + size * i for i in range(others // size)]
         near = np.arange(1, 1 + size * len(blocks))
-        edges = np.concatenate([np.stack([np.zeros_like(near), near]), *blocks], axis=1)
-        edges = np.concatenate([edges, edges[::-1]], axis=1) if nodes.directed else edges
+        edges = joining(np.concatenate([np.stack([np.zeros_like(near), near]), *blocks], axis=1), nodes.directed)
         windmill = replace(nodes, edges=edges, name=f"{WINDMILL}, {several(size, 'node')} each beside the centre")
         centre = np.array([0])
         yield Link(windmill, unit, centre, _lacking(Worlds.of(windmill, NO_SEED), unit, centre).worlds.graph)
@@ -128,8 +133,7 @@ def _two_cliques(nodes: Graph, unit: Unit, largest: int) -> Iterator[Link]:
     """
     for size in range(1, largest + 1):
         one = np.array(np.triu_indices(size, 1), dtype=np.int64)
-        both = np.concatenate([one, one + nodes.nodes // 2], axis=1)
-        both = np.concatenate([both, both[::-1]], axis=1) if nodes.directed else both
+        both = joining(np.concatenate([one, one + nodes.nodes // 2], axis=1), nodes.directed)
         bridge = np.array([[size - 1], [size - 1 + nodes.nodes // 2]])
         name = f"{CLIQUES}, {several(size, 'node')} each"
         groups = replace(nodes, edges=both, name=name)
@@ -137,3 +141,35 @@ def _two_cliques(nodes: Graph, unit: Unit, largest: int) -> Iterator[Link]:
             yield Link(groups, unit, np.array([0]), replace(nodes, edges=both[:, 1:], name=name))
         joined = replace(nodes, edges=np.concatenate([both, bridge], axis=1), name=f"{name}, with an edge between them")
         yield Link(joined, unit, np.array([both.shape[1]]), groups)
+
+
+def _two_stars(graph: Graph, few: Graph, unit: Unit, most: int, random: np.random.Generator) -> Iterator[Link]:
+    """The links of two stars of 1 to `most` - 1 leaves each, then of PAIRS of stars with an even number of leaves. The secret is
+    the edge that joins their centres. In each link, the leaves of both stars have two rows in turn.
+    """
+    each = np.arange(2 * most) // 2
+    bridge = np.array([[0], [1]])
+    for leaves in (*range(1, most), *[(most - 1) // 2 * 2] * (PAIRS if most > 2 else 0)):
+        ends = np.stack([np.tile([0, 1], leaves), np.arange(2, 2 + 2 * leaves)])
+        both = joining(ends, graph.directed)
+        name = f"{STARS}, {several(leaves, 'node')} each beside the centre"
+        apart = replace(_of_two_rows(graph, few, each, random), edges=both, name=name)
+        joined = replace(apart, edges=np.concatenate([both, bridge], axis=1), name=f"{name}, with an edge between their centres")
+        yield Link(joined, unit, np.array([both.shape[1]]), apart)
+
+
+def _of_two_kinds(graph: Graph, complete: Graph, unit: Unit, random: np.random.Generator) -> Iterator[Link]:
+    """The links of PAIRS of complete graphs. The nodes of each have two rows in turn."""
+    first = np.array([0])
+    for _ in range(PAIRS):
+        some = replace(_of_two_rows(graph, complete, np.arange(complete.nodes), random), name=TWO_KINDS)
+        yield Link(some, unit, first, _lacking(Worlds.of(some, NO_SEED), unit, first).worlds.graph)
+
+
+def _of_two_rows(graph: Graph, few: Graph, each: NDArray[np.int64], random: np.random.Generator) -> Graph:
+    """The graph `few` with one node for each entry of `each`, its part of the split, and in turn the features and labels of two
+    nodes of `graph`, drawn at random. What its nodes say may be balanced: then one secret decides.
+    """
+    rows = random.integers(graph.nodes, size=2)[each % 2]
+    train, val, test = (part[each] for part in (few.train, few.val, few.test))
+    return replace(few, x=graph.x[rows], y=graph.y[rows], train=train, val=val, test=test)

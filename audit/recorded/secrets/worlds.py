@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ....accounting.claim import Unit
 from ....models.capabilities import BoundedDegree, has
-from ....models.graph.graph import Graph, Mask, Worlds
+from ....models.graph.graph import Graph, Mask, Worlds, joining
 from ....models.graph.rows_redrawn import redrawn, with_features, with_rows
 from ...case import EDGES
 from ...games.edge_catalogue import catalogue
@@ -300,8 +300,7 @@ def small(graph: Graph, most: int | None) -> Graph:
     nodes = start + 8 + ALONE
     if most is not None:
         edges = _within(edges, nodes, most)
-    if graph.directed:
-        edges = np.concatenate([edges, edges[::-1]], axis=1)
+    edges = joining(edges, graph.directed)
     rows = np.arange(nodes) % graph.nodes
     rows[LEAVES + 1 : start] = rows[LEAVES + 1]
     y = np.arange(nodes, dtype=np.int64) % max(graph.classes - 1, 1)

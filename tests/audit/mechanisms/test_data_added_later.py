@@ -70,6 +70,7 @@ def read_before(graph, seed, scale):
     return {"degrees": first + np.asarray(graph.adjacency().sum(1)).ravel(), "noise": first}
 
 
+@pytest.mark.usefixtures("thorough")
 @pytest.mark.parametrize("way", nightly(edges_one_by_one, sum_of_a_list, by_index, among=COSTS))
 def test_enough_noise_is_supported(way):
     found = bounds(way, SCALE, COSTS[way])

@@ -12,8 +12,9 @@ from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms import decisive
-from gnnaudit.audit.recorded.secrets.chains import BALANCED, CLIQUES, COMPLETE, WINDMILL, chains
+from gnnaudit.audit.recorded.secrets.chains import BALANCED, CLIQUES, COMPLETE, PAIRS, STARS, TWO_KINDS, WINDMILL, chains
 from gnnaudit.audit.recorded.secrets.worlds import LEAVES, UNUSUAL
+from gnnaudit.audit.recorded.study import study
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.graph.graph import Worlds
 
@@ -253,7 +254,11 @@ def test_an_end_that_noisy_counts_decide_is_not_refuted(tmp_path):
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("most", [None, 9])
 def test_the_graphs_of_a_link_differ_by_its_secret_and_have_degrees_within_the_bound(unit, most):
-    names = {Unit.NODE: [COMPLETE, BALANCED, WINDMILL], Unit.FEATURES: [UNUSUAL], Unit.UNDIRECTED_EDGE: [UNUSUAL, CLIQUES]}
+    names = {
+        Unit.NODE: [COMPLETE, BALANCED, WINDMILL, TWO_KINDS],
+        Unit.FEATURES: [UNUSUAL, TWO_KINDS],
+        Unit.UNDIRECTED_EDGE: [UNUSUAL, CLIQUES, STARS],
+    }
     made = list(chains(GRAPH, unit, most, np.random.default_rng(0)))
     assert [links[-1].graph.name.partition(", ")[0] for links in made] == names[unit]
     for links in made:
@@ -282,13 +287,15 @@ def test_the_search_ends_after_its_time(monkeypatch):
     def search():
         begun = len(runs)
         claim = Claim(50.0, 0.0, Unit.NODE)
-        found = list(decisive.crossings(Looped(train, releases=("counts",)), GRAPH, claim, Key("time")))
+        like = study(Looped(train, releases=("counts",)), GRAPH, Key("time"))
+        found = list(decisive.crossings(like, GRAPH, claim, Key("time")))
         return [graph.edges.shape[1] for graph, _ in found], len(runs) - begun
 
     all_runs = search()
     monkeypatch.setattr(decisive, "SECONDS", 0.0)
     few_runs = search()
-    assert len(few_runs[0]) == len(all_runs[0]) == 3
-    # the first complete graphs have few edges, and the last ones move the count farthest; the centres of windmills move it alike
+    assert len(few_runs[0]) == len(all_runs[0]) == 4
+    # the first complete graphs have few edges, and the last ones move the count farthest; the links of other chains move it alike
     assert max(few_runs[0][:2]) < min(all_runs[0][:2])
-    assert few_runs[1] + 3 * (LEAVES - 10) < all_runs[1] < few_runs[1] + 3 * LEAVES
+    more = 2 * (PAIRS - 1)  # the complete graphs of two kinds of nodes
+    assert few_runs[1] + more + 3 * (LEAVES - 10) < all_runs[1] < few_runs[1] + more + 3 * LEAVES
