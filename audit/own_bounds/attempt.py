@@ -90,8 +90,8 @@ def granted_to(first: History) -> Condition:
     """The adversary that the bound assumes: who sees the noisy values, and other random numbers if the run uses any."""
     free = [first.play.draws[at] for at in free_draws(first) if at not in seeds_alone(first)]
     weights = all(draw.weights for draw in free)
-    more = "random weights with which training starts" if weights else "random numbers that are no noise, such as initial weights"
-    sees = "for an adversary who sees the noisy value of each mechanism" + f", and the {more}" * bool(free)
+    kind = "are drawn as initial weights" if weights else "are no noise, such as initial weights"
+    sees = "for an adversary who sees the noisy value of each mechanism" + f", and the random numbers that {kind}" * bool(free)
     return Condition(sees, "granted", "proofs by composition assume this adversary; one who sees less may learn less")
 
 

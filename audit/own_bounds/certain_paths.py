@@ -54,7 +54,7 @@ IN_SUMS = Condition(
 )
 DETERMINED = Condition(IN_SUMS.what, "checked", "so many different sums are released that they determine every noisy value")
 STARTED = Condition(
-    "for an adversary who sees the random weights with which training starts",
+    "for an adversary who sees the random numbers that are drawn as initial weights",
     "granted",
     "proofs by composition assume this adversary; one who sees less may learn less",
 )

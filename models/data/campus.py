@@ -14,8 +14,8 @@ def campus(
 ) -> Raw:
     """A degree-corrected block model (Karrer & Newman 2011) with n nodes and n * degree / 2 edges, sampled in O(edges).
 
-    Each node has a popularity: a Pareto number whose density falls with exponent 2.5, truncated so that no node has more than
-    about n / 8 neighbours. The first end of an edge is drawn in proportion to popularity. So is the second end, with probability
+    Each node has a popularity: a Pareto number whose density falls with exponent 2.5, truncated so that no node's expected degree
+    is far above n / 8. The first end of an edge is drawn in proportion to popularity. So is the second end, with probability
     `same` from the class of the first end, else from all nodes. Edges do not depend on the features.
     x: (n, dim) float32, each 0 or 1, independent given the class. The log-odds of a feature in a class are the feature's own
     log-odds plus a normal number of standard deviation `signal`. The arguments determine the graph.

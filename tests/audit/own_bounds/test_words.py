@@ -18,7 +18,7 @@ from gnnaudit.reports.observed import REPORTS
 from ...nightly import nightly
 
 GRAPH = load("campus:n=120:degree=6")
-WEIGHTS = ", and the random weights with which training starts"
+WEIGHTS = ", and the random numbers that are drawn as initial weights"
 OTHERS = ", and the random numbers that are no noise, such as initial weights"
 
 
