@@ -23,6 +23,7 @@ from ..models.facts import Factory, Facts
 from ..models.fitted import blamed
 from ..models.graph.graph import Graph
 from ..models.kernels.ahead import compile_ahead
+from ..models.recorder.reads import Watching
 from ..reports import evidence as evidence_files
 from ..reports import results as result_files
 from ..reports.evidence import ANY, Evidence, Verdict, exit_code
@@ -117,6 +118,7 @@ def carry_out(
     case could be tested.
     """
     started, clock = datetime.now(UTC), time.perf_counter()
+    Watching.since = time.time()
     audits, _, _ = asked(plan)
     todo, left = cases(plan, graph, makes)
     with opened(plan) as folder, executor(processes(plan, todo, console), plan.ray) as execute:

@@ -34,7 +34,7 @@ from ..own_bounds.attempt import PERHAPS
 from ..recorded.exposed import Answering, queries
 from ..recorded.playing import play
 from ..recorded.secrets.worlds import UNUSUAL, UNUSUAL_NODES
-from ..recorded.study import first_run
+from ..recorded.study import first_run, from_before
 
 NAME = "differential"
 TRIED = 16  # runs with other noise; a path that a fifth of all runs take is missed in one of 36 audits
@@ -166,7 +166,8 @@ def with_left_out(setting: Setting, found: Outcome) -> Outcome:
         left_out.append(Condition(UNUSUAL_NODES, "not examined", "the model asks for little effort (thorough=False)"))
     asked = within if effort(model).thorough and not any(b.refuted for b in found.bounds) else None
     if asked and (why := costs_more_with_other_rows(asked, setting.case.claim, setting.key.fold("rows"))):
-        left_out.append(Condition("rows of features like those of your graph", "limited", why))
+        left_out.append(Condition("for rows of features like those of your graph", "limited", why))
+    left_out += from_before(runs.study)
     bounds = (dataclasses.replace(b, conditions=(*b.conditions, *left_out)) for b in found.bounds)
     return dataclasses.replace(found, bounds=tuple(bounds))
 

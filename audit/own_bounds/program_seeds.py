@@ -22,6 +22,7 @@ from ..mechanisms.inside import Inside
 from ..own.premises import after_failures
 from ..recorded.reuse import same_bits
 from ..recorded.secrets.worlds import UNUSUAL_NODES, without_one
+from ..recorded.study import from_before
 from . import certain_paths, divided_noise, noise_in_one_world, sampled_steps, size_of_noise, within_run
 from .certain_paths import fixed_draws, hides_nothing, lines_of
 from .released_noise import MOVES, exact, uncovered
@@ -69,7 +70,7 @@ def of_program(setting: Setting) -> Outcome:
         bound = without_moves(case, within) or sampled_steps.from_mechanisms(case, within)
         if not bound.refuted and (text := same_bits(within.run.play.draws)):
             bound = within_run.without_reach(bound, Condition(INDEPENDENT, "failed", text))
-        bound = dataclasses.replace(bound, conditions=(*bound.conditions, ON_ITS_GRAPH))
+        bound = dataclasses.replace(bound, conditions=(*bound.conditions, ON_ITS_GRAPH, *from_before(recorded(setting).study)))
     found = Outcome(NAME, (bound,), {}, bound.method, offered(case.model), covers=bound.covers)
     if bound.refuted or case.claim.unit not in EDGES:
         return found

@@ -281,11 +281,25 @@ def least_cost(attempt: Attempt) -> Cost:
         elif reason and attempt.projections:  # not while `from_mechanisms` tries smaller claims
             known = f"for an adversary who knows these draws, the moves cost {max(whole, again):.3g}, more than the claim"
             reason = f"{reason}; {known}"
-        reason = reason or unseen(attempt.case, first, attempt.moves, attempt.each) or ""
+        reason = reason or unseen(attempt.case, first, attempt.moves, attempt.each) or partly_shown(attempt)
         found = Cost(whole if masks else min(whole, again), again, attempt.shifts, reason, masks)
         return found if reason or found.epsilon <= claim else shown_part_of(attempt, found)
     except (Incomparable, Diverged, OtherMechanisms) as departed:
         return Cost(0.0, whole, attempt.shifts, str(departed))
+
+
+def partly_shown(attempt: Attempt) -> str:
+    """Why the entries of reports that the release is known to show prove nothing, although they cost no more than the claim: with
+    those of which this is not known, the secret costs more. "" if it costs no more with them, or more without them.
+    """
+    within, most = attempt.within, attempt.case.claim.epsilon * (1 + ROUNDING)
+    if attempt.whole > most or (total := attempt.cost(within.counted(attempt.moves))) <= most:
+        return ""
+    for m, by, left in zip(attempt.first.mechanisms, attempt.moves, attempt.each, strict=True):
+        if m.law == REPORT and (lost := int((m.moved(by) & ~m.moved(left)).sum())):
+            reports = f"{lost} of the {several(int(m.moved(by).sum()), 'randomised report')} at {m.line} that the secret moves"
+            return f"it is not known whether a released number shows {reports}; with them it costs ε = {total:.3g}"
+    return ""
 
 
 def in_another_run(attempt: Attempt, number: int) -> tuple[Shifts, float]:

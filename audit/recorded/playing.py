@@ -43,13 +43,16 @@ class Cell:
 @dataclass(frozen=True, eq=False)
 class Play:
     """One training. cells: the released values, see `cells`. draws: all recorded draws, in order. notes: sentences about draws
-    that were not recorded or not followed. kinds: the types in which the values were released.
+    that were not recorded or not followed. kinds: the types in which the values were released. stale, older: files that the
+    training read, see `Reads`.
     """
 
     cells: Mapping[Cell, NDArray[np.float64]]
     draws: list[Draw]
     notes: tuple[str, ...] = ()
     kinds: Mapping[Cell, np.dtype[Any]] = field(default_factory=dict)
+    stale: tuple[str, ...] = ()
+    older: tuple[str, ...] = ()
 
     @property
     def numbers(self) -> NDArray[np.float64]:
@@ -136,7 +139,8 @@ def play(
         change.ended(len(recorded.draws))
         if recorded.notes:
             raise Diverged(recorded.notes[0])
-    return Play(cells(release), recorded.draws, tuple(dict.fromkeys(recorded.notes)), kinds(release))
+    notes, reads = tuple(dict.fromkeys(recorded.notes)), recorded.reads
+    return Play(cells(release), recorded.draws, notes, kinds(release), tuple(reads.stale), tuple(reads.older))
 
 
 def _of_program(
@@ -152,7 +156,8 @@ def _of_program(
     if script is not None:
         Script(script, {}).ended(len(recorded.draws))
     asked.found[:] = recorded.mechanisms
-    return Play(cells(release), recorded.draws, tuple(recorded.notes), kinds(release))
+    notes, read = tuple(recorded.notes), (tuple(recorded.stale), tuple(recorded.older))
+    return Play(cells(release), recorded.draws, notes, kinds(release), *read)
 
 
 def marked(draws: Sequence[Draw], places: Collection[int]) -> list[Draw]:

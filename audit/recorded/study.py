@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ Floats = NDArray[np.float64]
 PERIOD = (
     2**24 * 5**6
 )  # a multiple of many moduli, such as 1000 and 65536, to which programs reduce a seed, but not of 2^31 or 2^32
+UNSEARCHED = "the release was not searched for noise"
 CHANCE = 1e-12  # equal draws of all seeds count as constant if two seeds would give them with a smaller probability than this
 SEEDS, SECONDS = 400, 1.0  # limits of `switches_by_seed`: seeds, and seconds of processor time
 MANY = 20_000  # largest number of draws in a run, because each one is recorded
@@ -181,6 +182,8 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True, searched: b
         return _doubted(Study(model, worlds[0], plain), text)
     base, *others = (play(model, w) for w in worlds)
     made = Study(model, worlds[0], base)
+    if base.stale:
+        return _doubted(made, "")
     if reason := not_replayable(made, plain, worlds[1], others):
         return _doubted(made, reason)
     if probed and switches_by_seed(model, graph, key, base):
@@ -192,9 +195,14 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True, searched: b
         return _doubted(made, text)
     draws = tuple(o.draws for o in others)
     made = dataclasses.replace(made, others=draws, constant=constant, few=few, copies=copies)
-    if not searched:
-        return dataclasses.replace(made, unplaced="the release was not searched for noise")
-    tried = blocks(base.draws, {a.size for cell, a in base.cells.items() if not cell.public}, constant | set(copies))
+    return placed(made) if searched else dataclasses.replace(made, unplaced=UNSEARCHED)
+
+
+@lru_cache(maxsize=8)
+def placed(made: Study) -> Study:
+    """The study with the noise that a search finds in the release, or with the reason why it was not searched."""
+    worlds, base, copies = made.whole, made.base, made.copies
+    tried = blocks(base.draws, {a.size for cell, a in base.cells.items() if not cell.public}, made.constant | set(copies))
     if len(tried) > MOST:
         lines = ", ".join(dict.fromkeys(block.line for block in tried))
         unplaced = (
@@ -202,9 +210,9 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True, searched: b
             f"tool tries at most {MOST} such parts as noise on the release, and did not follow them to a sum with data"
         )
         return dataclasses.replace(made, unplaced=unplaced)
-    sources = tuple(located(model, worlds[0], base, tried, copies))
-    slack, wide = _slack(model, worlds[0], base, sources, copies)
-    return dataclasses.replace(made, sources=sources, slack=slack, wide=wide)
+    sources = tuple(located(made.model, worlds, base, tried, copies))
+    slack, wide = _slack(made.model, worlds, base, sources, copies)
+    return dataclasses.replace(made, sources=sources, slack=slack, wide=wide, unplaced="")
 
 
 def first_run(graph: Graph, key: Key) -> Worlds:
@@ -313,6 +321,8 @@ def study_of_program(model: Model, graph: Graph, key: Key) -> Study:
         return _doubted(Study(model, worlds[0], histories[0][1]), summary)
     base, *others = (played for _, played, _ in histories)
     made = Study(model, worlds[0], base, tuple(o.draws for o in others), histories=tuple(histories))
+    if text := from_earlier(list(dict.fromkeys(path for _, played, _ in histories for path in played.stale))):
+        return dataclasses.replace(made, doubts=(text,))
     if text := other_count(base, others):
         return dataclasses.replace(made, doubts=(text,))
     constant = frozenset(at for at, d in enumerate(base.draws) if constant_draw(d, others[-1].draws[at]))
@@ -329,7 +339,28 @@ def unrecorded(model: Model, world: Worlds) -> Play:
 
 
 def _doubted(made: Study, reason: str) -> Study:
-    return Study(made.model, made.whole, made.base, doubts=(reason,))
+    """The study with this reason why nothing is concluded from it, or with the files that its first run read, if an earlier
+    training may have written them.
+    """
+    return Study(made.model, made.whole, made.base, doubts=(from_earlier(made.base.stale) or reason,))
+
+
+def from_earlier(files: Sequence[str]) -> str:
+    """Why nothing is concluded from a run that read these files, which were written since the audit began; "" if none."""
+    if not files:
+        return ""
+    read = files[0] + (f" and {several(len(files) - 1, 'more file')}" if files[1:] else "")
+    return f"a training reads {read}, written since the audit began, perhaps by an earlier training on another graph"
+
+
+def from_before(made: Study) -> list[Condition]:
+    """The condition under which alone a verdict holds, if the run read files that were written before the audit began."""
+    files = made.base.older
+    if not files:
+        return []
+    more = f" and in {several(len(files) - 1, 'more file')}" if files[1:] else ""
+    what = f"if nothing of a private graph is in {files[0]}{more}"
+    return [Condition(what, "limited", "each training reads this, and none of the audit has written it")]
 
 
 def same(one: Play, other: Play) -> bool:

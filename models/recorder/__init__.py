@@ -19,6 +19,7 @@ from .draws.draw import Active, Change, Draw, Follow, Recorder
 from .libraries import of_numpy, of_python, of_scipy, of_torch
 from .libraries.changes import Changes, again, collected, fit
 from .libraries.masks_torch import Masks
+from .reads import Reads, watched
 from .script import Script
 
 __all__ = ["Change", "Draw", "Recorder", "recordable", "recording"]
@@ -93,9 +94,10 @@ def recording(
     """Records every draw within this context. change: may return numbers that replace those of a draw. follow, weights, trained:
     see `Recorder`. nodes: see `Masks`.
     """
-    masks = Masks(change.draws if isinstance(change, Script) else (), nodes)
-    before, recorder = Active.recorder, Recorder(change, follow, weights, trained, frame=sys._getframe(2), masks=masks)
-    with recordable():
+    masks, reads = Masks(change.draws if isinstance(change, Script) else (), nodes), Reads()
+    before, frame = Active.recorder, sys._getframe(2)
+    recorder = Recorder(change, follow, weights, trained, frame=frame, masks=masks, reads=reads)
+    with recordable(), watched(reads):
         Active.recorder = recorder
         try:
             yield recorder

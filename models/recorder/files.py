@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -24,6 +24,7 @@ class Recording:
     """The recording of one run: its draws and its mechanisms, in order. diverged: the line at which the run departed
     from the run that it should repeat; "" if it did not. notes: sentences about what was not recorded. trained: the ids of the
     training nodes; None if they are not known. constant: of the draws that a run is asked to repeat, those of `Script.constant`.
+    stale, older: files that the run read, see `Reads`.
     """
 
     draws: list[Draw]
@@ -32,6 +33,8 @@ class Recording:
     notes: list[str] = field(default_factory=list)
     trained: NDArray[np.int64] | None = None
     constant: tuple[int, ...] = ()
+    stale: Sequence[str] = ()
+    older: Sequence[str] = ()
 
 
 PLAIN: dict[str, Callable[[Any], Any]] = {"str": str, "int": int, "bool": bool, "float": float}
@@ -45,8 +48,10 @@ def kept(kind: type) -> dict[str, str]:
 
 
 def same(one: Recording, other: Recording) -> bool:
-    """Whether two recordings are equal, bit for bit."""
-    first, second = packed(one), packed(other)
+    """Whether two recordings are equal, bit for bit. The files that the runs read do not count: the first run writes a cache, and
+    later ones read it.
+    """
+    first, second = (packed(replace(each, stale=(), older=())) for each in (one, other))
     return first.keys() == second.keys() and all(first[name].tobytes() == second[name].tobytes() for name in first)
 
 
@@ -86,6 +91,8 @@ def packed(recording: Recording) -> dict[str, np.ndarray]:
         "notes": recording.notes,
         "trained": put("array", recording.trained),
         "constant": recording.constant,
+        "stale": list(recording.stale),
+        "older": list(recording.older),
     }
     named = {str(number): array for number, array in enumerate(arrays)}
     return {"header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **named}
@@ -138,4 +145,5 @@ def _read(file: BinaryIO, most: int) -> Recording | None:
     draws += [made(Draw, row).of_nodes(trained if at < own else None) for at, row in enumerate(header["draws"])]
     mechanisms = [made(Mechanism, row) for row in header["mechanisms"]]
     notes, constant = [str(note) for note in header["notes"]], tuple(map(int, header["constant"]))
-    return Recording(draws[:own], mechanisms, str(header["diverged"]), notes, trained, constant)
+    stale, older = (tuple(map(str, header[name])) for name in ("stale", "older"))
+    return Recording(draws[:own], mechanisms, str(header["diverged"]), notes, trained, constant, stale, older)

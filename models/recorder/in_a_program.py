@@ -5,9 +5,9 @@ GNNAUDIT_RECORD names a folder, whose file `trained.npy` holds the ids of the tr
 `request.npz`, this run repeats another run: the file holds the draws of the other run, and the noisy values that the
 mechanisms of this run return instead of their own. When the program ends, this module writes `recording.npz` into the folder.
 If GNNAUDIT_RECORD_CLOSELY is set, the recording is a close one, and this is its `unread`, see `Mechanisms`. GNNAUDIT_ENTROPY
-is the seed from which the operating system's random bytes follow. If GNNAUDIT_RECORD_SILENTLY is set, nothing else is done,
-and the recording is empty. If GNNAUDIT_MODULES is set, the folder gets a file `modules.json` too: each module that the
-program has loaded, and its file.
+is the seed from which the operating system's random bytes follow. GNNAUDIT_SINCE is the time at which the audit began. If
+GNNAUDIT_RECORD_SILENTLY is set, nothing else is done, and the recording is empty. If GNNAUDIT_MODULES is set, the folder gets a
+file `modules.json` too: each module that the program has loaded, and its file.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from .files import Recording, load, save
 from .libraries import of_numpy, of_python, of_scipy, of_torch
 from .libraries.of_system import entropy_of, seed_global_generators, seeded_torch
 from .mechanisms.found import Mechanisms
+from .reads import Reads, watch
 from .script import Script
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 FOLDER, ANOTHER, CLOSELY = "GNNAUDIT_RECORD", "GNNAUDIT_RECORDED", "GNNAUDIT_RECORD_CLOSELY"
 ENTROPY, SILENTLY, MODULES = "GNNAUDIT_ENTROPY", "GNNAUDIT_RECORD_SILENTLY", "GNNAUDIT_MODULES"
+SINCE = "GNNAUDIT_SINCE"
 MANY = 20_000  # largest number of draws in a recording
 MOST = 1 << 31  # largest size in bytes of the drawn numbers, and of a request
 SEEDED: dict[str, tuple[Callable[[], Any], ...]] = {"torch": (seeded_torch,)}
@@ -151,7 +153,7 @@ def start(prepared: ExitStack | None = None) -> None:
     """
     asked, closely = os.environ.pop(FOLDER, ""), os.environ.pop(CLOSELY, None)
     entropy, silently = os.environ.pop(ENTROPY, ""), os.environ.pop(SILENTLY, "")
-    modules = os.environ.pop(MODULES, "")
+    modules, since = os.environ.pop(MODULES, ""), os.environ.pop(SINCE, "inf")
     if not asked:
         if ANOTHER in os.environ:
             Path(os.environ[ANOTHER], f"another-{os.getpid()}").touch()
@@ -178,7 +180,9 @@ def start(prepared: ExitStack | None = None) -> None:
         why = THREADS if diverged and recorded.threads else ""
         if modules:
             (folder / "modules.json").write_text(json.dumps(loaded()))
-        save(folder / "recording.npz", Recording(recorded.draws, mechanisms.found, diverged + why, notes, trained))
+        watch(None)
+        found = Recording(recorded.draws, mechanisms.found, diverged + why, notes, trained, (), reads.stale, reads.older)
+        save(folder / "recording.npz", found)
         if diverged:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -193,5 +197,7 @@ def start(prepared: ExitStack | None = None) -> None:
     seed_global_generators()
     if "torch" in sys.modules:
         stack.enter_context(seeded_torch())
+    reads = Reads(float(since), (os.path.realpath(folder.parent),))
+    watch(reads)
     atexit.register(end)  # called last, because Python calls exit functions in the reverse order of registration
     Active.recorder = recorded

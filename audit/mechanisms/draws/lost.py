@@ -6,7 +6,7 @@ import numpy as np
 
 from ....models.recorder.draws.draw import SHIFTED
 from ...recorded.laws import NOTHING
-from ...recorded.study import History, Shifts
+from ...recorded.study import UNSEARCHED, History, Shifts, placed
 from ..inside import moving
 from ..reading import alike, redrawn, repeated
 from ..unfollowed import strayed
@@ -23,7 +23,8 @@ def lost(first: History, moves: Shifts) -> str:
     PyTorch layers are no noise.
     """
     sizes = [first.mechanisms[i].noisy.size for i in moving(first, moves)]
-    sources, noise = first.study.sources, set(strayed(first))
+    search = first.study.unplaced == UNSEARCHED and bool(strayed(first))
+    sources, noise = (placed(first.study) if search else first.study).sources, set(strayed(first))
     for line, places in first.by_line(strayed(first, of_any_law=bool(sources))).items():
         beside = (source for source in sources if any(at not in places for at, _ in source.block.parts))
         noisy = {source.cell for source in beside if source.cell in first.play.cells}  # an adversary may see some arrays alone

@@ -42,8 +42,8 @@ def shown(first: History, moves: Shifts) -> Shifts:
     release does not tell apart move together: their probabilities change by the ratio of the sums of their probabilities.
 
     A number shows an entry if it depends on this entry and on no other random value. The search tests the first moved entries of
-    each report. It changes each of them alone, to find the numbers that change. Of the other entries of a report of two values,
-    it tests those that an array shows at their place. Then it repeats the run many times with other values for everything else
+    each report. It changes each of them alone, to find the numbers that change. Of the other entries, it tests those that an
+    array shows at their place. Then it repeats the run many times with other values for everything else
     that is random, and changes a random half of the tested entries. A number that shows an entry has the same value in all runs
     with the same value of the entry. Entries that are not tested count as not shown, and so do all entries if such a run fails.
     """
@@ -80,7 +80,7 @@ def _tested(first: History, moves: Shifts) -> list[Tested]:
             after = _with(first, {(i, entry): values[entry][1]})
             if after is not None and after.shape == before.shape and (own := np.flatnonzero(after != before)).size:
                 found.append(Tested((i, entry), values[entry], own, before[own], after[own]))
-        if len(report.values) == 2 and entries[most:]:
+        if entries[most:]:
             for entry, (place, number) in in_place(first, i, entries[most:]).items():
                 own = np.array([place])
                 found.append(Tested((i, entry), values[entry], own, before[own], np.array([number])))

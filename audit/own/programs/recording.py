@@ -13,8 +13,9 @@ from ....models import recorder
 from ....models.graph.graph import Graph
 from ....models.recorder.draws.draw import Draw
 from ....models.recorder.files import Recording, load, no_link, save
-from ....models.recorder.in_a_program import ANOTHER, CLOSELY, ENTROPY, FOLDER, MODULES, SILENTLY
+from ....models.recorder.in_a_program import ANOTHER, CLOSELY, ENTROPY, FOLDER, MODULES, SILENTLY, SINCE
 from ....models.recorder.mechanisms.found import Mechanism
+from ....models.recorder.reads import Watching
 
 CARRIED = "gnnaudit_recorder"
 MODULES_BYTES = 1 << 22  # no more of the list of modules is read
@@ -78,7 +79,7 @@ def asked_of(folder: Path, request: Request, seed: int, there: Graph, modules: b
         repeated = list(request.draws), list(request.mechanisms or ())
         save(own / "request.npz", Recording(*repeated, trained=earlier, constant=request.constant))
     np.save(own / "trained.npy", np.flatnonzero(there.train))
-    asked = {FOLDER: str(own), ENTROPY: str(seed)}
+    asked = {FOLDER: str(own), ENTROPY: str(seed), SINCE: str(Watching.since)}
     if modules:
         asked[MODULES] = "1"
     if request.closely:

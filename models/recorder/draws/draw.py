@@ -197,6 +197,7 @@ class Recorder:
     order of the draws. trained: the ids of the training nodes; None if they are not known. notes: sentences about what could not
     be recorded. frame: where the recording began; while it lasts, `outside` remembers the program's lines that led there.
     masks: those of dropout, if all of a run follow from one number (see masks_torch.py); None if each mask is a draw.
+    reads: the files that the training reads, see `Reads`.
     """
 
     change: Change | None = None
@@ -209,6 +210,7 @@ class Recorder:
     frame: Any = None
     outside: tuple[str, ...] | None = None
     masks: Any = None
+    reads: Any = None
     generators: dict[int, tuple[int, Any]] = field(default_factory=dict)  # id -> (number, generator), which keeps the id in use
     begun: tuple[Any, int] | None = None  # the generator that draws now, and a digest of its state before
 

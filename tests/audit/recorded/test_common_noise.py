@@ -166,6 +166,7 @@ def test_numbers_of_groups_that_are_added_after_the_own_noise_are_not_granted(si
     assert 0.999 * truth < bound.epsilon <= truth * 1.0001
 
 
+@pytest.mark.usefixtures("thorough")
 def test_more_numbers_of_groups_than_are_measured_refute_nothing(tmp_path):
     graph = load("campus:n=300:degree=6")
     model = Looped(by_group(3, 1.2), unit=Unit.UNDIRECTED_EDGE, releases=("sums",), events=dp.GaussianDpEvent(SIGMA))

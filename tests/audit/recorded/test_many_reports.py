@@ -2,15 +2,21 @@
 The truth is the closed form of one report times their number.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 
 from gnnaudit import Claim, Looped, Unit, load
 from gnnaudit.accounting.events.types import PureDpEvent
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.recorded.secrets.worlds import without_edges
 from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.capabilities import THOROUGH
+from gnnaudit.models.graph.graph import Worlds
 
 pytestmark = pytest.mark.usefixtures("thorough")
 GRAPH, KEEP, MANY = load("campus:n=120:degree=6"), 0.8, 40
@@ -62,3 +68,49 @@ def test_reports_that_are_randomised_again_cost_no_more_than_both_coins_leave(tm
     true = MANY * float(np.log(right / (1 - right)))
     bound = bound_of(lambda told, rng: told ^ (rng.random(told.shape) > KEEP), 1.02 * true, tmp_path)
     assert bound.epsilon <= true
+
+
+class Picks(Looped):
+    """A class for each node, picked with the scores of its neighbours' classes, as one-hot rows: no array shows the picks at
+    their place. An edge moves two scores by 1 each.
+    """
+
+    effort = THOROUGH
+
+
+class FewPicks(Picks):
+    effort = replace(THOROUGH, shown=1)
+
+
+def picks(graph, seed):
+    votes = torch.from_numpy(graph.adjacency().toarray() @ np.eye(graph.classes)[graph.y])
+    torch.manual_seed(seed % 2**63)
+    drawn = torch.distributions.Categorical(logits=votes).sample().numpy()
+    return {"rows": np.eye(graph.classes)[drawn]}
+
+
+def cost_of(edge):
+    """The largest log-ratio of the probabilities of all picks with and without an edge."""
+    there, here = (Worlds.of(GRAPH, np.zeros(1, dtype=np.uint64)) for _ in range(2))
+    gone = without_edges(here, np.array([edge])).worlds.graph
+    logs = []
+    for graph in (there.graph, gone):
+        votes = graph.adjacency().toarray() @ np.eye(graph.classes)[graph.y]
+        logs.append(votes - np.log(np.exp(votes).sum(axis=1, keepdims=True)))
+    apart = logs[0] - logs[1]
+    return max(apart.max(axis=1).sum(), (-apart).max(axis=1).sum())
+
+
+COSTLIEST = max(map(cost_of, range(GRAPH.edges.shape[1])))
+
+
+@pytest.mark.parametrize("kind", [Picks, FewPicks])
+@pytest.mark.parametrize("factor", [0.51, 1.02])
+def test_what_picks_cost_that_are_not_known_to_be_shown_leaves_a_claim_open(kind, factor, tmp_path):
+    """One of the two picks alone costs no more than 0.51 of both."""
+    claim = Claim(factor * COSTLIEST, 0.0, Unit.UNDIRECTED_EDGE, exposes=("rows",))
+    model = kind(picks, releases=("rows",), events=PureDpEvent(claim.epsilon))
+    found = AUDITS["differential"].run(Setting(Case(model, claim), GRAPH, Store(tmp_path), Key("picks"), 3, 1e-4)).bounds
+    assert any(b.refuted for b in found) == (kind is Picks and factor < 1)
+    assert any(b.reach < np.inf for b in found) == (kind is Picks or factor > 1)
+    assert all(b.epsilon <= COSTLIEST * (1 + 1e-6) for b in found)
