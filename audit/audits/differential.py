@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from dp_accounting import NonPrivateDpEvent, NoOpDpEvent
@@ -15,8 +16,9 @@ from ...accounting.events.counts import Charged, charged, coin_p_values, recount
 from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.accountants import tightest, upper
 from ...models.base import Model
-from ...models.capabilities import RunsElsewhere, effort
+from ...models.capabilities import BoundedDegree, RunsElsewhere, effort, has
 from ...models.errors import raised
+from ...models.graph.graph import Graph
 from ...models.recorder.draws.lines import Line, in_words, lines_run
 from ...reports.rounding import several
 from ..case import EDGES, Case, Outcome, Setting, covering, keeping, offered
@@ -33,7 +35,7 @@ from ..own_bounds import noise_in_one_world, program_seeds, released_noise, samp
 from ..own_bounds.attempt import PERHAPS
 from ..recorded.exposed import Answering, queries
 from ..recorded.playing import play
-from ..recorded.secrets.worlds import UNUSUAL, UNUSUAL_NODES
+from ..recorded.secrets.worlds import UNUSUAL, UNUSUAL_NODES, public_bound
 from ..recorded.study import first_run, from_before
 
 NAME = "differential"
@@ -168,8 +170,20 @@ def with_left_out(setting: Setting, found: Outcome) -> Outcome:
     if asked and (why := costs_more_with_other_rows(asked, setting.case.claim, setting.key.fold("rows"))):
         left_out.append(Condition("for rows of features like those of your graph", "limited", why))
     left_out += from_before(runs.study)
-    bounds = (dataclasses.replace(b, conditions=(*b.conditions, *left_out)) for b in found.bounds)
+    beyond = exceeded(model, runs.counted)
+    bounds = (dataclasses.replace(b, conditions=(*b.conditions, *left_out, *(beyond if b.refuted else ()))) for b in found.bounds)
     return dataclasses.replace(found, bounds=tuple(bounds))
+
+
+def exceeded(model: Any, graph: Graph) -> list[Condition]:
+    """What a refutation says of a graph that breaks the bound on degrees that the model declares: the claim may not cover it, nor
+    the graphs that the audits build, which are not kept within the bound then.
+    """
+    if not has(model, BoundedDegree) or public_bound(model, graph) is not None:
+        return []
+    beyond = f"more neighbours than max_degree={model.max_degree}, as a node of yours has ({graph.degree.max()})"
+    why = "the claim may cover only graphs within the bound, or the model may enforce the bound itself"
+    return [Condition(f"on graphs whose nodes may have {beyond}", "granted", why)]
 
 
 def on_other_lines(setting: Setting) -> Iterator[tuple[Setting, str]]:

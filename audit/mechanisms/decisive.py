@@ -162,4 +162,4 @@ def costs_more_with_other_rows(within: Inside, claim: Claim, key: Key) -> str:
         return ""
     if not isinstance(found, Inside) or found.worst is None or (most := found.cost(claim.delta)) <= claim.epsilon:
         return ""
-    return f"with rows that are longer, negative, one-hot or dense, {found.worst.secret} costs ε = {most:.3g}"
+    return f"with rows that are shorter, longer, negative, one-hot or dense, {found.worst.secret} costs ε = {most:.3g}"

@@ -27,7 +27,7 @@ from ...key import Key
 UNUSUAL = "small graph of unusual nodes"
 UNUSUAL_NODES = "nodes that the graph may lack, such as hubs, nodes without edges and an empty class,"
 LEAVES, ALONE, CLIQUE = 130, 5, 12  # in the small graph: leaves of the hub, nodes without edges, nodes of the clique
-LONGER = 1.5, 16.0  # the lengths of rows that `of_unlike_rows` makes longer, in units of their own
+LENGTHS = 0.1, 1.5, 16.0  # of rows that `of_unlike_rows` makes shorter or longer, in units of their own
 ALMOST = 0.1  # the part of a move that `Absence.loudest` leaves out of account
 NEAR = 6  # largest number of secrets that `without_one` chooses at the nodes `rows`
 
@@ -312,7 +312,7 @@ def small(graph: Graph, most: int | None) -> Graph:
 
 
 def of_unlike_rows(graph: Graph) -> Graph:
-    """The graph in which each node has a row unlike its own: 1.5 or 16 times as long, or its negative; or, with the length L
+    """The graph in which each node has a row unlike its own: 0.1, 1.5 or 16 times as long, or its negative; or, with the length L
     of the longest row, a row of length L with one entry that is not 0, one of length L with entries of one size and alternating
     signs, or one whose entries are all L.
     """
@@ -321,7 +321,7 @@ def of_unlike_rows(graph: Graph) -> Graph:
     one = longest * np.eye(graph.dim)[nodes % graph.dim]
     signs = np.where((nodes[:, None] + np.arange(graph.dim)) % 2, 1, -1)
     kinds = np.stack(
-        [*(times * x for times in LONGER), -x, one, signs * longest / math.sqrt(graph.dim), np.full(x.shape, longest)]
+        [*(times * x for times in LENGTHS), -x, one, signs * longest / math.sqrt(graph.dim), np.full(x.shape, longest)]
     )
     rows = kinds[np.random.default_rng(0).permutation(graph.nodes) % len(kinds), nodes]
     return dataclasses.replace(with_features(graph, nodes, rows.astype(np.float32)), name=f"{graph.name} with other rows")

@@ -2,6 +2,8 @@
 The truth is counted by hand for each model.
 """
 
+import dataclasses
+
 import dp_accounting as dp
 import numpy as np
 import pytest
@@ -97,3 +99,12 @@ def test_votes_of_many_neighbours_that_one_node_decides_are_refuted(statistic, u
 @pytest.mark.parametrize("unit", [Unit.NODE, *nightly(Unit.FEATURES)])
 def test_noise_for_the_votes_of_all_neighbours_is_not_refuted(unit, tmp_path):
     assert not audited(laplace(won, MOST + 1.0), unit, (1.01, 0.0), tmp_path).refuted
+
+
+@pytest.mark.parametrize("most", [int(GRAPH.degree.max()) - 1, int(GRAPH.degree.max()), 0])
+def test_a_refutation_says_whether_the_graph_breaks_the_declared_bound_on_degrees(most, tmp_path):
+    model = dataclasses.replace(laplace(won, 0.5), max_degree=most)
+    bound = audited(model, Unit.NODE, (1.01, 0.0), tmp_path)
+    assert bound.refuted
+    said = f"on graphs whose nodes may have more neighbours than max_degree={most}, as a node of yours has ({most + 1})"
+    assert (said in bound.granted) == (0 < most < GRAPH.degree.max())
