@@ -22,7 +22,7 @@ from ...reports.rounding import several
 from ..mechanisms.absence import Incomparable, history, without
 from ..mechanisms.inside import Inside, moving
 from ..mechanisms.reading import idle, repeated
-from ..recorded.laws import NOTHING, SLACK, cost
+from ..recorded.laws import SLACK, cost
 from ..recorded.playing import Diverged
 from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History, Shifts
@@ -34,7 +34,6 @@ from .released_noise import REPEATED
 STEADY = "runs with other noise have the same epsilon"
 SEEDS = range(1, 8)  # numbers of the runs with other seeds
 FEW, SINGLE = 8, 24  # noisy values of at most FEW numbers are moved into their tails, SINGLE numbers in all
-OTHERS = 3  # largest number of secrets that are tried beside the worst one
 SCALES = 3.0  # how far a noisy value that tells much about a secret lies from the recorded one, in units of the noise
 Measure = Callable[[Sequence[Mechanism], Shifts, float], float]  # mechanisms, their moves, delta -> cost, nats
 TAIL = 1e-3  # probability of noise beyond the tried tail
@@ -53,10 +52,9 @@ WITH_RATIO = {"normal", "laplace", REPORT}  # laws of which the ratio is compute
 def changed_by_noise(first: History, within: Inside, claim: Claim, shifts: Shifts, counted: float) -> str:
     """Why the reach from the first run does not hold for runs with other noise; "" if it seems to.
 
-    In some runs the secret may cost more than the claim, and in others less. So may another secret, of a mechanism that this one
-    does not move. Or such a run reads a mechanism that the first run does not read, and a secret then costs more. In each case
-    the epsilon is an average over the runs, which is not computed. shifts: all moves of the secret. counted: the part of their
-    cost that counts, nats.
+    In some runs the secret may cost more than the claim, and in others less. Or such a run reads a mechanism that the first run
+    does not read, and a secret then costs more. Then the epsilon is an average over the runs, which is not computed. shifts: all
+    moves of the secret. counted: the part of their cost that counts, nats.
     """
     assert within.worst is not None
     whole = cost(first.mechanisms, within.counted(shifts), claim.delta)
@@ -68,14 +66,7 @@ def changed_by_noise(first: History, within: Inside, claim: Claim, shifts: Shift
     for run in _telling_runs(first, within.worst, shifts):
         with suppress(Incomparable):
             epsilons.append(share * _cost(first, run, within, shifts, claim.delta, still))
-    others = _of_other_mechanisms(first, within, shifts)
     for run in _with_other_noise(first):
-        for absent in others:
-            with suppress(Incomparable):
-                more = cost(run.mechanisms, within.counted(without(run, absent)[1]), claim.delta)
-                if more > claim.epsilon * (1 + EQUAL):
-                    here = cost(first.mechanisms, within.counted(without(first, absent)[1]), claim.delta)
-                    return _averaged(absent, here, more)
         try:
             epsilons.append(share * _cost(first, run, within, shifts, claim.delta))
         except Incomparable:
@@ -91,28 +82,8 @@ def changed_by_noise(first: History, within: Inside, claim: Claim, shifts: Shift
             unread = [i for i in unread if i not in read]
     if max(epsilons) <= claim.epsilon * (1 + EQUAL):
         return ""
-    return _averaged(within.worst, min(epsilons), max(epsilons))
-
-
-def _averaged(absent: Absence, least: float, most: float) -> str:
-    """What is not known of a secret that costs more in some runs than in others. least, most: nats."""
-    depends = f"what {absent.secret} costs depends on the noise of the run: {least:.3g} in one run"
-    return f"{depends}, {most:.3g} in another, and their average is not computed"
-
-
-def _of_other_mechanisms(first: History, within: Inside, shifts: Shifts) -> list[Absence]:
-    """Of the secrets that move other mechanisms than the worst one does, or none, those that cost most: one for each such set of
-    mechanisms, at most OTHERS. In other runs they may move these mechanisms farther. shifts: the moves of the worst secret.
-    """
-    sizes = dict(within.moves)
-    seen = {frozenset(moving(first, shifts))}
-    found: list[Absence] = []
-    for absent in within.others:
-        moved = frozenset(i for i, size in enumerate(sizes[absent.secret]) if size > NOTHING)
-        if moved not in seen and len(found) < OTHERS:
-            seen.add(moved)
-            found.append(absent)
-    return found
+    depends = f"what {within.worst.secret} costs depends on the noise of the run: {min(epsilons):.3g} in one run"
+    return f"{depends}, {max(epsilons):.3g} in another, and their average is not computed"
 
 
 def least_share(first: History, within: Inside, each: Shifts, delta: float, measure: Measure = cost) -> float:

@@ -27,7 +27,6 @@ GRAPH, DELTA = load("campus:n=120:degree=6"), 1e-5
 ONE_HOT = np.eye(GRAPH.classes)
 NOT_REFUTED, REFUTED = 0, 1
 MU = brentq(lambda mu: norm.cdf(mu / 2 - 1 / mu) - np.e * norm.cdf(-mu / 2 - 1 / mu) - DELTA, 0.1, 1)  # epsilon = 1
-OTHERS = int((~GRAPH.train & (GRAPH.degree > 0)).sum())
 KEYS = ["one", *nightly("two")]
 
 
@@ -160,29 +159,3 @@ def test_a_noisy_value_that_only_rare_runs_read_is_not_taken_for_an_unread_one(r
     """The noisy number exceeds the threshold with a probability of exp(-4) / 2 = .9 %; the fine counts then cost 2.4 mu."""
     found = code(seldom(read), Unit.UNDIRECTED_EDGE, tmp_path, key, dp.LaplaceDpEvent(50.0))
     assert (found == NOT_REFUTED) is not read
-
-
-def choice_after(weight):
-    """Counts of training nodes by class, which no other node moves; then a choice by the number of other nodes. One of these
-    nodes changes the difference of two scores by `weight` in half of all runs, as the noise of the first count decides, and by
-    a hundredth of it in the others.
-    """
-
-    def train(graph, seed):
-        random = np.random.default_rng(seed)
-        exact = np.bincount(graph.y[graph.train], minlength=graph.classes).repeat(4)
-        counts = exact + random.normal(0, 4 / MU, exact.size)
-        others = float((~graph.train & (graph.degree > 0)).sum()) - OTHERS
-        scores = np.array([0.0, weight * others * (1.0 if counts[0] > 20 else 0.01)])
-        return {"counts": counts, "index": np.array([np.argmax(scores + random.gumbel(0, 1, 2))], dtype=float)}
-
-    return train
-
-
-@pytest.mark.parametrize("key", ["one", "two", *nightly("three", "four")])
-@pytest.mark.parametrize("weight", [0.001, 3.0])
-def test_a_secret_of_a_mechanism_that_the_worst_one_does_not_move_is_tried_in_other_runs(weight, key, tmp_path):
-    model = Looped(choice_after(weight), unit=Unit.NODE, releases=("counts", "index"))
-    asked = Setting(Case(model, Claim(1.0, DELTA, Unit.NODE)), GRAPH, Store(tmp_path), Key(key), 3, 1e-9)
-    bound = from_mechanisms(asked.case, recorded(asked).inside)
-    assert (np.isfinite(bound.reach) and not bound.refuted) == (weight < 1)
