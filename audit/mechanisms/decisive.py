@@ -58,9 +58,9 @@ def _on(like: Study, graph: Graph, without_secret: Callable[[Worlds], Absence], 
     if not made.doubts and not_known(first) is None and (public := same_for_all_seeds(first)):
         known = history(with_weights(made, public), 0)
         first = known if not_known(known) is None else first
-    if made.closely and not added_later(first):
-        return None
     if made.doubts or not_known(first) is not None or not all(np.all(np.isfinite(m.clean)) for m in first.mechanisms):
+        return None
+    if made.closely and not added_later(first):
         return None
     found, absent = without_secrets(first), without_secret(made.whole)
     try:

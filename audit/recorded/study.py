@@ -182,8 +182,8 @@ def study(model: Model, graph: Graph, key: Key, probed: bool = True, searched: b
         return _doubted(Study(model, worlds[0], plain), text)
     base, *others = (play(model, w) for w in worlds)
     made = Study(model, worlds[0], base)
-    if base.stale:
-        return _doubted(made, "")
+    if text := from_earlier(base.stale):
+        return _doubted(made, text)
     if reason := not_replayable(made, plain, worlds[1], others):
         return _doubted(made, reason)
     if probed and switches_by_seed(model, graph, key, base):
@@ -349,18 +349,20 @@ def from_earlier(files: Sequence[str]) -> str:
     """Why nothing is concluded from a run that read these files, which were written since the audit began; "" if none."""
     if not files:
         return ""
-    read = files[0] + (f" and {several(len(files) - 1, 'more file')}" if files[1:] else "")
-    return f"a training reads {read}, written since the audit began, perhaps by an earlier training on another graph"
+    return f"a training reads {_named(files)}, written since the audit began, perhaps by an earlier training on another graph"
 
 
 def from_before(made: Study) -> list[Condition]:
     """The condition under which alone a verdict holds, if the run read files that were written before the audit began."""
-    files = made.base.older
-    if not files:
+    if not made.base.older:
         return []
-    more = f" and in {several(len(files) - 1, 'more file')}" if files[1:] else ""
-    what = f"if nothing of a private graph is in {files[0]}{more}"
+    what = f"if nothing of a private graph is in {_named(made.base.older)}"
     return [Condition(what, "limited", "each training reads this, and none of the audit has written it")]
+
+
+def _named(files: Sequence[str]) -> str:
+    """The first of some files, and the number of the others."""
+    return files[0] + (f" and {several(len(files) - 1, 'more file')}" if files[1:] else "")
 
 
 def same(one: Play, other: Play) -> bool:

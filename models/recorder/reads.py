@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 CODE = (".py", ".pyc", ".pyd", ".pyi", ".so", ".nbi", ".nbc")  # ends of the names of files that hold code
@@ -36,14 +37,14 @@ class Reads:
 
     def opened(self, name: Any, flags: int) -> None:
         """Notes that a file is opened, unless it holds code, or belongs to the system or to a library."""
-        if isinstance(name, int):  # a file that is open already
+        if isinstance(name, int) or (given := os.fsdecode(name)).endswith(CODE):  # a number is a file that is open already
             return
-        path = os.path.realpath(os.fsdecode(name))
+        path = os.path.realpath(given)
         if flags & (os.O_TRUNC | os.O_EXCL):
             self.own.add(path)
-        if flags & os.O_WRONLY or path in self.own or path.endswith(CODE) or len(self.stale) + len(self.older) >= MOST:
+        if flags & os.O_WRONLY or path in self.own or path in self.stale or path in self.older:
             return
-        if path in self.stale or path in self.older or within(path, (*SYSTEM, *installed(), *self.apart)):
+        if len(self.stale) + len(self.older) >= MOST or within(path, (*SYSTEM, *installed(), *self.apart)):
             return
         if any(part.startswith(OF_LIBRARIES) for part in path.split(os.sep)):
             return
@@ -63,6 +64,7 @@ class Watching:
     hooked = False
 
 
+@cache
 def installed() -> tuple[str, ...]:
     """The folders of Python and of the installed packages."""
     return tuple({os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix)} - {os.sep})

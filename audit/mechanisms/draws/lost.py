@@ -23,8 +23,8 @@ def lost(first: History, moves: Shifts) -> str:
     PyTorch layers are no noise.
     """
     sizes = [first.mechanisms[i].noisy.size for i in moving(first, moves)]
-    search = first.study.unplaced == UNSEARCHED and bool(strayed(first))
-    sources, noise = (placed(first.study) if search else first.study).sources, set(strayed(first))
+    noise = set(strayed(first))
+    sources = (placed(first.study) if noise and first.study.unplaced == UNSEARCHED else first.study).sources
     for line, places in first.by_line(strayed(first, of_any_law=bool(sources))).items():
         beside = (source for source in sources if any(at not in places for at, _ in source.block.parts))
         noisy = {source.cell for source in beside if source.cell in first.play.cells}  # an adversary may see some arrays alone

@@ -43,9 +43,9 @@ def shown(first: History, moves: Shifts) -> Shifts:
 
     A number shows an entry if it depends on this entry and on no other random value. The search tests the first moved entries of
     each report. It changes each of them alone, to find the numbers that change. Of the other entries, it tests those that an
-    array shows at their place. Then it repeats the run many times with other values for everything else
-    that is random, and changes a random half of the tested entries. A number that shows an entry has the same value in all runs
-    with the same value of the entry. Entries that are not tested count as not shown, and so do all entries if such a run fails.
+    array shows at their place. Then it repeats the run many times with other values for everything else that is random, and
+    changes a random half of the tested entries. A number that shows an entry has the same value in all runs with the same value
+    of the entry. Entries that are not tested count as not shown, and so do all entries if such a run fails.
     """
     found, numbers = _tested(first, moves), first.play.numbers.shape
     for seed in range(first.study.effort.redrawn):

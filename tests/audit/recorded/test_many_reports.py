@@ -70,19 +70,14 @@ def test_reports_that_are_randomised_again_cost_no_more_than_both_coins_leave(tm
     assert bound.epsilon <= true
 
 
-class Picks(Looped):
-    """A class for each node, picked with the scores of its neighbours' classes, as one-hot rows: no array shows the picks at
-    their place. An edge moves two scores by 1 each.
-    """
-
-    effort = THOROUGH
-
-
-class FewPicks(Picks):
+class FewTested(Looped):
     effort = replace(THOROUGH, shown=1)
 
 
 def picks(graph, seed):
+    """A class for each node, picked with the scores of its neighbours' classes, as one-hot rows: no array shows the picks at
+    their place. An edge moves two scores by 1 each.
+    """
     votes = torch.from_numpy(graph.adjacency().toarray() @ np.eye(graph.classes)[graph.y])
     torch.manual_seed(seed % 2**63)
     drawn = torch.distributions.Categorical(logits=votes).sample().numpy()
@@ -104,13 +99,13 @@ def cost_of(edge):
 COSTLIEST = max(map(cost_of, range(GRAPH.edges.shape[1])))
 
 
-@pytest.mark.parametrize("kind", [Picks, FewPicks])
+@pytest.mark.parametrize("kind", [Looped, FewTested])
 @pytest.mark.parametrize("factor", [0.51, 1.02])
 def test_what_picks_cost_that_are_not_known_to_be_shown_leaves_a_claim_open(kind, factor, tmp_path):
     """One of the two picks alone costs no more than 0.51 of both."""
     claim = Claim(factor * COSTLIEST, 0.0, Unit.UNDIRECTED_EDGE, exposes=("rows",))
     model = kind(picks, releases=("rows",), events=PureDpEvent(claim.epsilon))
     found = AUDITS["differential"].run(Setting(Case(model, claim), GRAPH, Store(tmp_path), Key("picks"), 3, 1e-4)).bounds
-    assert any(b.refuted for b in found) == (kind is Picks and factor < 1)
-    assert any(b.reach < np.inf for b in found) == (kind is Picks or factor > 1)
+    assert any(b.refuted for b in found) == (kind is Looped and factor < 1)
+    assert any(b.reach < np.inf for b in found) == (kind is Looped or factor > 1)
     assert all(b.epsilon <= COSTLIEST * (1 + 1e-6) for b in found)
