@@ -1,5 +1,7 @@
 """Noise that several entries of the release have in common, such as one number for all rows."""
 
+import sys
+
 import dp_accounting as dp
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.own.programs.program import External
 from gnnaudit.audit.storage.store import Store
 
 from ...nightly import nightly
@@ -275,3 +278,29 @@ def test_two_common_numbers_that_swap_their_weights_with_a_secret_support_no_cla
     found = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("swapped"), 2, 1e-4))
     assert not any(b.refuted for b in found.bounds)
     assert not found.covers
+
+
+PROGRAM = """
+import sys
+import numpy as np
+
+worlds, out = sys.argv[1:]
+graph, run = np.load(worlds + "/graph.npz"), np.load(worlds + "/worlds.npz")
+noise, n, classes = np.random.default_rng(int(run["seeds"][0])), len(graph["y"]), int(graph["classes"])
+degrees = np.bincount(graph["edge_index"][1], minlength=n) + 1.2 * noise.standard_normal(n)
+more = 3 * noise.standard_normal((-(-n // 3), 1))
+np.save(out + "/aggregates.npy", (CHANGED)[None, None])
+np.save(out + "/posteriors.npy", np.full((1, n, classes), 1 / classes))
+"""
+CHANGED = {"added": "degrees[:, None] + more[np.arange(n) // 3]", "weights": "np.tanh(degrees[:, None] / 50 * more[:9].T)"}
+
+
+@pytest.mark.parametrize("way", CHANGED)
+def test_in_a_program_few_numbers_that_act_as_noise_refute_nothing_and_weights_do_not_matter(way, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(PROGRAM.replace("CHANGED", CHANGED[way]))
+    graph = load("campus:n=300:degree=6")
+    claim = Claim(of_group(3, 1.2) * 1.001, DELTA, Unit.UNDIRECTED_EDGE)
+    case = Case(External(f"{sys.executable} {script} {{worlds}} {{out}}"), claim)
+    found = AUDITS["differential"].run(Setting(case, graph, Store(tmp_path / "run"), Key("common"), 2, 1e-4))
+    assert any(b.refuted for b in found.bounds) == (way == "weights")
