@@ -17,7 +17,6 @@ from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
 from ...models.recorder.script import Script, alike
 from ..own.programs.recording import Request
 
-Array = "NDArray[np.float64]"
 Numbers = Mapping[int, "NDArray[Any]"]  # position in the order of draws -> the numbers that replace them
 __all__ = ["Cell", "Diverged", "Play", "alike", "cells", "play", "rounding", "same_numbers", "same_rows"]
 ROUNDING = 4e-7  # relative tolerance, because arrays are float32 and their sums may be added in another order

@@ -25,8 +25,6 @@ from ..reading import alike, repeated
 from ..relations import SAME
 from ..unfollowed import MADE
 
-Floats = NDArray[np.float64]
-
 FARTHEST = 64.0  # in units of the scale: noise numbers beyond it are not tried
 NEAREST, NEAR = 1e-7, 1e-3  # in units of the scale: noise numbers near 0 lie between these
 RAREST, SELDOM = 1e-9, 0.05  # uniform numbers from which noise is computed are tried so close to the ends of their interval
