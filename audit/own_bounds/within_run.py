@@ -329,9 +329,7 @@ def with_other_masks(attempt: Attempt) -> tuple[float, float]:
 def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     """The cost of the part of the moves that the release always shows, or the reason why this part is not known."""
     case, first, within, shifts = attempt.case, attempt.first, attempt.within, found.shifts
-    reason = (
-        compared_only(case, first, shifts) or mixed(first, shifts) or noised_again(first, shifts) or behind(first, within, shifts)
-    )
+    reason = compared_only(first, shifts) or mixed(first, shifts) or noised_again(first, shifts) or behind(first, within, shifts)
     if reason:
         return replace(found, reason=reason)
     if seen := in_every_run(attempt, found, linear(within)):
@@ -355,7 +353,7 @@ def shown_part_of(attempt: Attempt, found: Cost) -> Cost:
     cells, reason = shown_always(first, shifts)
     if reason or not attempt.projections:
         return replace(found, reason=reason)
-    least, doubt = shown_by(case, within, shifts, cells)
+    least, doubt = shown_by(within, shifts, cells)
     epsilon = min(found.epsilon, attempt.cost(least))
     if found.directions:
         moved = found.directions.seen(first.mechanisms, shifts, least)

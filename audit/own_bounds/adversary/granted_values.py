@@ -115,7 +115,7 @@ def independent(first: History, still: Sequence[int], noisy: Sequence[int]) -> b
     )
 
 
-def compared_only(case: Case, first: History, shifts: Shifts) -> str | None:
+def compared_only(first: History, shifts: Shifts) -> str | None:
     """Why an adversary may see less than the noisy values that the secret moves, or None if the adversary sees them.
 
     A run may use noisy values for comparisons only, as report-noisy-max and the sparse vector technique do. The proofs of these
@@ -193,7 +193,7 @@ def in_any_order(first: History, shifts: Shifts) -> str:
     return ""
 
 
-def shown_by(case: Case, within: Inside, shifts: Shifts, cells: Sequence[Cell]) -> tuple[Shifts, str]:
+def shown_by(within: Inside, shifts: Shifts, cells: Sequence[Cell]) -> tuple[Shifts, str]:
     """The moves, as far as the released arrays `cells` show them, and why one of them is not known, or "". An unknown move is set
     to 0. Tests the EACH mechanisms that move farthest, one by one, and then all sums of data and noise together.
     """
