@@ -289,7 +289,7 @@ def made_of(original: Callable[..., Any]) -> Callable[..., Any]:
         if mechanisms is None or not args:
             return result
         if type(args[0]) in (list, tuple) or is_single(args[0]):
-            guarded(lambda: found_torch.of_numbers(mechanisms, args[0], result))
+            guarded(lambda: found_torch.of_numbers(args[0], result))
         elif original.__name__ == "from_dlpack" and mechanisms.arrays:
             guarded(lambda: found_torch.arrived(mechanisms, result))
         return result

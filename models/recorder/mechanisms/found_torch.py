@@ -82,7 +82,7 @@ def arrived(mechanisms: Mechanisms, tensor: Any) -> None:
     return None
 
 
-def of_numbers(mechanisms: Mechanisms, numbers: Any, tensor: Any) -> None:
+def of_numbers(numbers: Any, tensor: Any) -> None:
     """Follows the tensor that the program has made of a drawn number, or of lists of them."""
     if not (is_single(numbers) or begins_with_noise(numbers)) or not tensor.is_floating_point():
         return
