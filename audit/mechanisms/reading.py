@@ -108,11 +108,13 @@ def also_noised(first: History, sizes: Sequence[float] = FAR[:1]) -> set[str]:
         # one by one, because the noise of a cell may be a difference of two draws
         moved = shifted(draws, [(block, nudge(block, i, size))], first.study.copies)
         runs.append(repeated(first, {}, [replace(d, values=moved.get(at, d.values)) for at, d in enumerate(draws)]))
-    found: set[str] = set()
-    for run in runs:
-        other = {} if run is None else run.play.cells
-        found |= {c.array for c, before in first.play.cells.items() if not np.array_equal(before, other.get(c, np.zeros(0)))}
-    return found
+    return set().union(*(differing(first, run) for run in runs))
+
+
+def differing(one: History, other: History | None) -> set[str]:
+    """The released arrays that two runs do not have in common: all if there is no other run."""
+    again = {} if other is None else other.play.cells
+    return {cell.array for cell, a in one.play.cells.items() if not np.array_equal(a, again.get(cell, np.zeros(0)))}
 
 
 def redrawn(first: History, some: Collection[int]) -> list[Draw]:

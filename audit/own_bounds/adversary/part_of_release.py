@@ -14,7 +14,7 @@ import numpy as np
 from ....models.recorder.mechanisms.found import REPORT, Mechanism
 from ...mechanisms.absence import without
 from ...mechanisms.inside import Inside, read_only, reports, without_idle, without_secrets
-from ...mechanisms.reading import anywhere, drawn_again, ends, far_across, repeated, with_other_values
+from ...mechanisms.reading import anywhere, differing, drawn_again, ends, far_across, repeated, with_other_values
 from ...recorded.exposed import only
 from ...recorded.secrets.worlds import Absence
 from ...recorded.study import History
@@ -41,12 +41,6 @@ def unread_by_arrays(first: History, idle: Collection[int]) -> Iterator[list[int
         for array in left:
             unread[array].append(i)
     yield from sorted({tuple(some): some for some in unread.values() if len(some) < len(live)}.values(), key=len)
-
-
-def differing(one: History, other: History) -> set[str]:
-    """The released arrays that two runs do not have in common."""
-    again = other.play.cells
-    return {cell.array for cell, a in one.play.cells.items() if not np.array_equal(a, again.get(cell, np.zeros(0)))}
 
 
 def independent_of(first: History, some: Collection[int]) -> tuple[frozenset[int], tuple[str, ...]]:
