@@ -137,10 +137,9 @@ def sizes_between(one: History, absent: Absence, draws: list[Draw] | None = None
     numbers that the repetition gets, by default those of the run.
     """
     try:
-        moves = moved_between(one, kept(one, absent, draws=draws), absent)
+        return list(one.sizes(moved_between(one, kept(one, absent, draws=draws), absent)))
     except (Incomparable, ValueError):  # a clean value of another shape has no move
         return []
-    return [m.size(by) for m, by in zip(one.mechanisms, moves, strict=True)]
 
 
 def moved(first: History, absent: Absence, after: History) -> Shifts:

@@ -73,8 +73,7 @@ def _on(like: Study, graph: Graph, without_secret: Callable[[Worlds], Absence], 
     counted = found.counted(shifts)
     if (past := changed(first, absent, after, {})) or doubts or not cost(first.mechanisms, counted, claim.delta) > 0:
         return dataclasses.replace(found, past=past, across=(absent,))
-    each = tuple(m.size(by) for m, by in zip(first.mechanisms, counted, strict=True))
-    return dataclasses.replace(found, moves=((absent.secret, each),), worst=absent, shifts=shifts, apart="")
+    return dataclasses.replace(found, moves=((absent.secret, first.sizes(counted)),), worst=absent, shifts=shifts, apart="")
 
 
 def crossings(like: Study, graph: Graph, claim: Claim, key: Key) -> Iterator[World]:
@@ -110,7 +109,7 @@ def _of_chain(like: Study, links: list[Link], key: Key) -> Iterator[World]:
             case History(), History():
                 absent = link.absence(one.worlds)
                 by = moved_between(one, other, absent)
-                length = math.hypot(*(m.size(each) for m, each in zip(first.mechanisms, by, strict=True)))
+                length = math.hypot(*first.sizes(by))
                 if length > size:
                     size, farthest = length, link
                 if differing is None and any(True for _ in moved_cells(one.play, other.play, absent)):

@@ -196,8 +196,7 @@ def of_run(first: History, claim: Claim, key: Key) -> Inside | str:
         shifts, lost = read_only(first, found.idle, shifts, read)
         doubts += lost
         counted = found.counted(shifts)
-        each = tuple(m.size(by) for m, by in zip(first.mechanisms, counted, strict=True))
-        trial = Trial(absent, shifts, each, 0.0 if normal else cost(first.mechanisms, counted, claim.delta))
+        trial = Trial(absent, shifts, first.sizes(counted), 0.0 if normal else cost(first.mechanisms, counted, claim.delta))
         worst = trial if trial.exceeds(worst) else worst
         trials.append(dataclasses.replace(trial, shifts=()))  # the moves of all trials may not fit into memory
         if new := changed(first, absent, after, past):
@@ -297,7 +296,7 @@ def repetitions(first: History, unit: Unit, key: Key) -> tuple[list[tuple[Absenc
 
 def moving(first: History, shifts: Shifts, secrets: int = 1) -> set[int]:
     """The mechanisms that these moves move by more than rounding, on average over so many secrets."""
-    return {i for i, (m, by) in enumerate(zip(first.mechanisms, shifts, strict=True)) if m.size(by) > NOTHING * secrets}
+    return {i for i, size in enumerate(first.sizes(shifts)) if size > NOTHING * secrets}
 
 
 def only_together(

@@ -130,7 +130,7 @@ class Steps:
 
     def moves(self, first: History, shifts: Shifts) -> NDArray[np.float64]:
         """The moves in units of the noise: that of all mechanisms `always` together, and that of each step, (1 + steps,)."""
-        sizes = [m.size(by) for m, by in zip(first.mechanisms, shifts, strict=True)]
+        sizes = first.sizes(shifts)
         return np.array([math.hypot(*(sizes[i] for i in group)) for group in (self.always, *self.groups)])
 
 
@@ -212,8 +212,7 @@ def farthest_node(
         coins = Coins(draws, int(absent.among[0]), inside, 1 - inside)
         gone = kept(first, absent)
         shifts = moves_of(first, absent, gone, coins, inside)
-        size = math.hypot(*(m.size(by) for m, by in zip(first.mechanisms, shifts, strict=True)))
-        found.append((size, absent, coins, gone, shifts))
+        found.append((math.hypot(*first.sizes(shifts)), absent, coins, gone, shifts))
     best, most = found[0], -1.0
     for each in sorted(found, key=lambda each: -each[0])[:CANDIDATES]:
         if each[0] <= most:
@@ -255,8 +254,7 @@ def smallest_move(first: History, absent: Absence, coins: Coins, shifts: Shifts,
         runs = [moves_of(run, absent, kept(run, absent), coins, coins.inside) for run in telling(first, shifts, delta)]
     except (NoSamples, Incomparable, Diverged, OtherMechanisms):
         return 0.0
-    sizes = [[m.size(by) for m, by in zip(first.mechanisms, each, strict=True)] for each in (shifts, *runs)]
-    return float(np.linalg.norm(np.min(sizes, axis=0)))
+    return float(np.linalg.norm(np.min([first.sizes(each) for each in (shifts, *runs)], axis=0)))
 
 
 def moves_of(first: History, absent: Absence, gone: History, coins: Coins, *units: float) -> Shifts:

@@ -75,6 +75,10 @@ class History:
             lines.setdefault(self.play.draws[at].line, []).append(at)
         return lines
 
+    def sizes(self, shifts: Shifts) -> tuple[float, ...]:
+        """The size of the move of each clean value, see `Mechanism.size`."""
+        return tuple(m.size(by) for m, by in zip(self.mechanisms, shifts, strict=True))
+
 
 Shifts = tuple["NDArray[np.float64]", ...]  # for each mechanism, how far its clean value moves, in units of the scale
 
