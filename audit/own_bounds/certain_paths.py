@@ -376,7 +376,7 @@ def at_an_end(draw: Draw, random: np.random.Generator, side: int) -> Draw:
     """The draw with all numbers at the lowest or highest end of its range, or far below or above the usual ones."""
     if draw.spread:
         return apart(draw, draw.values + side * FAR * np.asarray(draw.scale), random)
-    if not np.isfinite([draw.lowest, draw.highest]).all() or draw.values.dtype.kind not in "iufb":
+    if not draw.bounded or draw.values.dtype.kind not in "iufb":
         return draw
     return replace(draw, values=np.full_like(draw.values, draw.lowest if side < 0 else draw.top))
 

@@ -34,15 +34,13 @@ def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArr
         loose = {} if cell is None else made.loose
         for at in (*made.free, *loose):
             d, redrawn = draws[at], made.others[number % len(made.others)][at]
-            sizeable = np.isfinite([d.lowest, d.highest]).all() and d.values.dtype.kind in "iufb"
-            if number in (2, 3) and sizeable:
+            if number in (2, 3) and d.bounded and d.values.dtype.kind in "iufb":
                 instead[at] = np.full_like(d.values, d.lowest if number == 2 else d.top)
             elif number in (4, 5) and d.spread:
                 instead[at] = (redrawn.values + FAR * d.scale * rng.choice([-1, 1], size=d.values.shape)).astype(d.values.dtype)
             elif alike(d, redrawn):
                 instead[at] = redrawn.values
-        for at in loose.keys() & instead.keys():
-            instead[at] = np.where(loose[at], instead[at], draws[at].values)
+        instead |= {at: np.where(loose[at], instead[at], draws[at].values) for at in loose.keys() & instead.keys()}
         signs = [-old if number % 2 else rng.choice([-1.0, 1.0], size=s.block.size) for s, old in zip(own, signs, strict=True)]
         far = [(s.block, FAR * sign * (1 + rng.random(s.block.size))) for s, sign in zip(own, signs, strict=True)]
         yield instead, far
@@ -67,16 +65,14 @@ def tried_harder(made: Study, cell: Cell) -> Iterator[tuple[dict[int, NDArray[An
             at: far_numbers(draws[at], rng.random(draws[at].values.shape) < share, rng) for at in replaced if at not in others
         }
         instead |= {at: fresh[at].values for at in others if at < len(fresh) and alike(draws[at], fresh[at])}
-        for at in loose.keys() & instead.keys():
-            instead[at] = np.where(loose[at], instead[at], draws[at].values)
+        instead |= {at: np.where(loose[at], instead[at], draws[at].values) for at in loose.keys() & instead.keys()}
         signs = [np.where(rng.random(s.block.size) < share, 1.0, -1.0) for s in own]
         yield instead, [(s.block, FAR ** rng.random(s.block.size) * sign) for s, sign in zip(own, signs, strict=True)]
 
 
 def has_far_numbers(draw: Draw) -> bool:
     """Whether `far_numbers` can replace the numbers of a draw."""
-    ends = np.isfinite([draw.lowest, draw.highest]).all()
-    return bool(draw.spread or ends or draw.law in ENDLESS or (draw.among and draw.chances is not None))
+    return bool(draw.spread or draw.bounded or draw.law in ENDLESS or (draw.among and draw.chances is not None))
 
 
 def far_numbers(draw: Draw, up: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[Any]:

@@ -133,7 +133,7 @@ def seeded(made: Study, absent: Absence) -> Certificate | None:
     known = made.of_one_value
     same = all(np.array_equal(d.values, other[at].values) for other in made.others for at, d in enumerate(draws))
     free = [draws[at] for at in made.free]
-    tried = all(np.isfinite([d.lowest, d.highest]).all() or (d.law == "random" and _of_64_bits(d)) for d in free)
+    tried = all(d.bounded or (d.law == "random" and _of_64_bits(d)) for d in free)
     if made.sources or not known or not same or not tried:
         return None
     seeds = [dataclasses.replace(absent.worlds, seeds=absent.worlds.seeds ^ np.uint64(change)) for change in (0, 1 << 40)]

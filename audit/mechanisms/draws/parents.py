@@ -130,6 +130,5 @@ def _count(made: Study, at: int) -> float:
     if _of_reals(draw):
         return np.inf
     top = max(float(np.abs(run[at].values).max(initial=0)) for run in (made.base.draws, *made.others))
-    known = np.isfinite([draw.lowest, draw.highest]).all()
-    span = draw.highest - draw.lowest + 1 if known else top + 1
+    span = draw.highest - draw.lowest + 1 if draw.bounded else top + 1
     return float(span) ** min(draw.values.size, 64) if span < 2**53 else np.inf

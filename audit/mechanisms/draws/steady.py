@@ -45,7 +45,7 @@ def _ends(draw: Draw) -> list[float]:
     """Values at which a draw may differ most from its numbers."""
     if draw.among:
         return list(draw.among[:ENDS])
-    if not np.isfinite([draw.lowest, draw.highest]).all() or draw.values.dtype.kind not in "iuf":
+    if not draw.bounded or draw.values.dtype.kind not in "iuf":
         return []
     return [draw.lowest, draw.top]
 

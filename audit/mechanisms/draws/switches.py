@@ -88,7 +88,7 @@ def values_of(draw: Draw) -> list[float]:
         return []
     if draw.among:
         return _spread(np.array(sorted(draw.among)))
-    if draw.law in ("integers", "binomial") and np.isfinite([draw.lowest, draw.highest]).all():
+    if draw.law in ("integers", "binomial") and draw.bounded:
         return _spread(np.unique(np.rint(np.linspace(draw.lowest, draw.highest, VALUES + 2))))
     if np.ptp(draw.loc) > 0 or np.ptp(draw.scale) > 0 or draw.law not in (*SHIFTED, "uniform", "exponential"):
         return []
@@ -109,7 +109,7 @@ def _is_seed(draw: Draw) -> bool:
     """Whether the numbers of a draw may be a seed: whole numbers from very many values."""
     if draw.values.dtype.kind not in "iu" or draw.among:
         return False
-    span = draw.highest - draw.lowest + 1 if np.isfinite([draw.lowest, draw.highest]).all() else 2.0 ** (8 * draw.values.itemsize)
+    span = draw.highest - draw.lowest + 1 if draw.bounded else 2.0 ** (8 * draw.values.itemsize)
     return bool(span**draw.values.size >= SEEDS)
 
 

@@ -117,6 +117,11 @@ class Draw:
         return float(np.nextafter(self.highest, self.lowest)) if self.law == "uniform" else self.highest
 
     @property
+    def bounded(self) -> bool:
+        """Whether the support has two ends."""
+        return bool(np.isfinite([self.lowest, self.highest]).all())
+
+    @property
     def spread(self) -> bool:
         """Whether the draw can be additive noise: its support is the real line, and its scale is above 0."""
         return self.law in SHIFTED and bool(np.all(np.asarray(self.scale) > 0))
