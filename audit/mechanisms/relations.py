@@ -83,13 +83,18 @@ def entangled(first: History) -> str:
         if other is None:
             return "with other random numbers the run has other mechanisms, or fails"
         for m, o in zip(first.mechanisms, other.mechanisms, strict=True):
-            if m.law != REPORT and not np.allclose(m.scale, o.scale, rtol=SAME, atol=0):
+            if not same_size(m, o):
                 return f"the size of the noise at {m.line} depends on random numbers"
             if some is noise and not np.array_equal(m.clean, o.clean):
                 return _changed_by(first, m)
         if some is noise and not alike(first, other.play):
             return f"the release shows the noise itself, drawn at {_shows(first)}"
     return ""
+
+
+def same_size(one: Mechanism, other: Mechanism) -> bool:
+    """Whether the noise of a mechanism has the same size in two runs. A report has no size."""
+    return one.law == REPORT or np.allclose(one.scale, other.scale, rtol=SAME, atol=0)
 
 
 def _changed_by(first: History, mechanism: Mechanism) -> str:

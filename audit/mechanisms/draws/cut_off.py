@@ -22,7 +22,7 @@ from ...recorded.secrets.worlds import Absence, without_many
 from ...recorded.study import History, Study
 from ..absence import history
 from ..reading import alike, repeated
-from ..relations import SAME
+from ..relations import same_size
 from ..unfollowed import MADE
 
 FARTHEST = 64.0  # in units of the scale: noise numbers beyond it are not tried
@@ -120,9 +120,7 @@ def _changed(first: History, run: History) -> str:
     for m, o in zip(first.mechanisms, run.mechanisms, strict=True):
         places = [one.get(id(draw)) for draw in (m.draw, *m.beside)]
         same = places == [other.get(id(draw)) for draw in (o.draw, *o.beside)] and m.law == o.law and m.parts == o.parts
-        if not same or not np.array_equal(m.clean, o.clean):
-            return m.draw.line
-        if m.law != REPORT and not np.allclose(m.scale, o.scale, rtol=SAME, atol=0):
+        if not same or not np.array_equal(m.clean, o.clean) or not same_size(m, o):
             return m.draw.line
     return ""
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from ....accounting.claim import Claim, Unit
 from ....models.recorder import Draw
 from ....models.recorder.draws.draw import SHIFTED
-from ....models.recorder.mechanisms.found import REPORT
 from ...key import Key
 from ...recorded.playing import Cell, Play, play, rounding
 from ...recorded.secrets.worlds import Absence, without_many
@@ -19,7 +18,7 @@ from ...recorded.sources import laid_out, moved_by, nudge
 from ...recorded.study import History, Study
 from ..absence import Incomparable, history, kept, moved_cells
 from ..reading import SEEDS, alike, repeated, same_means
-from ..relations import SAME
+from ..relations import same_size
 from .cut_off import cut_off
 from .steady import FEW
 
@@ -115,10 +114,7 @@ def _is_seed(draw: Draw) -> bool:
 
 def _same_noise(first: History, run: History) -> bool:
     """Whether the noise of all mechanisms has the same law and size in two runs with the same noisy values."""
-    return all(
-        m.law == o.law and (m.law == REPORT or np.allclose(m.scale, o.scale, rtol=SAME, atol=0))
-        for m, o in zip(first.mechanisms, run.mechanisms, strict=True)
-    )
+    return all(m.law == o.law and same_size(m, o) for m, o in zip(first.mechanisms, run.mechanisms, strict=True))
 
 
 def _same_factors(made: Study, script: list[Draw]) -> bool:
