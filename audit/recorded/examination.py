@@ -43,7 +43,7 @@ from .secrets.worlds import (
     without_many,
     without_one,
 )
-from .sources import Source, in_line, laid_out, moved_by, nudge
+from .sources import Source, in_line, laid_out, nudge
 from .study import Study, on_its_base, study
 
 WEAKEST = 3  # number of rows that `weakest` lists for each source
@@ -376,9 +376,8 @@ def _own_rows(made: Study, other: Forced, absent: Absence) -> list[Located]:
                 source = made.sources[i]
                 change = laid_out(nudge(source.block, i, size), source.factor.shape, source.across)
                 shifts[i] += in_line(np.where(place.mask(change.shape) & source.noised, change, 0.0), source.across)
-            numbers = moved_by(made.base.draws, [(s.block, d) for s, d in zip(made.sources, shifts, strict=True)], made.copies)
             try:
-                after = play(made.model, absent.worlds, numbers, made.base.draws)
+                after = play(made.model, absent.worlds, made.shifted(shifts), made.base.draws)
             except Diverged:
                 return False
             if not same_rows(other.play, after, made.whole.graph.nodes, absent.hidden):
@@ -396,9 +395,8 @@ def resized(made: Study, absent: Absence, other: Forced) -> str | None:
     for i, source in enumerate(made.sources):
         change = nudge(source.block, i)
         shifts = [d + (change if j == i else 0) for j, d in enumerate(other.shifts)]
-        numbers = moved_by(made.base.draws, [(s.block, d) for s, d in zip(made.sources, shifts, strict=True)], made.copies)
         try:
-            after = play(made.model, absent.worlds, numbers, made.base.draws).cells[source.cell]
+            after = play(made.model, absent.worlds, made.shifted(shifts), made.base.draws).cells[source.cell]
         except Diverged as line:
             return f"the noise on {source.cell} could not be tested in a world that differs by {absent.secret} ({line})"
         before = other.play.cells[source.cell]

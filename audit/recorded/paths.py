@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -208,9 +207,7 @@ def fixed(made: Study, worlds: Worlds, other: Forced | None, cell: Cell) -> NDAr
     entries.
     """
     shifts = other.shifts if other is not None else tuple(np.zeros(s.block.size) for s in made.sources)
-    start: dict[int, NDArray[Any]] = moved_by(
-        made.base.draws, [(s.block, d) for s, d in zip(made.sources, shifts, strict=True)], made.copies
-    )
+    start = made.shifted(shifts)
     before = other.play.cells[cell] if other is not None else made.base.cells[cell]
     noisy = bool(made.on(cell))
     same = np.ones(before.shape, dtype=bool)

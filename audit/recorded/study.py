@@ -150,6 +150,10 @@ class Study:
                 first += count
         return {at: numbers.reshape(self.base.draws[at].values.shape) for at, numbers in found.items() if numbers.any()}
 
+    def shifted(self, shifts: Sequence[Floats]) -> dict[int, NDArray[Any]]:
+        """The numbers of the first run's draws after the noise of each source has moved, as `moved_by` gives them."""
+        return moved_by(self.base.draws, zip((s.block for s in self.sources), shifts, strict=True), self.copies)
+
     def values(self, at: int) -> str:
         """A remark on how many values a draw takes; "" if this is not known."""
         return f" (it takes about {several(self.few[at], 'value')})" if at in self.few else ""
