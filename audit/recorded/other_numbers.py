@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.recorder import Draw
-from .playing import Cell, Diverged, alike, play
+from ...models.recorder.script import alike
+from .playing import Cell, Diverged, play
 from .study import Study
 
 Floats = NDArray[np.float64]

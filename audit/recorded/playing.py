@@ -14,11 +14,10 @@ from ...models.graph.graph import Worlds
 from ...models.recorder import Draw, recording
 from ...models.recorder.draws.draw import Diverged, Follow
 from ...models.recorder.mechanisms.found import Mechanisms, OtherMechanisms
-from ...models.recorder.script import Script, alike
+from ...models.recorder.script import Script
 from ..own.programs.recording import Request
 
 Numbers = Mapping[int, "NDArray[Any]"]  # position in the order of draws -> the numbers that replace them
-__all__ = ["Cell", "Diverged", "Play", "alike", "cells", "play", "rounding", "same_numbers", "same_rows"]
 ROUNDING = 4e-7  # relative tolerance, because arrays are float32 and their sums may be added in another order
 TOGETHER = 1e-2  # relative: moves that are not counted matter if all of them add more to the counted ones
 ULPS = 16  # rounding errors between two runs with the same noisy values, in units in the last place

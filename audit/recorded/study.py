@@ -24,10 +24,11 @@ from ...models.recorder import Draw
 from ...models.recorder.draws.draw import SHIFTED
 from ...models.recorder.mechanisms.found import Mechanism, Mechanisms, OtherMechanisms
 from ...models.recorder.mechanisms.sharing import in_common
+from ...models.recorder.script import alike
 from ...reports.rounding import several
 from ..key import Key
 from ..own.programs.recording import Request, Unrecorded
-from .playing import Cell, Diverged, Play, alike, cells, play, rounding
+from .playing import Cell, Diverged, Play, cells, play, rounding
 from .secrets.worlds import Absence
 from .seeds import few_values
 from .sources import MOST, Source, blocks, in_line, located, moved_by, nudge
