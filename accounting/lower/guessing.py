@@ -42,12 +42,11 @@ def accuracy(share: ArrayLike, strength: float, delta: float) -> Array:
     return np.minimum(special.ndtr(strength / 2 - exceeded_by(share, strength) / strength) / share, 1.0)
 
 
-def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int | Groups, seed: int = 0) -> int:
+def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int, seed: int = 0) -> int:
     """The number of correct guesses: the guesses / 2 highest scores are guessed as members, the guesses / 2 lowest as
-    non-members. Seeded random numbers break ties. For groups of guesses, the sum of the weights of the correct ones. Raises
-    ValueError for NaN and unequal shapes.
+    non-members. Seeded random numbers break ties. Raises ValueError for NaN and unequal shapes.
     """
-    return weight_of_correct(by_score(scores, bits, seed), guesses if isinstance(guesses, tuple) else ((1, guesses),))
+    return weight_of_correct(by_score(scores, bits, seed), ((1, guesses),))
 
 
 def by_score(scores: ArrayLike, bits: ArrayLike, seed: int = 0) -> NDArray[np.bool_]:

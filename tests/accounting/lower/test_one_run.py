@@ -18,6 +18,7 @@ from gnnaudit.accounting.lower.guessing import (
     FREE,
     Charge,
     accuracy,
+    by_score,
     correct_guesses,
     expected,
     fewest_tied,
@@ -29,6 +30,7 @@ from gnnaudit.accounting.lower.guessing import (
     rejects,
     steinke_p_value,
     tied_p_value,
+    weight_of_correct,
     weighted_p_value,
     weights,
 )
@@ -204,7 +206,7 @@ def test_every_epsilon_below_the_bound_is_rejected_with_the_guesses_that_it_is_t
     assert bound.refuted
     for low, high in pairwise(EDGES[:12]):
         groups = groups_against(low, DELTA, 1000, 0.05)
-        v = correct_guesses(scores, bits, groups)
+        v = weight_of_correct(by_score(scores, bits), groups)
         for epsilon in np.linspace(low, high, 7)[:-1]:
             if epsilon < bound.epsilon * (1 - 1e-6):
                 assert weighted_p_value(epsilon, Charge(DELTA, 1000), groups, v) < 0.05
@@ -319,7 +321,7 @@ def test_waves_that_are_left_out_do_not_change_a_probability():
 def test_weighted_guesses_are_counted_from_both_ends():
     bits = np.array([0, 1, 0, 0, 1, 1, 0, 1, 1, 1], dtype=bool)  # in the order of the scores
     groups = ((3, 2), (1, 4))
-    assert correct_guesses(np.arange(10), bits, groups) == 3 * (1 + 1) + 1 * (0 + 1 + 1 + 1)
+    assert weight_of_correct(by_score(np.arange(10), bits), groups) == 3 * (1 + 1) + 1 * (0 + 1 + 1 + 1)
 
 
 @pytest.mark.parametrize(("m", "epsilon", "share"), [(1000, 1, 0.24), (1000, 2, 0.32), (1000, 4, 0.37), (10_000, 2, 0.52)])

@@ -11,7 +11,7 @@ from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.lower.anytime import any_shape, anytime
 from gnnaudit.accounting.lower.bounds import _split_off, from_rounds
 from gnnaudit.accounting.lower.detection.error_rates import Rule
-from gnnaudit.accounting.lower.guessing import Charge, correct_guesses, groups_against, likeliest, weighted_p_value
+from gnnaudit.accounting.lower.guessing import Charge, by_score, groups_against, likeliest, weight_of_correct, weighted_p_value
 from gnnaudit.accounting.lower.one_run import mahloujifar, steinke
 
 from ...nightly import nightly
@@ -139,7 +139,9 @@ def test_guesses_of_few_coins_pass_the_test_of_the_claim_at_the_stated_violation
     assert 1 < kappa < 8
 
     def passed(k):
-        return sum(correct_guesses(draw.normal(size=count) + k * mu * world, world, groups) >= least for _ in range(2000))
+        return sum(
+            weight_of_correct(by_score(draw.normal(size=count) + k * mu * world, world), groups) >= least for _ in range(2000)
+        )
 
     assert stats.binom.cdf(passed(kappa), 2000, 0.9) > 1e-6
     assert stats.binom.cdf(passed(0.8 * kappa), 2000, 0.9) < 1e-6
