@@ -9,18 +9,8 @@ from typing import Any
 from .seeding import assigned_to, constant_seeds, is_generator, may_reach
 from .source import Source, any_like, assigned, below, calls, factors, is_private, name_of, names_in, traced
 
-NOISE = (
-    "laplace",
-    "normal",
-    "normal_",
-    "standard_normal",
-    "randn",
-    "randn_like",
-    "random_normal",
-    "binomial",
-    "bernoulli",
-    "Laplace",
-)
+ADDED = ("laplace", "normal", "normal_", "standard_normal", "randn", "randn_like", "random_normal")  # draws of added noise
+NOISE = (*ADDED, "binomial", "bernoulli", "Laplace")
 TASKS = ("apply_async", "map_async", "starmap", "starmap_async", "submit", "imap", "imap_unordered", "Process")
 ACCOUNTANTS = (
     "compute_rdp",
@@ -71,7 +61,7 @@ def noise_without_clip(source: Source) -> Iterator[ast.AST]:
         made, names = assigned(function), names_in(function)
         if not any_like(names, r"clip_grad|max_grad_norm|clip_norm|grad.*clip|clip.*grad"):
             continue
-        for call in calls(function, NOISE[:7]):
+        for call in calls(function, ADDED):
             scaled = traced(factors(function, call), made)
             if any_like(scaled, r"noise_mult|multiplier|sigma|noise_scale") and not any_like(
                 scaled, r"clip|max_grad_norm|sensitivity|bound"
@@ -87,7 +77,7 @@ def noise_per_tensor(source: Source) -> Iterator[ast.AST]:
         own_norm = any(calls(body, ("norm", "clip_grad_norm_", "vector_norm"))) and any_like(
             names_in(body), r"clip|max_norm|max_grad_norm"
         )
-        if own_norm and any(calls(body, NOISE[:7])):
+        if own_norm and any(calls(body, ADDED)):
             yield loop
 
 
@@ -132,7 +122,7 @@ def private_maximum(source: Source) -> Iterator[ast.AST]:
             if not any_like(over, r"deg") and not any_like(users, r"sensitiv"):
                 continue
             reached = users | {name for name in made if traced({name}, made) & users}
-            in_noise = any(n in below(c) or names_in(c) & reached for c in calls(function, NOISE[:7]))
+            in_noise = any(n in below(c) or names_in(c) & reached for c in calls(function, ADDED))
             if in_noise or any_like(reached, r"sensitiv|sigma|noise|threshold|clip"):
                 yield n
 
