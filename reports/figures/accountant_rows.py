@@ -65,18 +65,15 @@ def reasons(costs: list[Cost]) -> Reasons:
     """
     found, missing = [], []
     for cost in costs:
+        who = name(cost.key.model, cost.key.mode)
         if cost.contradicted:
-            found.append(
-                (
-                    name(cost.key.model, cost.key.mode),
-                    "all values are those of the ledger, which does not describe what was run: a lower bound exceeds them",
-                )
-            )
+            why = "all values are those of the ledger, which does not describe what was run: a lower bound exceeds them"
+            found.append((who, why))
         if cost.note:
-            found.append((f"{name(cost.key.model, cost.key.mode)}, published", cost.note))
+            found.append((f"{who}, published", cost.note))
         for row in cost.rows:
             if row.unsupported and not cost.why:
-                missing.append((f"{row.accountant}, {name(cost.key.model, cost.key.mode)}", row.unsupported))
+                missing.append((f"{row.accountant}, {who}", row.unsupported))
             elif row.note and not cost.why and not cost.agrees(row.value):
                 found.append((row.accountant, SHARE.sub("", row.note)))
     return Reasons(list(dict.fromkeys(found)), list(dict.fromkeys(missing)))
