@@ -102,7 +102,7 @@ class Bound:
         return f"at least {self.epsilon:.2f} ({surety(f'{100 * (1 - self.alpha):.6g} %', self.shape, self.assumed)})"
 
 
-def surety(percent: str, shape: str, assumed: tuple[str, ...] = ()) -> str:
+def surety(percent: str, shape: str, assumed: tuple[str, ...]) -> str:
     """The confidence and shape of a bound in words. A bound that needs an assumption is neither "exact" nor "100 %"."""
     known = f"{percent}, {SHAPES.get(shape, shape)}"
     return f"{'computed' if shape == 'exact' else known}, if {' and '.join(assumed)}" if assumed else known

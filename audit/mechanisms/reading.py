@@ -295,7 +295,7 @@ def moved_entries(by: NDArray[np.float64]) -> list[Entry]:
     return [tuple(entry) for entry in np.argwhere(np.abs(by) > NOTHING).tolist()]
 
 
-def unread_entries(first: History, moves: Shifts, hidden: NDArray[np.int64] | None = None) -> tuple[Shifts, str]:
+def unread_entries(first: History, moves: Shifts, hidden: NDArray[np.int64] | None) -> tuple[Shifts, str]:
     """The moves of sums of data and noise, set to 0 at entries that the run does not read, and why these entries are not all
     known, or "".
 

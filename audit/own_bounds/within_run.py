@@ -157,7 +157,7 @@ def on_graph_or_small(case: Case, within: Inside, projections: bool) -> tuple[Bo
     return bound, within
 
 
-def from_worst(case: Case, within: Inside, projections: bool = True) -> Bound:
+def from_worst(case: Case, within: Inside, projections: bool) -> Bound:
     """As `strongest`, on the graph of the run.
 
     The release may show only a part of what the secret that costs most moves. If another secret then costs more, the bound is
@@ -215,7 +215,7 @@ def without_reach(bound: Bound, failed: Condition) -> Bound:
     return replace(bound, epsilon=0.0, notices=math.inf, reach=math.inf, conditions=(*bound.conditions, failed))
 
 
-def from_secret(case: Case, within: Inside, projections: bool = True) -> tuple[Bound, float]:
+def from_secret(case: Case, within: Inside, projections: bool) -> tuple[Bound, float]:
     """The bound from one secret, `within.worst`, and what all its moves cost (nats) even if the release shows only part of them.
 
     The bound is infinite if noise that two seeds share, or that two mechanisms share, does not hide the move. The bound is 0

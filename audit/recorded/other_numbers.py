@@ -94,7 +94,7 @@ def far_numbers(draw: Draw, up: NDArray[np.bool_], rng: np.random.Generator) -> 
     return np.asarray(new).astype(old.dtype)
 
 
-def withstands(made: Study, common: Collection[int] = ()) -> bool:
+def withstands(made: Study, common: Collection[int]) -> bool:
     """Whether the noisy cells stay the same when the free draws are replaced. If so, the recorded noise is all of their noise.
     common: the positions of free draws that are known to be noise of these cells.
     """

@@ -88,7 +88,7 @@ def notices(claim: Claim, n0: int, n1: int, alpha: float = 0.05, method: str = "
 
 @lru_cache(maxsize=1024)
 def notices_after_pilot(
-    claim: Claim, pilot: tuple[int, int], trials: tuple[int, int], alpha: float = 0.05, method: str = "gate", power: float = 0.9
+    claim: Claim, pilot: tuple[int, int], trials: tuple[int, int], alpha: float, method: str, power: float = POWER
 ) -> tuple[float, float]:
     """`notices` for a threshold that a pilot chooses. pilot, trials: rounds of world 0 and of world 1 that choose the threshold,
     and that count.
