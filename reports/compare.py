@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import partial
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import results
 from .evidence import CODES, WORDS
 from .files import plain
 from .results import AttackRow, BoundRow, Results, Row, UtilityRow
 from .rounding import down, up
-from .summary import UNITS, Key, budget, claims_of, key, name, name_at, shows_leakage, units
+from .summary import UNITS, Key, Line, budget, claims_of, key, name, name_at, shows_leakage, units
 from .terminal import simple
 
 if TYPE_CHECKING:
@@ -97,17 +97,15 @@ def judged(first: Results, second: Results) -> list[Judged]:
     """Every claim of both runs with a finite epsilon: worse first, then vanished, better, new, and equal verdicts."""
     one, other = ({line.key: line for line in claims_of(run)} for run in (first, second))
     pairs = [(k, one.get(k), other.get(k)) for k in dict.fromkeys((*one, *other))]
-    found = [
-        Judged(
-            k,
-            (a.verdict.kind if a else None, b.verdict.kind if b else None),
-            (a.delta if a else None, b.delta if b else None),
-            (a.lower.value if a and a.lower else None, b.lower.value if b and b.lower else None),
-            (a.upper[0] if a and a.upper else None, b.upper[0] if b and b.upper else None),
-        )
-        for k, a, b in pairs
-    ]
+    found = [Judged(k, *zip(_stated(a), _stated(b), strict=True)) for k, a, b in pairs]
     return sorted(found, key=lambda c: ("worse", "vanished", "better", "new", "").index(c.word))
+
+
+def _stated(line: Line | None) -> tuple[Any, ...]:
+    """The kind of the verdict, delta and the two bounds of a claim; None for each that a run does not have."""
+    if line is None:
+        return (None,) * 4
+    return line.verdict.kind, line.delta, line.lower and line.lower.value, line.upper and line.upper[0]
 
 
 def exit_code(claims: Sequence[Judged], measured: Sequence[object]) -> int:
