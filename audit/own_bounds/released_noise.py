@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 import dp_accounting as dp
+from scipy.optimize import brentq
 
 from ...accounting.checks.conditions import Condition, most_telling, proved
 from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.bounds import Bound, resting, unknown
-from ...accounting.lower.detection.power import smallest
 from ...reports.rounding import multiple
 from ..case import Case, Outcome, Setting, offered
 from ..instruments.reach import worth
@@ -51,6 +51,7 @@ SEEDED = (
 )
 NAMED = 3  # largest number of lines that a sentence names
 NEARLY = 1e-2  # relative: a move that is smaller by less counts as equal
+NEAR = 5e-4  # how near the search for the smallest detectable factor comes, as a power of 2
 NOT_FOLLOWED = ("choice", "geometric", "poisson")  # laws of noise that the recorder does not follow to the data
 EVERYWHERE = "by one factor on every graph"  # how noise is too small where only the small graph of unusual nodes shows it
 OPEN_PATH = "a path past the noise, open on the tested graphs, to"  # a kind of violation, before the names of arrays
@@ -192,7 +193,7 @@ def moved(case: Case, found: Examination, doubts: dict[str, str], within: str = 
         if found.laws == {"normal"}:
             notices = noticed(gaussian_mu(case.model.ledger) or mu_of_claim(claim), worst.euclidean)
         else:
-            notices = smallest_factor(lambda factor: costs(worst, factor, claim.delta) > claim.epsilon)
+            notices = smallest_factor(lambda factor: costs(worst, factor, claim.delta), claim.epsilon)
         reach = reached(case, notices, worst.half, found.laws)
     elif not found.laws and not doubts:
         notices, reach = 1.0, claim.epsilon
@@ -306,11 +307,23 @@ def reached(case: Case, notices: float, half: bool, laws: Collection[str]) -> fl
     return float(epsilon_of(most * mu_of_claim(case.claim), case.claim.delta)) if math.isfinite(most) else math.inf
 
 
-def smallest_factor(refuted: Callable[[float], bool]) -> float:
-    """The smallest factor of at least 1 for which `refuted` returns True, accurate to one part in a thousand. Infinity if there
-    is none up to LARGEST. refuted: whether noise that is too small by this factor would refute the claim.
+def smallest_factor(cost: Callable[[float], float], most: float) -> float:
+    """The smallest factor of at least 1 whose cost exceeds `most`, rounded up by at most one part in a thousand. It is infinite
+    if there is none up to LARGEST. cost: the epsilon (nats) of noise that is too small by a factor; it does not fall with it.
     """
-    return 1.0 if refuted(1.0) else smallest(refuted, near=1 + 1e-3, most=LARGEST)
+    if cost(1.0) > most:
+        return 1.0
+    doublings = 1
+    while (at_end := cost(2.0**doublings)) <= most:
+        doublings += 1
+        if 2.0**doublings > LARGEST:
+            return math.inf
+    highest = min(at_end, LARGEST * max(most, 1.0))  # an interpolation needs finite numbers
+
+    def excess(power: float) -> float:
+        return min(cost(2.0**power), highest) - most
+
+    return float(2.0 ** (brentq(excess, doublings - 1, doublings, xtol=NEAR) + NEAR))
 
 
 def law_p_value(found: Examination) -> float | None:

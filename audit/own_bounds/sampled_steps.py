@@ -397,7 +397,7 @@ def concluded(attempt: Attempt, steps: Steps, runs: Sequence[NDArray[np.float64]
     bound = exact(proven, described(steps, least, first), THEOREM, conditions)
     if bound.failed:
         return replace(bound, epsilon=0.0)
-    notices = smallest_factor(lambda factor: cost(least, steps.rate, claim.delta, factor) > claim.epsilon)
+    notices = smallest_factor(lambda factor: cost(least, steps.rate, claim.delta, factor), claim.epsilon)
     reach = worth(case.model.ledger, claim, notices)
     covers = detected(
         case, within, first.worlds.graph.name == UNUSUAL, refuted=bool(charged(case.model.ledger).steps) and not masks

@@ -453,7 +453,7 @@ def detectable_factor(attempt: Attempt, shifts: Shifts, laws: set[str]) -> float
     if laws == {"normal"}:
         total = math.sqrt(sum(m.size(by) ** 2 for m, by in zip(attempt.first.mechanisms, shifts, strict=True)))
         return noticed(mu_of_claim(claim), total)
-    return smallest_factor(lambda factor: attempt.cost(shifts, factor) > claim.epsilon) if laws else math.inf
+    return smallest_factor(lambda factor: attempt.cost(shifts, factor), claim.epsilon) if laws else math.inf
 
 
 def paths_to(within: Inside, arrays: Sequence[str]) -> dict[str, str]:

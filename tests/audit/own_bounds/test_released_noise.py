@@ -1,0 +1,39 @@
+"""The smallest factor by which noise must be too small until a claim is refuted."""
+
+import math
+
+import pytest
+
+from gnnaudit.accounting.claim import Claim
+from gnnaudit.accounting.gaussian import epsilon_of, mu_of_claim
+from gnnaudit.audit.own_bounds.released_noise import smallest_factor
+from gnnaudit.audit.recorded.laws import LARGEST
+
+CLAIM = Claim(2.0, 1e-5)
+COSTS = {
+    "of Laplace noise": (lambda factor: 0.3 * factor, 2.0 / 0.3),
+    "of Gaussian noise": (lambda factor: float(epsilon_of(0.17 * factor, 1e-5)), mu_of_claim(CLAIM) / 0.17),
+    "infinite from a factor on": (lambda factor: math.inf if factor >= 3.3 else 0.5, 3.3),
+    "a step": (lambda factor: 2.5 if factor >= 37.0 else 1.0, 37.0),
+    "above the claim by little": (lambda factor: 2.0 * factor**1e-3, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", COSTS)
+def test_the_smallest_factor_is_that_of_the_closed_form_and_costs_more_than_the_claim(name):
+    cost, truth = COSTS[name]
+    calls = []
+
+    def counted(factor):
+        calls.append(factor)
+        return cost(factor)
+
+    found = smallest_factor(counted, CLAIM.epsilon)
+    assert truth <= found <= truth * 1.0011
+    assert cost(found) > CLAIM.epsilon
+    assert len(calls) <= 26
+
+
+def test_a_claim_that_is_exceeded_has_the_factor_1_and_one_that_nothing_exceeds_none():
+    assert smallest_factor(lambda factor: 2.1 * factor, CLAIM.epsilon) == 1.0
+    assert math.isinf(smallest_factor(lambda factor: 1.9 * factor / LARGEST, CLAIM.epsilon))
