@@ -18,7 +18,7 @@ from ..accounting.lower.bounds import Bound, divide
 from ..accounting.upper.accountants import Upper
 from ..attacks.registry import ATTACKS, DEPLOYED, GAMES
 from ..models.data.loading import Provenance, describe, load_described
-from ..models.errors import Stopped, TrainingFailed
+from ..models.errors import Refused, Stopped, TrainingFailed
 from ..models.facts import Factory, Facts
 from ..models.fitted import blamed
 from ..models.graph.graph import Graph
@@ -284,6 +284,7 @@ def study(
     say, refuted = talk.say, False
     used: list[UtilityRow] = []
     failures: dict[str, TrainingFailed] = {}  # part of the run -> the error of a training in it
+    refusals: list[Refused] = []
     if DEPLOYED in offered(case.model):
         part, what = "accuracy", ("accuracy", *attacks)
         try:
@@ -319,14 +320,17 @@ def study(
         except ValueError as fault:  # the audit refuses the case, or the model or the graph does not allow the audit
             if isinstance(fault, TrainingFailed):
                 failures[f"audit {audit.name}"] = fault
+            elif isinstance(fault, Refused):
+                refusals.append(fault)
             skipped.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
             results = tuple(marked(first, ()) for first in results)  # without a repetition no refutation counts
         outcomes += results
         if not refuted and (verdict := so_far(case, outcomes, plan)).kind == "refuted":
             refuted = True
             print_plain(talk.console, f"{case}: audit {audit.name}: {verdict.sentence.partition(';')[0]}")
-    if failures and not used and len(outcomes) == 1:  # nothing was measured and no audit has a result
-        raise next(iter(failures.values()))
+    faults = [*failures.values(), *refusals]
+    if faults and not used and len(outcomes) == 1:  # nothing was measured and no audit has a result
+        raise faults[0]
     outcomes = [after_failures(outcome, [f"{part}: {fault}" for part, fault in failures.items()]) for outcome in outcomes]
     if plan.record and is_recorded(case.model):
         try:

@@ -24,6 +24,10 @@ class TookTooLong(TrainingFailed):
     """Raised when a training does not end within its time limit."""
 
 
+class Refused(ValueError):
+    """Raised when a user's own model refuses a graph or an audit by a ValueError."""
+
+
 def one_line(error: BaseException) -> str:
     """The first line of an error's message, at most 200 characters; the error's type if the message is empty."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

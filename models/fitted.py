@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .base import Model, Release
-from .errors import TrainingFailed, arose_there, is_refusal, place, raised
+from .errors import Refused, TrainingFailed, arose_there, is_refusal, place, raised
 from .graph.graph import Worlds
 from .looped import COPIED, Looped, copied, same_array
 
@@ -30,9 +30,10 @@ def fitted(model: Model, worlds: Worlds, device: str = "cpu") -> Release:
         if out_of_memory(fault):
             raise
         ours = str(fault).startswith(f"{model.name}: ")  # this package's own sentence about the result, from `Looped`
-        if ours or is_refusal(fault):
-            raise ValueError(str(fault) if ours else f"{model.name}: fit: {raised(fault)}") from fault
-        raise TrainingFailed(f"{model.name}: fit: {raised(fault)}") from fault
+        if ours:
+            raise ValueError(str(fault)) from fault
+        kind = Refused if is_refusal(fault) else TrainingFailed
+        raise kind(f"{model.name}: fit: {raised(fault)}") from fault
     if reason := changed or not_a_release(release, model.releases, worlds):
         raise ValueError(f"{model.name}: {reason}")
     return release
@@ -58,16 +59,17 @@ def apart(method: Callable[[Worlds, str], Any], worlds: Worlds, device: str = "c
 @contextmanager
 def blamed(model: Model) -> Iterator[None]:
     """Within this context, an error that a method of a user's own model raises becomes a TrainingFailed of one line, with file
-    and line. Lack of memory, errors of this package, and a ValueError by which the model refuses a graph, stay as they are.
+    and line, or a Refused if the method refuses a graph. Lack of memory and errors of this package stay as they are.
     """
     try:
         yield
     except Exception as fault:
         if isinstance(fault, OSError) or out_of_memory(fault) or not (of_user(model) and place(fault)):
             raise
-        if isinstance(fault, ValueError) and (is_refusal(fault) or not arose_there(fault)):
+        if isinstance(fault, ValueError) and not arose_there(fault):
             raise
-        raise TrainingFailed(f"{model.name}: {raised(fault)}") from fault
+        kind = Refused if is_refusal(fault) else TrainingFailed
+        raise kind(f"{model.name}: {raised(fault)}") from fault
 
 
 def of_user(model: Model) -> bool:

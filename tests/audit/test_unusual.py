@@ -53,6 +53,13 @@ class Refuses(Looped):
         raise ValueError("no luck\\x1b[31m today")
 
 refuses = Refuses(train)
+
+def on_small_graphs(graph, seed):
+    if graph.nodes > 100:
+        raise ValueError("more than 100 nodes")
+    return {"sums": np.random.default_rng(seed).normal(graph.x)}
+
+refuses_large = Looped(on_small_graphs, releases=("sums",), unit=Unit.NODE)
 """
 FEW = {"data": "campus:n=300", "epsilon": "2", "attacks": "none", "audits": "replay", "jobs": 1, "mlflow": "none", "seed": "x"}
 FEW |= {"repeats": 2, "shadows": 2, "targets": 1, "rounds": 1}
@@ -161,6 +168,12 @@ def test_a_model_that_refuses_the_graph_is_unfinished_and_its_ledger_is_still_to
     (fault,) = ET.parse(tmp_path / "both" / "junit.xml").getroot().iter("error")
     assert "no audit tested this claim: fit: " in fault.get("message")
     assert "no luck" in fault.text
+
+
+def test_a_refusal_that_only_the_audits_meet_is_told_on_the_terminal(tmp_path, own):
+    """The contract trains on a small graph, which the model accepts."""
+    with pytest.raises(ValueError, match=r"nothing was tested.*models_of_ones_own.py, line \d+: ValueError: more than 100"):
+        ran(tmp_path / "out", model=own("refuses_large"), audits="differential,replay")
 
 
 def test_what_a_model_says_makes_no_broken_xml(tmp_path, own):
