@@ -22,7 +22,7 @@ from gnnaudit.models.graph.graph import Graph, Worlds
 
 from ...nightly import nightly
 
-pytestmark = pytest.mark.usefixtures("thorough")
+pytestmark = pytest.mark.usefixtures("built_graphs")
 GRAPH, SIGMA, DELTA = load("campus:n=120:degree=6"), 3.0, 1e-5
 TRAINED = int(GRAPH.train.sum())
 

@@ -17,7 +17,7 @@ from gnnaudit.audit.storage.store import Store
 
 from ...nightly import nightly
 
-pytestmark = pytest.mark.usefixtures("thorough")
+pytestmark = pytest.mark.usefixtures("built_graphs")
 GRAPH = load("campus:n=120:degree=4")
 MOST = 31  # the public bound on degrees; a star has 30 leaves beside the edge that joins the centres
 DELTA = 1e-6

@@ -20,7 +20,7 @@ from gnnaudit.models.graph.graph import Worlds
 
 from ...nightly import nightly
 
-pytestmark = pytest.mark.usefixtures("thorough")
+pytestmark = pytest.mark.usefixtures("built_graphs")
 GRAPH = load("campus:n=120:degree=4")  # no node has more than 15 neighbours
 MOST = int(GRAPH.degree.max())
 UNITS = [Unit.NODE, Unit.FEATURES, Unit.UNDIRECTED_EDGE]

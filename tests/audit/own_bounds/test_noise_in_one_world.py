@@ -301,7 +301,7 @@ def test_a_number_that_a_secret_changes_on_another_graph_is_judged_only_if_its_n
     assert not any(b.refuted for b in found.bounds)
 
 
-VALUES = np.arange(-60, 61)
+VALUES = np.arange(-20, 21)
 CHANCES = np.exp(-np.square(VALUES) / 18.0) / np.exp(-np.square(VALUES) / 18.0).sum()
 
 
