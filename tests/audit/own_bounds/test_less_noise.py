@@ -13,7 +13,7 @@ from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 
-pytestmark = pytest.mark.usefixtures("thorough")
+pytestmark = pytest.mark.usefixtures("built_graphs")
 GRAPH, DELTA = load("campus:n=200:degree=10"), 1e-6
 SIGMA = 1.5  # an edge moves two degrees by 1
 EPSILON = float(epsilon_of(2**0.5 / SIGMA, DELTA))

@@ -16,7 +16,7 @@ from gnnaudit.audit.storage.store import Store
 
 from ...nightly import nightly
 
-pytestmark = pytest.mark.usefixtures("thorough")
+pytestmark = pytest.mark.usefixtures("built_graphs")
 GRAPH = load("campus:n=120:degree=6")
 LAWS = {"laplace": stats.laplace, "normal": stats.norm}
 

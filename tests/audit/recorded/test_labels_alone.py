@@ -12,7 +12,7 @@ from gnnaudit.audit.storage.store import Store
 
 from ...nightly import nightly
 
-pytestmark = pytest.mark.usefixtures("thorough")
+pytestmark = pytest.mark.usefixtures("built_graphs")
 GRAPH, COLUMNS = load("campus:n=120:degree=6"), 2
 CLAIM = Claim(1.001, 0.0, Unit.FEATURES, exposes=("sums",))
 

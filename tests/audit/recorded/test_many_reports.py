@@ -18,7 +18,7 @@ from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.capabilities import THOROUGH
 from gnnaudit.models.graph.graph import Worlds
 
-pytestmark = pytest.mark.usefixtures("thorough")
+pytestmark = pytest.mark.usefixtures("built_graphs")
 GRAPH, KEEP, MANY = load("campus:n=120:degree=6"), 0.8, 40
 TRUTH = float(np.log(KEEP / (1 - KEEP)))
 
