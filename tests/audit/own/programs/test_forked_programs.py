@@ -63,6 +63,11 @@ def made(tmp_path, body=SEEDED, **options):
     return External(f"{sys.executable} {file} {{worlds}} {{out}}", **options)
 
 
+def of_torch(code):
+    """The import that the code needs: that of PyTorch takes seconds in each new process."""
+    return "import torch\n" if "torch" in code else ""
+
+
 def world(seed=7):
     return Worlds(GRAPH, seeds=np.array([seed], dtype=np.uint64), watch=np.arange(GRAPH.nodes))
 
@@ -127,7 +132,7 @@ def test_noise_from_the_system_is_recorded_in_a_forked_training_as_in_a_new_proc
     "draw", ["np.random.normal", "np.random.default_rng().normal", "lambda size: torch.randn(size).double().numpy()"]
 )
 def test_unrecorded_trainings_of_a_program_with_noise_from_the_system_fork_and_draw_other_numbers_each_time(tmp_path, draw):
-    program = made(tmp_path, f"import torch\nnoise = ({draw})(size={SHAPE})")
+    program = made(tmp_path, f"{of_torch(draw)}noise = ({draw})(size={SHAPE})")
     assert isinstance(decided(program, recorded=False), ForkServer)
     releases = {run(program, False)[0]["posteriors"].tobytes() for _ in range(4)}
     assert len(releases) == 4
@@ -135,7 +140,7 @@ def test_unrecorded_trainings_of_a_program_with_noise_from_the_system_fork_and_d
 
 @pytest.mark.parametrize("seed", ["time.time_ns()", "os.getpid()", "torch.seed()"])
 def test_unrecorded_trainings_with_a_seed_from_elsewhere_do_not_fork(tmp_path, seed):
-    program = made(tmp_path, f"import os, time, torch\nnoise = np.random.default_rng({seed}).normal(size={SHAPE})")
+    program = made(tmp_path, f"import os, time\n{of_torch(seed)}noise = np.random.default_rng({seed}).normal(size={SHAPE})")
     assert decided(program, recorded=False) == "a forked training differs from the same training in a new process"
 
 
@@ -151,9 +156,9 @@ def test_unrecorded_trainings_with_a_seed_from_elsewhere_do_not_fork(tmp_path, s
 )
 def test_numbers_that_a_library_asks_of_the_system_while_imported_do_not_change_those_of_the_program(tmp_path, generator):
     """A new process imports the library after the recording has begun, a forked one before it."""
-    asks = "import os, random, secrets\nimport numpy as np\nimport torch\nshared = np.random.default_rng(), os.urandom(3)\n"
-    (tmp_path / "site-packages" / "helper.py").write_text(asks)
-    program = made(tmp_path, f"import random, secrets, torch\nnoise = np.asarray(({generator})(size={SHAPE}))")
+    asks = "import os, random, secrets\nimport numpy as np\nshared = np.random.default_rng(), os.urandom(3)\n"
+    (tmp_path / "site-packages" / "helper.py").write_text(asks + of_torch(generator))
+    program = made(tmp_path, f"import random, secrets\n{of_torch(generator)}noise = np.asarray(({generator})(size={SHAPE}))")
     assert isinstance(decided(program), ForkServer)
     assert not np.array_equal(*(run(program, True, seed)[0]["posteriors"] for seed in (8, 9)))
 
