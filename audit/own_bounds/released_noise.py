@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import dp_accounting as dp
 from scipy.optimize import brentq
 
-from ...accounting.checks.conditions import Condition, most_telling, proved
+from ...accounting.checks.conditions import LEVEL, Condition, most_telling, proved
 from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.bounds import Bound, resting, unknown
@@ -80,8 +80,7 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, bare: 
     this reason replaces the examination's own. An array that a secret certainly changes past the noise within the run gets no
     verdict either (see `shown_past`). bare: array -> why nothing is stated about it if it shows no recorded noise.
     """
-    case, alpha = setting.case, setting.alpha
-    found = recorded(setting).examination
+    case, found = setting.case, recorded(setting).examination
     doubts = {array: (past or {}).get(array, text) for array, text in found.doubts.items()}
     if not found.faults and "" not in doubts:
         doubts = {**shown_past(setting), **doubts}
@@ -96,11 +95,11 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, bare: 
     if other := next((text for array, text in doubts.items() if array and array not in offered(case.model)), ""):
         doubts.setdefault("", other)
     p_value = law_p_value(found)
-    if p_value is not None and p_value < alpha:
-        doubts.setdefault("", f"the noise does not follow the requested law (p = {p_value:.2g}, level {alpha:.2g})")
+    if p_value is not None and p_value < LEVEL:
+        doubts.setdefault("", f"the noise does not follow the requested law (p = {p_value:.2g}, level {LEVEL:.2g})")
     bounds = [moved(case, found, doubts, next(iter((past or {}).values()), ""))]
     if p_value is not None:
-        held = Bound(0.0, alpha, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "recorded draws", NAME)
+        held = Bound(0.0, LEVEL, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "recorded draws", NAME)
         bounds.append(resting(held, LAW, REPEATED))
     judged = "" not in doubts and set(offered(case.model)) - doubts.keys()
     if judged and not bounds[0].refuted and (failed := known_noise(case, found.study)):
