@@ -179,8 +179,8 @@ ANSWERS = {"queries": AnswersOtherFeatures, "graph queries": AnswersOtherGraphs}
 
 @runtime_checkable
 class Declines(Protocol):
-    """A model that has the attributes of some capability but lacks the capability. declines: the name of each such capability ->
-    the reason, which error messages quote.
+    """A model that has the attributes of some capability but lacks the capability, or that cannot be trained without single nodes
+    ("RepeatsWithoutNode"). declines: the name of each -> the reason, which error messages quote.
     """
 
     @property

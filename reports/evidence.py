@@ -221,7 +221,7 @@ def _not_refuted(claim: Claim, bounds: Sequence[Bound], notices: float, why: str
         return Verdict("inconclusive", f"inconclusive: {sentence}")
     best_of = {array: min(tests, key=lambda b: b.notices) for array, tests in by_array.items()}
     sharpest = max(best_of.values(), key=lambda b: b.notices)
-    left_out = "".join(f"; {sentence}" for sentence in dict.fromkeys(s for b in bounds for s in b.not_examined))
+    left_out = "".join(f"; {sentence}" for sentence in dict.fromkeys(s for b in bounds for s in b.limits))
     noticed = _noticed(up(sharpest.reach, 3), best_of)
     if sharpest.notices <= notices:
         return Verdict("not-refuted", f"not refuted; {noticed}{left_out}")

@@ -86,7 +86,7 @@ class Bound:
         return tuple(c.what for c in self.conditions if c.how == "granted")
 
     @property
-    def not_examined(self) -> tuple[str, ...]:
+    def limits(self) -> tuple[str, ...]:
         """Sentences about cases in which no violation was looked for, or for which alone the verdict holds, with the reasons."""
         words = {"not examined": "{} were not examined, because {}", "limited": "this holds only {}: {}"}
         return tuple(words[c.how].format(c.what, c.detail) for c in self.conditions if c.how in words)

@@ -82,7 +82,7 @@ def program(tmp_path, path):
 
 
 def sentences(found):
-    return [text for bound in found for text in (bound.method, *bound.failed, *bound.not_examined)]
+    return [text for bound in found for text in (bound.method, *bound.failed, *bound.limits)]
 
 
 def test_nothing_is_concluded_if_a_training_reads_the_cache_of_an_earlier_one(tmp_path):

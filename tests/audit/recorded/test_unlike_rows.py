@@ -55,7 +55,7 @@ def verdict_on(change, tmp_path, epsilon=EPSILON):
         Looped(train, releases=("total",), events=dp.GaussianDpEvent(SIGMA)), Claim(epsilon, DELTA, Unit.NODE, exposes=("total",))
     )
     bounds = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("rows"), 3, 1e-4)).bounds
-    return any(b.refuted for b in bounds), {sentence for b in bounds for sentence in b.not_examined}
+    return any(b.refuted for b in bounds), {sentence for b in bounds for sentence in b.limits}
 
 
 @pytest.mark.parametrize("change", [np.asarray, capped, shortened_above_two, lambda x: np.maximum(x, 0)])
