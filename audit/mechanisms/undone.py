@@ -25,9 +25,11 @@ SAMPLED = (dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent)
 CHARGED = {"normal": (dp.GaussianDpEvent, *SAMPLED), "laplace": (dp.LaplaceDpEvent, *SAMPLED)}  # law -> events that charge for it
 WIDE = 64  # largest number of entries in a row whose common change is tried
 SIZES = 1.0, 8.0  # in units of the noise: common changes
-LIKELY = np.linspace(-9.0, 9.0, 73)  # in units of the noise: noisy numbers that `folded` tries
+# in units of the noise: noisy numbers that `folded` tries; at unequal distances, because a remainder may repeat at equal ones
+LIKELY = np.sort(np.random.default_rng(0).uniform(-9.0, 9.0, 73))
 RETURNED = 1e-3  # of the largest change of a released number: a smaller difference counts as none
 HALVINGS = 20  # of the interval in which a release may return to its values
+RETURNS = 8  # largest number of these intervals that are halved
 
 
 def pays(first: History, i: int) -> bool:
@@ -114,17 +116,16 @@ def folded(first: History, shifts: Shifts, together: bool = False) -> str:
         by = shifts[i].ravel()
         along = by / np.linalg.norm(by) if together else np.arange(by.size) == np.abs(by).argmax()
         own = float(mechanism.units.ravel() @ along)
-        steps = (LIKELY - own).tolist()
-        ways = [step for step in steps if step >= 0], [step for step in reversed(steps) if step <= 0]
-        if any(len(way) > 1 and _returns(first, i, along, way) for way in ways):
+        steps = np.sort(np.append(LIKELY - own, 0.0))
+        if _returns(first, i, along, steps):
             why = "give the same release, as a remainder or an absolute value does; its cost is not known"
             return f"several noisy values at {mechanism.line} {why}"
     return ""
 
 
-def _returns(first: History, i: int, along: Floats, steps: Sequence[float]) -> bool:
-    """Whether all released numbers leave their values and return to them, while a noisy value moves by `steps` times `along`, in
-    units of the noise.
+def _returns(first: History, i: int, along: Floats, steps: Floats) -> bool:
+    """Whether all released numbers leave the values that they have at one of the `steps`, and return to them between two others.
+    The noisy value moves by the steps times `along`, in units of the noise.
     """
     mechanism = first.mechanisms[i]
     one = along.reshape(mechanism.noisy.shape) * mechanism.scale
@@ -137,16 +138,31 @@ def _returns(first: History, i: int, along: Floats, steps: Sequence[float]) -> b
     size = np.abs(path).max(axis=0)
     seen = size > 10 * rounding(first.play.numbers)
     path, near = path[:, seen], RETURNED * size[seen]
-    away = (np.abs(path) > near).any(axis=1)
-    for k in range(int(away.argmax()), len(steps) - 1) if away.any() else ():
-        low, high, number = steps[k], steps[k + 1], int(np.abs(path[k] - path[k + 1]).argmax())
-        for _ in range(HALVINGS if (path[k] * path[k + 1] <= 0).all() else 0):
+    crossings = [
+        (np.abs(path[k + 1] - path[k]).max(), k, start)
+        for start in range(len(steps))
+        for k in _crossed(path - path[start], near, start)
+    ]
+    for _, k, start in sorted(crossings)[:RETURNS]:  # where the release changes least, because it may jump past its values
+        low, high, left = steps[k], steps[k + 1], path[k] - path[start]
+        number = int(np.abs(path[k + 1] - path[k]).argmax())
+        for _ in range(HALVINGS):
             middle = (low + high) / 2
-            between = gap(middle)[seen]
+            between = gap(middle)[seen] - path[start]
             if (np.abs(between) <= near).all():
                 return True
-            low, high = (middle, high) if between[number] * path[k][number] > 0 else (low, middle)
+            low, high = (middle, high) if between[number] * left[number] > 0 else (low, middle)
     return False
+
+
+def _crossed(apart: Floats, near: Floats, start: int) -> list[int]:
+    """The steps after which all released numbers cross the values that they have at `start`, once some have left these values.
+    apart: (steps, numbers), how far the released numbers are from these values.
+    """
+    away = np.asarray((np.abs(apart) > near).any(axis=1))
+    before, after = np.flatnonzero(away[:start]), np.flatnonzero(away[start:]) + start
+    crossed = np.flatnonzero((apart[:-1] * apart[1:] <= 0).all(axis=1) & away[:-1] & away[1:])
+    return [int(k) for k in crossed if (after.size and k >= after[0]) or (before.size and k < before[-1])]
 
 
 def _unchanged(first: History, other: History | None) -> bool:
