@@ -51,7 +51,7 @@ def again(mechanisms: Sequence[Mechanism], draws: Sequence[Draw], copies: Mappin
         one_number = draws[at].values.size == 1  # all mechanisms of the group use it
         if len(firsts) > 1 and not partly and (one_number or _shared([mechanisms[i] for i in firsts])):
             one, two = (mechanisms[i] for i in firsts[:2])
-            lines = f"{len(firsts)} mechanisms ({one.line}, {two.line})"
+            lines = f"{len(firsts)} mechanisms ({', '.join(dict.fromkeys((one.line, two.line)))})"
             partly = f"{lines} share noise of {one.draw.where} in a way for which no cost is computed"
     return same, partly
 
