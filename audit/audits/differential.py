@@ -247,14 +247,15 @@ def of_one_run(setting: Setting) -> Outcome:
     bound = sampled_steps.from_mechanisms(case, with_other_noise(within, covers))
     if bound.refuted:
         return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=bound.method)
-    if silent and "" not in runs.examination.doubts and bound.failed:
+    unknown = "" in runs.examination.doubts and not runs.examination.inside
+    if silent and not unknown and bound.failed:
         reason = most_telling(c.detail for c in bound.conditions if c.how == "failed")
         return released_noise.from_release(setting, {**dict.fromkeys(silent, reason), **past})
     each = bound.covers or {}
     kept = covering((b for b in found.bounds if not b.failed), covers)
     known = min((b.notices for b in kept), default=math.inf)  # infinite: the release alone has no smallest detectable violation
     sharper = bound.notices < known and (not silent or known < math.inf) and not any(PERHAPS in kind for kind in each.values())
-    if not (silent or sharper) or "" in runs.examination.doubts or math.isinf(bound.reach):
+    if not (silent or sharper) or unknown or math.isinf(bound.reach):
         return found
     only_here = each if sharper else {array: each[array] for array in silent}
     covers = {**covers, **only_here}

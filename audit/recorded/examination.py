@@ -93,6 +93,7 @@ class Examination:
     `Certificate`). moves: one for each removed secret. summary: in words. doubts: array -> why nothing is stated about it;
     the key "" stands for all arrays. common: noise that entries of the release have in common; the moves take it into account.
     failed: the error with which the model failed on the small graph of unusual nodes, with its line; "" if it did not fail.
+    inside: whether the mechanisms within the run may still be known although the doubt "" says that nothing is stated.
     """
 
     study: Study
@@ -102,6 +103,7 @@ class Examination:
     summary: str = ""
     common: Common | None = None
     failed: str = ""
+    inside: bool = False
 
     @property
     def laws(self) -> set[str]:
@@ -130,7 +132,7 @@ def examine(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
     where = f" on a {UNUSUAL}"
     doubts = {**{array: text + where for array, text in second.doubts.items()}, **first.doubts}
     moves = (*first.moves, *(replace(move, secret=move.secret + where) for move in second.moves))
-    return replace(first, faults=tuple(f + where for f in second.faults), doubts=doubts, moves=moves)
+    return replace(first, faults=tuple(f + where for f in second.faults), doubts=doubts, moves=moves, inside=second.inside)
 
 
 def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = True) -> Examination:
@@ -142,8 +144,9 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
         return Examination(made, (), {cell.array: made.unplaced for cell in made.base.cells}, summary=made.unplaced)
     made = without_reports(made, unit, key)
     doubts: dict[str, str] = {}
-    reuse = used_twice(made) or on_others_too(made)
-    if reuse:
+    twice = used_twice(made)
+    elsewhere = None if twice else on_others_too(made)
+    if reuse := twice or elsewhere:
         doubts[""] = reuse
     rows, shared = weakest(made), common(made)
     many = _without_many(made, unit, key)
@@ -197,7 +200,7 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
         summary += f"; {largest.left_out}" if largest.left_out else ""
         if text := resized(here, absent, other):  # the mechanisms within the run may still be known
             doubts |= {cell.array: text for cell in made.base.cells if cell.array not in doubts}
-    return Examination(made, (), doubts, tuple(move for move, *_ in moves), summary, shared)
+    return Examination(made, (), doubts, tuple(move for move, *_ in moves), summary, shared, inside=elsewhere is not None)
 
 
 def without_reports(made: Study, unit: Unit, key: Key) -> Study:
