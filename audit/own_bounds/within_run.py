@@ -25,7 +25,7 @@ from ..mechanisms.inside import Inside, moving, read_only, reports
 from ..mechanisms.reading import unread_entries
 from ..mechanisms.relations import in_full
 from ..mechanisms.shown.affine import ENTRIES, Affine, affine
-from ..mechanisms.undone import folded
+from ..mechanisms.shown.several_values import folded
 from ..recorded.laws import LARGEST, cost, left_out
 from ..recorded.playing import Diverged
 from ..recorded.secrets.worlds import UNUSUAL, without_edges

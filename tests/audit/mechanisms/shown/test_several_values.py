@@ -6,12 +6,12 @@ import pytest
 from gnnaudit import Looped, Unit
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms.absence import history, without
-from gnnaudit.audit.mechanisms.undone import folded
+from gnnaudit.audit.mechanisms.shown.several_values import folded
 from gnnaudit.audit.recorded.secrets.worlds import without_edges
 from gnnaudit.audit.recorded.study import study
 
-from ...conftest import small_graph
-from ...nightly import nightly
+from ....conftest import small_graph
+from ....nightly import nightly
 
 GRAPH, SCALE = small_graph(), 10.0
 FOLDED = {
