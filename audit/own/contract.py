@@ -145,7 +145,8 @@ def depends_on_nothing_earlier(model: Model, graph: Graph) -> str | None:
     except NotTrained as reason:
         raise Untested(f"the model cannot be trained in a new process: {reason}") from None
     found = differs(alone, after, TOLERANCE)
-    return None if found is None else f"{found} from the same training in a new process: a training keeps data for later ones"
+    why = "a training keeps data for later ones, or depends on the process, as hash() of a text does"
+    return None if found is None else f"{found} from the same training in a new process: {why}"
 
 
 def declares(model: Model, graph: Graph) -> str | None:
