@@ -48,7 +48,7 @@ class Recorded:
         found = examine(keeping(model, offered(model)), self.counted, self.case.claim.unit, self.key)
         found = found if found.faults else _as_served(self.case, self.counted, self.key, found)
         text = same_bits(found.study.base.draws)
-        return found if text is None else dataclasses.replace(found, doubts={"": text, **found.doubts})
+        return found if text is None else dataclasses.replace(found, doubts={"": text, **found.doubts}, inside=False)
 
     @property
     def study(self) -> Study:
@@ -104,14 +104,14 @@ def _as_served(case: Case, graph: Graph, key: Key, found: Examination) -> Examin
 
     In this case the faults are those that the model has with the arrays that it releases by itself.
     """
-    if set(case.model.releases) == set(offered(case.model)) or "" in found.doubts:
+    if set(case.model.releases) == set(offered(case.model)) or ("" in found.doubts and not found.inside):
         return found
     served = play(case.model, Worlds.of(graph, found.study.whole.seeds))
     if all(np.array_equal(a, found.study.base.cells.get(cell, np.zeros(0))) for cell, a in served.cells.items()):
         return found
     text = "the release changes when the model is asked for more arrays, so results about all arrays do not apply to the release"
     alone = examine(case.model, graph, case.claim.unit, key)
-    return dataclasses.replace(found, faults=alone.faults, doubts={**found.doubts, "": text})
+    return dataclasses.replace(found, faults=alone.faults, doubts={**found.doubts, "": text}, inside=False)
 
 
 def disbelieved(name: str, setting: Setting) -> str | None:

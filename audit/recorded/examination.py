@@ -144,10 +144,8 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
         return Examination(made, (), {cell.array: made.unplaced for cell in made.base.cells}, summary=made.unplaced)
     made = without_reports(made, unit, key)
     doubts: dict[str, str] = {}
-    twice = used_twice(made)
-    elsewhere = None if twice else on_others_too(made)
-    if reuse := twice or elsewhere:
-        doubts[""] = reuse
+    if twice := used_twice(made):
+        doubts[""] = twice
     rows, shared = weakest(made), common(made)
     many = _without_many(made, unit, key)
     for absent, run, differ, stray in many:
@@ -200,6 +198,9 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key, probed: bool = T
         summary += f"; {largest.left_out}" if largest.left_out else ""
         if text := resized(here, absent, other):  # the mechanisms within the run may still be known
             doubts |= {cell.array: text for cell in made.base.cells if cell.array not in doubts}
+    elsewhere = None if "" in doubts else on_others_too(made)
+    if elsewhere is not None:
+        doubts[""] = elsewhere
     return Examination(made, (), doubts, tuple(move for move, *_ in moves), summary, shared, inside=elsewhere is not None)
 
 

@@ -1,10 +1,12 @@
 """A noisy value that is released, and released once more with further noise, costs what the first release costs."""
 
+from dataclasses import dataclass
+
 import dp_accounting as dp
 import numpy as np
 import pytest
 
-from gnnaudit import Claim, Looped
+from gnnaudit import Claim, Looped, Release, Unit
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
@@ -31,6 +33,10 @@ def audited(way, epsilon, tmp_path):
         fine = counts + noise
         return {"coarse": WAYS[way](counts, fine, noise, more), "fine": fine}
 
+    return of(train, epsilon, tmp_path)
+
+
+def of(train, epsilon, tmp_path):
     claim = Claim(epsilon, DELTA, exposes=("coarse", "fine"))
     case = Case(Looped(train, releases=claim.exposes, events=dp.GaussianDpEvent(2.0), claim=claim), claim)
     return AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("gradual"), 2, 1e-4))
@@ -53,4 +59,61 @@ def test_two_values_that_share_a_noise_are_neither_refuted_nor_supported(tmp_pat
     """Here the epsilon is FINE too, but independent noises would cost TWICE as moves of one each."""
     found = audited("data with both noises", 0.9 * FINE, tmp_path)
     assert refuting(found) == []
+    assert not found.covers
+
+
+@pytest.mark.parametrize("second", ["of the same bits", "of other bits"])
+def test_two_generators_with_one_seed_support_nothing(second, tmp_path):
+    """Laplace noise from a generator with the seed of the first one is a function of the first noise."""
+
+    def train(graph, seed):
+        counts = graph.adjacency() @ np.eye(graph.classes)[graph.y]
+        fine = counts + np.random.default_rng(seed).normal(0, STD, counts.shape)
+        more = np.random.default_rng(seed if second == "of the same bits" else [seed, 1])
+        return {"coarse": fine + more.laplace(0, MORE, counts.shape), "fine": fine}
+
+    found = of(train, 1.001 * FINE, tmp_path)
+    assert refuting(found) == []
+    assert bool(found.covers) == (second == "of other bits")
+
+
+def test_a_release_that_depends_on_which_arrays_are_asked_for_is_not_supported(tmp_path):
+    """Without the further array, the noise of the released ones is smaller."""
+
+    @dataclass(frozen=True)
+    class Asked:
+        keep: tuple[str, ...] = ("coarse", "fine")
+        name = "asked"
+        mode = "own"
+        unit = Unit.UNDIRECTED_EDGE
+        offers = ("coarse", "fine", "more")
+        public = ()
+        ledger = dp.GaussianDpEvent(2.0)
+
+        @property
+        def releases(self):
+            return self.keep
+
+        def with_noise(self, sigma):
+            return self
+
+        def printed(self, delta):
+            return None
+
+        def footprint(self, graph):
+            return 1
+
+        def fit(self, worlds, device="cpu"):
+            runs = []
+            for run in range(worlds.runs):
+                one = worlds.removed(run)
+                random = np.random.default_rng(int(one.seeds[0]))
+                counts = one.graph.adjacency() @ np.eye(one.graph.classes)[one.graph.y]
+                fine = counts + random.normal(0, STD if "more" in self.keep else STD / 4, counts.shape)
+                coarse = fine + random.normal(0, MORE, counts.shape)
+                runs.append({"coarse": coarse, "fine": fine, "more": np.ones(3)})
+            return Release({name: np.stack([each[name] for each in runs]) for name in self.keep}, worlds.watch)
+
+    claim = Claim(1.001 * FINE, DELTA, exposes=("coarse", "fine"))
+    found = AUDITS["differential"].run(Setting(Case(Asked(), claim), GRAPH, Store(tmp_path), Key("asked"), 2, 1e-4))
     assert not found.covers
