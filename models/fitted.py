@@ -30,10 +30,7 @@ def fitted(model: Model, worlds: Worlds, device: str = "cpu") -> Release:
         if out_of_memory(fault):
             raise
         ours = str(fault).startswith(f"{model.name}: ")  # this package's own sentence about the result, from `Looped`
-        if ours:
-            raise ValueError(str(fault)) from fault
-        kind = Refused if is_refusal(fault) else TrainingFailed
-        raise kind(f"{model.name}: fit: {raised(fault)}") from fault
+        raise ValueError(str(fault)) if ours else _translated(fault, f"{model.name}: fit") from fault
     if reason := changed or not_a_release(release, model.releases, worlds):
         raise ValueError(f"{model.name}: {reason}")
     return release
@@ -68,8 +65,12 @@ def blamed(model: Model) -> Iterator[None]:
             raise
         if isinstance(fault, ValueError) and not arose_there(fault):
             raise
-        kind = Refused if is_refusal(fault) else TrainingFailed
-        raise kind(f"{model.name}: {raised(fault)}") from fault
+        raise _translated(fault, model.name) from fault
+
+
+def _translated(fault: BaseException, where: str) -> ValueError:
+    """An error in a user's own code as an error of one line, with file and line."""
+    return (Refused if is_refusal(fault) else TrainingFailed)(f"{where}: {raised(fault)}")
 
 
 def of_user(model: Model) -> bool:

@@ -18,7 +18,7 @@ from ..recorded.secrets.own_rows import Located, own_places, private
 from ..recorded.secrets.worlds import Absence
 from ..recorded.study import History, Shifts, Study, on_its_base, same, unreplaced
 from .reading import ENDS, FAR, alike, others, repeated
-from .relations import SAME
+from .relations import same_size
 
 
 class Incomparable(Exception):
@@ -97,7 +97,7 @@ def kept(first: History, absent: Absence, again: Mechanisms | None = None, draws
     if len(again.found) != len(first.mechanisms):
         raise Incomparable(f"{absent.secret} changes how many mechanisms are run")
     both = list(zip(first.mechanisms, again.found, strict=True))
-    if any(not np.allclose(m.scale, o.scale, rtol=SAME, atol=0) for m, o in both):
+    if not all(same_size(m, o) for m, o in both):
         raise OtherNoise(f"{absent.secret} changes the size of the noise", absent)
     if other := next((m.line for m, o in both if m.parts != o.parts), ""):
         raise Incomparable(f"{absent.secret} changes how many times data are added to the noise at {other}")
@@ -132,14 +132,14 @@ def moved_between(one: History, other: History, absent: Absence) -> Shifts:
     return tuple(m.over(by * absent.shown(by.shape)) for m, by in gaps)
 
 
-def sizes_between(one: History, absent: Absence, draws: list[Draw] | None = None) -> list[float]:
+def sizes_between(one: History, absent: Absence, draws: list[Draw] | None = None) -> Sequence[float]:
     """How far each clean value moves from a run to its repetition without a secret; empty if they cannot be compared. draws: the
     numbers that the repetition gets, by default those of the run.
     """
     try:
-        return list(one.sizes(moved_between(one, kept(one, absent, draws=draws), absent)))
+        return one.sizes(moved_between(one, kept(one, absent, draws=draws), absent))
     except (Incomparable, ValueError):  # a clean value of another shape has no move
-        return []
+        return ()
 
 
 def moved(first: History, absent: Absence, after: History) -> Shifts:

@@ -235,8 +235,8 @@ def in_all_steps(first: History, draws: tuple[tuple[int, ...], ...], inside: flo
     except (Diverged, OtherMechanisms):
         return []
 
-    def sizes(absent: Absence) -> list[float]:
-        return sizes_between(every, absent, script) if whole.graph.train[absent.among[0]] else []
+    def sizes(absent: Absence) -> Sequence[float]:
+        return sizes_between(every, absent, script) if whole.graph.train[absent.among[0]] else ()
 
     return farthest_alone(whole, Unit.NODE, first.study.effort, sizes)
 

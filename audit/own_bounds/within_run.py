@@ -451,8 +451,7 @@ def detectable_factor(attempt: Attempt, shifts: Shifts, laws: set[str]) -> float
     """
     claim = attempt.case.claim
     if laws == {"normal"}:
-        total = math.sqrt(sum(m.size(by) ** 2 for m, by in zip(attempt.first.mechanisms, shifts, strict=True)))
-        return noticed(mu_of_claim(claim), total)
+        return noticed(mu_of_claim(claim), math.hypot(*attempt.first.sizes(shifts)))
     return smallest_factor(lambda factor: attempt.cost(shifts, factor), claim.epsilon) if laws else math.inf
 
 

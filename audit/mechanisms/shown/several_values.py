@@ -64,19 +64,21 @@ class Walk:
     near: Floats
 
 
+def _apart(first: History, i: int, by: Floats) -> Floats:
+    """How far the released numbers are from those of the run, if the noisy numbers of mechanism `i` move by so many units of the
+    noise. A number that is then not finite counts as unchanged, and so do all if such a run fails.
+    """
+    mechanism = first.mechanisms[i]
+    run = repeated(first, {i: mechanism.with_noisy(mechanism.noisy + by.reshape(mechanism.noisy.shape) * mechanism.scale)})
+    return np.nan_to_num(gaps(first, first if run is None else run), nan=0.0, posinf=0.0, neginf=0.0)
+
+
 def _walked(first: History, i: int, along: Floats, steps: Floats) -> Walk:
     """The walk of the noisy value of mechanism `i` by the steps times `along`, in units of the noise."""
-    mechanism = first.mechanisms[i]
-    one = along.reshape(mechanism.noisy.shape) * mechanism.scale
-
-    def gap(step: float) -> Floats:
-        run = repeated(first, {i: mechanism.with_noisy(mechanism.noisy + step * one)})
-        return gaps(first, first if run is None else run)
-
-    path = np.array([gap(step) for step in steps])
+    path = np.array([_apart(first, i, step * along) for step in steps])
     size = np.abs(path).max(axis=0)
     seen = size > 10 * rounding(first.play.numbers)
-    return Walk(lambda step: gap(step)[seen], steps, path[:, seen], RETURNED * size[seen])
+    return Walk(lambda step: _apart(first, i, step * along)[seen], steps, path[:, seen], RETURNED * size[seen])
 
 
 def _returns(walk: Walk) -> bool:
@@ -122,12 +124,11 @@ def _found_elsewhere(first: History, i: int, number: int) -> bool:
     def apart(units: Floats) -> Floats:
         by = np.zeros(mechanism.noisy.size)
         by[row] = units - own
-        run = repeated(first, {i: mechanism.with_noisy(mechanism.noisy + by.reshape(mechanism.noisy.shape) * mechanism.scale)})
-        return gaps(first, first if run is None else run)
+        return _apart(first, i, by)
 
     draws, begin = np.random.default_rng(0).standard_normal((STARTS, width)), time.process_time()
     size = np.max([np.abs(apart(start)) for start in draws], axis=0)
-    steps = min(STEPS, int(SECONDS / (time.process_time() - begin) / (2 * width + 1)))
+    steps = min(STEPS, int(SECONDS / max(time.process_time() - begin, 1e-3) / (2 * width + 1)))
     seen = size > 10 * rounding(first.play.numbers)
     if seen.sum() < width or steps < FEWEST:
         return False
