@@ -23,6 +23,7 @@ BALANCED = f"{COMPLETE} with classes of almost the same size"
 CLIQUES = "graph of two cliques"
 WINDMILL = "windmill of cliques"
 STARS, TWO_KINDS = "pair of stars", f"{COMPLETE} of two kinds of nodes"
+REGULAR, ROUNDS = "graph of almost equal degrees", 2  # largest degree
 PAIRS = 40  # of rows that are tried in turn
 NO_SEED = np.zeros(1, dtype=np.uint64)
 
@@ -56,7 +57,8 @@ def chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generat
     one takes many sizes. In windmills, a centre joins cliques of growing size, so that all their nodes lose a neighbour with it.
     Two cliques of growing size have one edge between them, or lack an edge of one clique. Two stars have one edge between their
     centres, so that both centres cross a threshold at once. Their leaves have two rows in turn, and so have the nodes of complete
-    graphs: a vote among them may be balanced. most: the largest degree of the graphs, at most LEAVES. Graphs without any edge or
+    graphs: a vote among them may be balanced. Of nodes with equal degrees, two after two get one more edge, so that all quantiles
+    of the degrees rise from 0 to ROUNDS. most: the largest degree of the graphs, at most LEAVES. Graphs without any edge or
     training node are left out, because many programs make an exception for them.
     """
     for links in _chains(graph, unit, most, random):
@@ -82,6 +84,7 @@ def _chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Genera
     else:
         yield list(_two_cliques(_complete(graph, few, LEAVES + 1), unit, nodes // 2))
         yield list(_two_stars(graph, few, unit, nodes - 1, random))
+        yield list(_almost_regular(_complete(graph, few, LEAVES + 1), unit, nodes - 1))
 
 
 def _lacking(whole: Worlds, unit: Unit, secrets: NDArray[np.int64]) -> Absence:
@@ -141,6 +144,24 @@ def _two_cliques(nodes: Graph, unit: Unit, largest: int) -> Iterator[Link]:
             yield Link(groups, unit, np.array([0]), replace(nodes, edges=both[:, 1:], name=name))
         joined = replace(nodes, edges=np.concatenate([both, bridge], axis=1), name=f"{name}, with an edge between them")
         yield Link(joined, unit, np.array([both.shape[1]]), groups)
+
+
+def _almost_regular(nodes: Graph, unit: Unit, most: int) -> Iterator[Link]:
+    """The links of graphs whose edges come in rounds. In each of ROUNDS rounds, or of `most` if these are fewer, each node but at
+    most one meets one that it has not met before, as in a tournament. The secret is the last edge.
+    """
+    players = nodes.nodes // 2 * 2
+    circle = players - 1
+    steps = np.arange(1, players // 2)
+    rounds = np.arange(min(ROUNDS, most))[:, None]
+    met = np.stack([(rounds + steps) % circle, (rounds - steps) % circle])
+    ends = np.concatenate([met, np.stack([rounds, np.full_like(rounds, circle)])], axis=2).reshape(2, -1)
+    edges = joining(np.sort(ends, axis=0), nodes.directed)
+    before = replace(nodes, edges=edges[:, :0], name=REGULAR)
+    for count in range(1, edges.shape[1] + 1):
+        one = replace(nodes, edges=edges[:, :count], name=f"{REGULAR}, {several(count, 'edge')}")
+        yield Link(one, unit, np.array([count - 1]), before)
+        before = one
 
 
 def _two_stars(graph: Graph, few: Graph, unit: Unit, most: int, random: np.random.Generator) -> Iterator[Link]:

@@ -15,7 +15,7 @@ from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.recorded.secrets.among_equals import BOOK, CYCLE, EQUALS, JOINED, PATH, among_equals
-from gnnaudit.audit.recorded.secrets.chains import WINDMILL
+from gnnaudit.audit.recorded.secrets.chains import REGULAR, WINDMILL
 from gnnaudit.audit.recorded.secrets.worlds import LEAVES
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.graph.graph import Graph, Worlds
@@ -327,6 +327,32 @@ def test_sizes_of_parts_and_cores_are_refuted_where_one_edge_decides_them(measur
     )
     assert strongest.refuted is refuted
     assert strongest.epsilon == pytest.approx({largest_part: 60, core: 120}[measure] / most, rel=1e-2)
+
+
+def median(degrees):
+    return np.median(degrees)
+
+
+def upper_quartile(degrees):
+    return np.quantile(degrees, 0.75, method="lower")
+
+
+@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 4))])
+@pytest.mark.parametrize(("typical", "of_two"), [(median, 64), *nightly((upper_quartile, 32))])
+def test_degrees_over_an_exact_quantile_are_refuted_where_one_edge_changes_it(typical, of_two, seed, tmp_path):
+    """So many of 130 nodes have two neighbours, and the others one. One more edge raises the quantile from 1 to 2, so the numbers
+    of all nodes but its ends are halved.
+    """
+    model = degrees(lambda graph: max(typical(graph.degree), 1))
+    bound = max(audited(model, Unit.UNDIRECTED_EDGE, tmp_path, seed), key=lambda b: b.epsilon)
+    moved = np.sqrt(of_two + (128 - of_two) / 4)
+    assert bound.refuted
+    assert bound.epsilon == pytest.approx(float(epsilon_of(moved / (SIGMA * 2**0.5), DELTA)), rel=1e-3)
+    assert REGULAR in bound.method
+
+
+def test_degrees_over_a_public_number_are_not_refuted(tmp_path):
+    assert not any(b.refuted for b in audited(degrees(lambda graph: 6.0), Unit.UNDIRECTED_EDGE, tmp_path))
 
 
 @pytest.mark.parametrize("seed", [0, *nightly(*range(1, 4))])
