@@ -6,15 +6,13 @@ import numpy as np
 
 from ....models.capabilities import RunsElsewhere
 from ....models.recorder.draws.draw import SHIFTED
-from ....models.recorder.mechanisms.found import REPORT
 from ...recorded.laws import NOTHING
 from ...recorded.study import UNSEARCHED, History, Shifts, placed
 from ..inside import moving
-from ..reading import alike, moved_by, redrawn, repeated
+from ..reading import alike, redrawn, repeated
 from ..unfollowed import strayed
+from .added_noise import as_noise
 from .steady import TESTED, Masks, changed_by, entries_of
-
-FACTORS = (1.0, 3.0)  # how far other noisy values lie from those of the run, in scales of the noise
 
 
 def lost(first: History, moves: Shifts) -> str:
@@ -24,7 +22,7 @@ def lost(first: History, moves: Shifts) -> str:
     this noise is later added to a value. The function repeats the run with other numbers for all lost noise, and keeps all noisy
     values. If the release changes, the lost noise may hide a move. Lost noise with fewer numbers than the smallest noisy value
     that moves cannot hide all of it, but a part of it if it is added to released values that have noise of their own. In a
-    program, whose release is not searched for noise, `added_to_shown` finds such values. Weights of PyTorch layers are no noise.
+    program, whose release is not searched for noise, `as_noise` finds such values. Weights of PyTorch layers are no noise.
     """
     program = isinstance(first.study.model, RunsElsewhere)
     sizes = [first.mechanisms[i].noisy.size for i in moving(first, moves)]
@@ -38,7 +36,7 @@ def lost(first: History, moves: Shifts) -> str:
             continue
         other = repeated(first, {}, redrawn(first, places))
         if few and program:
-            hides = other is not None and added_to_shown(first, moves, places, other)
+            hides = other is not None and as_noise(first, moves, places, other)
         elif few:
             hides = other is not None and any(not np.array_equal(first.play.cells[c], other.play.cells[c]) for c in noisy)
         else:
@@ -48,27 +46,6 @@ def lost(first: History, moves: Shifts) -> str:
                 f"noise drawn at {line} changes the release in a way that the recorder does not follow, so it may hide a secret"
             )
     return ""
-
-
-def added_to_shown(first: History, moves: Shifts, places: Collection[int], other: History) -> bool:
-    """Whether draws act as noise on released numbers that show noisy values of the moved sums. They change such a number by the
-    same amount in the run with these draws, `other`, and in runs with other noisy values too. Weights change it by other amounts.
-    """
-    still = {cell: np.ones(array.shape, dtype=bool) for cell, array in first.play.cells.items()}
-    for factor in FACTORS:
-        instead = {i: moved_by(first.mechanisms[i], factor, i) for i in moving(first, moves) if first.mechanisms[i].law != REPORT}
-        elsewhere, both = repeated(first, instead), repeated(first, instead, redrawn(first, places))
-        if elsewhere is None or both is None:
-            return False
-        for cell, before in first.play.cells.items():
-            runs = [run.play.cells.get(cell) for run in (other, elsewhere, both)]
-            if any(run is None or run.shape != before.shape for run in runs):
-                return False
-            drawn, shown, together = (np.asarray(run) - before for run in runs)
-            slack = first.play.largest_places(cell)
-            moved = (np.abs(drawn) > slack) & (np.abs(shown) > slack)
-            still[cell] &= moved & (np.abs(together - shown - drawn) <= slack)
-    return any(mask.any() for mask in still.values())
 
 
 def mixed(first: History, moves: Shifts, sampled: Collection[int] = ()) -> str:
