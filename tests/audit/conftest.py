@@ -13,6 +13,7 @@ import pytest
 
 from gnnaudit.audit.audits import distinguisher
 from gnnaudit.audit.mechanisms import gate, loud_secrets
+from gnnaudit.audit.mechanisms.shown import several_values
 from gnnaudit.audit.own import contract
 from gnnaudit.audit.own_bounds import noise_in_one_world
 from gnnaudit.audit.recorded import seeds, study
@@ -96,6 +97,8 @@ def quick_study(request, monkeypatch):
             monkeypatch.setattr(gate, "suspicious", lambda *_: ())
         monkeypatch.setattr(capabilities, "THOROUGH", QUICK)
         monkeypatch.setattr(one_by_one, "SECONDS", 0.0)
+        if "test_several_values" not in request.node.nodeid:
+            monkeypatch.setattr(several_values, "STARTS", 2)
         if "test_noise_in_one_world" not in request.node.nodeid:
             monkeypatch.setattr(noise_in_one_world, "SECONDS", 0.0)
 

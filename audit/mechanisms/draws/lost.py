@@ -4,7 +4,6 @@ from collections.abc import Collection
 
 import numpy as np
 
-from ....models.capabilities import RunsElsewhere
 from ....models.recorder.draws.draw import SHIFTED
 from ...recorded.laws import NOTHING
 from ...recorded.study import UNSEARCHED, History, Shifts, placed
@@ -21,24 +20,25 @@ def lost(first: History, moves: Shifts) -> str:
     The recorder loses noise in operations that it does not follow, such as a product with a matrix. Then it does not know that
     this noise is later added to a value. The function repeats the run with other numbers for all lost noise, and keeps all noisy
     values. If the release changes, the lost noise may hide a move. Lost noise with fewer numbers than the smallest noisy value
-    that moves cannot hide all of it, but a part of it if it is added to released values that have noise of their own. In a
-    program, whose release is not searched for noise, `as_noise` finds such values. Weights of PyTorch layers are no noise.
+    that moves cannot hide all of it, but a part of it if it is added to released values that have noise of their own: to those in
+    which noise was found, and to those that `as_noise` finds. Weights of PyTorch layers are no noise.
     """
-    program = isinstance(first.study.model, RunsElsewhere)
     sizes = [first.mechanisms[i].noisy.size for i in moving(first, moves)]
     noise = set(strayed(first))
     sources = (placed(first.study) if noise and first.study.unplaced == UNSEARCHED else first.study).sources
-    for line, places in first.by_line(strayed(first, of_any_law=bool(sources))).items():
+    for line, places in first.by_line(strayed(first, of_any_law=bool(sources))).items() if sizes else ():
         beside = (source for source in sources if any(at not in places for at, _ in source.block.parts))
         noisy = {source.cell for source in beside if source.cell in first.play.cells}  # an adversary may see some arrays alone
-        few = sum(first.play.draws[at].values.size for at in places if at in noise) < min(sizes, default=0)
-        if not sizes or (few and not noisy and not program):
+        own = [at for at in places if at in noise]
+        few = sum(first.play.draws[at].values.size for at in own) < min(sizes)
+        if few and not own and not noisy:
             continue
         other = repeated(first, {}, redrawn(first, places))
-        if few and program:
-            hides = other is not None and as_noise(first, moves, places, other)
-        elif few:
-            hides = other is not None and any(not np.array_equal(first.play.cells[c], other.play.cells[c]) for c in noisy)
+        if few:
+            hides = other is not None and (
+                any(not np.array_equal(first.play.cells[c], other.play.cells[c]) for c in noisy)
+                or as_noise(first, moves, places, other)
+            )
         else:
             hides = other is None or not alike(first, other.play)
         if hides:

@@ -5,7 +5,6 @@ the release costs.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ RETURNED = 1e-3  # of the largest change of a released number: a smaller differe
 HALVINGS = 20  # of the interval in which a release may return to its values
 RETURNS = 8  # largest number of these intervals that are halved
 SOLVED = 16  # largest number of noisy numbers in a row for which `_found_elsewhere` searches
-STARTS, STEPS = 16, 40  # of each search
+STARTS, STEPS = 8, 40  # of each search
 FEWEST = 8  # steps with which a search is worth its time
 SECONDS = 20.0  # of processor time for all searches
 APART, MOST = 0.1, 6.0  # in units of the noise: the distance of a second row, and its largest number
@@ -128,22 +127,22 @@ def _found_elsewhere(first: History, i: int, number: int) -> bool:
 
     draws, begin = np.random.default_rng(0).standard_normal((STARTS, width)), time.process_time()
     size = np.max([np.abs(apart(start)) for start in draws], axis=0)
-    steps = min(STEPS, int(SECONDS / max(time.process_time() - begin, 1e-3) / (2 * width + 1)))
+    steps = min(STEPS, int(SECONDS / max(time.process_time() - begin, 1e-3) / (width + 1)))
     seen = size > 10 * rounding(first.play.numbers)
     if seen.sum() < width or steps < FEWEST:
         return False
 
-    def solved(start: Floats, most: int) -> Any:
-        def gone(far: Floats) -> Floats:
-            return apart(far - FAR)[seen] / size[seen]
+    def gone(far: Floats) -> Floats:
+        return apart(far - FAR)[seen] / size[seen]
 
-        return least_squares(gone, start + FAR, jac="3-point", diff_step=1e-2 / FAR, max_nfev=most)
+    def full(row: Floats) -> bool:
+        return _full(least_squares(gone, row, jac="3-point", diff_step=1e-2 / FAR, max_nfev=1).jac)
 
-    if not _full(solved(own, 1).jac):
+    if not full(own + FAR):
         return False
-    for found in (solved(start, steps) for start in draws):
+    for found in (least_squares(gone, start + FAR, diff_step=1e-2 / FAR, max_nfev=steps) for start in draws):
         distinct = np.linalg.norm(found.x - FAR - own) > APART and np.abs(found.x - FAR).max() < MOST
-        if distinct and np.abs(found.fun).max() <= RETURNED and _full(found.jac):
+        if distinct and np.abs(found.fun).max() <= RETURNED and full(found.x):
             return True
     return False
 
