@@ -356,7 +356,7 @@ def one_run(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Gene
     found = {}
     for rule in ("steinke", "mahloujifar") if kind in ("independent", "common-l") else ("steinke",):
         r = best_guesses(claim, m, ALPHA) if rule == "mahloujifar" else 0
-        groups = groups_against(epsilon, delta, m, ALPHA) if rule == "steinke" else ((1, r),)
+        groups = groups_against(epsilon, delta, m, ALPHA)[0] if rule == "steinke" else ((1, r),)
         if kind == "independent":
             chances = [np.float64(q) for q in rates(groups, m, mu, delta)]
         elif kind == "common-l":
@@ -383,7 +383,7 @@ def rounds_that_tell(delta: float, epsilon: float, m: int, audits: int, draw: np
     "choose the test": if any round tells, and only then, all scores are tied; or they are tied unless a round tells. So the
     mechanism chooses the test. The larger share of the two.
     """
-    groups, charge, q = groups_against(epsilon, delta, m, ALPHA, True), Charge(delta, m, True, epsilon), special.expit(epsilon)
+    (groups, charge), q = groups_against(epsilon, delta, m, ALPHA, True), special.expit(epsilon)
     told, alike = draw.binomial(m, delta, audits), m - m % 2
     before = np.cumsum([0] + [n for _, n in groups])
     sure = [np.clip(told - k, 0, n) for k, (_, n) in zip(before, groups, strict=False)]

@@ -25,6 +25,7 @@ CAPPED = 0.5
 EDGES = (0.0, *(2.0 ** (k / 4) for k in range(-12, 17)), LARGEST)  # nats: all epsilons between two edges use the same weights
 TRUTHS = tuple(2.0 ** (k / 4) for k in range(-14, 27))  # nats: epsilons of the Gaussian mechanisms for which weights are tried
 FADED = 50.0  # waves smaller than e^-FADED are left out of a Fourier transform
+GRANTED = 0.1  # share of the level in `granted_p_value`
 ROUNDED = 1e-11  # added to a p-value for the rounding of its Fourier transform
 CUTS, SECTIONS = 33, 9  # for `exceeded_by`: 32^9 parts of an interval are smaller than the rounding of its ends
 FINE = 64  # number of weight levels in `most_provable`, enough levels to approximate arbitrary weights
@@ -78,13 +79,15 @@ class Charge:
     canaries: of one run, under any dependence. In the mean delta then makes at most 2 delta guesses right for each canary
     (Steinke et al. 2023, Theorem 5.2). apart: each comes from a round of its own, and the rounds are independent. Then each round
     is a function of one bit's randomised response, which tells the bit with probability delta (Kairouz, Oh and Viswanath 2015,
-    Theorem 8). So the number of told bits is binomial.
+    Theorem 8). So the number of told bits is binomial. granted: only for rounds of their own: told bits count as right guesses,
+    see `granted_p_value`, and nothing is added.
     """
 
     delta: float
     canaries: int
     apart: bool = False
     epsilon: float = 0.0
+    granted: bool = False
 
     def p_value(self, alone: float, most: float) -> float:
         """An upper bound on the probability of a rejection, whose probability is at most `alone` if delta is 0. most: the largest
@@ -143,6 +146,8 @@ def weighted_p_value(epsilon: float, charge: Charge, groups: Groups, correct: in
     sum of independent coins of probability 1 / (1 + e^-epsilon). The guesses that delta makes right may have the largest weight.
     most: at least this probability is charged for each of them, see `tied_p_value`.
     """
+    if charge.granted:
+        return granted_p_value(epsilon, charge, groups, correct)
     if len(groups) == 1:
         weight, count = groups[0]
         return steinke_p_value(epsilon, charge, count, -(-correct // weight), most)
@@ -165,7 +170,34 @@ def tied_p_value(epsilon: float, charge: Charge, guesses: int, correct: int, mos
     The term that delta adds is bounded by `most` for all these numbers and tests at once. A term for the actual number of guesses
     alone would be too small: a mechanism could spend delta in exactly those runs whose number of guesses makes this term small.
     """
+    if charge.granted:
+        return granted_p_value(epsilon, charge, ((1, guesses),), correct)
     return charge.p_value(steinke_p_value(epsilon, FREE, guesses, correct), most)
+
+
+def granted_p_value(epsilon: float, charge: Charge, groups: Groups, correct: int) -> float:
+    """The smallest level at which this rule rejects. A share GRANTED of the level is for the event that more than D bits are
+    told, with the smallest D for which it is enough. The D guesses of the largest weights count as right for certain, and the
+    others are coins of probability 1 / (1 + e^-epsilon). The other share of the level is for the sum of weights.
+
+    Given all scores, and that they tell at most D bits, the probability of a rejection is largest if the D guesses of the largest
+    weights are told. So the scores may also decide which guesses are made, and how many.
+    """
+    top = sum(count for _, count in groups)
+
+    def more_told(told: int) -> float:
+        return float(special.bdtrc(told, charge.canaries, charge.delta)) / GRANTED
+
+    def reached(told: int) -> float:
+        left, rest = correct, []
+        for weight, count in groups:
+            told, out = told - min(told, count), min(told, count)
+            left -= weight * out
+            rest += [(weight, count - out)] if count > out else []
+        return (weighted_p_value(epsilon, FREE, tuple(rest), left) if left > 0 and rest else float(left <= 0)) / (1 - GRANTED)
+
+    first = bisect_left(range(top), True, key=lambda told: more_told(told) <= reached(told))
+    return min(1.0, reached(first), more_told(first - 1) if first else 1.0)
 
 
 def fewest_tied(groups: Groups) -> int:
@@ -266,22 +298,24 @@ def expected(groups: Groups, canaries: int, strength: float, delta: float) -> in
 
 
 @lru_cache(maxsize=4096)
-def groups_against(epsilon: float, delta: float, canaries: int, alpha: float, apart: bool = False) -> Groups:
-    """The guesses and weights with which this epsilon (nats) is tested. They depend on neither claim nor scores.
-    apart: as in `Charge`.
+def groups_against(epsilon: float, delta: float, canaries: int, alpha: float, apart: bool = False) -> tuple[Groups, Charge]:
+    """The guesses and weights with which this epsilon (nats) is tested, and what delta adds. They depend on neither claim nor
+    scores. apart: as in `Charge`.
 
     Consider the Gaussian mechanisms under which the test usually rejects the tested epsilon. The guesses and weights are the best
     ones for the one of them with the smallest true epsilon, which is found by halving TRUTHS. At delta = 0 all canaries are
-    guessed with the same weight, which is best for randomised response.
+    guessed with the same weight, which is best for randomised response. For rounds of their own, told bits are granted if that
+    rejects the tested epsilon under a mechanism with a smaller true epsilon.
 
     The charge for delta of `steinke` grows with epsilon and shrinks with the number of guesses. So there are enough guesses to
     reject the largest epsilon that these groups test; otherwise no larger epsilon would be tested.
     """
     low, high = next((a, b) for a, b in pairwise(EDGES) if a <= epsilon < b or b == LARGEST)
-    middle, charge = math.sqrt(low * high) if low else high / 2, Charge(delta, canaries, apart, low)
+    middle = math.sqrt(low * high) if low else high / 2
+    truths = [t for t in TRUTHS if t > middle and delta > 0]
 
     @cache
-    def rejecting(truth: float) -> Groups:
+    def rejecting(truth: float, charge: Charge) -> Groups:
         mu = gaussian.mu_of_claim(Claim(truth, delta))
         groups = weights(canaries, mu, middle)
         if not groups:
@@ -290,11 +324,14 @@ def groups_against(epsilon: float, delta: float, canaries: int, alpha: float, ap
         rejects = weighted_p_value(middle, charge, groups, expected(groups, canaries, mu, delta), change) < alpha
         return groups if rejects else ()
 
-    truths = [t for t in TRUTHS if t > middle and delta > 0]
-    smallest = bisect_left(truths, True, key=lambda truth: rejecting(truth) != ())
-    if smallest < len(truths):
-        return rejecting(truths[smallest])
-    return ((1, max(canaries - canaries % 2, 2) if canaries > 1 else 0),)
+    def smallest(charge: Charge) -> int:
+        return bisect_left(truths, True, key=lambda truth: rejecting(truth, charge) != ())
+
+    charges = [Charge(delta, canaries, apart, low, granted) for granted in ((False, True) if apart and delta > 0 else (False,))]
+    charge = min(charges, key=smallest)
+    if (found := smallest(charge)) < len(truths):
+        return rejecting(truths[found], charge), charge
+    return ((1, max(canaries - canaries % 2, 2) if canaries > 1 else 0),), charge
 
 
 @lru_cache(maxsize=64)

@@ -17,7 +17,7 @@ from ..checks.conditions import Condition, proved
 from ..checks.independence import Independence, independence
 from ..claim import Claim
 from .bounds import Bound, from_rounds, resting, unknown
-from .coin_test import CoinTest, noticed_on_average
+from .coin_test import SIMULATED, CoinTest, noticed_on_average
 from .detection.families import Family
 from .detection.power import POWER, reached, smallest
 from .guessing import (
@@ -135,7 +135,7 @@ def steinke(
     p_value, reach = 1.0, (math.inf, math.inf)
     if not math.isinf(claim.epsilon):
         p_value = max(level(*each) for each in test.below(claim.epsilon))
-        reach = _reach(claim, test.noticed(claim, _trials(bits), POWER))
+        reach = _detectable(test, claim, _trials(bits) if m <= SIMULATED else (m, 0))
     refuted = epsilon > claim.epsilon
     bound = Bound(epsilon, alpha, "any", "Steinke et al. 2023", _trials(bits), refuted, p_value, *reach)
     return resting(bound, "correct guesses of coins in one run (Steinke et al. 2023, Theorem 5.2)", coins, GUESSES)
@@ -250,6 +250,12 @@ def _largest(level: Callable[[float], float], alpha: float, low: float, high: fl
 def _reach(claim: Claim, noticed: Callable[[float], bool] | None) -> tuple[float, float]:
     """`notices` and `reach` of a Bound, from the function that says which violations are detected."""
     return (math.inf, math.inf) if noticed is None else reached(claim, smallest(noticed))
+
+
+@lru_cache(maxsize=256)
+def _detectable(test: CoinTest, claim: Claim, trials: tuple[int, int]) -> tuple[float, float]:
+    """`_reach` of the test of `steinke`. trials: how many bits are 0 and 1, which matters for up to SIMULATED bits only."""
+    return _reach(claim, test.noticed(claim, trials, POWER))
 
 
 def _trials(bits: ArrayLike) -> tuple[int, int]:

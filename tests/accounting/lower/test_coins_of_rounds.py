@@ -67,7 +67,7 @@ def test_a_fixed_number_of_each_bit_reaches_a_sum_of_weights_in_at_most_five_per
     """At delta > 0, where guesses have weights: the law of the sum over all orders of the bits, by the number of ones so far.
     Half of all bits, or as nearly half as possible, do not pass the check.
     """
-    groups, most_ones = groups_against(0.0, DELTA, count, 0.05, True), (count - 2) // 2
+    groups, most_ones = groups_against(0.0, DELTA, count, 0.05, True)[0], (count - 2) // 2
     each = [w for w, n in groups for _ in range(n // 2)]
     law = np.zeros((most_ones + 1, 2 * sum(each) + 1))
     law[0, 0] = 1.0

@@ -131,7 +131,7 @@ def test_guesses_of_few_coins_pass_the_test_of_the_claim_at_the_stated_violation
     .82 of them for 40 ones in 100. Fails once in a million choices of seeds.
     """
     claim, draw, world = Claim(epsilon, 1e-5), np.random.default_rng(12), np.arange(count) < ones
-    mu, groups = float(gaussian.mu_of_claim(claim)), groups_against(epsilon, 1e-5, count, 0.05)
+    mu, groups = float(gaussian.mu_of_claim(claim)), groups_against(epsilon, 1e-5, count, 0.05)[0]
     change = likeliest(epsilon, ((1, sum(n for _, n in groups) // 2),))
     most, charge = sum(w * n for w, n in groups), Charge(1e-5, count)
     least = next(v for v in range(most // 2, most + 1) if weighted_p_value(epsilon, charge, groups, v, change) < 0.05)
