@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 COUNTED = 1_000_000  # in a file with more rows, distinct scores are not counted
 COUNTED_COINS = "Steinke et al. 2023"  # the method for which `limits` computes the largest provable bound
+ANYTIME = "betting e-process"  # the method of --anytime --threshold
 UPWARDS = (COUNTED_COINS, "Mahloujifar et al. 2024", "Gaussian likelihood ratio")  # methods that take high scores for world 1
 SAME = ("shape", "method", "p_value", "notices", "reach", "against", "theorem", "withdrawn")  # fields of a bound and of its row
 HOW = {"granted": "You state"}  # how a condition is supported -> the word that stands before it
@@ -129,7 +130,7 @@ def bound(
         row = {**_row(scores, found, claim), "verdict": verdict, "seconds": round(time.perf_counter() - started, 3)}
         print_json({"schema": 1, "rows": [plain(row)]})
     else:
-        print("\n".join(_sentences(scores, columns, claim, found, verdict)))
+        print("\n".join(_sentences(scores, columns, claim, found, verdict, notices)))
     raise typer.Exit({"refuted": 1, "exceeds": 1, "not-refuted": 0, "inconclusive": 3}[verdict])
 
 
@@ -314,7 +315,9 @@ def _repeats(run: NDArray[Any]) -> bool:
     return len(np.unique(run)) < len(run)
 
 
-def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found: Bound, verdict: str) -> list[str]:
+def _sentences(
+    path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found: Bound, verdict: str, notices: float | None
+) -> list[str]:
     import numpy as np
 
     from ...accounting.lower.detection.error_rates import BEFOREHAND
@@ -348,22 +351,31 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
             "This test alone does not refute the claim itself, because a mechanism with another curve may keep it. Use "
             "--shape any, which tests the claim for every mechanism.",
         ]
-    seen = (
-        f"the best attack would have detected a true epsilon above {found.reach:.2f} with 90 % power"
-        if math.isfinite(found.reach)
-        else "no violation could be detected with 90 % power: play more rounds"
-    )
+    told = 2 * claim.delta * len(columns["bit"])  # canaries of one run whose bits delta may tell, on average
+    seen = _detectable(found, claim, notices, "run" in columns and _repeats(columns["run"]) and told > 1)
     if any(condition.detail == BEFOREHAND for condition in found.conditions):
-        seen = (
-            "the smallest detectable violation is unknown for a threshold that was given beforehand: give --pilot instead, or "
-            "leave --threshold out"
-        )
+        seen = "the smallest detectable violation is unknown for a threshold that was given beforehand"
+        if found.method != ANYTIME:
+            seen += ": give --pilot instead, or leave --threshold out"
     if found.assumed:
         seen = f"no violation could be detected, because the command cannot check that {' and '.join(found.assumed)}"
     if found.withdrawn is not None:
         seen = "the bound was withdrawn, so no violation could be detected"
     what = "The claim" if found.shape == "any" else "The Gaussian curve"
     return [*lines, f"{what} of {claimed} is {verdict.replace('-', ' ')} ({p}); {seen}."]
+
+
+def _detectable(found: Bound, claim: Claim, notices: float | None, crowded: bool) -> str:
+    """Which violations the best attack would have detected; also the violation that `notices` asks for, if it is smaller.
+    crowded: whether one run has so many canaries that delta may tell several of their bits.
+    """
+    if math.isinf(found.reach):
+        more = "fewer canaries in one run may prove more at this delta" if crowded else "play more rounds"
+        return f"no violation could be detected with 90 % power: {more}"
+    attacked = ("randomised response" if claim.delta == 0 else "a Gaussian mechanism") if found.shape == "any" else ""
+    text = f"the best attack{' on ' * bool(attacked)}{attacked} would have detected a true epsilon above {found.reach:.2f}"
+    asked = f"; that is noise {found.notices:.3g} times too small, and --notices asks for {notices:g}" if notices else ""
+    return f"{text} with 90 % power{asked if notices and found.notices > notices else ''}"
 
 
 def conditions_in_words(conditions: Sequence[Condition]) -> list[str]:

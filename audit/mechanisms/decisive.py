@@ -12,6 +12,7 @@ import numpy as np
 
 from ...accounting.claim import Claim
 from ...models.graph.graph import Graph, Worlds
+from ...models.recorder.mechanisms.found import Mechanism, Mechanisms
 from ..key import Key
 from ..recorded.laws import cost
 from ..recorded.secrets.among_equals import among_equals
@@ -23,24 +24,27 @@ from .initial_weights import same_for_all_seeds, with_weights
 from .inside import Inside, inside, not_known, read_only, reports, without_secrets
 from .past_noise import changed
 from .reading import added_later
+from .relations import same_size
 
 SECONDS = 4.0  # of processor time for the runs of a chain
-FIRST = (1.0, 0.75, 0.5, 0.25)  # parts of a chain's links: where the run is looked for that the others repeat
+FIRST = (1.0, 0.75, 0.5, 0.25, 0.0)  # parts of a chain's links: where the run is looked for that the others repeat
 
 World = tuple[Graph, Callable[[Worlds], Absence]]
+Noise = tuple[Mechanism, ...]
 
 
 def suspicious(like: Study, graph: Graph, claim: Claim, key: Key) -> Iterator[Inside]:
     """Yields what a run on each graph of `among_equals` and `crossings` shows, if there the secret moves a noisy value, changes a
     released array although every noisy value is the same, changes the size of the noise, or decides whether the run draws
-    anything. A model may fail on such a graph: then nothing rests on it. like: a study of the model, see `_recorded`.
+    anything, or to what it adds noise. A model may fail on such a graph: then nothing rests on it. like: a study of the model,
+    see `_recorded`.
     """
     for made, without_secret in (*among_equals(graph, claim.unit, like.model), *crossings(like, graph, claim, key)):
         try:
             found = _on(like, made, without_secret, claim, key)
         except Exception:  # a user's model may refuse other graphs, with any exception
             continue
-        if found is not None and (found.worst is not None or found.past or found.resized or found.silenced):
+        if found is not None and (found.worst or found.past or found.resized or found.silenced or found.unmatched):
             yield found
 
 
@@ -68,7 +72,8 @@ def _on(like: Study, graph: Graph, without_secret: Callable[[Worlds], Absence], 
     except OtherNoise:
         return dataclasses.replace(found, resized=(absent,))
     except Incomparable:
-        return dataclasses.replace(found, silenced=(absent,)) if draws_nothing(like.model, absent.worlds) else None
+        silent = draws_nothing(like.model, absent.worlds)
+        return dataclasses.replace(found, silenced=(absent,) * silent, unmatched=(absent,) * (not silent))
     shifts, doubts = read_only(first, found.idle, moves, reports(first))
     counted = found.counted(shifts)
     if (past := changed(first, absent, after, {})) or doubts or not cost(first.mechanisms, counted, claim.delta) > 0:
@@ -79,7 +84,8 @@ def _on(like: Study, graph: Graph, without_secret: Callable[[Worlds], Absence], 
 def crossings(like: Study, graph: Graph, claim: Claim, key: Key) -> Iterator[World]:
     """Yields graphs, each with the function that gives the world that differs from it by one secret. They are links of `chains`:
     in each chain, the one whose secret moves the clean values of the run farthest; the first one whose secret changes a released
-    array although every noisy value is the same; and the first one that draws random numbers in only one of the two worlds.
+    array although every noisy value is the same; the first one that draws random numbers in only one of the two worlds; and the
+    first one whose noise is of another size, or added to other values, in the other world.
 
     The runs begin with the fewest secrets, because thresholds are small, and end after SECONDS. If the model refuses the graphs,
     their degrees are those of `graph` at most.
@@ -101,7 +107,7 @@ def _of_chain(like: Study, links: list[Link], key: Key) -> Iterator[World]:
         return
     until = time.process_time() + SECONDS
     size = 0.0
-    farthest, differing, silent = None, None, None
+    farthest, differing, silent, unlike = None, None, None, None
     state = lru_cache(maxsize=2)(partial(_state, first))  # a link's first graph is often the second one of the next link
     for link in links:
         other, one = state(link.without), state(link.graph)
@@ -118,33 +124,48 @@ def _of_chain(like: Study, links: list[Link], key: Key) -> Iterator[World]:
                 silent = silent or (link.without, link.presence)
             case History(), True:
                 silent = silent or (link.graph, link.absence)
+            case _ if unlike is None and not _noise_alike(one, other):
+                unlike = (link.without, link.presence) if isinstance(other, History) else (link.graph, link.absence)
         if time.process_time() > until:
             break
     for found in dict.fromkeys(filter(None, (farthest, differing))):
         yield found.graph, found.absence
-    if silent:
-        yield silent
+    yield from filter(None, (silent, unlike))
 
 
 def _first(like: Study, links: list[Link], key: Key) -> History | None:
     """The run that the others repeat: on the largest graph that is tried on which it has mechanisms, and these are known."""
     for part in FIRST:
-        made = _recorded(like, links[math.ceil(part * len(links)) - 1].graph, key)
+        made = _recorded(like, links[max(math.ceil(part * len(links)), 1) - 1].graph, key)
         first = history(made, 0)
         if not made.doubts and not_known(first) is None:
             return first
     return None
 
 
-def _state(first: History, graph: Graph) -> History | bool:
-    """The repetition of a run on another graph, with every noisy value the same. If it cannot be repeated, True if the run on the
-    graph draws nothing, and else False.
+def _state(first: History, graph: Graph) -> History | Noise | bool:
+    """The repetition of a run on another graph, with every noisy value the same. If it cannot be repeated: the mechanisms of the
+    run on the graph if they differ in their noise alone; else, True if that run draws nothing, and False if it does.
     """
-    worlds = dataclasses.replace(first.worlds, graph=graph)
+    worlds, again = dataclasses.replace(first.worlds, graph=graph), Mechanisms(first.mechanisms)
     try:
-        return kept(first, Absence(graph.name, worlds))
+        return kept(first, Absence(graph.name, worlds), again)
+    except OtherNoise:
+        return tuple(again.found)
     except Incomparable:
         return draws_nothing(first.study.model, worlds)
+
+
+def _noise_alike(one: History | Noise | bool, other: History | Noise | bool) -> bool:
+    """Whether the runs of two states have noise of the same size, or no known noise."""
+    some, more = _noise(one), _noise(other)
+    return len(some) == len(more) and all(same_size(m, o) for m, o in zip(some, more, strict=True))
+
+
+def _noise(state: History | Noise | bool) -> Noise:
+    if isinstance(state, bool):
+        return ()
+    return state.mechanisms if isinstance(state, History) else state
 
 
 def costs_more_with_other_rows(within: Inside, claim: Claim, key: Key) -> str:

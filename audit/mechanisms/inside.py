@@ -46,8 +46,9 @@ class Inside:
     unusual nodes; None if this is not known. decisive: what other graphs show, see `suspicious`. failed: the error with which the
     model failed on the small graph, or "". searched: whether the search for secrets that move a value farther than most was
     finished, see `louder`. resized: worlds without one or many secrets in which some noise is of another size or kind. silenced:
-    worlds without one secret in which the run draws nothing. undone: see `common_changes`. all_tried: whether `worst` is the one
-    of all edges of which the release shows most.
+    worlds without one secret in which the run draws nothing. unmatched: worlds without one secret in which the run has other
+    mechanisms, on a graph of `suspicious`. undone: see `common_changes`. all_tried: whether `worst` is the one of all edges of
+    which the release shows most.
     """
 
     run: History
@@ -71,6 +72,7 @@ class Inside:
     across: tuple[Absence, ...] = ()
     resized: tuple[Absence, ...] = ()
     silenced: tuple[Absence, ...] = ()
+    unmatched: tuple[Absence, ...] = ()
     undone: frozenset[int] = frozenset()
     all_tried: bool = False
 

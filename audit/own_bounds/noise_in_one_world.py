@@ -163,8 +163,8 @@ def from_other_draws(case: Case, made: Study) -> tuple[Bound | None, dict[str, s
                 arrays = with_same_draws(here.first, absent)
                 if arrays is not None and not arrays:
                     continue
-                if (found := fixed_in_one(here, OwnRuns.of(made, absent.worlds), absent, case.claim.delta)) is not None:
-                    return exact(np.inf, changed_by(absent, *found, where), PATHS, (REPEATED, STILL, MOVED)), {}
+                if (found := fixed_in_one(here, absent, case.claim.delta, where)) is not None:
+                    return found, {}
                 for array in (arrays or ()) if not made.sources else ():
                     changed.setdefault(array, f"{absent.secret} changes '{array}' although all draws are the same{where}")
     return None, changed
@@ -229,16 +229,30 @@ class OwnRuns:
         return cls(replace(first, study=replace(first.study, base=first.play, constant=constant)), runs)
 
 
-def fixed_in_one(here: OwnRuns, there: OwnRuns, absent: Absence, delta: float) -> tuple[int, Cell] | None:
-    """How many entries of a cell nothing random changes in one of two worlds, and have other values in the other world, see
-    `moved_in_one`; with the first cell that has such entries.
+def fixed_in_one(here: OwnRuns, absent: Absence, delta: float, where: str) -> Bound | None:
+    """An infinite bound, if nothing random changes some entries of a cell in one of two worlds, and they have other values in the
+    other one, see `moved_in_one`; else None. where: the words that end its sentence.
     """
+    there = OwnRuns.of(here.first.study, absent.worlds)
     for still, moved in ((here, there), (there, here)):
         for cell, values in here.first.play.cells.items():
             if cell.public or cell not in there.first.play.cells:
                 continue
             if count := moved_in_one(still.first, still.runs, moved.runs, cell, absent.shown(values.shape), delta):
-                return count, cell
+                return exact(np.inf, changed_by(absent, count, cell, where), PATHS, (REPEATED, STILL, MOVED))
+    return None
+
+
+def from_unmatched(case: Case, within: Inside) -> Bound | None:
+    """An infinite bound, if on a graph of `suspicious` the run has other mechanisms without the secret, and nothing random
+    changes entries of the release in one of the two worlds; None if this is not shown.
+    """
+    for part, where in within.parts:
+        for absent in part.unmatched:
+            with suppress(Exception):  # a user's model may refuse other graphs, or other numbers, with any exception
+                made = part.run.study
+                if (found := fixed_in_one(OwnRuns.of(made, made.whole), absent, case.claim.delta, where)) is not None:
+                    return found
     return None
 
 

@@ -47,6 +47,7 @@ def without_moves(case: Case, within: Inside) -> Bound | None:
         noise_in_one_world.from_copies,
         size_of_noise.from_sizes,
         noise_in_one_world.from_silence,
+        noise_in_one_world.from_unmatched,
         noise_in_one_world.from_still_entries,
         divided_noise.from_factors,
     )

@@ -58,8 +58,9 @@ def chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generat
     Two cliques of growing size have one edge between them, or lack an edge of one clique. Two stars have one edge between their
     centres, so that both centres cross a threshold at once. Their leaves have two rows in turn, and so have the nodes of complete
     graphs: a vote among them may be balanced. Of nodes with equal degrees, two after two get one more edge, so that all quantiles
-    of the degrees rise from 0 to ROUNDS. most: the largest degree of the graphs, at most LEAVES. Graphs without any edge or
-    training node are left out, because many programs make an exception for them.
+    of the degrees rise from 0 to ROUNDS, and one edge joins the last two nodes that have none. The last features that change are
+    those of the only node of a class. most: the largest degree of the graphs, at most LEAVES. Graphs without any edge or training
+    node are left out, because many programs make an exception for them.
     """
     for links in _chains(graph, unit, most, random):
         if some := [link for link in links if link.without.edges.size and link.without.train.any()]:
@@ -78,13 +79,14 @@ def _chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Genera
         yield list(_windmills(balanced, unit))
         yield list(_of_two_kinds(graph, complete, unit, random))
         return
-    yield _emptied(few, unit, random.permutation(few.edges.shape[1] if unit in EDGES else few.nodes))
     if unit is Unit.FEATURES:
+        yield _emptied(few, unit, np.append(few.nodes - 1, random.permutation(few.nodes - 1)))
         yield list(_of_two_kinds(graph, _complete(graph, few, nodes), unit, random))
     else:
+        yield _emptied(few, unit, random.permutation(few.edges.shape[1]))
         yield list(_two_cliques(_complete(graph, few, LEAVES + 1), unit, nodes // 2))
         yield list(_two_stars(graph, few, unit, nodes - 1, random))
-        yield list(_almost_regular(_complete(graph, few, LEAVES + 1), unit, nodes - 1))
+        yield list(_almost_regular(_complete(graph, few, LEAVES), unit, nodes - 1))
 
 
 def _lacking(whole: Worlds, unit: Unit, secrets: NDArray[np.int64]) -> Absence:
@@ -147,12 +149,11 @@ def _two_cliques(nodes: Graph, unit: Unit, largest: int) -> Iterator[Link]:
 
 
 def _almost_regular(nodes: Graph, unit: Unit, most: int) -> Iterator[Link]:
-    """The links of graphs whose edges come in rounds. In each of ROUNDS rounds, or of `most` if these are fewer, each node but at
-    most one meets one that it has not met before, as in a tournament. The secret is the last edge.
+    """The links of graphs whose edges come in rounds. In each of ROUNDS rounds, or of `most` if these are fewer, each node meets
+    one that it has not met before, as in a tournament. The secret is the last edge. nodes: an even number.
     """
-    players = nodes.nodes // 2 * 2
-    circle = players - 1
-    steps = np.arange(1, players // 2)
+    circle = nodes.nodes - 1
+    steps = np.arange(1, nodes.nodes // 2)
     rounds = np.arange(min(ROUNDS, most))[:, None]
     met = np.stack([(rounds + steps) % circle, (rounds - steps) % circle])
     ends = np.concatenate([met, np.stack([rounds, np.full_like(rounds, circle)])], axis=2).reshape(2, -1)

@@ -180,6 +180,27 @@ def test_a_bound_too_weak_to_notice_what_was_asked_exits_with_3(app, leaky):
     assert ask(app, *options, "--notices", 2).exit_code == 0
 
 
+def test_a_test_weaker_than_asked_says_by_how_much(app, tmp_path):
+    draw, claim = np.random.default_rng(4), ("--epsilon", 1, "--delta", 1e-2, "--notices", 1.2)
+    bits = draw.random(1000) < 0.5
+    path = table(tmp_path / "scores.csv", draw.standard_normal(1000), bits)
+    told = ask(app, "bound", path, *claim)
+    assert told.exit_code == 3
+    words = " ".join(told.stdout.split())
+    assert re.search(r"the best attack on a Gaussian mechanism would have detected .*; that is noise 1\.[4-9]\d* times", words)
+    assert "too small, and --notices asks for 1.2" in words
+
+
+@pytest.mark.parametrize(("delta", "way"), [(0.01, "fewer canaries in one run"), (1e-6, "play more rounds")])
+def test_many_canaries_of_one_run_are_not_asked_for_more_at_a_large_delta(app, tmp_path, delta, way):
+    """Scores equal to the bits prove nothing: delta may tell 2 delta of the canaries, here 40."""
+    bits = np.random.default_rng(5).random(2000 if delta > 1e-3 else 21) < 0.5
+    path = table(tmp_path / "scores.csv", np.random.default_rng(6).standard_normal(bits.size), bits, np.arange(bits.size) // 2000)
+    told = ask(app, "bound", path, "--epsilon", 4, "--delta", delta)
+    assert told.exit_code == 3
+    assert way in told.stdout
+
+
 def test_rounds_too_few_to_show_anything_do_not_let_a_claim_pass(app, tmp_path):
     few = table(tmp_path / "few.csv", np.arange(6.0), np.arange(6) % 2 == 0)
     told = ask(app, "bound", few, "--epsilon", 1)
@@ -194,7 +215,8 @@ def test_a_threshold_that_sees_nothing_lets_no_claim_pass(app, tmp_path, options
     path = table(tmp_path / "scores.csv", *responses(np.random.default_rng(6), 4000, 4.0))
     told = ask(app, "bound", path, "--epsilon", 1, "--threshold", 100, *options)
     assert told.exit_code == 3
-    assert "unknown for a threshold that was given beforehand: give --pilot instead" in told.stdout
+    assert "unknown for a threshold that was given beforehand" in told.stdout
+    assert ("give --pilot instead" in told.stdout) == (not options)  # --anytime refuses --pilot
     assert ask(app, "bound", path, "--epsilon", 1, "--threshold", 0.5, *options).exit_code == 1
 
 
