@@ -194,7 +194,7 @@ def test_a_test_weaker_than_asked_says_by_how_much(app, tmp_path):
 @pytest.mark.parametrize(("delta", "way"), [(0.01, "fewer canaries in one run"), (1e-6, "play more rounds")])
 def test_many_canaries_of_one_run_are_not_asked_for_more_at_a_large_delta(app, tmp_path, delta, way):
     """Scores equal to the bits prove nothing: delta may tell 2 delta of the canaries, here 40."""
-    bits = np.random.default_rng(5).random(2000 if delta > 1e-3 else 21) < 0.5
+    bits = np.random.default_rng(5).random(2000 if delta > 1e-3 else 24) < 0.5
     path = table(tmp_path / "scores.csv", np.random.default_rng(6).standard_normal(bits.size), bits, np.arange(bits.size) // 2000)
     told = ask(app, "bound", path, "--epsilon", 4, "--delta", delta)
     assert told.exit_code == 3
