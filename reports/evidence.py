@@ -152,7 +152,8 @@ def judge(
     less private than its ledger. If only the ledger supports the claim, this also refutes the claim. A test may refute the
     ledger without proving an epsilon above the claim; then no upper bound on the run's epsilon is known. A refutation by
     samples does not say where the fault is, so the sentence also names what a failed check of another bound found. Raises
-    ValueError for arguments of other types or out of range.
+    ValueError for arguments of other types or out of range, and for a bound of `lower` for another
+    epsilon or delta.
     """
     _check(claim, ceiling, bounds, notices)
     unsure = [b for b in bounds if b.refuted and b.assumed]
@@ -258,13 +259,18 @@ def refuting(bounds: Iterable[Bound]) -> Bound | None:
     return max(filter(refutes, bounds), key=lambda b: (b.against == "claim", b.epsilon), default=None)
 
 
-def _check(claim: object, ceiling: object, bounds: object, notices: object) -> None:
+def _check(claim: Claim, ceiling: object, bounds: Sequence[Bound], notices: object) -> None:
     from ..accounting.lower.bounds import Bound
     from ..accounting.upper.accountants import Upper
 
     check_claim(claim)
     check_items("ceiling", ceiling, Upper, "upper bounds, such as upper(ledger, claim).")
     check_items("bounds", bounds, Bound, "lower bounds, such as [lower(scores, bits, claim)].")
+    for tested in (bound.claim for bound in bounds):
+        if tested is not None and (tested.epsilon, tested.delta) != (claim.epsilon, claim.delta):
+            of = f"a bound for the claim of epsilon={tested.epsilon:g}, delta={tested.delta:g}"
+            wanted = f"epsilon={claim.epsilon:g}, delta={claim.delta:g}"
+            raise ValueError(f"bounds: {of} does not test {wanted}. Compute it with lower(scores, bits, claim) for this claim.")
     if not (is_number(notices) and notices > 1):
         raise ValueError(f"notices={shown(notices)}: must be above 1. It is the factor by which the noise is too small.")
 

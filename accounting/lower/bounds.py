@@ -52,7 +52,8 @@ class Bound:
     With "ledger" it contradicts only the curve of the ledger: the code is less private than its ledger says. withdrawn: the bound
     before a condition failed, None if none failed; `epsilon` of a withdrawn bound is 0, and `notices` and `reach` are infinite.
     covers: array -> the kind of violation that the test would have detected in it; None if that is not known for each array.
-    attack, audit: the names of the attack and the audit, which `Outcome` gives to a bound; the statistics do not use them.
+    attack, audit: the names of the attack and the audit, which `Outcome` gives to a bound; the statistics do not use them. claim:
+    the claim that was tested, for the bounds of `lower`: `judge` refuses them for another epsilon or delta.
     """
 
     epsilon: float  # nats
@@ -72,6 +73,7 @@ class Bound:
     against: str = "claim"  # or "ledger"
     withdrawn: float | None = None  # nats
     covers: Mapping[str, str] | None = None
+    claim: Claim | None = None
 
     @property
     def assumed(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
@@ -61,5 +62,5 @@ def lower(
     if found is None:
         options = {**error_rates, "shape": shape, "likelihood_ratio": likelihood_ratio}
         found = from_rounds(scores, bits, claim, alpha=alpha, rounds=rounds, seed=seed, **options)
-    found = resting(found, found.theorem, in_turns(bits))
+    found = replace(resting(found, found.theorem, in_turns(bits)), claim=claim)
     return unknown(found) if found.assumed else found  # a bound with an assumption refutes nothing, so it detects no violation

@@ -111,13 +111,17 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
     unit = Unit(plan.unit) if plan.unit else None
     named = plan.own_alone or ("models" in plan.model_fields_set and plan.models != ("all",))
     impossible: list[NoSuchClaim] = []
+    seen: set[str] = set()  # fields of all models
+    all_seen = True
     for name, make in makes.items():
         for mode in plan.modes:
             for epsilon in plan.epsilon:
                 taken: set[str] = set()
                 as_shown = mode
+                recipe = None
                 try:
                     recipe = make(mode, facts, math.isfinite(epsilon))
+                    seen |= {f.name for f in dataclasses.fields(cast("Any", recipe)) if f.init}
                     as_shown = shown_mode(recipe)
                     taken = {text for text, *_ in fitting(recipe, name, plan.param)}
                     recipe = adjusted(recipe, name, plan.param, at_unit(recipe, unit, facts))
@@ -132,6 +136,7 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
                     elif taken:
                         said = any(text.rpartition(".")[2] in str(reason) for text in taken)
                         raise ValueError(str(reason) if said else f"param={shown(', '.join(sorted(taken)))}: {reason}") from None
+                    all_seen = all_seen and recipe is not None
                     what = f"{name} {as_shown} epsilon={epsilon:g}"
                     skips.append(SkippedRow(model=name, mode=as_shown, epsilon=epsilon, what=what, reason=str(reason)))
                     continue
@@ -140,9 +145,9 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
     if impossible and not made and len(impossible) == len(skips):
         raise impossible[0]
     for text in plan.param:
-        if text in unused and not skips:
-            fields = sorted({f.name for case in made for f in dataclasses.fields(cast("Any", case.model)) if f.init})
-            raise ValueError(f"param={text!r}: none of the chosen models has such a field. Their fields: {', '.join(fields)}.")
+        if text in unused and all_seen:
+            fields = ", ".join(sorted(seen))
+            raise ValueError(f"param={text!r}: none of the chosen models has such a field. Their fields: {fields}.")
     return made, skips
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gnnaudit.accounting.checks.conditions import Condition, assumed, checked
 from gnnaudit.accounting.claim import Claim, Relation, Unit
 from gnnaudit.accounting.lower.bounds import Bound, resting
+from gnnaudit.accounting.lower.of_scores import lower
 from gnnaudit.accounting.upper.accountants import Upper
 from gnnaudit.reports import evidence
 from gnnaudit.reports.evidence import Evidence, exit_code, judge
@@ -338,3 +339,16 @@ def test_a_multiple_of_one_is_said_without_a_number():
     assert multiple(0.5, "the scale of the noise") == "0.5 times the scale of the noise"
     assert as_far(1) == "as far as"
     assert as_far(1.2345678) == "1.235 times as far as"
+
+
+@pytest.mark.parametrize("other", [Claim(1.0, 1e-5), Claim(1.2, 0.0)])
+def test_a_bound_that_was_computed_for_another_claim_is_refused(other):
+    """A bound at delta = 0 may exceed the epsilon of a true claim at a larger delta."""
+    draw = np.random.default_rng(3)
+    bits = draw.random(400) < 0.5
+    bound = lower(draw.standard_normal(400) + bits, bits, other)
+    judge(other, (), [bound])
+    with pytest.raises(
+        ValueError, match=rf"epsilon={other.epsilon:g}, delta={other.delta:g} does not test epsilon=1.2, delta=0.1"
+    ):
+        judge(Claim(1.2, 0.1), (), [bound])
