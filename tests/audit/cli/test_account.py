@@ -114,7 +114,7 @@ def test_a_field_of_the_models_can_be_set(capsys):
         ({"style": "pdf"}, "table, markdown, latex"),
         ({"param": ["sides=2"]}, "none of the chosen models"),
         ({"param": ["progap.hops=2"]}, "none of the chosen models"),
-        ({"models": "privgnn", "mode": "paper", "param": ["sides=2"]}, "none of the chosen models"),  # no noise suffices for ε = 1
+        ({"models": "privgnn", "mode": "paper", "param": ["sides=2"]}, "none of the chosen models"),  # no case is made
     ],
 )
 def test_wrong_use_is_refused_in_one_line(changes, said):
