@@ -16,7 +16,7 @@ from ....accounting.claim import Unit
 from ....models.graph.graph import Graph, Worlds, joining
 from ....reports.rounding import several
 from ...case import EDGES
-from .worlds import LEAVES, Absence, small, without_edges, without_nodes
+from .worlds import CLIQUE, LEAVES, Absence, small, without_edges, without_nodes
 
 COMPLETE = "complete graph"
 BALANCED = f"{COMPLETE} with classes of almost the same size"
@@ -58,9 +58,10 @@ def chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generat
     Two cliques of growing size have one edge between them, or lack an edge of one clique. Two stars have one edge between their
     centres, so that both centres cross a threshold at once. Their leaves have two rows in turn, and so have the nodes of complete
     graphs: a vote among them may be balanced. Of nodes with equal degrees, two after two get one more edge, so that all quantiles
-    of the degrees rise from 0 to ROUNDS, and one edge joins the last two nodes that have none. The last features that change are
-    those of the only node of a class. most: the largest degree of the graphs, at most LEAVES. Graphs without any edge or training
-    node are left out, because many programs make an exception for them.
+    of the degrees rise from 0 to ROUNDS, and one edge joins the last two nodes that have none. A complete graph of CLIQUE nodes
+    loses its edges in a random order, so that few edges are most of all that there may be, or not. The last features that change
+    are those of the only node of a class. most: the largest degree of the graphs, at most LEAVES. Graphs without any edge or
+    training node are left out, because many programs make an exception for them.
     """
     for links in _chains(graph, unit, most, random):
         if some := [link for link in links if link.without.edges.size and link.without.train.any()]:
@@ -87,6 +88,8 @@ def _chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Genera
         yield list(_two_cliques(_complete(graph, few, LEAVES + 1), unit, nodes // 2))
         yield list(_two_stars(graph, few, unit, nodes - 1, random))
         yield list(_almost_regular(_complete(graph, few, LEAVES), unit, nodes - 1))
+        dense = _complete(graph, few, min(CLIQUE, nodes))
+        yield _emptied(dense, unit, random.permutation(dense.edges.shape[1]))
 
 
 def _lacking(whole: Worlds, unit: Unit, secrets: NDArray[np.int64]) -> Absence:

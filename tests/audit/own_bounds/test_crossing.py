@@ -257,7 +257,7 @@ def test_the_graphs_of_a_link_differ_by_its_secret_and_have_degrees_within_the_b
     names = {
         Unit.NODE: [COMPLETE, BALANCED, WINDMILL, TWO_KINDS],
         Unit.FEATURES: [UNUSUAL, TWO_KINDS],
-        Unit.UNDIRECTED_EDGE: [UNUSUAL, CLIQUES, STARS, REGULAR],
+        Unit.UNDIRECTED_EDGE: [UNUSUAL, CLIQUES, STARS, REGULAR, COMPLETE],
     }
     made = list(chains(GRAPH, unit, most, np.random.default_rng(0)))
     assert [links[-1].graph.name.partition(", ")[0] for links in made] == names[unit]

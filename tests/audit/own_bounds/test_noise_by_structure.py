@@ -28,6 +28,11 @@ def without_isolated_nodes(graph):
     return bool((graph.degree > 0).all())
 
 
+def dense(graph):
+    """Whether more than half of all pairs of nodes have an edge."""
+    return bool(graph.edges.shape[1] > graph.nodes * (graph.nodes - 1) / 4)
+
+
 def with_every_class(graph):
     return bool((np.bincount(graph.y, minlength=graph.classes) > 0).all())
 
@@ -82,6 +87,7 @@ def judged(noisy, unit, tmp_path, epsilon=1.001):
 FAULTS = {
     "scale by high degrees": (EDGE, resized(of_high_degrees, edges, 1.0)),
     "no noise at high degrees": (EDGE, removed(of_high_degrees, edges, 1.0)),
+    "no noise in dense graphs": (EDGE, removed(dense, edges, 1.0)),
     "nothing drawn at high degrees": (EDGE, not_drawn(of_high_degrees, edges, 1.0)),
     "scale by isolated nodes": (EDGE, resized(without_isolated_nodes, edges, 1.0)),
     "no noise without isolated nodes": (NODE, removed(without_isolated_nodes, sizes, 1.0)),
