@@ -28,20 +28,19 @@ settings.load_profile("gnnaudit")
 
 
 NIGHTLY = Path(__file__).with_name("nightly.txt")  # names of tests that take long, while quicker ones say much the same
+GONE = pytest.StashKey[set[str]]()  # lines of NIGHTLY without a test
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks the tests of nightly.txt as nightly. Raises UsageError for a line that names no test of a collected file."""
+    """Marks the tests of nightly.txt as nightly, and keeps the lines that name no test of a collected file."""
     listed = set(NIGHTLY.read_text().splitlines())
     for item in items:
         if item.nodeid in listed:
             item.add_marker(pytest.mark.nightly)
-    if not any("::" in argument for argument in config.args):
-        whole = {item.nodeid.partition("::")[0] for item in items}
-        gone = {line for line in listed if line.partition("::")[0] in whole} - {item.nodeid for item in items}
-        if gone:
-            raise pytest.UsageError(f"{NIGHTLY.name} lists tests that do not exist: {', '.join(sorted(gone))}")
+    alone = any("::" in argument for argument in config.args)  # then the files are not collected as a whole
+    whole = set() if alone else {item.nodeid.partition("::")[0] for item in items}
+    config.stash[GONE] = {line for line in listed if line.partition("::")[0] in whole} - {item.nodeid for item in items}
 
 
 def pytest_collection_finish():
