@@ -54,7 +54,10 @@ NEARLY = 1e-2  # relative: a move that is smaller by less counts as equal
 NEAR = 5e-4  # how near the search for the smallest detectable factor comes, as a power of 2
 NOT_FOLLOWED = ("choice", "geometric", "poisson")  # laws of noise that the recorder does not follow to the data
 EVERYWHERE = "by one factor on every graph"  # how noise is too small where only the small graph of unusual nodes shows it
-OPEN_PATH = "a path past the noise, open on the tested graphs, to"  # a kind of violation, before the names of arrays
+ANYWHERE = "anywhere on the two tested graphs"  # the given graph and the small one
+OPEN_PATH = (
+    "a path past the noise that is open on one of the two tested graphs, to"  # a kind of violation, before the names of arrays
+)
 RECORDED = "all randomness was recorded, and the noise is what the ledger charges"
 COVERED = "the release is a function of recorded noise, of values covered by it, and of public data"
 STEADY = "no draw of few numbers switches the noise"
@@ -105,7 +108,7 @@ def from_release(setting: Setting, past: Mapping[str, str] | None = None, bare: 
     if judged and not bounds[0].refuted and (failed := known_noise(case, found.study)):
         doubts[""] = failed.detail
         bounds[0] = dataclasses.replace(bounds[0], epsilon=0.0, conditions=(*bounds[0].conditions, failed))
-    where = EVERYWHERE if not moved_on_the_graph(case, found) else "by one factor" if len(found.noisy) > 1 else "anywhere"
+    where = EVERYWHERE if not moved_on_the_graph(case, found) else "by one factor" if len(found.noisy) > 1 else ANYWHERE
     kinds = {True: f"noise too small {where} in", False: OPEN_PATH}
     covers = {a: kinds[a in found.noisy] for a in offered(case.model) if a not in doubts and "" not in doubts}
     rest = [doubts[array] for array in offered(case.model) if array in doubts]

@@ -161,11 +161,12 @@ def test_what_would_have_been_noticed_is_the_worst_over_the_arrays_of_the_claim(
     both = dataclasses.replace(CLAIM, exposes=("posteriors", "aggregates"))
     sums = dataclasses.replace(look(0.5, notices=1.1), covers={"aggregates": "noise too small anywhere in"})
     rest = dataclasses.replace(
-        look(0.5, notices=1.3), covers={"posteriors": "a path past the noise, open on the tested graphs, to"}
+        look(0.5, notices=1.3), covers={"posteriors": "a path past the noise that is open on one of the two tested graphs, to"}
     )
     assert judge(both, [], [sums, rest]).sentence == (
         "not refuted; a true epsilon above 1.43 would have been noticed if it came from "
-        "a path past the noise, open on the tested graphs, to posteriors, or from noise too small anywhere in aggregates"
+        "a path past the noise that is open on one of the two tested graphs, to posteriors, or from noise too small anywhere in "
+        "aggregates"
     )
     plain = dataclasses.replace(look(0.5, notices=1.1), covers={"aggregates": "noise too small"})
     assert judge(both, [], [plain, rest]).sentence.endswith("posteriors, or from noise too small in aggregates")

@@ -22,7 +22,7 @@ COMPLETE = "complete graph"
 BALANCED = f"{COMPLETE} with classes of almost the same size"
 CLIQUES = "graph of two cliques"
 WINDMILL = "windmill of cliques"
-STARS, TWO_KINDS = "pair of stars", f"{COMPLETE} of two kinds of nodes"
+STAR, STARS, TWO_KINDS = "star", "pair of stars", f"{COMPLETE} of two kinds of nodes"
 REGULAR, ROUNDS = "graph of almost equal degrees", 2  # largest degree
 PAIRS = 40  # of rows that are tried in turn
 NO_SEED = np.zeros(1, dtype=np.uint64)
@@ -51,17 +51,23 @@ class Link:
 def chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generator) -> Iterator[list[Link]]:
     """Yields chains of links, which begin with the fewest secrets. All graphs of a chain have the same nodes.
 
-    The edges of `small` or the features of its nodes go in a random order, so that its hub loses leaf by leaf. Of the
-    nodes of a complete graph, one after the other goes, so that all others lose a neighbour. The last class of a first one has
-    one node. The classes of a second one, all of whose nodes are training nodes, have almost the same size, so that the smallest
-    one takes many sizes. In windmills, a centre joins cliques of growing size, so that all their nodes lose a neighbour with it.
-    Two cliques of growing size have one edge between them, or lack an edge of one clique. Two stars have one edge between their
-    centres, so that both centres cross a threshold at once. Their leaves have two rows in turn, and so have the nodes of complete
-    graphs: a vote among them may be balanced. Of nodes with equal degrees, two after two get one more edge, so that all quantiles
-    of the degrees rise from 0 to ROUNDS, and one edge joins the last two nodes that have none. A complete graph of CLIQUE nodes
-    loses its edges in a random order, so that few edges are most of all that there may be, or not. The last features that change
-    are those of the only node of a class. most: the largest degree of the graphs, at most LEAVES. Graphs without any edge or
-    training node are left out, because many programs make an exception for them.
+    Edges: those of `small` go in a random order, so that its hub loses leaf by leaf. So do those of a complete graph of CLIQUE
+    nodes, which are then most of all possible edges or not, and those of a star. Two cliques of growing size have one edge
+    between them, or lack an edge of one clique. Two stars have one edge between their centres, so that both centres cross a
+    threshold at once. Of nodes with equal degrees, two after two get one more edge, so that all quantiles of the degrees rise
+    from 0 to ROUNDS. One edge then joins the last two nodes that have none, and the next one is the first between two classes.
+
+    Nodes: those of a complete graph go one after the other, so that all others lose a neighbour. The last class of a first one
+    has one node. The classes of a second one, all of whose nodes are training nodes, have almost the same size, so that the
+    smallest one takes many sizes. In windmills, a centre joins cliques of growing size, so that all their nodes lose a neighbour
+    with it, and no edge is left between two classes.
+
+    Features: those of the nodes of `small` change in a random order, at last those of the only node of a class; then those of
+    nodes whose classes have almost the same size.
+
+    The leaves of the stars and the nodes of some complete graphs have two rows in turn: a vote among them may be balanced. most:
+    the largest degree of the graphs, at most LEAVES. Graphs without any edge or training node are left out, because many programs
+    make an exception for them.
     """
     for links in _chains(graph, unit, most, random):
         if some := [link for link in links if link.without.edges.size and link.without.train.any()]:
@@ -72,24 +78,28 @@ def _chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Genera
     """As `chains`, down to graphs without any secret."""
     few = small(graph, most)
     nodes = 1 + (LEAVES if most is None else min(LEAVES, most))
+    complete = _complete(graph, few, nodes)
+    balanced = replace(complete, y=np.arange(nodes) % graph.classes, train=np.ones(nodes, dtype=bool), name=BALANCED)
     if unit is Unit.NODE:
-        complete = _complete(graph, few, nodes)
-        balanced = replace(complete, y=np.arange(nodes) % graph.classes, train=np.ones(nodes, dtype=bool), name=BALANCED)
         for each in (complete, balanced):
             yield _emptied(each, unit, random.permutation(nodes))
         yield list(_windmills(balanced, unit))
         yield list(_of_two_kinds(graph, complete, unit, random))
-        return
-    if unit is Unit.FEATURES:
+    elif unit is Unit.FEATURES:
         yield _emptied(few, unit, np.append(few.nodes - 1, random.permutation(few.nodes - 1)))
-        yield list(_of_two_kinds(graph, _complete(graph, few, nodes), unit, random))
+        yield _emptied(balanced, unit, random.permutation(nodes))
+        yield list(_of_two_kinds(graph, complete, unit, random))
     else:
         yield _emptied(few, unit, random.permutation(few.edges.shape[1]))
         yield list(_two_cliques(_complete(graph, few, LEAVES + 1), unit, nodes // 2))
         yield list(_two_stars(graph, few, unit, nodes - 1, random))
         yield list(_almost_regular(_complete(graph, few, LEAVES), unit, nodes - 1))
         dense = _complete(graph, few, min(CLIQUE, nodes))
-        yield _emptied(dense, unit, random.permutation(dense.edges.shape[1]))
+        star = replace(
+            complete, edges=joining(np.stack([np.zeros(nodes - 1, int), np.arange(1, nodes)]), graph.directed), name=STAR
+        )
+        for each in (dense, star):
+            yield _emptied(each, unit, random.permutation(each.edges.shape[1]))
 
 
 def _lacking(whole: Worlds, unit: Unit, secrets: NDArray[np.int64]) -> Absence:
@@ -121,8 +131,8 @@ def _complete(graph: Graph, few: Graph, nodes: int) -> Graph:
 
 
 def _windmills(nodes: Graph, unit: Unit) -> Iterator[Link]:
-    """The links of windmills, each of as many cliques of one size as there are nodes for, at least two. The secret is the centre,
-    which is a neighbour of all their nodes.
+    """The links of windmills, each of as many cliques of one size as there are nodes for, at least two. All nodes of a clique
+    have one class. The secret is the centre, which is a neighbour of all of them.
     """
     others = nodes.nodes - 1
     for size in range(1, others // 2 + 1):
@@ -130,7 +140,8 @@ def _windmills(nodes: Graph, unit: Unit) -> Iterator[Link]:
         blocks = [one + 1 + size * i for i in range(others // size)]
         near = np.arange(1, 1 + size * len(blocks))
         edges = joining(np.concatenate([np.stack([np.zeros_like(near), near]), *blocks], axis=1), nodes.directed)
-        windmill = replace(nodes, edges=edges, name=f"{WINDMILL}, {several(size, 'node')} each beside the centre")
+        y = np.append(nodes.y[0], np.arange(others) // size % nodes.classes)
+        windmill = replace(nodes, y=y, edges=edges, name=f"{WINDMILL}, {several(size, 'node')} each beside the centre")
         centre = np.array([0])
         yield Link(windmill, unit, centre, _lacking(Worlds.of(windmill, NO_SEED), unit, centre).worlds.graph)
 
@@ -153,14 +164,18 @@ def _two_cliques(nodes: Graph, unit: Unit, largest: int) -> Iterator[Link]:
 
 def _almost_regular(nodes: Graph, unit: Unit, most: int) -> Iterator[Link]:
     """The links of graphs whose edges come in rounds. In each of ROUNDS rounds, or of `most` if these are fewer, each node meets
-    one that it has not met before, as in a tournament. The secret is the last edge. nodes: an even number.
+    one that it has not met before, as in a tournament. The secret is the last edge. Those who meet in the first round have one
+    class. nodes: an even number.
     """
     circle = nodes.nodes - 1
     steps = np.arange(1, nodes.nodes // 2)
-    rounds = np.arange(min(ROUNDS, most))[:, None]
+    rounds = np.arange(ROUNDS)[:, None]
     met = np.stack([(rounds + steps) % circle, (rounds - steps) % circle])
     ends = np.concatenate([met, np.stack([rounds, np.full_like(rounds, circle)])], axis=2).reshape(2, -1)
-    edges = joining(np.sort(ends, axis=0), nodes.directed)
+    pairs, y = nodes.nodes // 2, np.empty_like(nodes.y)
+    y[ends[:, :pairs]] = np.arange(pairs) % nodes.classes
+    edges = joining(np.sort(ends[:, : pairs * most], axis=0), nodes.directed)
+    nodes = replace(nodes, y=y)
     before = replace(nodes, edges=edges[:, :0], name=REGULAR)
     for count in range(1, edges.shape[1] + 1):
         one = replace(nodes, edges=edges[:, :count], name=f"{REGULAR}, {several(count, 'edge')}")

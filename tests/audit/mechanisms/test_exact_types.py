@@ -7,6 +7,7 @@ from gnnaudit import Claim, Looped, load
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.own_bounds.released_noise import ANYWHERE
 from gnnaudit.audit.storage.store import Store
 
 from ..recorded.votes import counts, released
@@ -33,7 +34,7 @@ def test_a_training_that_ends_only_with_the_recorders_arrays_says_so_with_its_li
     outcome = audited(votes(5.4, exact=True), tmp_path)
     (reason,) = (c.detail for b in outcome.bounds for c in b.conditions if c.how == "failed")
     assert "the recorder's arrays end the training: " in reason
-    assert "test_exact_types.py, line 21: TypeError: an array of NumPy is needed" in reason
+    assert "test_exact_types.py, line 22: TypeError: an array of NumPy is needed" in reason
     assert not outcome.covers
     assert not any(b.refuted for b in outcome.bounds)
 
@@ -48,7 +49,7 @@ def test_the_same_training_without_a_test_of_types_is_judged(tmp_path):
 def test_noise_on_the_release_is_judged_even_so(scale, refuted, tmp_path):
     outcome = audited(votes(scale, exact=True, shown=True), tmp_path)
     assert any(b.refuted for b in outcome.bounds) == refuted
-    assert outcome.covers["votes"] == "noise too small anywhere in"
+    assert outcome.covers["votes"] == f"noise too small {ANYWHERE} in"
 
 
 def test_a_training_that_ends_without_the_recorder_too_still_raises(tmp_path):

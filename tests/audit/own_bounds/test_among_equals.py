@@ -111,10 +111,12 @@ def symmetric(most):
 
 
 def moved_by_the_centre(pairs):
-    """How far the centre of `pairs` triangles moves the rows of `symmetric`, beside its own. Label i is i modulo the classes."""
+    """How far the centre of `pairs` triangles moves the rows of `symmetric`, beside its own. The class of both other nodes of a
+    triangle is its number modulo the classes.
+    """
     edges = np.kron(np.eye(pairs), [[0, 1], [1, 0]])
     edges = np.block([[np.zeros((1, 1)), np.ones((1, 2 * pairs))], [np.ones((2 * pairs, 1)), edges]])
-    labels = np.eye(GRAPH.classes)[np.arange(1 + 2 * pairs) % GRAPH.classes]
+    labels = np.eye(GRAPH.classes)[np.append(0, np.arange(2 * pairs) // 2 % GRAPH.classes)]
     share = edges.sum(0) ** -0.5
     return float(np.linalg.norm((edges * share * share[:, None] @ labels)[1:] - edges[1:, 1:] @ labels[1:]))
 

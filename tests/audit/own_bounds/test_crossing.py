@@ -12,7 +12,18 @@ from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms import decisive
-from gnnaudit.audit.recorded.secrets.chains import BALANCED, CLIQUES, COMPLETE, PAIRS, REGULAR, STARS, TWO_KINDS, WINDMILL, chains
+from gnnaudit.audit.recorded.secrets.chains import (
+    BALANCED,
+    CLIQUES,
+    COMPLETE,
+    PAIRS,
+    REGULAR,
+    STAR,
+    STARS,
+    TWO_KINDS,
+    WINDMILL,
+    chains,
+)
 from gnnaudit.audit.recorded.secrets.worlds import LEAVES, UNUSUAL
 from gnnaudit.audit.recorded.study import study
 from gnnaudit.audit.storage.store import Store
@@ -256,8 +267,8 @@ def test_an_end_that_noisy_counts_decide_is_not_refuted(tmp_path):
 def test_the_graphs_of_a_link_differ_by_its_secret_and_have_degrees_within_the_bound(unit, most):
     names = {
         Unit.NODE: [COMPLETE, BALANCED, WINDMILL, TWO_KINDS],
-        Unit.FEATURES: [UNUSUAL, TWO_KINDS],
-        Unit.UNDIRECTED_EDGE: [UNUSUAL, CLIQUES, STARS, REGULAR, COMPLETE],
+        Unit.FEATURES: [UNUSUAL, BALANCED, TWO_KINDS],
+        Unit.UNDIRECTED_EDGE: [UNUSUAL, CLIQUES, STARS, REGULAR, COMPLETE, STAR],
     }
     made = list(chains(GRAPH, unit, most, np.random.default_rng(0)))
     assert [links[-1].graph.name.partition(", ")[0] for links in made] == names[unit]

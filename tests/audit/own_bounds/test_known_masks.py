@@ -90,7 +90,7 @@ def test_dp_sgd_with_dropout_that_costs_what_it_claims_is_not_refuted_and_has_a_
     assert CLAIM.epsilon < bound.reach < 1.5 * CLAIM.epsilon
     assert found.covers == {
         "weights": "too little noise on a value within the run (perhaps only as an inconclusive verdict), or a path past "
-        "the noise, open on the tested graphs, to"
+        "the noise that is open on one of the two tested graphs, to"
     }
     assert any("masks of dropout" in granted for granted in bound.granted)
 

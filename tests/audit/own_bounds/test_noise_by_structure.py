@@ -33,6 +33,19 @@ def dense(graph):
     return bool(graph.edges.shape[1] > graph.nodes * (graph.nodes - 1) / 4)
 
 
+def within_classes(graph):
+    """Whether no edge joins two classes, and there is one."""
+    return bool(graph.edges.size and (graph.y[graph.edges[0]] == graph.y[graph.edges[1]]).all())
+
+
+def of_one_star(graph):
+    return bool(graph.edges.shape[1] == graph.degree.max() >= 3)
+
+
+def of_equal_classes(graph):
+    return bool(np.ptp(np.bincount(graph.y, minlength=graph.classes)) <= 2)
+
+
 def with_every_class(graph):
     return bool((np.bincount(graph.y, minlength=graph.classes) > 0).all())
 
@@ -89,6 +102,10 @@ FAULTS = {
     "no noise at high degrees": (EDGE, removed(of_high_degrees, edges, 1.0)),
     "no noise in dense graphs": (EDGE, removed(dense, edges, 1.0)),
     "nothing drawn at high degrees": (EDGE, not_drawn(of_high_degrees, edges, 1.0)),
+    "no noise within classes": (EDGE, removed(within_classes, edges, 1.0)),
+    "no noise within classes, nodes": (NODE, removed(within_classes, sizes, 1.0)),
+    "scale by one star": (EDGE, resized(of_one_star, edges, 1.0)),
+    "scale by equal classes": (FEATURES, resized(of_equal_classes, sizes, 2.0)),
     "scale by isolated nodes": (EDGE, resized(without_isolated_nodes, edges, 1.0)),
     "no noise without isolated nodes": (NODE, removed(without_isolated_nodes, sizes, 1.0)),
     "scale by training classes": (NODE, resized(with_every_training_class, sizes, 1.0)),
