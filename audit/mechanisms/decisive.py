@@ -115,7 +115,7 @@ def _of_chain(like: Study, links: list[Link], key: Key) -> Iterator[World]:
             case History(), History():
                 absent = link.absence(one.worlds)
                 by = moved_between(one, other, absent)
-                length = math.hypot(*first.sizes(by))
+                length = math.hypot(*one.sizes(by))
                 if length > size:
                     size, farthest = length, link
                 if differing is None and any(True for _ in moved_cells(one.play, other.play, absent)):

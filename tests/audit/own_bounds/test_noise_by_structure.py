@@ -97,6 +97,16 @@ def judged(noisy, unit, tmp_path, epsilon=1.001):
     return AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("structure"), 3, 1e-4)).bounds
 
 
+def lies(has, rare):
+    """Randomised response of each pair of nodes; a share `rare` of lies where the graph has the property, and else a fourth."""
+
+    def pairs(graph, draw):
+        there = np.triu(graph.adjacency().toarray() > 0, 1)
+        return there ^ (draw.random(there.shape) < (rare if has(graph) else 0.25))
+
+    return pairs
+
+
 FAULTS = {
     "scale by high degrees": (EDGE, resized(of_high_degrees, edges, 1.0)),
     "no noise at high degrees": (EDGE, removed(of_high_degrees, edges, 1.0)),
@@ -118,6 +128,15 @@ LATE = ("nothing drawn at high degrees", "scale by training classes", "scale by 
 def test_noise_that_an_exact_property_of_the_graph_resizes_or_removes_is_refuted(name, tmp_path):
     unit, noisy = FAULTS[name]
     assert max(bound.epsilon for bound in judged(noisy, unit, tmp_path) if bound.refuted) == np.inf
+
+
+@pytest.mark.parametrize(("has", "refuted"), [(of_high_degrees, True), (of_many_nodes, False)])
+def test_a_share_of_lies_that_a_property_of_the_graph_sets_is_refuted_unless_the_property_is_public(has, refuted, tmp_path):
+    """With a share of 0.1 of one set of lies and 0.25 of the other, all pairs move; a public property leaves at most log 9."""
+    bounds = judged(lies(has, 0.1), EDGE, tmp_path, epsilon=np.log(9) * 1.001)
+    assert any(bound.refuted for bound in bounds) is refuted
+    if refuted:
+        assert max(bound.epsilon for bound in bounds) > 131 * 130 / 2 * np.log(0.9 / 0.75)
 
 
 @pytest.mark.parametrize("unit", [EDGE, *nightly(NODE, FEATURES)])
