@@ -106,8 +106,9 @@ def _of_chain(like: Study, links: list[Link], key: Key) -> Iterator[World]:
     if (first := _first(like, links, key)) is None:
         return
     until = time.process_time() + SECONDS
-    size = 0.0
-    farthest, differing, silent, unlike = None, None, None, None
+    # sizes of moves of reports depend on their probabilities: on those of `first`, or on those on the link's own graph
+    sizes, farthest = [0.0, 0.0], [links[0], links[0]]
+    differing, silent, unlike = None, None, None
     state = lru_cache(maxsize=2)(partial(_state, first))  # a link's first graph is often the second one of the next link
     for link in links:
         other, one = state(link.without), state(link.graph)
@@ -115,9 +116,9 @@ def _of_chain(like: Study, links: list[Link], key: Key) -> Iterator[World]:
             case History(), History():
                 absent = link.absence(one.worlds)
                 by = moved_between(one, other, absent)
-                length = math.hypot(*one.sizes(by))
-                if length > size:
-                    size, farthest = length, link
+                for i, base in enumerate((first, one)):
+                    if (length := math.hypot(*base.sizes(by))) > sizes[i]:
+                        sizes[i], farthest[i] = length, link
                 if differing is None and any(True for _ in moved_cells(one.play, other.play, absent)):
                     differing = link
             case True, History():
@@ -128,7 +129,8 @@ def _of_chain(like: Study, links: list[Link], key: Key) -> Iterator[World]:
                 unlike = (link.without, link.presence) if isinstance(other, History) else (link.graph, link.absence)
         if time.process_time() > until:
             break
-    for found in dict.fromkeys(filter(None, (farthest, differing))):
+    moved = (link for link, size in zip(farthest, sizes, strict=True) if size)
+    for found in dict.fromkeys(filter(None, (*moved, differing))):
         yield found.graph, found.absence
     yield from filter(None, (silent, unlike))
 

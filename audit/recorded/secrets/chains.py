@@ -21,7 +21,7 @@ from .worlds import CLIQUE, LEAVES, Absence, small, without_edges, without_nodes
 COMPLETE = "complete graph"
 BALANCED = f"{COMPLETE} with classes of almost the same size"
 CLIQUES = "graph of two cliques"
-WINDMILL = "windmill of cliques"
+WINDMILL, ALIKE = "windmill of cliques", "windmill of cliques of one class each"
 STAR, STARS, TWO_KINDS = "star", "pair of stars", f"{COMPLETE} of two kinds of nodes"
 REGULAR, ROUNDS = "graph of almost equal degrees", 2  # largest degree
 PAIRS = 40  # of rows that are tried in turn
@@ -60,7 +60,7 @@ def chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generat
     Nodes: those of a complete graph go one after the other, so that all others lose a neighbour. The last class of a first one
     has one node. The classes of a second one, all of whose nodes are training nodes, have almost the same size, so that the
     smallest one takes many sizes. In windmills, a centre joins cliques of growing size, so that all their nodes lose a neighbour
-    with it, and no edge is left between two classes.
+    with it. In a second series of them, no edge is then left between two classes.
 
     Features: those of the nodes of `small` change in a random order, at last those of the only node of a class; then those of
     nodes whose classes have almost the same size.
@@ -83,7 +83,8 @@ def _chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Genera
     if unit is Unit.NODE:
         for each in (complete, balanced):
             yield _emptied(each, unit, random.permutation(nodes))
-        yield list(_windmills(balanced, unit))
+        for alike in (False, True):
+            yield list(_windmills(balanced, unit, alike))
         yield list(_of_two_kinds(graph, complete, unit, random))
     elif unit is Unit.FEATURES:
         yield _emptied(few, unit, np.append(few.nodes - 1, random.permutation(few.nodes - 1)))
@@ -130,9 +131,9 @@ def _complete(graph: Graph, few: Graph, nodes: int) -> Graph:
     return replace(few, x=few.x[:nodes], y=y, edges=edges, train=train, val=val, test=test, name=COMPLETE)
 
 
-def _windmills(nodes: Graph, unit: Unit) -> Iterator[Link]:
-    """The links of windmills, each of as many cliques of one size as there are nodes for, at least two. All nodes of a clique
-    have one class. The secret is the centre, which is a neighbour of all of them.
+def _windmills(nodes: Graph, unit: Unit, alike: bool) -> Iterator[Link]:
+    """The links of windmills, each of as many cliques of one size as there are nodes for, at least two. The secret is the centre,
+    which is a neighbour of all their nodes. alike: whether all nodes of a clique have one class.
     """
     others = nodes.nodes - 1
     for size in range(1, others // 2 + 1):
@@ -140,8 +141,9 @@ def _windmills(nodes: Graph, unit: Unit) -> Iterator[Link]:
         blocks = [one + 1 + size * i for i in range(others // size)]
         near = np.arange(1, 1 + size * len(blocks))
         edges = joining(np.concatenate([np.stack([np.zeros_like(near), near]), *blocks], axis=1), nodes.directed)
-        y = np.append(nodes.y[0], np.arange(others) // size % nodes.classes)
-        windmill = replace(nodes, y=y, edges=edges, name=f"{WINDMILL}, {several(size, 'node')} each beside the centre")
+        y = np.append(nodes.y[0], np.arange(others) // size % nodes.classes) if alike else nodes.y
+        name = f"{ALIKE if alike else WINDMILL}, {several(size, 'node')} each beside the centre"
+        windmill = replace(nodes, y=y, edges=edges, name=name)
         centre = np.array([0])
         yield Link(windmill, unit, centre, _lacking(Worlds.of(windmill, NO_SEED), unit, centre).worlds.graph)
 

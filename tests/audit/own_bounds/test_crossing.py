@@ -13,6 +13,7 @@ from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms import decisive
 from gnnaudit.audit.recorded.secrets.chains import (
+    ALIKE,
     BALANCED,
     CLIQUES,
     COMPLETE,
@@ -266,7 +267,7 @@ def test_an_end_that_noisy_counts_decide_is_not_refuted(tmp_path):
 @pytest.mark.parametrize("most", [None, 9])
 def test_the_graphs_of_a_link_differ_by_its_secret_and_have_degrees_within_the_bound(unit, most):
     names = {
-        Unit.NODE: [COMPLETE, BALANCED, WINDMILL, TWO_KINDS],
+        Unit.NODE: [COMPLETE, BALANCED, WINDMILL, ALIKE, TWO_KINDS],
         Unit.FEATURES: [UNUSUAL, BALANCED, TWO_KINDS],
         Unit.UNDIRECTED_EDGE: [UNUSUAL, CLIQUES, STARS, REGULAR, COMPLETE, STAR],
     }
@@ -305,8 +306,8 @@ def test_the_search_ends_after_its_time(monkeypatch):
     all_runs = search()
     monkeypatch.setattr(decisive, "SECONDS", 0.0)
     few_runs = search()
-    assert len(few_runs[0]) == len(all_runs[0]) == 4
+    assert len(few_runs[0]) == len(all_runs[0]) == 5
     # the first complete graphs have few edges, and the last ones move the count farthest; the links of other chains move it alike
     assert max(few_runs[0][:2]) < min(all_runs[0][:2])
     more = 2 * (PAIRS - 1)  # the complete graphs of two kinds of nodes
-    assert few_runs[1] + more + 3 * (LEAVES - 10) < all_runs[1] < few_runs[1] + more + 3 * LEAVES
+    assert few_runs[1] + more + 4 * (LEAVES - 10) < all_runs[1] < few_runs[1] + more + 4 * LEAVES
