@@ -5,7 +5,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any, cast
+from typing import Any
 
 from ...accounting.arguments import shown
 from ...accounting.claim import Claim, Unit
@@ -121,7 +121,7 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
                 recipe = None
                 try:
                     recipe = make(mode, facts, math.isfinite(epsilon))
-                    seen |= {f.name for f in dataclasses.fields(cast("Any", recipe)) if f.init}
+                    seen |= set(fields_of(recipe))
                     as_shown = shown_mode(recipe)
                     taken = {text for text, *_ in fitting(recipe, name, plan.param)}
                     recipe = adjusted(recipe, name, plan.param, at_unit(recipe, unit, facts))

@@ -3,10 +3,12 @@
 import contextlib
 from pathlib import Path
 
+import dp_accounting as dp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gnnaudit.accounting.claim import Unit
 from gnnaudit.audit.planning.plan import Plan, read
 from gnnaudit.audit.planning.planned_cases import cases, recipes
 from gnnaudit.models.data.loading import load
@@ -117,6 +119,24 @@ def test_fields_of_the_models_are_set_in_a_run_too(tmp_path):
     for wrong, said in (("hops", "NAME=VALUE"), ("sigma=1", "--epsilon"), ("sides=2", "none of the chosen models")):
         with pytest.raises(ValueError, match=said):
             cases(plan := read(None, asked | {"param": [f"max_degree={promised}", wrong]}), graph, recipes(plan)[1])
+
+
+class Plain:
+    """A model that is no dataclass."""
+
+    name, mode, unit, releases, public = "plain", "sound", Unit.NODE, ("posteriors",), ()
+    ledger = dp.GaussianDpEvent(1.0)
+
+    def with_noise(self, sigma):
+        return self
+
+
+def test_a_model_that_is_no_dataclass_makes_a_case_and_has_no_fields(graph):
+    made, skips = cases(read(None, {"models": "mlp", "epsilon": 8.0}), graph, {"plain": lambda *_: Plain()})
+    assert [case.model.name for case in made] == ["plain"]
+    assert not skips
+    with pytest.raises(ValueError, match="none of the chosen models has such a field"):
+        cases(read(None, {"models": "mlp", "epsilon": 8.0, "param": ["hops=2"]}), graph, {"plain": lambda *_: Plain()})
 
 
 @pytest.mark.parametrize("option", ["targets = true", "rounds = false", "epsilon = [true]", "alpha = true"])
