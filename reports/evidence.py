@@ -152,8 +152,7 @@ def judge(
     less private than its ledger. If only the ledger supports the claim, this also refutes the claim. A test may refute the
     ledger without proving an epsilon above the claim; then no upper bound on the run's epsilon is known. A refutation by
     samples does not say where the fault is, so the sentence also names what a failed check of another bound found. Raises
-    ValueError for arguments of other types or out of range, and for a bound of `lower` for another
-    epsilon or delta.
+    ValueError for arguments of other types or out of range, and for a bound of `lower` for another epsilon or delta.
     """
     _check(claim, ceiling, bounds, notices)
     unsure = [b for b in bounds if b.refuted and b.assumed]

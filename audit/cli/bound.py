@@ -372,10 +372,11 @@ def _detectable(found: Bound, claim: Claim, notices: float | None, crowded: bool
     if math.isinf(found.reach):
         more = "fewer canaries in one run may prove more at this delta" if crowded else "play more rounds"
         return f"no violation could be detected with 90 % power: {more}"
-    attacked = ("randomised response" if claim.delta == 0 else "a Gaussian mechanism") if found.shape == "any" else ""
-    text = f"the best attack{' on ' * bool(attacked)}{attacked} would have detected a true epsilon above {found.reach:.2f}"
-    asked = f"; that is noise {found.notices:.3g} times too small, and --notices asks for {notices:g}" if notices else ""
-    return f"{text} with 90 % power{asked if notices and found.notices > notices else ''}"
+    on = (" on randomised response" if claim.delta == 0 else " on a Gaussian mechanism") if found.shape == "any" else ""
+    text = f"the best attack{on} would have detected a true epsilon above {found.reach:.2f} with 90 % power"
+    if notices is None or found.notices <= notices:
+        return text
+    return f"{text}; that is noise {found.notices:.3g} times too small, and --notices asks for {notices:g}"
 
 
 def conditions_in_words(conditions: Sequence[Condition]) -> list[str]:

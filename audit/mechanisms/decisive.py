@@ -83,9 +83,10 @@ def _on(like: Study, graph: Graph, without_secret: Callable[[Worlds], Absence], 
 
 def crossings(like: Study, graph: Graph, claim: Claim, key: Key) -> Iterator[World]:
     """Yields graphs, each with the function that gives the world that differs from it by one secret. They are links of `chains`:
-    in each chain, the one whose secret moves the clean values of the run farthest; the first one whose secret changes a released
-    array although every noisy value is the same; the first one that draws random numbers in only one of the two worlds; and the
-    first one whose noise is of another size, or added to other values, in the other world.
+    in each chain, the one whose secret moves the clean values of the run farthest (two if reports make it depend on the graph
+    whose probabilities count); the first one whose secret changes a released array although every noisy value is the same; the
+    first one that draws random numbers in only one of the two worlds; and the first one whose noise is of another size, or added
+    to other values, in the other world.
 
     The runs begin with the fewest secrets, because thresholds are small, and end after SECONDS. If the model refuses the graphs,
     their degrees are those of `graph` at most.

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 FACTORS = (1.0, 3.0)  # how far other noisy values lie from those of the run, in scales of the noise
 ROWS, WIDE = 2, 16  # largest number of rows that are tried, and of noisy numbers in one
-STEPS, FEWEST, SECONDS = 12, 4, 20.0  # of each search for noisy numbers; seconds of wall-clock time for all of them
+STEPS, FEWEST, SECONDS = 12, 4, 20.0  # of each search for noisy numbers; seconds are of wall-clock time
 FAR = 16.0  # added to the numbers that are searched, so that a relative step is about 1 / 100 of the noise
 NEAR = 1e-3  # relative: a released row that differs by less is the same
 
@@ -28,7 +28,7 @@ def as_noise(first: History, moves: Shifts, places: Collection[int], other: Hist
     """Whether draws act as noise on a release that shows noisy values of the moved sums. other: the run with other numbers for
     these draws.
     """
-    return added_to_shown(first, moves, places, other) or undone(first, moves, places, other)
+    return added_to_shown(first, moves, places, other) or by_same_amounts(first, moves, places, other)
 
 
 def added_to_shown(first: History, moves: Shifts, places: Collection[int], other: History) -> bool:
@@ -52,7 +52,7 @@ def added_to_shown(first: History, moves: Shifts, places: Collection[int], other
     return any(mask.any() for mask in still.values())
 
 
-def undone(first: History, moves: Shifts, places: Collection[int], other: History) -> bool:
+def by_same_amounts(first: History, moves: Shifts, places: Collection[int], other: History) -> bool:
     """Whether amounts added to the noisy numbers of a row change a released row as these draws do, and the same amounts still do
     so with other noisy values. This holds if the draws are added to the noisy numbers, whatever the release does with their sum.
     Amounts that stand for other weights depend on the noisy values.
