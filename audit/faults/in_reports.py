@@ -8,7 +8,6 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import scipy.sparse as sp
 from dp_accounting import DpEvent
 from numpy.typing import NDArray
 
@@ -20,7 +19,7 @@ from ...models.baselines.edgerand import EdgeRand
 from ...models.gap.gap import Gap
 from ...models.gap.mlp import Mlp
 from ...models.graph.degree_cap import arc_present
-from ...models.graph.graph import Worlds
+from ...models.graph.graph import Worlds, dense
 from ...models.lpgnn import ldp
 from ...models.lpgnn.lpgnn import Lpgnn
 from ...models.privgnn.pate import Pate
@@ -90,7 +89,7 @@ class EitherOfTwoReports(Lpgnn):
 
         def either(x: Any, budget: float, bits: int, low: float, high: float, random: np.random.Generator) -> Any:
             index, sign = honest(x, budget, bits, low, high, random)
-            values = (x.toarray() if sp.issparse(x) else x)[np.arange(len(index))[:, None], index]
+            values = dense(x)[np.arange(len(index))[:, None], index]
             again = random.random(sign.shape) < ldp.one_probability(values, budget / bits, low, high)
             return index, np.where(again, np.int8(1), sign)
 

@@ -20,7 +20,7 @@ from ...models.engine.network import Network, Weights
 from ...models.gap import stage
 from ...models.gap.gap import Gap
 from ...models.gap.mlp import Mlp
-from ...models.graph.graph import Graph, Worlds
+from ...models.graph.graph import Graph, Worlds, dense
 from ...models.kernels.compiler import compiled
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class StandardisesByPrivateNodes(Mlp):
         return Release.join([self._one(worlds[k : k + 1], device) for k in range(worlds.runs)])
 
     def _one(self, worlds: Worlds, device: str) -> Release:
-        x = np.asarray(worlds.graph.x.toarray() if hasattr(worlds.graph.x, "toarray") else worlds.graph.x)
+        x = dense(worlds.graph.x)
         private = x[worlds.trained()[0]]
         scaled = ((x - private.mean(0)) / (private.std(0) + 1e-3)).astype(np.float32)
         return super().fit(dataclasses.replace(worlds, graph=dataclasses.replace(worlds.graph, x=scaled)), device)

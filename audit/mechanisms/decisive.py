@@ -86,7 +86,7 @@ def crossings(like: Study, graph: Graph, claim: Claim, key: Key) -> Iterator[Wor
     in each chain, the one whose secret moves the clean values of the run farthest (two if reports make it depend on the graph
     whose probabilities count); the first one whose secret changes a released array although every noisy value is the same; the
     first one that draws random numbers in only one of the two worlds; and the first one whose noise is of another size, or added
-    to other values, in the other world.
+    to other values, in the other world (two if in both worlds of the first one a part of the chain's noise is missing).
 
     The runs begin with the fewest secrets, because thresholds are small, and end after SECONDS. If the model refuses the graphs,
     their degrees are those of `graph` at most.
@@ -109,7 +109,8 @@ def _of_chain(like: Study, links: list[Link], key: Key) -> Iterator[World]:
     until = time.process_time() + SECONDS
     # sizes of moves of reports depend on their probabilities: on those of `first`, or on those on the link's own graph
     sizes, farthest = [0.0, 0.0], [links[0], links[0]]
-    differing, silent, unlike = None, None, None
+    differing, silent = None, None
+    unlike: dict[bool, World] = {}  # whether one of both runs has all noise of `first` -> the first such link
     state = lru_cache(maxsize=2)(partial(_state, first))  # a link's first graph is often the second one of the next link
     for link in links:
         other, one = state(link.without), state(link.graph)
@@ -126,14 +127,15 @@ def _of_chain(like: Study, links: list[Link], key: Key) -> Iterator[World]:
                 silent = silent or (link.without, link.presence)
             case History(), True:
                 silent = silent or (link.graph, link.absence)
-            case _ if unlike is None and not _noise_alike(one, other):
-                unlike = (link.without, link.presence) if isinstance(other, History) else (link.graph, link.absence)
+            case _ if not _noise_alike(one, other):
+                world = (link.without, link.presence) if isinstance(other, History) else (link.graph, link.absence)
+                unlike.setdefault(isinstance(one, History) or isinstance(other, History), world)
         if time.process_time() > until:
             break
     moved = (link for link, size in zip(farthest, sizes, strict=True) if size)
     for found in dict.fromkeys(filter(None, (*moved, differing))):
         yield found.graph, found.absence
-    yield from filter(None, (silent, unlike))
+    yield from filter(None, (silent, *unlike.values()))
 
 
 def _first(like: Study, links: list[Link], key: Key) -> History | None:

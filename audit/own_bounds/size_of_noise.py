@@ -1,7 +1,8 @@
 """Lower bounds from noise whose size depends on a secret, as if its scale is computed from the private graph.
 
 A secret changes the scale of noise in a released array. The adversary compares how far the released numbers lie from their clean
-values with both scales: numbers far away are likelier in the world of the larger scale.
+values with both scales: numbers far away are likelier in the world of the larger scale. If one scale is 0, the number is its
+clean value in that world, and almost never in the other.
 """
 
 import math
@@ -24,7 +25,6 @@ from ..recorded.study import History
 from .certain_paths import equal, shown_by
 from .noise_law import DISTRIBUTIONS, law_of
 from .released_noise import REPEATED, exact
-from .released_sums import additive
 
 TRIED = 4  # largest number of secrets
 ALIKE = 1e-6  # relative: scales and clean values that differ by less count as equal
@@ -55,8 +55,8 @@ class Resized:
         """The largest epsilon (nats) that an event proves: the numbers lie farther from the clean values of the narrow world than
         a threshold, or, for equal clean values, nearer.
         """
-        if delta == 0:
-            return math.inf  # the larger the threshold, the larger the ratio of the two probabilities
+        if delta == 0 or self.narrow == 0:
+            return math.inf  # at delta 0, the larger the threshold, the larger the ratio of the two probabilities
         if self.apart and self.law == "normal":
             t = RANGE * self.count  # the sum of squares, in units of the narrow scale; noncentral in the wide world
             far = stats.ncx2(self.count, (self.apart / self.wide) ** 2).sf(t * (self.narrow / self.wide) ** 2)
@@ -141,7 +141,8 @@ def resized(first: History, second: History, absent: Absence) -> Iterator[tuple[
     pairs, others = (list(zip(*in_both(run, absent), strict=True)) for run in (first, second))
     for i, (worlds, again) in enumerate(zip(pairs, others, strict=True)):
         one, other = worlds
-        if not (one.law in POWERS and all(map(additive, worlds)) and shown_by((first, second), [i])):
+        separate = not any(m.mirrored or m.shared for m in worlds)  # each entry has a noise number of its own, or none
+        if not (one.law in POWERS and separate and shown_by((first, second), [i])):
             continue
         settled = all(same(m.scale, o.scale) and same(m.clean, o.clean) for m, o in zip(worlds, again, strict=True))
         found = clearest(one, other, absent) if settled and one.clean.shape == other.clean.shape else None
@@ -150,12 +151,16 @@ def resized(first: History, second: History, absent: Absence) -> Iterator[tuple[
 
 
 def clearest(one: Mechanism, other: Mechanism, absent: Absence) -> Resized | None:
-    """The numbers whose scales differ by the most frequent factor, of those with equal clean values; if there are none, the one
-    number whose scales differ most; None if no scale differs. Own rows of absent nodes do not count.
+    """The first number that has noise in one world alone. If there is none, the numbers whose scales differ by the most frequent
+    factor, of those with equal clean values; if there are none, the one number whose scales differ most; None if no scale
+    differs. Own rows of absent nodes do not count.
     """
     seen = absent.shown(one.clean.shape)
     scales = [np.broadcast_to(np.asarray(m.scale, dtype=np.float64), m.clean.shape)[seen] for m in (one, other)]
     narrow, wide = np.minimum(*scales), np.maximum(*scales)
+    if (bare := np.flatnonzero((narrow == 0) & (wide > 0))).size:
+        return Resized(one.law, 1, 0.0, float(wide[bare[0]]))
+    narrow, wide = (np.where(wide > 0, scale, 1.0) for scale in (narrow, wide))
     logs, apart = np.log(wide / narrow), np.abs(one.clean[seen] - other.clean[seen])
     differ = logs > ALIKE
     if not differ.any():

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..graph.graph import Features
+from ..graph.graph import Features, dense
 from ..sparse.block_diagonal import csr
 
 BLOCK = 1 << 18  # how many numbers of mapped features are read at a time: 1 MiB, which fits the cache
@@ -177,10 +177,5 @@ class Drawn:
 def clipped(x: Features, low: float, high: float) -> Features:
     """Features with every entry clipped to [low, high]. Sparse features stay sparse if this interval contains 0."""
     if not sp.issparse(x) or not low <= 0 <= high:
-        return dense(x, low, high)
+        return np.clip(dense(x), low, high)
     return sp.csr_array((np.clip(x.data, low, high), x.indices, x.indptr), shape=x.shape)
-
-
-def dense(x: Features, low: float, high: float) -> NDArray[np.float32]:
-    """(nodes, dim) float32, with every entry clipped to [low, high]."""
-    return np.clip(x.toarray() if sp.issparse(x) else x, low, high)

@@ -21,6 +21,11 @@ from .neighbour_lists import BLOCK, Lists, degrees, incoming, received
 Features = Any  # NDArray[np.float32] | sp.csr_array; scipy ships no types
 
 
+def dense(matrix: Any) -> NDArray[Any]:
+    """A dense or sparse matrix as an array, which is a copy only if the matrix is sparse."""
+    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
+
+
 # attributes that only the engine reads; the AttributeError of a graph does not list them
 NOT_READ = ("incoming", "edge_blocks", "into", "digest", "arc_count", "as_directed")
 
@@ -132,9 +137,9 @@ class Graph:
         import torch
         from torch_geometric.data import Data
 
-        x = self.x.toarray() if sp.issparse(self.x) else self.x
         masks = {f"{s}_mask": torch.from_numpy(getattr(self, s)) for s in ("train", "val", "test")}
-        return Data(x=torch.from_numpy(x), y=torch.from_numpy(self.y), edge_index=torch.from_numpy(self.arcs), **masks)
+        x = torch.from_numpy(dense(self.x))
+        return Data(x=x, y=torch.from_numpy(self.y), edge_index=torch.from_numpy(self.arcs), **masks)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .graph import Graph
+from .graph import Graph, dense
 
 
 def redrawn(graph: Graph, nodes: NDArray[np.int64], random: np.random.Generator) -> Graph:
@@ -31,4 +31,4 @@ def with_rows(graph: Graph, nodes: NDArray[np.int64], other: Graph) -> Graph:
     """The graph with the features and labels that these nodes have in another graph."""
     rows, y = other.x[nodes], graph.y.copy()
     y[nodes] = other.y[nodes]
-    return dataclasses.replace(with_features(graph, nodes, rows.toarray() if sp.issparse(rows) else rows), y=y)
+    return dataclasses.replace(with_features(graph, nodes, dense(rows)), y=y)

@@ -7,8 +7,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ...accounting.gaussian import mu_of
-from ..engine.features import dense
-from ..graph.graph import Features
+from ..graph.graph import Features, dense
 
 
 def distinct(rng: np.random.Generator, rows: int, dim: int, size: int) -> NDArray[np.int32]:
@@ -45,7 +44,7 @@ def multi_bit(
     uniform = rng.random((nodes, bits))
     rows = np.repeat(np.arange(nodes), bits)
     values = x[rows, indices.ravel()]
-    values = (values.toarray() if sp.issparse(values) else np.asarray(values)).reshape(nodes, bits)
+    values = dense(values).reshape(nodes, bits)
     return indices, np.where(uniform < one_probability(values, budget / bits, low, high), 1, -1).astype(np.int8)
 
 
@@ -75,7 +74,7 @@ def rectify(
 
 def one_bit(x: Features, budget: float, low: float, high: float, rng: np.random.Generator) -> NDArray[np.float32]:
     """The rectified multi-bit report of all features, with budget / dim nats for each: (nodes, dim) float32."""
-    place, dim = dense(x, low, high), x.shape[1]
+    place, dim = np.clip(dense(x), low, high), x.shape[1]
     ones = rng.random(place.shape, dtype=np.float32) < one_probability(place, budget / dim, low, high)
     return np.where(ones, 1, -1).astype(np.float32) * np.float32(amplitude(budget, dim, dim, low, high)) + (low + high) / 2
 
@@ -83,7 +82,7 @@ def one_bit(x: Features, budget: float, low: float, high: float, rng: np.random.
 def laplace(x: Features, budget: float, low: float, high: float, rng: np.random.Generator) -> NDArray[np.float32]:
     """x + Laplace noise of scale dim (high - low) / budget, because two users differ by at most dim (high - low) in L1 norm."""
     scale = x.shape[1] * (high - low) / budget
-    return dense(x, low, high) + rng.laplace(scale=scale, size=x.shape).astype(np.float32)
+    return np.clip(dense(x), low, high) + rng.laplace(scale=scale, size=x.shape).astype(np.float32)
 
 
 def gaussian_sigma(budget: float) -> float:
@@ -94,7 +93,7 @@ def gaussian_sigma(budget: float) -> float:
 def gaussian(x: Features, budget: float, low: float, high: float, rng: np.random.Generator) -> NDArray[np.float32]:
     """x + Gaussian noise that gives (budget, 1e-10)-DP, because two users differ by at most (high - low) sqrt(dim) in L2 norm."""
     std = (high - low) * math.sqrt(x.shape[1]) * gaussian_sigma(budget)
-    return dense(x, low, high) + np.float32(std) * rng.standard_normal(x.shape, dtype=np.float32)
+    return np.clip(dense(x), low, high) + np.float32(std) * rng.standard_normal(x.shape, dtype=np.float32)
 
 
 DENSE = {"one-bit": one_bit, "laplace": laplace, "gaussian": gaussian}

@@ -18,7 +18,7 @@ from ..engine.dropout import Dropout
 from ..engine.features import clipped
 from ..engine.gnn_layers import KINDS, Values, WithMean, glorot, stacked
 from ..engine.subnormal import subnormals_are_zero
-from ..graph.graph import Graph, Worlds
+from ..graph.graph import Graph, Worlds, dense
 from ..kernels.compiler import compiled
 from ..random.streams import stream
 from ..sparse.attention import NUMBERS
@@ -158,7 +158,7 @@ class Lpgnn:
         """
         if self.mode == "sound":
             return np.full(graph.dim, self.low), np.full(graph.dim, self.high)
-        low, high = (np.asarray(v.toarray() if sp.issparse(v) else v).ravel() for v in (graph.x.min(0), graph.x.max(0)))
+        low, high = (dense(v).ravel() for v in (graph.x.min(0), graph.x.max(0)))
         return low, high
 
     def footprint(self, graph: Graph) -> int:
@@ -200,7 +200,7 @@ class Lpgnn:
         if math.isinf(self.feature_budget):
             x = clipped(x, low, high)
             stored = features(x, [np.arange(nodes)] * len(worlds), device)
-            reports = np.repeat((x[watch].toarray() if sp.issparse(x) else x[watch])[None], len(worlds), axis=0)
+            reports = np.repeat(dense(x[watch])[None], len(worlds), axis=0)
         elif self.encoder == "multi-bit":
             bits = self._bits(dim)
             sent = [ldp.multi_bit(x, self.feature_budget, bits, low, high, stream(s, "reports")) for s in worlds.seeds]

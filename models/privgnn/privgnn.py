@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..base import Release
 from ..engine.adam import Adam
-from ..graph.graph import Graph, Worlds
+from ..graph.graph import Graph, Worlds, dense
 from ..random import witness
 from ..random.streams import stream
 from .public_part import Public, between
@@ -216,7 +216,6 @@ def nearest_first(x: Any, queries: NDArray[np.int64]) -> Order:
     """For each query, all nodes in increasing Euclidean distance of their features from those of the query, then by id."""
     asked = np.unique(queries)
     square = x.power(2).sum(1) if sp.issparse(x) else np.square(x).sum(1)
-    product = x[asked] @ x.T
-    product = product.toarray() if sp.issparse(product) else product
+    product = dense(x[asked] @ x.T)
     order = np.argsort(square - 2 * product, axis=1, kind="stable").astype(np.int32)
     return dict(zip(asked.tolist(), order, strict=True))

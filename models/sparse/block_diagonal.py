@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..graph.graph import Graph
+from ..graph.graph import Graph, dense
 from .attention import attention
 
 EDGES = 1 << 18  # how many edges are processed at a time, to limit memory
@@ -184,10 +184,10 @@ def features(x: Any, members: list[NDArray[np.int64]], device: str) -> Operator 
         for part in parts:
             part.resize((size, x.shape[1]))
         return Operator.of(sp.csr_array(sp.block_diag(parts, format="csr")), device)
-    dense = x.toarray() if sp.issparse(x) else x
+    whole = dense(x)
     filled = np.zeros((len(members), size, x.shape[1]), dtype=np.float32)
     for k, rows in enumerate(members):
-        filled[k, : len(rows)] = dense[rows]
+        filled[k, : len(rows)] = whole[rows]
     return torch.from_numpy(filled).to(device)
 
 

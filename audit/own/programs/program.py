@@ -20,7 +20,7 @@ from ....accounting.claim import Unit
 from ....models.base import Release
 from ....models.capabilities import FEW, Effort
 from ....models.errors import TookTooLong, TrainingFailed, one_line
-from ....models.graph.graph import Graph, Worlds
+from ....models.graph.graph import Graph, Worlds, dense
 from ....models.recorder.files import Recording, same
 from ...storage.temporary import temporary
 from .arrays import read_array
@@ -352,7 +352,7 @@ def write_worlds(world: Worlds, folder: Path) -> Graph:
     challenge.
     """
     there, g = world.removed(0).graph, world.graph
-    x = g.x.toarray() if hasattr(g.x, "toarray") else g.x
+    x = dense(g.x)
     masks: dict[str, Any] = {"train_mask": there.train, "val_mask": g.val, "test_mask": g.test}
     np.savez(folder / "graph.npz", x=x, y=g.y, edge_index=there.arcs, classes=np.int64(g.classes), **masks)
     parts: dict[str, Any] = {"seeds": world.seeds, "watch": np.arange(g.nodes, dtype=np.int64)}

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ....accounting.claim import Unit
-from ....models.graph.graph import Graph, Worlds, joining
+from ....models.graph.graph import Graph, Worlds, dense, joining
 from ....models.graph.rows_redrawn import with_features
 from ...case import EDGES
 from .worlds import LEAVES, Absence, public_bound, without_edges, without_nodes
@@ -71,7 +70,7 @@ def _equal_nodes(graph: Graph, unit: Unit) -> Iterator[tuple[Graph, Without]]:
     only this node has edges.
     """
     trained = np.flatnonzero(graph.train)
-    x = np.asarray(graph.x[trained].toarray() if sp.issparse(graph.x) else graph.x[trained], dtype=np.float64)
+    x = dense(graph.x[trained]).astype(np.float64)
     lengths = np.square(x).sum(axis=1)
     if not lengths.any():
         return

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....accounting.claim import Unit
-from ....models.graph.graph import Graph, Worlds, joining
+from ....models.graph.graph import Graph, Worlds, dense, joining
 from ....reports.rounding import several
 from ...case import EDGES
 from .worlds import CLIQUE, LEAVES, Absence, small, without_edges, without_nodes
@@ -24,6 +24,7 @@ CLIQUES = "graph of two cliques"
 WINDMILL, ALIKE = "windmill of cliques", "windmill of cliques of one class each"
 STAR, STARS, TWO_KINDS = "star", "pair of stars", f"{COMPLETE} of two kinds of nodes"
 REGULAR, ROUNDS = "graph of almost equal degrees", 2  # largest degree
+TELLING, OF_EACH = "path on which a column tells a class", 4  # nodes of each class
 PAIRS = 40  # of rows that are tried in turn
 NO_SEED = np.zeros(1, dtype=np.uint64)
 
@@ -63,7 +64,7 @@ def chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Generat
     with it. In a second series of them, no edge is then left between two classes.
 
     Features: those of the nodes of `small` change in a random order, at last those of the only node of a class; then those of
-    nodes whose classes have almost the same size.
+    nodes whose classes have almost the same size, and those of a path on which a column tells the first class.
 
     The leaves of the stars and the nodes of some complete graphs have two rows in turn: a vote among them may be balanced. most:
     the largest degree of the graphs, at most LEAVES. Graphs without any edge or training node are left out, because many programs
@@ -90,6 +91,8 @@ def _chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Genera
         yield _emptied(few, unit, np.append(few.nodes - 1, random.permutation(few.nodes - 1)))
         yield _emptied(balanced, unit, random.permutation(nodes))
         yield list(_of_two_kinds(graph, complete, unit, random))
+        telling = _telling(graph, balanced)
+        yield _emptied(telling, unit, random.permutation(telling.nodes))
     else:
         yield _emptied(few, unit, random.permutation(few.edges.shape[1]))
         yield list(_two_cliques(_complete(graph, few, LEAVES + 1), unit, nodes // 2))
@@ -126,9 +129,21 @@ def _emptied(graph: Graph, unit: Unit, order: NDArray[np.int64]) -> list[Link]:
 def _complete(graph: Graph, few: Graph, nodes: int) -> Graph:
     """The complete graph of the first nodes of `few`. The last one has the last class of `graph`."""
     edges = joining(np.array(np.triu_indices(nodes, 1), dtype=np.int64), graph.directed)
-    y = np.where(np.arange(nodes) < nodes - 1, few.y[:nodes], graph.classes - 1)
-    train, val, test = (part[:nodes] for part in (few.train, few.val, few.test))
-    return replace(few, x=few.x[:nodes], y=y, edges=edges, train=train, val=val, test=test, name=COMPLETE)
+    first = _of_nodes(few, np.arange(nodes))
+    return replace(first, y=np.append(first.y[:-1], graph.classes - 1), edges=edges, name=COMPLETE)
+
+
+def _telling(graph: Graph, balanced: Graph) -> Graph:
+    """A path of the first nodes of `balanced`, OF_EACH for each class. They have two rows of `graph`: those of the first class
+    have the one with the largest number in a column, all others the one with the smallest. It is the first column with several.
+    """
+    count = min(balanced.nodes, OF_EACH * graph.classes)
+    nodes = _of_nodes(balanced, np.arange(count))
+    low, high = (dense(end).ravel() for end in (graph.x.min(axis=0), graph.x.max(axis=0)))
+    values = dense(graph.x[:, [int(np.argmax(low < high))]]).ravel()
+    rows = np.where(nodes.y == 0, values.argmax(), values.argmin())
+    edges = joining(np.stack([np.arange(count - 1), np.arange(1, count)]), graph.directed)
+    return replace(nodes, x=graph.x[rows], edges=edges, name=TELLING)
 
 
 def _windmills(nodes: Graph, unit: Unit, alike: bool) -> Iterator[Link]:
@@ -213,5 +228,12 @@ def _of_two_rows(graph: Graph, few: Graph, each: NDArray[np.int64], random: np.r
     nodes of `graph`, drawn at random. What its nodes say may be balanced: then one secret decides.
     """
     rows = random.integers(graph.nodes, size=2)[each % 2]
-    train, val, test = (part[each] for part in (few.train, few.val, few.test))
-    return replace(few, x=graph.x[rows], y=graph.y[rows], train=train, val=val, test=test)
+    return replace(_of_nodes(few, each), x=graph.x[rows], y=graph.y[rows])
+
+
+def _of_nodes(graph: Graph, each: NDArray[np.int64]) -> Graph:
+    """A graph with one node for each entry of `each`, which has the features, the label and the part of the split of that node.
+    Its edges are those of `graph`, which the caller replaces.
+    """
+    train, val, test = (part[each] for part in (graph.train, graph.val, graph.test))
+    return replace(graph, x=graph.x[each], y=graph.y[each], train=train, val=val, test=test)

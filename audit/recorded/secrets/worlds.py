@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ....accounting.claim import Unit
 from ....models.capabilities import BoundedDegree, has
-from ....models.graph.graph import Graph, Mask, Worlds, joining
+from ....models.graph.graph import Graph, Mask, Worlds, dense, joining
 from ....models.graph.rows_redrawn import redrawn, with_features, with_rows
 from ...case import EDGES
 from ...games.edge_catalogue import catalogue
@@ -316,7 +316,7 @@ def of_unlike_rows(graph: Graph) -> Graph:
     of the longest row, a row of length L with one entry that is not 0, one of length L with entries of one size and alternating
     signs, or one whose entries are all L.
     """
-    x = np.asarray(graph.x.toarray() if sp.issparse(graph.x) else graph.x, dtype=np.float64)
+    x = dense(graph.x).astype(np.float64)
     longest, nodes = float(np.linalg.norm(x, axis=1).max(initial=0)), np.arange(graph.nodes)
     one = longest * np.eye(graph.dim)[nodes % graph.dim]
     signs = np.where((nodes[:, None] + np.arange(graph.dim)) % 2, 1, -1)

@@ -54,6 +54,12 @@ def with_every_training_class(graph):
     return bool((np.bincount(graph.y[graph.train], minlength=graph.classes) > 0).all())
 
 
+def with_a_column_that_tells_a_class(graph):
+    """Whether the training nodes with a large number in some column are those of some class."""
+    here, y = graph.x[graph.train] > 0.5, graph.y[graph.train]
+    return any((here == (y == label)[:, None]).all(0).any() for label in np.unique(y)[: graph.classes - 1])
+
+
 def of_many_nodes(graph):
     """A public property."""
     return graph.nodes > 100
@@ -120,6 +126,7 @@ FAULTS = {
     "no noise without isolated nodes": (NODE, removed(without_isolated_nodes, sizes, 1.0)),
     "scale by training classes": (NODE, resized(with_every_training_class, sizes, 1.0)),
     "scale by classes": (FEATURES, resized(with_every_class, sizes, 2.0)),
+    "scale by a telling column": (FEATURES, resized(with_a_column_that_tells_a_class, sizes, 2.0)),
 }
 LATE = ("nothing drawn at high degrees", "scale by training classes", "scale by isolated nodes")
 

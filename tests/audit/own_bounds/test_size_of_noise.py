@@ -87,6 +87,29 @@ def of_each_node(graph, seed):
     return {"counts": counts + scale * np.random.default_rng(seed).laplace(size=counts.shape)}
 
 
+def without_noise(of):
+    """Noisy numbers of edges for each class; the classes that `of` names get none."""
+
+    def train(graph, seed):
+        ends = graph.y[graph.edges]
+        counts = np.array([(ends == label).any(axis=0).sum() for label in range(graph.classes)])
+        noise = np.random.default_rng(seed).laplace(0, 2.0, graph.classes)
+        noise[of(graph, ends)] = 0.0
+        return {"counts": counts + noise}
+
+    return train
+
+
+def with_three(graph, ends):
+    """Classes with three edges."""
+    return [label for label in range(graph.classes) if (ends == label).any(axis=0).sum() == 3]
+
+
+def empty(graph, ends):
+    """Classes without nodes, which is public; their number of edges is 0."""
+    return [label for label in range(graph.classes) if not (graph.y == label).any()]
+
+
 def slightly(graph, seed):
     """One number whose scale changes by a factor of at most exp(0.01), as smooth sensitivity allows at delta > 0."""
     edges = graph.edges.shape[1]
@@ -105,6 +128,7 @@ def audited(train, releases, events, claim, tmp_path, key):
         (largest_degree, "counts", dp.GaussianDpEvent(4.0), Claim(1.5, 1e-6), False),
         (local_sensitivity, "triangles", dp.LaplaceDpEvent(1.0), Claim(1.0, 0.0), True),
         (of_each_node, "counts", dp.LaplaceDpEvent(1.0), Claim(1.0, 0.0), True),
+        (without_noise(with_three), "counts", dp.LaplaceDpEvent(1.0), Claim(1.01, 1e-5), True),
     ],
 )
 def test_noise_for_the_largest_value_of_the_private_graph_is_refuted(train, array, events, claim, infinite, seed, tmp_path):
@@ -120,6 +144,7 @@ def test_noise_for_the_largest_value_of_the_private_graph_is_refuted(train, arra
     [
         (scaled_back, "counts", dp.GaussianDpEvent(8.0 / 2**0.5), Claim(1.0, 1e-6)),
         (slightly, "edges", dp.LaplaceDpEvent(1.0), Claim(1.0, 1e-3)),
+        (without_noise(empty), "counts", dp.LaplaceDpEvent(1.0), Claim(1.01, 0.0)),
     ],
 )
 def test_a_scale_that_is_divided_out_again_or_changes_little_refutes_nothing(train, array, events, claim, seed, tmp_path):
