@@ -34,7 +34,8 @@ from gnnaudit.accounting.gaussian import *
 print(epsilon_of(61 * mu_of_claim(Claim(1, 1e-5)), 1e-5))"
 audit findings dpar-many-lists
 ```
-both give 202.5. Numbers in the text are rounded, so other entries agree to three digits.
+both give 202.5. The table rounds lower bounds down, and the text rounds to the nearest number, so last digits
+may differ by one.
 
 **Checking a copy of the public code.** `audit findings ID --checkout DIR` runs the experiment on the file in a checkout of the
 repository that the finding names. Exit code 1 means that the fault shows there, 0 that it does not, 2 that the folder lacks the

@@ -1,4 +1,4 @@
-"""Finds out whether differentially private graph neural networks are as private as they claim.
+"""Tests the privacy claims of differentially private graph neural networks.
 
 Users' code imports names from here only: `from gnnaudit import Claim, lower`. A name is loaded at its first use. A program that
 `audit run --target` calls uses `gnnaudit.target`, which needs only NumPy.

@@ -51,7 +51,7 @@ SEEDS = proved("the two runs are independent", "the two runs have different seed
 
 
 def refuses(case: Case) -> str | None:
-    """The audit needs a training in this process with a non-empty ledger, or a program that is recorded or protects edges."""
+    """The audit needs a ledger that is not empty, a model of your own, or a program that is recorded or protects edges."""
     if isinstance(case.model, RunsElsewhere):
         known = case.claim.unit in EDGES or case.model.record
         why = "the program is not recorded, and its seeds are tested only for claims about edges; the unit of this claim is"

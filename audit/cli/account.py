@@ -55,7 +55,7 @@ def account(
     style: Annotated[str, Option("--format", help="table, markdown or latex.")] = "table",
     json: Json = False,
 ) -> None:
-    """Compare the published, implemented and true epsilon of each model, by every accountant. Trains nothing.
+    """Compare the epsilon that a paper prints, and that its code computes, with the bounds of every accountant. Trains nothing.
 
     With --model, the ledger is the one that your model declares, and --models adds systems to compare it with.
 

@@ -67,7 +67,10 @@ def bound(
     ] = False,
     threshold: Annotated[
         float | None,
-        Option(help="Guess 1 above this score. It must be fixed before the scores are seen. A claim then never passes."),
+        Option(
+            help="Guess 1 above this score. It must be fixed before the scores are seen. "
+            "The verdict on a claim is then refuted or inconclusive."
+        ),
     ] = None,
     pilot: Annotated[Path | None, Option(help="Another file of the same format, used to choose the threshold only.")] = None,
     anytime: Annotated[
@@ -106,7 +109,7 @@ def bound(
     claim for every mechanism. The command refuses scores with few values or a hard limit, which no Gaussian mechanism gives.
 
     Exit codes: 0 the claim is not refuted, or none was given; 1 the claim or its Gaussian curve is refuted; 2 wrong use; 3 the
-    test depends on an unchecked assumption, or is weaker than --notices asks for (without --notices no test is too weak).
+    test depends on an unchecked assumption, could detect no violation at all, or is weaker than --notices asks for.
 
     Example: audit bound scores.csv --epsilon 1 --delta 1e-5
     """

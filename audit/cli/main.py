@@ -36,7 +36,7 @@ from .scan import scan
 from .selftest import selftest
 
 app = typer.Typer(
-    help="Finds out whether differentially private graph neural networks are as private as they claim.",
+    help="Tests the privacy claims of differentially private graph neural networks.",
     invoke_without_command=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
