@@ -1,4 +1,4 @@
 """Graphs, and many subgraphs of one graph as masks.
 
-Used elsewhere: graph.Graph, graph.Worlds, graph.Mask, graph.Features.
+Used elsewhere: graph.Graph, graph.Worlds, graph.Mask, graph.Features, graph.dense.
 """
