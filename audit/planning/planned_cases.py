@@ -22,7 +22,7 @@ from ...reports.results import SkippedRow
 from ..case import Case, fields_of, noise_of_its_own, offered, shown_mode
 from ..own.model_file import is_built_in, own_models
 from ..own.programs.declaration import declared
-from ..own.programs.files import claim_of
+from ..own.programs.files import claim_of, script_name
 from ..own.programs.program import External
 from ..own.stated_claim import stated
 from ..recorded.exposed import queries
@@ -95,7 +95,9 @@ def _program(plan: Plan, limits: Mapping[str, Any]) -> External | None:
         raise ValueError(f"{given[0]}={getattr(plan, given[0])}: needs --recipe, or --target with a declaration.")
     if plan.target is None:
         return None
-    return External(plan.target, Unit(plan.unit) if plan.unit else Unit.UNDIRECTED_EDGE, **limits)
+    program = External(plan.target, Unit(plan.unit) if plan.unit else Unit.UNDIRECTED_EDGE, **limits)
+    name = script_name(plan.target)
+    return program if name is None or name in SYSTEMS else dataclasses.replace(program, name=name)
 
 
 def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[Case], list[SkippedRow]]:

@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+import re
+import shlex
 import tomllib
 from importlib import resources
 from pathlib import Path
@@ -33,6 +35,16 @@ def hashed(files: list[Path]) -> str:
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     count = "1 file" if len(every) == 1 else f"{len(every)} files"
     return f"{count}, sha256 {digest.hexdigest()[:16]}" if every else "no file of its own"
+
+
+def script_name(command: str) -> str | None:
+    """The name of the first file in a command without its ending, such as "train" for `python3.11 train.py`. None if there is no
+    file but an interpreter, or if the name has other characters than letters, digits, "-" and "_".
+    """
+    first, *others = shlex.split(command)
+    words = [first, *others] if Path(first).suffix[1:].isalpha() else others
+    name = next((Path(word).stem for word in words if Path(word).is_file()), "")
+    return name if re.fullmatch(r"[A-Za-z][\w-]{0,39}", name, re.ASCII) else None
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], str]:

@@ -239,12 +239,12 @@ class External:
             seconds = time.perf_counter() - begin
             if folder.is_symlink() or not folder.is_dir() or not os.path.samestat(made, os.lstat(folder)):
                 both = "the folder that holds {worlds} and {out}; it may write in {out} only."
-                raise ValueError(f"target: the program replaced {both}{kept}")
+                raise ValueError(f"{self.name}: the program replaced {both}{kept}")
             recording = received(folder, self.memory) if request is not None else None
             if recording is not None and recording.diverged:
                 return Training(Release({}, world.watch), recording, seconds, held, loaded_modules(folder))
             if out.is_symlink() or not out.is_dir():
-                raise ValueError(f"target: the program replaced the folder {{out}}; expected files in it.{kept}")
+                raise ValueError(f"{self.name}: the program replaced the folder {{out}}; expected files in it.{kept}")
             try:
                 return Training(self.read(out, world), recording, seconds, held, loaded_modules(folder))
             except ValueError as fault:
@@ -274,22 +274,21 @@ class External:
             with supervised(words, self._hidden(folder), self.memory, environment, **limits) as supervisor:
                 answer = answered(supervisor)
         if not answer:
-            raise OSError(f"target: the process that supervises {words[0]} was killed")
+            raise OSError(f"{self.name}: the process that supervises {words[0]} was killed")
         if self.run is not None and not answer["hidden"]:
             say_visible(self.run)
         output, errors = answer["output"], answer["errors"]
         kept = self._keep(output, errors)
         if answer["error"]:
-            raise ValueError(f"target: {words[0]} cannot be started ({answer['error']}).")
+            raise ValueError(f"{self.name}: {words[0]} cannot be started ({answer['error']}).")
         if answer["code"] is None:
             way = "Give it more time with --target-timeout SECONDS."
-            raise TookTooLong(f"target: {words[0]} did not end within {self.seconds:g} s for one training. {way}{kept}")
+            raise TookTooLong(f"{self.name}: {words[0]} did not end within {self.seconds:g} s for one training. {way}{kept}")
         if answer["code"] != 0:
             last = place(errors) + (last_line(errors) or last_line(output) or "it printed nothing")
             after = kept + (self.needs if last_line(errors).startswith(MISSING) else "")
-            raise TrainingFailed(
-                f"target: {words[0]} {ended(answer['code'], answer['held'])}: {last.rstrip('.') + '.' + after if after else last}"
-            )
+            how = ended(answer["code"], answer["held"])
+            raise TrainingFailed(f"{self.name}: {words[0]} {how}: {last.rstrip('.') + '.' + after if after else last}")
         return kept, answer["held"]
 
     def _keep(self, output: str, errors: str) -> str:

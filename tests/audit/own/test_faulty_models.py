@@ -221,7 +221,7 @@ def test_a_program_that_fails_is_one_line_with_its_cause_and_the_file_of_its_out
     said = said_of("print('begun')\nraise RuntimeError('bad thing')\n", tmp_path, monkeypatch, capsys)
     failed = f"python ended with exit code 1: {tmp_path}/prog.py, line 2: RuntimeError: bad thing."
     cause = f"{failed} Its output is in {tmp_path}/run/target.log."
-    assert said == [f"audit: nothing was tested. target (own), ε = 1: {cause}"]
+    assert said == [f"audit: nothing was tested. prog (own), ε = 1: {cause}"]
     assert "begun" in (tmp_path / "run" / "target.log").read_text()
 
 
