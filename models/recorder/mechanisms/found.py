@@ -281,7 +281,7 @@ class Mechanisms:
         if not self.space or not noise:
             return noisy
         if origin.bits < DOUBLE:
-            self.tell_if_coarse(origin, np.asarray(noisy), line)
+            self.tell_if_coarse(origin, line)
         name = name_of(noise / float(origin.scale))
         numbers = self.lines.of(line, origin.law, outer_lines(), name, len(self.known))
         if numbers.at == len(self.known):
@@ -314,7 +314,7 @@ class Mechanisms:
         numbers.terms[count] += 1
         noisy = self.of_script(origin, numbers, count, noisy, numbers.terms[count])
         numbers.clean[count], numbers.noisy[count] = clean, noisy
-        self.tell_if_coarse(origin, np.asarray(noisy), numbers.line)
+        self.tell_if_coarse(origin, numbers.line)
         return single(noisy, replace(origin, shift=clean))
 
     def noise_added(self, origin: Origin, clean: NDArray[np.float64], noisy: Any, alone: bool = True) -> Any:
@@ -341,7 +341,7 @@ class Mechanisms:
         shared, mirrored, partly = ((), False, False) if noise is None else repeated(origin, noise, noisy.shape)
         if partly:
             note(f"several entries of the value at {line} have the same noise number, drawn at {origin.draw.where}")
-        self.tell_if_coarse(origin, noisy, line)
+        self.tell_if_coarse(origin, line)
         if not np.all(covered):
             scale = np.where(covered, scale, 0.0)
         found = Mechanism(line, origin.draw, scale, clean, noisy, origin.beside, (), mirrored, shared, computed=origin.computed)
@@ -354,11 +354,11 @@ class Mechanisms:
         found = Mechanism(calling_line(), draws[0], scale, clean, noisy, draws[1:], computed=TWO_SIDED)
         return self.record(np.array(True), found)
 
-    def tell_if_coarse(self, origin: Origin, noisy: NDArray[Any], line: str) -> None:
-        """Notes if the noise has few bits and its sum with data has more."""
-        if coarse(origin, noisy):
+    def tell_if_coarse(self, origin: Origin, line: str) -> None:
+        """Notes if the noise has few bits."""
+        if coarse(origin):
             text = f"the noise drawn at {origin.draw.where} is rounded to {origin.bits} significant bits"
-            note(f"{text}, fewer than the value at {line} has; the last bits of this value may show the data")
+            note(f"{text}, so the last bits of the value at {line} may show the data")
 
     def completed(self, half: Origin, origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Any:
         """As `noise_added`, for the second sum of `data + noise + noise.T`, which completes the last mechanism; None for other

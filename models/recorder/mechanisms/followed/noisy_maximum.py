@@ -122,7 +122,7 @@ def with_scores(origin: Origin, clean: NDArray[np.float64], noisy: Any) -> Any:
     """The array of noisy scores, as `WithScores`. If it is one number or has several scales, or if its noise is coarse or shared
     by several entries, records it as a mechanism at once instead. origin: of the noise, `seen` where it was added.
     """
-    odd = np.ndim(origin.scale) or not origin.scale > 0 or clean.ndim < 1 or coarse(origin, noisy)
+    odd = np.ndim(origin.scale) or not origin.scale > 0 or clean.ndim < 1 or coarse(origin)
     if odd or (origin.seen is not None and any(repeated(origin, origin.seen, noisy.shape))):
         return origin.mechanisms.noise_added(origin, clean, noisy)
     return scored(Scores(origin, clean, digest(noisy)), noisy)

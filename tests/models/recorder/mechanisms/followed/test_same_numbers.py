@@ -36,6 +36,8 @@ def recorded(program):
 
 COARSE = {
     "half": lambda rng: DATA + 5.4 * normal(ROWS, COLUMNS).half().double(),
+    "half alone": lambda rng: DATA.half() + 5.4 * normal(ROWS, COLUMNS).half(),
+    "two numbers of half alone": lambda rng: DATA[:1, :2].half() + normal(1, 2).half(),
     "half, scaled before and after": lambda rng: DATA + 2.3 * (5.4 * normal(ROWS, COLUMNS)).half().float(),
     "drawn as half": lambda rng: DATA + normal(ROWS, COLUMNS, dtype=torch.half),
     "bfloat16": lambda rng: DATA + normal(ROWS, COLUMNS).bfloat16().double(),
@@ -51,8 +53,6 @@ COARSE = {
 FINE = {
     "float32": lambda rng: DATA + 5.4 * normal(ROWS, COLUMNS).double(),
     "float64": lambda rng: DATA + 5.4 * normal(ROWS, COLUMNS, dtype=torch.float64),
-    "half alone": lambda rng: DATA.half() + 5.4 * normal(ROWS, COLUMNS).half(),
-    "two numbers of half alone": lambda rng: DATA[:1, :2].half() + normal(1, 2).half(),
     "one number": lambda rng: DATA[:1, :1] + normal(1, 1),
     "numpy": lambda rng: NUMPY + 5.4 * rng.standard_normal(DATA.shape).astype(np.float32),
     "numpy, drawn as float32": lambda rng: NUMPY + rng.standard_normal(DATA.shape, dtype=np.float32),
@@ -63,13 +63,13 @@ FINE = {
 
 
 @pytest.mark.parametrize("way", COARSE)
-def test_noise_of_fewer_bits_than_its_sum_is_told(way):
+def test_noise_of_few_bits_is_told(way):
     _, notes = recorded(COARSE[way])
     assert any("significant bits" in note and "test_same_numbers.py, line" in note for note in notes)
 
 
 @pytest.mark.parametrize("way", FINE)
-def test_noise_as_fine_as_its_sum_is_a_mechanism(way):
+def test_fine_noise_is_a_mechanism(way):
     found, notes = recorded(FINE[way])
     assert len(found) == 1
     assert not notes
@@ -124,7 +124,7 @@ OTHER = {
 def test_one_number_for_a_row_is_shared_whatever_is_done_to_it_first(way):
     (mechanism,), notes = recorded(ROW[way])
     assert mechanism.shared == (1,)
-    assert not notes
+    assert not any("same noise number" in note for note in notes)
     assert np.isinf(mechanism.over(np.eye(ROWS, COLUMNS))).any()
 
 
@@ -143,7 +143,7 @@ def test_numbers_that_are_equal_by_chance_are_not_shared(kind, shape):
         noise = torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         with recording(follow=Mechanisms()) as found:
             torch.zeros(shape, dtype=kind) + 5.4 * torch.randn(shape, dtype=kind) + noise.to(kind)
-        assert not found.notes
+        assert not any("same noise number" in note for note in found.notes)
         assert all(not mechanism.shared for mechanism in found.follow.found)
 
 
