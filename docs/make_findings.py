@@ -76,8 +76,15 @@ def number(epsilon: float | str) -> str:
 
 def paragraph(row: dict[str, Any]) -> str:
     """The claim, why it does not hold, what was run and what remains true."""
-    text = f"**{row['id']}** ({row['paper']}). *Claim:* {row['claim']} *But:* {row['argument']}"
-    return f"{text} *Run:* {row['summary']} *Remains true:* {row['remains']} *Source:* {row['source']}"
+    parts = {
+        "Paper": row["paper"],
+        "Claim": row["claim"],
+        "But": row["argument"],
+        "Run": row["summary"],
+        "Remains true": row["remains"],
+        "Source": row["source"],
+    }
+    return "\n".join([f"### {row['id']}", "", *(f"- *{name}:* {text}" for name, text in parts.items())])
 
 
 def page(rows: list[dict[str, Any]]) -> str:

@@ -32,8 +32,8 @@ QUICK = (
 def test_the_page_has_every_finding_in_order_with_its_text():
     assert re.findall(r"^\| `([\w-]+)` \|", PAGE, re.M) == list(FINDINGS)
     for f in FINDINGS.values():
-        assert f"**{f.id}** ({f.paper}). *Claim:* {f.claim} *But:* {f.argument} *Run:* " in PAGE, f.id
-        assert f"*Remains true:* {f.remains} *Source:* {f.source}" in PAGE, f.id
+        assert f"### {f.id}\n\n- *Paper:* {f.paper}\n- *Claim:* {f.claim}\n- *But:* {f.argument}\n- *Run:* " in PAGE, f.id
+        assert f"- *Remains true:* {f.remains}\n- *Source:* {f.source}\n" in PAGE, f.id
 
 
 @pytest.mark.parametrize("name", nightly("gap-degree-cap", among=QUICK))
