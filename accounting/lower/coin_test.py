@@ -87,24 +87,27 @@ class CoinTest:
         """Whether the test refutes the claim with probability `power` if the noise is kappa times too small, as a function of
         kappa; None if the test can refute nothing.
         """
-        below = list(self.below(claim.epsilon))
-        if claim.delta == 0 or self.guessed(below[0][1]) != below[0][1] or self.coins > SIMULATED:
-            each = below[:1] if claim.delta == 0 else below
-            found = [
-                noticed_on_average(claim, self.coins, self.guessed(groups), self.rejected(e, groups, charge), power)
-                for e, groups, charge in each
-            ]
-            known = [noticed for noticed in found if noticed is not None]
-            return (lambda kappa: all(noticed(kappa) for noticed in known)) if len(known) == len(found) else None
+        first = next(self.below(claim.epsilon))
+        if claim.delta == 0 or self.guessed(first[1]) != first[1] or self.coins > SIMULATED:
+            at_claim = self._noticed_on_average(claim, power, *first)
+            if claim.delta == 0 or at_claim is None:
+                return at_claim
+            smaller = cache(lambda: [self._noticed_on_average(claim, power, *each) for each in self.below(claim.epsilon)])
+            return lambda kappa: at_claim(kappa) and all(found is not None and found(kappa) for found in smaller())
         strength, tests = gaussian.mu_of_claim(claim), []
         if math.isinf(strength) or strength <= 0:
             return None
-        for e, groups, charge in below:
+        for e, groups, charge in self.below(claim.epsilon):
             least = _least(groups, self.rejected(e, groups, charge))
             if least > _most(groups):
                 return None
             tests.append((groups, least))
         return _noticed_in_play(strength, trials, tuple(tests), power + PLAYED_MARGIN * (1 - power))
+
+    def _noticed_on_average(
+        self, claim: Claim, power: float, e: float, groups: Groups, charge: Charge
+    ) -> Callable[[float], bool] | None:
+        return noticed_on_average(claim, self.coins, self.guessed(groups), self.rejected(e, groups, charge), power)
 
 
 def noticed_on_average(

@@ -188,16 +188,41 @@ def granted_p_value(epsilon: float, charge: Charge, groups: Groups, correct: int
     def more_told(told: int) -> float:
         return float(special.bdtrc(told, charge.canaries, charge.delta)) / GRANTED
 
-    def reached(told: int) -> float:
+    def others(told: int) -> tuple[Groups, int]:
         left, rest = correct, []
         for weight, count in groups:
             told, out = told - min(told, count), min(told, count)
             left -= weight * out
             rest += [(weight, count - out)] if count > out else []
-        return (weighted_p_value(epsilon, FREE, tuple(rest), left) if left > 0 and rest else float(left <= 0)) / (1 - GRANTED)
+        return tuple(rest), left
 
-    first = bisect_left(range(top), True, key=lambda told: more_told(told) <= reached(told))
+    @cache
+    def reached(told: int) -> float:
+        rest, left = others(told)
+        return (weighted_p_value(epsilon, FREE, rest, left) if left > 0 and rest else float(left <= 0)) / (1 - GRANTED)
+
+    def nearly_enough(told: int) -> bool:
+        rest, left = others(told)
+        q, spread = 1 / (1 + math.exp(-min(epsilon, LARGEST))), sum(w * w * n for w, n in rest)
+        above = (q * sum(w * n for w, n in rest) - left) / math.sqrt(max(q * (1 - q) * spread, 1e-300))
+        return more_told(told) <= float(special.ndtr(above)) / (1 - GRANTED)
+
+    near = bisect_left(range(top), True, key=nearly_enough)
+    first = first_near(lambda told: more_told(told) <= reached(told), near, top)
     return min(1.0, reached(first), more_told(first - 1) if first else 1.0)
+
+
+def first_near(holds: Callable[[int], bool], guess: int, top: int) -> int:
+    """The smallest number that `holds`, or `top` if none below it does. All larger ones hold too. guess: where the search begins;
+    its steps double from there.
+    """
+    low, high, step = guess, guess, 1
+    while high < top and not holds(high):
+        low, high, step = high + 1, min(high + step, top), 2 * step
+    while low == high > 0 and holds(max(low - step, 0)):
+        low, high, step = max(low - step, 0), max(low - step, 0), 2 * step
+    low = max(low - step, 0) if low == high else low
+    return low + bisect_left(range(low, high), True, key=holds)
 
 
 def fewest_tied(groups: Groups) -> int:

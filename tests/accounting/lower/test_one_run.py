@@ -22,6 +22,7 @@ from gnnaudit.accounting.lower.guessing import (
     correct_guesses,
     expected,
     fewest_tied,
+    first_near,
     gaussian_beta,
     groups_against,
     largest_mu,
@@ -246,6 +247,13 @@ def with_told(groups, q, told):
 def reaching(law):
     """The probability of each sum and all larger ones."""
     return np.cumsum(law[::-1])[::-1]
+
+
+@pytest.mark.parametrize("top", [0, 1, 2, 7, 20])
+def test_the_first_number_that_holds_is_found_from_every_guess(top):
+    for true in range(top + 1):
+        for guess in range(top + 1):
+            assert first_near(lambda number, true=true: range(top)[number] >= true, guess, top) == true
 
 
 @pytest.mark.parametrize("granted", [False, True])
