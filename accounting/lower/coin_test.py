@@ -73,10 +73,11 @@ class CoinTest:
     def p_value(self, e: float, groups: Groups, charge: Charge, correct: int) -> float:
         # the scores decide which of the two tests is made, so both charge delta for the likelier change of their results
         fewest = fewest_tied(groups)
-        change = likeliest(e, ((1, fewest),)) if self.delta > 0 else 0.0
+        charged = self.delta > 0 and not charge.granted
+        change = likeliest(e, ((1, fewest),)) if charged else 0.0
         if self.alike < fewest:
             return weighted_p_value(e, charge, groups, correct - self.less * min(w for w, _ in groups), change)
-        change = max(change, likeliest(e, groups)) if self.delta > 0 else 0.0
+        change = max(change, likeliest(e, groups)) if charged else 0.0
         return tied_p_value(e, charge, self.alike, correct - self.less, change)
 
     def rejected(self, e: float, groups: Groups, charge: Charge) -> Callable[[int], bool]:

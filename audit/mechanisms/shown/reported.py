@@ -34,7 +34,7 @@ class Tested:
     def agreeing(self, run: Floats, changed: bool) -> "Tested":
         """The entry with the numbers that are in this run as they should be. changed: whether the entry has the other value."""
         kept = run[self.own] == (self.after if changed else self.before)
-        return replace(self, own=self.own[kept], before=self.before[kept], after=self.after[kept])
+        return self if kept.all() else replace(self, own=self.own[kept], before=self.before[kept], after=self.after[kept])
 
 
 def shown(first: History, moves: Shifts) -> Shifts:
