@@ -81,8 +81,10 @@ def repeated(
 
 
 def rerun(first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | None = None, unread: float = 0.0) -> History:
-    """As `repeated`, but raises OtherMechanisms if the run has other mechanisms, and Diverged if it fails."""
-    recorded = Mechanisms([instead.get(i, m) for i, m in enumerate(first.mechanisms)], unread=unread)
+    """As `repeated`, but raises OtherMechanisms if the run has other mechanisms, and Diverged if it fails. Of `History.twins` all
+    get the other value of the first of them that `instead` has.
+    """
+    recorded = Mechanisms([_other(first, instead, i) for i in range(len(first.mechanisms))], unread=unread)
     try:
         played = play(first.study.model, first.worlds, script=draws or first.play.draws, follow=recorded)
     except (Diverged, OtherMechanisms):
@@ -92,6 +94,15 @@ def rerun(first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | 
     if len(recorded.found) != len(first.mechanisms):
         raise OtherMechanisms("with other draws the run has other mechanisms, which may hide a secret")
     return History(first.study, first.worlds, played, tuple(recorded.found))
+
+
+def _other(first: History, instead: Mapping[int, Mechanism], i: int) -> Mechanism:
+    """A mechanism with the noisy value that a repetition gives it, see `rerun`."""
+    mechanism = first.mechanisms[i]
+    if i in instead and first.first_of(i) == i:
+        return instead[i]
+    at = next((j for j in first.twins.get(i, (i,)) if j in instead), None) if instead else None
+    return mechanism if at is None else replace(mechanism, noisy=instead[at].noisy)
 
 
 def also_noised(first: History, sizes: Sequence[float] = FAR[:1]) -> set[str]:

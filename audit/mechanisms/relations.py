@@ -150,7 +150,7 @@ def in_full(first: History, some: Sequence[int]) -> bool:
     noise = first.noise
     draws = redrawn(first, [at for at in range(len(first.play.draws)) if at not in noise])
     terms = [first.mechanisms[k] for k in some]
-    kept = repeated(first, {k: elsewhere(m, k) for k, m in enumerate(first.mechanisms) if k not in some}, draws)
+    kept = repeated(first, {k: elsewhere(first.mechanisms[k], k) for k in first.besides(some)}, draws)
     moved = repeated(first, {k: elsewhere(m, k) for k, m in zip(some, terms, strict=True)})
     if (
         kept is None

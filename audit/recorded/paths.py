@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from ...models.graph.graph import Worlds
 from ...models.recorder import Draw
 from ...models.recorder.mechanisms.found import Mechanisms
+from ...models.recorder.mechanisms.sharing import ALIKE
+from ...models.recorder.mechanisms.sharing import again as with_same_noise
 from ...reports.rounding import several
 from .forcing import Forced
 from .other_numbers import tried_hard, tried_harder
@@ -153,7 +155,8 @@ def seeded(made: Study, absent: Absence) -> Certificate | None:
 def covered(made: Study, worlds: Worlds) -> bool:
     """Whether the release is the same in two worlds if all mechanisms within the run return the noisy values of the first run.
     Then noise covers every difference, even if it seldom changes the release. False if the noise of a mechanism is the same for
-    all seeds or serves another mechanism too, and if the two runs have other mechanisms.
+    all seeds, or serves another mechanism whose clean value does not move as its own does, and if the two runs have other
+    mechanisms. (A run that computes a noisy value twice has two mechanisms with the same noise, which move alike.)
     """
     recorded = Mechanisms()
     try:
@@ -162,9 +165,12 @@ def covered(made: Study, worlds: Worlds) -> bool:
         again = play(made.model, worlds, script=made.base.draws, follow=follow, constant=made.constant)
     except Exception:  # a user's model may refuse the recorder's arrays with any exception
         return False
-    own = [id(draw) for m in recorded.found for draw in (m.draw, *m.beside)]
-    stale = {id(draw) for at, draw in enumerate(first.draws) if at in made.constant or at in made.copies}
-    if not own or len(set(own)) < len(own) or not stale.isdisjoint(own):
+    own = {id(draw) for m in recorded.found for draw in (m.draw, *m.beside)}
+    if not own or any(id(draw) in own for at, draw in enumerate(first.draws) if at in made.constant):
+        return False
+    twice, shared = with_same_noise(recorded.found, first.draws, made.copies)
+    moves = [m.over(o.clean - m.clean) for m, o in zip(recorded.found, follow.found, strict=True)]
+    if shared or not all(np.allclose(moves[i], moves[j], rtol=0, atol=ALIKE) for i, j in twice.items()):
         return False
     return not changed(made, again)
 

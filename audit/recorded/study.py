@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -23,7 +23,7 @@ from ...models.random.streams import fold
 from ...models.recorder import Draw
 from ...models.recorder.draws.draw import SHIFTED
 from ...models.recorder.mechanisms.found import Mechanism, Mechanisms, OtherMechanisms
-from ...models.recorder.mechanisms.sharing import in_common
+from ...models.recorder.mechanisms.sharing import again, in_common
 from ...models.recorder.script import alike
 from ...reports.rounding import several
 from ..key import Key
@@ -68,6 +68,28 @@ class History:
         """The positions of the draws that are noise of a mechanism."""
         own = {id(draw) for m in self.mechanisms for draw in (m.draw, *m.beside)}
         return frozenset(at for at, draw in enumerate(self.play.draws) if id(draw) in own)
+
+    @cached_property
+    def twins(self) -> Mapping[int, tuple[int, ...]]:
+        """Position of a mechanism -> the positions of all mechanisms that compute the same noisy value, for values that the run
+        computes several times, as with a generator that starts from the same seed again.
+        """
+        same, _ = again(self.mechanisms, self.play.draws, self.study.copies)
+        groups: dict[int, list[int]] = {}
+        for i, j in same.items():
+            one, two = self.mechanisms[i], self.mechanisms[j]
+            if one.noisy.dtype == two.noisy.dtype and np.array_equal(one.noisy, two.noisy):
+                groups.setdefault(j, [j]).append(i)
+        return {i: tuple(group) for group in groups.values() for i in group}
+
+    def first_of(self, i: int) -> int:
+        """The position of the mechanism that computes the noisy value of mechanism i first."""
+        return self.twins.get(i, (i,))[0]
+
+    def besides(self, some: Collection[int]) -> list[int]:
+        """The positions of the mechanisms that compute none of the noisy values of the mechanisms `some`."""
+        own = {j for i in some for j in self.twins.get(i, (i,))}
+        return [i for i in range(len(self.mechanisms)) if i not in own]
 
     def by_line(self, places: Iterable[int]) -> dict[str, list[int]]:
         """The positions of draws, by the line of code that draws."""

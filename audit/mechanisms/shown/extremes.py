@@ -139,7 +139,7 @@ class _Probe:
 
     def _rest(self) -> tuple[dict[int, Mechanism], list[Draw]]:
         """Other values for all that is random besides the reports."""
-        instead = {k: anywhere(m, self.random) for k, m in enumerate(self.first.mechanisms) if k != self.i}
+        instead = {k: anywhere(self.first.mechanisms[k], self.random) for k in self.first.besides([self.i])}
         return instead, [drawn_again(draw, self.random) for draw in self.first.study.others[0]]
 
     def _alone(self) -> NDArray[np.bool_]:

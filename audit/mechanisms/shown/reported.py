@@ -66,13 +66,16 @@ def shown(first: History, moves: Shifts) -> Shifts:
     for i in dict.fromkeys(each.at[0] for each in found if each.at not in known):
         for at, by in _grouped(first, moves, [each for each in found if each.at[0] == i], known).items():
             left[i][at[1]] = by
+    for i, m in enumerate(first.mechanisms):
+        if m.law == REPORT and (j := first.first_of(i)) != i:
+            left[i] = left[j] if np.array_equal(moves[i], moves[j]) else moves[i]
     return tuple(left)
 
 
 def _tested(first: History, moves: Shifts) -> list[Tested]:
     found, before, most = [], first.play.numbers, first.study.effort.shown
     for i, report in enumerate(first.mechanisms):
-        if report.law != REPORT:
+        if report.law != REPORT or first.first_of(i) != i:
             continue
         entries, other = [tuple(entry) for entry in np.argwhere(report.moved(moves[i])).tolist()], others(report)
         values = {entry: (float(report.noisy[entry]), float(other[entry])) for entry in entries}

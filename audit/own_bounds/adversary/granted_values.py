@@ -155,11 +155,11 @@ def noised_again(first: History, shifts: Shifts) -> str | None:
 def together(within: Inside, shifts: Shifts) -> str:
     """Why the release may show a noisy value that the secret moves only in a function of it and another noisy value: their sum, a
     weighted sum as in a moving average, or a function that does not depend on their order. (Values that move alike show as much
-    without their order.) "" if it does not. Terms of one of `within.sums` are one value. Tests the EACH mechanisms that move
-    farthest, each with TRIED others.
+    without their order.) "" if it does not. Terms of one of `within.sums` are one value, and so are `History.twins`. Tests the
+    EACH mechanisms that move farthest, each with TRIED others.
     """
     first, sums = within.run, [i for i, m in enumerate(within.mechanisms) if m.law != REPORT]
-    same = {(i, j) for group in within.sums for i in group for j in group}
+    same = {(i, j) for group in (*within.sums, *first.twins.values()) for i in group for j in group}
     for i, j in [
         (i, j) for i in farthest(first, shifts)[:EACH] for j in [j for j in sums if j != i][:TRIED] if (i, j) not in same
     ]:

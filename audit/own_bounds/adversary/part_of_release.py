@@ -79,7 +79,7 @@ def with_others(first: History, some: list[int]) -> Iterator[tuple[History | Non
         yield first, repeated(first, at_end)
     for number in range(BACKGROUNDS):
         random = np.random.default_rng(number)
-        rest = {i: anywhere(m, random) for i, m in enumerate(first.mechanisms) if i not in some}
+        rest = {i: anywhere(first.mechanisms[i], random) for i in first.besides(some)}
         draws = [drawn_again(draw, random) for draw in first.study.others[0]]
         one, other = (repeated(first, rest | {i: anywhere(first.mechanisms[i], random) for i in some}, draws) for _ in range(2))
         yield one, other
