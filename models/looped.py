@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ..accounting.arguments import check_type, is_whole, member, shown, words
 from ..accounting.claim import Claim, Unit, check_claim
 from .base import Release
+from .errors import TrainingFailed
 from .graph.graph import Graph, Worlds
 from .recorder.libraries.of_system import entropy_of
 
@@ -184,32 +185,38 @@ class Looped:
         with entropy_of(seed):
             arrays = self.train(copied(graph), seed)
         if not isinstance(arrays, Mapping):
-            raise ValueError(f'{self.name}: train returned {type(arrays).__name__}; expected {{"posteriors": array}}.')
+            expected = ", ".join(f'"{name}": array' for name in self.releases)
+            raise TrainingFailed(f"{self.name}: train returned {type(arrays).__name__}; expected {{{expected}}}.")
         watched, more = {}, [str(name) for name in arrays if name not in self.releases]
         for name in self.releases:
             if name not in arrays:
                 way = "Name in releases what it returns."
-                raise ValueError(f"{self.name}: train returned {shown([*arrays])}, not '{name}'. {way}")
+                raise TrainingFailed(f"{self.name}: train returned {shown([*arrays])}, not '{name}'. {way}")
         if more:
             way = f"Write releases={(*self.releases, *more)} to audit it, or do not return it"
-            raise ValueError(f"{self.name}: train returned '{more[0]}', which releases={self.releases} does not name. {way}.")
+            raise TrainingFailed(f"{self.name}: train returned '{more[0]}', which releases={self.releases} does not name. {way}.")
         for name in self.releases:
             array, axis = self._real(name, arrays[name]), NODE_AXIS.get(name, 0)
             by_node = array.ndim > axis and array.shape[axis] == graph.nodes
             if name in NODE_AXIS and not by_node:
-                raise ValueError(f"{self.name}: '{name}' has shape {array.shape}; axis {axis} must count {graph.nodes} nodes.")
+                raise TrainingFailed(
+                    f"{self.name}: '{name}' has shape {array.shape}; axis {axis} must count {graph.nodes} nodes."
+                )
             if not np.isfinite(array).all():
-                raise ValueError(f"{self.name}: '{name}' holds NaN or infinity. Return finite logarithms.")
+                raise TrainingFailed(f"{self.name}: '{name}' holds NaN or infinity. Return finite logarithms.")
             watched[name] = array.take(alone.watch, axis=axis) if by_node else array
         return watched
 
     def _real(self, name: str, values: Any) -> NDArray[np.float32]:
-        """The values as an array. Raises ValueError unless they are real numbers."""
+        """The values as an array. Raises TrainingFailed unless they are real numbers."""
         try:
             array = np.asarray(values)
         except (ValueError, TypeError, RuntimeError) as fault:  # rows of unequal length, a tensor that requires a gradient
-            raise ValueError(f"{self.name}: '{name}' is no array of numbers ({fault}).") from None
+            raise TrainingFailed(f"{self.name}: '{name}' is no array of numbers ({fault}).") from None
         if array.dtype.kind not in "biuf":
-            raise ValueError(f"{self.name}: '{name}' has type {array.dtype}; expected real numbers.")
+            found = f"has type {array.dtype}; expected real numbers"
+            if hasattr(values, "toarray"):
+                found = f"is a {type(values).__name__}; expected an array, such as its `toarray()`"
+            raise TrainingFailed(f"{self.name}: '{name}' {found}.")
         with np.errstate(over="ignore"):  # a number beyond float32 becomes infinity, which `_one` refuses
             return array.astype(np.float32)

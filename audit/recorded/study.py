@@ -463,8 +463,7 @@ def across(one: Sequence[Draw], other: Sequence[Draw]) -> str:
     if at is None:
         return ""
     text, bits = f"noise of two seeds, drawn at {one[at].where}, has many numbers in common", 8 * one[at].values.dtype.itemsize
-    few = f", because numbers of {bits} bits take few values; draw the noise in float32 or float64" if bits < SINGLE else ""
-    return text + few
+    return f"numbers of {bits} bits take few values, unlike those of float32, so {text}" if bits < SINGLE else text
 
 
 def _slack(

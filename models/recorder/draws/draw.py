@@ -261,7 +261,7 @@ OTHERS = (
     STANDARD,
     "site-packages",
     "<string>",
-    *(str(Path(__file__).parents[3] / own) + os.sep for own in ("models", "audit")),
+    *(str(Path(__file__).parents[3] / own) for own in ("models" + os.sep, "audit" + os.sep, "__main__.py")),
 )
 
 

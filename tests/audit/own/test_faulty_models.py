@@ -152,6 +152,24 @@ def test_a_function_that_fails_is_wrong_use_in_one_line(body, told, tmp_path, mo
     assert told in line
 
 
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        ("None", 'train returned NoneType; expected {"sums": array}'),
+        ("{'sums': graph.adjacency()}", "'sums' is a csr_array; expected an array, such as its `toarray()`"),
+    ],
+)
+def test_a_function_without_posteriors_that_returns_no_arrays_is_wrong_use_too(returned, told, tmp_path, monkeypatch, capsys):
+    text = f"from gnnaudit import Looped\ndef train(graph, seed): return {returned}\nmodel = Looped(train, releases=('sums',))\n"
+    (tmp_path / "mine.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["audit", "run", "--model", "mine.py:model", *PLAN, "--audits", "differential"])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert end.value.code == 2
+    assert f"audit: nothing was tested. train (own), ε = 1: {told}." in capsys.readouterr().err
+
+
 CLOSURE = """
 import numpy as np
 from gnnaudit import Looped

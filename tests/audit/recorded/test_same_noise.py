@@ -64,4 +64,4 @@ def test_noise_of_sixteen_bits_is_named_as_such(kind, short, tmp_path):
     case = Case(Looped(train, releases=("sums",)), Claim(4.0, 1e-5))
     found = AUDITS["differential"].run(Setting(case, load("campus:n=120:degree=6"), Store(tmp_path), Key("half"), 2, 1e-4))
     assert not any(b.refuted for b in found.bounds)
-    assert ("numbers of 16 bits take few values; draw the noise in float32 or float64" in found.reach) is short
+    assert ("numbers of 16 bits take few values, unlike those of float32" in found.reach) is short
