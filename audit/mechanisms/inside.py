@@ -14,7 +14,6 @@ import numpy as np
 
 from ...accounting.claim import Claim, Unit
 from ...models.recorder.mechanisms.found import REPORT, Mechanism
-from ...models.recorder.mechanisms.sharing import again
 from ..case import EDGES
 from ..key import Key
 from ..recorded.laws import NOTHING, cost
@@ -246,7 +245,7 @@ def not_known(first: History) -> str | None:
 
 def without_secrets(first: History) -> Inside:
     """What the run itself shows of its mechanisms, before any secret is removed."""
-    repeats, shared = again(first.mechanisms, first.play.draws, first.study.copies)
+    repeats, shared = first.sharing
     bound_up = entangled(first)
     places = range(len(first.mechanisms))
     unused = idle(first, [[i] for i in reversed(places)]) if len(places) <= EACH else frozenset[int]()

@@ -23,7 +23,7 @@ from ...models.random.streams import fold
 from ...models.recorder import Draw
 from ...models.recorder.draws.draw import SHIFTED
 from ...models.recorder.mechanisms.found import Mechanism, Mechanisms, OtherMechanisms
-from ...models.recorder.mechanisms.sharing import again, in_common
+from ...models.recorder.mechanisms.sharing import ALIKE, again, in_common
 from ...models.recorder.script import alike
 from ...reports.rounding import several
 from ..key import Key
@@ -70,15 +70,21 @@ class History:
         return frozenset(at for at, draw in enumerate(self.play.draws) if id(draw) in own)
 
     @cached_property
+    def sharing(self) -> tuple[dict[int, int], str]:
+        """Which mechanisms have the same noise, see `sharing.again`."""
+        return again(self.mechanisms, self.play.draws, self.study.copies)
+
+    @cached_property
     def twins(self) -> Mapping[int, tuple[int, ...]]:
         """Position of a mechanism -> the positions of all mechanisms that compute the same noisy value, for values that the run
         computes several times, as with a generator that starts from the same seed again.
         """
-        same, _ = again(self.mechanisms, self.play.draws, self.study.copies)
+        same, _ = self.sharing
         groups: dict[int, list[int]] = {}
         for i, j in same.items():
             one, two = self.mechanisms[i], self.mechanisms[j]
-            if one.noisy.dtype == two.noisy.dtype and np.array_equal(one.noisy, two.noisy):
+            apart = np.abs(one.noisy.astype(np.float64) - two.noisy)
+            if one.noisy.dtype == two.noisy.dtype and np.all(apart <= ALIKE * np.asarray(two.scale)):
                 groups.setdefault(j, [j]).append(i)
         return {i: tuple(group) for group in groups.values() for i in group}
 
