@@ -168,6 +168,8 @@ def covered(made: Study, worlds: Worlds) -> bool:
     own = {id(draw) for m in recorded.found for draw in (m.draw, *m.beside)}
     if not own or any(id(draw) in own for at, draw in enumerate(first.draws) if at in made.constant):
         return False
+    if [m.clean.shape for m in recorded.found] != [m.clean.shape for m in follow.found]:
+        return False
     twice, shared = with_same_noise(recorded.found, first.draws, made.copies)
     moves = [m.over(o.clean - m.clean) for m, o in zip(recorded.found, follow.found, strict=True)]
     if shared or not all(np.allclose(moves[i], moves[j], rtol=0, atol=ALIKE) for i, j in twice.items()):
