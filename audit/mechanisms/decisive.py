@@ -18,13 +18,13 @@ from ..recorded.laws import cost
 from ..recorded.secrets.among_equals import among_equals
 from ..recorded.secrets.chains import Link, chains
 from ..recorded.secrets.worlds import Absence, of_unlike_rows, public_bound, small
-from ..recorded.study import History, Study, study
+from ..recorded.study import History, Shifts, Study, study
 from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved_between, moved_cells, without
 from .initial_weights import same_for_all_seeds, with_weights
 from .inside import Inside, inside, not_known, read_only, reports, without_secrets
 from .past_noise import changed
 from .reading import added_later
-from .relations import same_size
+from .relations import REPEATED, same_size
 
 SECONDS = 4.0  # of processor time for the runs of a chain
 FIRST = (1.0, 0.75, 0.5, 0.25, 0.0)  # parts of a chain's links: where the run is looked for that the others repeat
@@ -85,8 +85,9 @@ def crossings(like: Study, graph: Graph, claim: Claim, key: Key) -> Iterator[Wor
     """Yields graphs, each with the function that gives the world that differs from it by one secret. They are links of `chains`:
     in each chain, the one whose secret moves the clean values of the run farthest (two if reports make it depend on the graph
     whose probabilities count); the first one whose secret changes a released array although every noisy value is the same; the
-    first one that draws random numbers in only one of the two worlds; and the first one whose noise is of another size, or added
-    to other values, in the other world (two if in both worlds of the first one a part of the chain's noise is missing).
+    first one whose secret moves two values with the same noise by different amounts; the first one that draws random numbers in
+    only one of the two worlds; and the first one whose noise is of another size, or added to other values, in the other world
+    (two if in both worlds of the first one a part of the chain's noise is missing).
 
     The runs begin with the fewest secrets, because thresholds are small, and end after SECONDS. If the model refuses the graphs,
     their degrees are those of `graph` at most.
@@ -109,7 +110,7 @@ def _of_chain(like: Study, links: list[Link], key: Key) -> Iterator[World]:
     until = time.process_time() + SECONDS
     # sizes of moves of reports depend on their probabilities: on those of `first`, or on those on the link's own graph
     sizes, farthest = [0.0, 0.0], [links[0], links[0]]
-    differing, silent = None, None
+    differing, parted, silent = None, None, None
     unlike: dict[bool, World] = {}  # whether one of both runs has all noise of `first` -> the first such link
     state = lru_cache(maxsize=2)(partial(_state, first))  # a link's first graph is often the second one of the next link
     for link in links:
@@ -123,6 +124,8 @@ def _of_chain(like: Study, links: list[Link], key: Key) -> Iterator[World]:
                         sizes[i], farthest[i] = length, link
                 if differing is None and any(True for _ in moved_cells(one.play, other.play, absent)):
                     differing = link
+                if parted is None and _moves_apart(first, by):
+                    parted = link
             case True, History():
                 silent = silent or (link.without, link.presence)
             case History(), True:
@@ -133,9 +136,15 @@ def _of_chain(like: Study, links: list[Link], key: Key) -> Iterator[World]:
         if time.process_time() > until:
             break
     moved = (link for link, size in zip(farthest, sizes, strict=True) if size)
-    for found in dict.fromkeys(filter(None, (*moved, differing))):
+    for found in dict.fromkeys(filter(None, (*moved, differing, parted))):
         yield found.graph, found.absence
     yield from filter(None, (silent, *unlike.values()))
+
+
+def _moves_apart(first: History, by: Shifts) -> bool:
+    """Whether two mechanisms with the same noise move by different amounts."""
+    same, _ = first.sharing
+    return any(np.abs(by[i] - by[j]).max(initial=0) > REPEATED for i, j in same.items())
 
 
 def _first(like: Study, links: list[Link], key: Key) -> History | None:

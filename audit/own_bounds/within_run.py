@@ -32,7 +32,7 @@ from ..recorded.secrets.worlds import UNUSUAL, without_edges
 from ..recorded.study import History, Shifts
 from .adversary.directions import Directions, directions
 from .adversary.granted_values import behind, compared_only, granted, in_any_order, noised_again, shown_by, together, unseen
-from .adversary.hiding import EQUAL, free_draws, grown, hidden, other_noise, shown_always
+from .adversary.hiding import EQUAL, apart, free_draws, grown, hidden, other_noise, shown_always
 from .attempt import (
     EXACT,
     FRESH,
@@ -103,11 +103,12 @@ def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bou
     cost more, and refute the claim or detect smaller violations. A graph of `suspicious` gives it if it refutes the claim, or if
     of those that cost less than the claim it detects the smallest violation. If moves there cost more than the claim, and it is
     not known how much of them the release shows, the bound has no reach. Such a graph counts only if no other draw hides the
-    moves on the whole graph, because coins may do so that change nothing else there. projections: see `Attempt`.
+    moves on the whole graph, because coins may do so that change nothing else there. The moves of values with the same noise by
+    different amounts cost infinitely much. projections: see `Attempt`.
     """
     bound, where = on_graph_or_small(case, within, projections)
     moved = (part for part in within.decisive if part.worst is not None)
-    costs = {part: part.cost(case.claim.delta) for part in moved}
+    costs = {part: math.inf if apart(part.run, part, part.shifts) else part.cost(case.claim.delta) for part in moved}
     costly = sorted(costs, key=costs.__getitem__, reverse=True)
     if bound.refuted or not costly or draws_may_hide(within):
         return bound, where
@@ -235,10 +236,10 @@ def from_secret(case: Case, within: Inside, projections: bool) -> tuple[Bound, f
 
 def from_part(attempt: Attempt) -> Bound | None:
     """The bound from some of the released arrays alone, if it refutes the claim."""
-    for within, apart in parts_of_release(attempt):
+    for within, condition in parts_of_release(attempt):
         bound, _ = from_secret(attempt.case, within, attempt.projections)
         if bound.refuted:
-            return replace(bound, method=f"{bound.method}; {apart.what}", conditions=(*bound.conditions, apart))
+            return replace(bound, method=f"{bound.method}; {condition.what}", conditions=(*bound.conditions, condition))
     return None
 
 

@@ -54,7 +54,7 @@ ROUNDED = 4  # number of runs with other rounding errors of the noise; entries t
 @dataclass(frozen=True, eq=False)
 class History:
     """A run of the study's model. mechanisms: in order. complete: whether the values of all mechanisms fitted into the memory
-    limit.
+    limit. separate: whether repetitions may give different noisy values to `twins`.
     """
 
     study: Study
@@ -62,6 +62,7 @@ class History:
     play: Play
     mechanisms: tuple[Mechanism, ...]
     complete: bool = True
+    separate: bool = False
 
     @cached_property
     def noise(self) -> frozenset[int]:
@@ -79,7 +80,7 @@ class History:
         """Position of a mechanism -> the positions of all mechanisms that compute the same noisy value, for values that the run
         computes several times, as with a generator that starts from the same seed again.
         """
-        same, _ = self.sharing
+        same = {} if self.separate else self.sharing[0]
         groups: dict[int, list[int]] = {}
         for i, j in same.items():
             one, two = self.mechanisms[i], self.mechanisms[j]
@@ -87,6 +88,11 @@ class History:
             if one.noisy.dtype == two.noisy.dtype and np.all(apart <= ALIKE * np.asarray(two.scale)):
                 groups.setdefault(j, [j]).append(i)
         return {i: tuple(group) for group in groups.values() for i in group}
+
+    @cached_property
+    def separated(self) -> History:
+        """The run in which repetitions may give different noisy values to `twins`, because a secret moves only one of them."""
+        return dataclasses.replace(self, separate=True) if self.twins else self
 
     def first_of(self, i: int) -> int:
         """The position of the mechanism that computes the noisy value of mechanism i first."""

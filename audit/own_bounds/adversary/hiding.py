@@ -114,15 +114,16 @@ def not_fresh(run: History, within: Inside, moves: Shifts, shifts: Shifts) -> It
         gap = np.abs(by - shifts[j]) if j != i else np.zeros(1)
         if unseen or gap.max(initial=0) <= 10 * NOTHING:
             continue
-        if i not in tested or one_term(run, i, j):
+        if i not in tested or one_term(run.separated, i, j):
             continue
         farthest = [np.unravel_index(int(at), gap.shape) for at in np.argsort(-gap, axis=None)[:TRIED]]
         entries = [tuple(map(int, entry)) for entry in farthest if gap[entry] > 10 * NOTHING]
-        seen = any(visible(run, i, [entry]) and visible(run, j, [entry]) for entry in entries)
-        if seen and not holds_hidden_noise(run, (i, j), moves):
+        each = run.separated
+        seen = any(visible(each, i, [entry]) and visible(each, j, [entry]) for entry in entries)
+        if seen and not holds_hidden_noise(each, (i, j), moves):
             line, where = run.mechanisms[j].line, mechanism.draw.where
-            twice = f"the noise of {where} is used at {line} and at {mechanism.line}"
-            yield f"{twice}; their difference depends on the secret and has no noise"
+            lines = f"twice at {line}" if line == mechanism.line else f"at {line} and at {mechanism.line}"
+            yield f"the noise of {where} is used {lines}; their difference depends on the secret and has no noise"
 
 
 def holds_hidden_noise(run: History, pair: tuple[int, int], moves: Shifts) -> bool:

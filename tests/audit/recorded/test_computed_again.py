@@ -116,3 +116,44 @@ def with_a_path(graph, seed, scale):
 def test_the_same_noise_on_other_data_is_refuted_at_infinity(other, tmp_path):
     found = audited(twice(degrees, 2.0, other), CLAIMS[degrees], tmp_path)
     assert max(bound.epsilon for bound in found if bound.refuted) == np.inf
+
+
+def capped(least, most):
+    return lambda graph, seed, scale: np.clip(degrees(graph, seed, 0.0), least, most) + degrees(graph, seed, scale) - graph.degree
+
+
+def classes(least):
+    """The sizes of the training classes, at least `least`."""
+    return lambda graph, seed, scale: (
+        np.maximum(np.bincount(graph.y[graph.train], minlength=graph.classes), least)
+        + np.random.default_rng(seed).laplace(0, scale, graph.classes)
+    )
+
+
+def both(one, other, scale):
+    return lambda graph, seed: {"one": one(graph, seed, scale), "two": other(graph, seed, scale)}
+
+
+@pytest.mark.parametrize(
+    ("train", "unit"),
+    [
+        (both(classes(0), classes(2), 1.0), Unit.NODE),
+        *nightly((both(capped(0, 20), capped(0, 40), 2.0), Unit.UNDIRECTED_EDGE)),
+    ],
+)
+def test_the_same_noise_on_data_that_only_built_graphs_tell_apart_is_refuted_at_infinity(train, unit, tmp_path):
+    found = audited(train, Claim(1.01, 0.0, unit), tmp_path)
+    assert max(bound.epsilon for bound in found if bound.refuted) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "scale", "unit"),
+    [(classes(0), classes(2), 1.0, Unit.NODE), *nightly((capped(0, 20), capped(0, 40), 2.0, Unit.UNDIRECTED_EDGE))],
+)
+def test_a_copy_on_such_data_that_is_not_released_refutes_nothing(one, other, scale, unit, tmp_path):
+    def train(graph, seed):
+        other(graph, seed, scale)
+        noisy = one(graph, seed, scale)
+        return {"one": noisy, "two": np.round(noisy)}
+
+    assert not any(bound.refuted for bound in audited(train, Claim(1.01, 0.0, unit), tmp_path))
