@@ -45,7 +45,7 @@ class Recorded:
     def examination(self) -> Examination:
         """The model is asked for all arrays that it offers."""
         model = self.case.model
-        found = examine(keeping(model, offered(model)), self.counted, self.case.claim.unit, self.key)
+        found = examine(keeping(model, offered(model)), self.counted, self.case.claim, self.key)
         found = found if found.faults else _as_served(self.case, self.counted, self.key, found)
         text = same_bits(found.study.base.draws)
         return found if text is None else dataclasses.replace(found, doubts={"": text, **found.doubts}, inside=False)
@@ -110,7 +110,7 @@ def _as_served(case: Case, graph: Graph, key: Key, found: Examination) -> Examin
     if all(np.array_equal(a, found.study.base.cells.get(cell, np.zeros(0))) for cell, a in served.cells.items()):
         return found
     text = "the release changes when the model is asked for more arrays, so results about all arrays do not apply to the release"
-    alone = examine(case.model, graph, case.claim.unit, key)
+    alone = examine(case.model, graph, case.claim, key)
     return dataclasses.replace(found, faults=alone.faults, doubts={**found.doubts, "": text}, inside=False)
 
 
