@@ -88,17 +88,18 @@ class CoinTest:
         """Whether the test refutes the claim with probability `power` if the noise is kappa times too small, as a function of
         kappa; None if the test can refute nothing.
         """
-        first = next(self.below(claim.epsilon))
+        below = self.below(claim.epsilon)
+        first = next(below)
         if claim.delta == 0 or self.guessed(first[1]) != first[1] or self.coins > SIMULATED:
             at_claim = self._noticed_on_average(claim, power, *first)
             if claim.delta == 0 or at_claim is None:
                 return at_claim
-            smaller = cache(lambda: [self._noticed_on_average(claim, power, *each) for each in self.below(claim.epsilon)])
+            smaller = cache(lambda: [self._noticed_on_average(claim, power, *each) for each in below])
             return lambda kappa: at_claim(kappa) and all(found is not None and found(kappa) for found in smaller())
         strength, tests = gaussian.mu_of_claim(claim), []
         if math.isinf(strength) or strength <= 0:
             return None
-        for e, groups, charge in self.below(claim.epsilon):
+        for e, groups, charge in (first, *below):
             least = _least(groups, self.rejected(e, groups, charge))
             if least > _most(groups):
                 return None

@@ -98,11 +98,10 @@ def rerun(first: History, instead: Mapping[int, Mechanism], draws: list[Draw] | 
 
 def _other(first: History, instead: Mapping[int, Mechanism], i: int) -> Mechanism:
     """A mechanism with the noisy value that a repetition gives it, see `rerun`."""
-    mechanism = first.mechanisms[i]
-    if i in instead and first.first_of(i) == i:
-        return instead[i]
     at = next((j for j in first.twins.get(i, (i,)) if j in instead), None) if instead else None
-    return mechanism if at is None else replace(mechanism, noisy=instead[at].noisy)
+    if at is None:
+        return first.mechanisms[i]
+    return instead[i] if at == i else replace(first.mechanisms[i], noisy=instead[at].noisy)
 
 
 def also_noised(first: History, sizes: Sequence[float] = FAR[:1]) -> set[str]:

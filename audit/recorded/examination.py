@@ -179,7 +179,9 @@ def _examined(model: Model, graph: Graph, claim: Claim, key: Key, probed: bool =
         if found is not None and (claim.delta <= RARE or certain_again(here, one, key)):
             return Examination(made, (str(found),), doubts)
         if found is not None:
-            doubts.setdefault("", f"{found}; in other runs it does not, and how often it does is not known")
+            doubts.setdefault(
+                "", f"{found}; this is not so in a further run with another seed, and how often it is so is not known"
+            )
         doubts |= {array: text for array, text in stray.items() if array not in doubts}
         if other is not None and not any((differ[s.cell] & s.noised).any() for s in made.sources if s.cell in differ):
             move = _move(here, other, one, shared)

@@ -12,14 +12,13 @@ from ...models.graph.graph import Worlds
 from ...models.recorder import Draw
 from ...models.recorder.mechanisms.found import Mechanisms
 from ...models.recorder.mechanisms.sharing import ALIKE
-from ...models.recorder.mechanisms.sharing import again as with_same_noise
 from ...reports.rounding import several
 from .forcing import Forced
 from .other_numbers import tried_hard, tried_harder
 from .playing import Cell, Diverged, Play, play
 from .secrets.worlds import Absence
 from .sources import WHOLE, in_line, laid_out, moved_by, nudge
-from .study import Study
+from .study import History, Study
 
 NO_SEED = "no seed changes these entries"
 Masks = Mapping[Cell, "NDArray[np.bool_]"]
@@ -170,7 +169,7 @@ def covered(made: Study, worlds: Worlds) -> bool:
         return False
     if [m.clean.shape for m in recorded.found] != [m.clean.shape for m in follow.found]:
         return False
-    twice, shared = with_same_noise(recorded.found, first.draws, made.copies)
+    twice, shared = History(made, made.whole, first, tuple(recorded.found)).sharing
     moves = [m.over(o.clean - m.clean) for m, o in zip(recorded.found, follow.found, strict=True)]
     if shared or not all(np.allclose(moves[i], moves[j], rtol=0, atol=ALIKE) for i, j in twice.items()):
         return False

@@ -98,11 +98,11 @@ def _chains(graph: Graph, unit: Unit, most: int | None, random: np.random.Genera
         yield list(_two_cliques(_complete(graph, few, LEAVES + 1), unit, nodes // 2))
         yield list(_two_stars(graph, few, unit, nodes - 1, random))
         yield list(_almost_regular(_complete(graph, few, LEAVES), unit, nodes - 1))
-        dense = _complete(graph, few, min(CLIQUE, nodes))
+        clique = _complete(graph, few, min(CLIQUE, nodes))
         star = replace(
             complete, edges=joining(np.stack([np.zeros(nodes - 1, int), np.arange(1, nodes)]), graph.directed), name=STAR
         )
-        for each in (dense, star):
+        for each in (clique, star):
             yield _emptied(each, unit, random.permutation(each.edges.shape[1]))
 
 

@@ -53,6 +53,15 @@ GOOD = {
 PLAN = ("--data", "campus:n=300", "--epsilon", "1", "--attacks", "none", "--audits", "none", "--repeats", "2", "--mlflow", "none")
 
 
+def refused(folder, monkeypatch, *options):
+    """Calls `audit run` with these options in a folder, and checks that it ends with exit code 2."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("sys.argv", ["audit", "run", *options])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert end.value.code == 2
+
+
 def outcome(folder, monkeypatch, capsys, *words, **changed):
     """The exit code, and what was printed on stdout and stderr."""
     (folder / "mine.py").write_text(FILE.format(**GOOD | changed))
@@ -143,11 +152,7 @@ def test_a_model_that_changes_the_working_directory_does_not_split_the_run_folde
 )
 def test_a_function_that_fails_is_wrong_use_in_one_line(body, told, tmp_path, monkeypatch, capsys):
     (tmp_path / "mine.py").write_text(f"from gnnaudit import Looped\n{body}\nmodel = Looped(train)\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["audit", "run", "--model", "mine.py:model", *PLAN, "--jobs", "1", "--quiet"])
-    with pytest.raises(SystemExit) as end:
-        main.main()
-    assert end.value.code == 2
+    refused(tmp_path, monkeypatch, "--model", "mine.py:model", *PLAN, "--jobs", "1", "--quiet")
     (line,) = [text for text in capsys.readouterr().err.splitlines() if text.startswith("audit: ")]
     assert told in line
 
@@ -162,11 +167,7 @@ def test_a_function_that_fails_is_wrong_use_in_one_line(body, told, tmp_path, mo
 def test_a_function_without_posteriors_that_returns_no_arrays_is_wrong_use_too(returned, told, tmp_path, monkeypatch, capsys):
     text = f"from gnnaudit import Looped\ndef train(graph, seed): return {returned}\nmodel = Looped(train, releases=('sums',))\n"
     (tmp_path / "mine.py").write_text(text)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["audit", "run", "--model", "mine.py:model", *PLAN, "--audits", "differential"])
-    with pytest.raises(SystemExit) as end:
-        main.main()
-    assert end.value.code == 2
+    refused(tmp_path, monkeypatch, "--model", "mine.py:model", *PLAN, "--audits", "differential")
     assert f"audit: nothing was tested. train (own), ε = 1: {told}." in capsys.readouterr().err
 
 
@@ -227,11 +228,7 @@ def test_the_sentence_about_a_functions_result_names_it_once():
 def said_of(program, folder, monkeypatch, capsys):
     """The lines on stdout and stderr, without the progress, when `audit run` audits this program. Checks the exit code."""
     (folder / "prog.py").write_text(program)
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr("sys.argv", ["audit", "run", "--target", "python prog.py {worlds} {out}", *PLAN, "--out", "run"])
-    with pytest.raises(SystemExit) as end:
-        main.main()
-    assert end.value.code == 2
+    refused(folder, monkeypatch, "--target", "python prog.py {worlds} {out}", *PLAN, "--out", "run")
     return [line for line in "".join(capsys.readouterr()).splitlines() if not line.startswith("[1/1] ")]
 
 
