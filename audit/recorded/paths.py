@@ -104,7 +104,14 @@ def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secre
     entries = found[cell]
     gap = np.abs(other.play.cells[cell] - made.base.cells[cell])[entries]
     rows = int(entries.reshape(len(entries), -1).any(1).sum()) if entries.ndim else 1
-    return Certificate(secret, cell, rows, int(entries.sum()), float(gap.max()), beside=other_hop(made, cell) or not_fresh(made))
+    return Certificate(
+        secret,
+        cell,
+        rows,
+        int(entries.sum()),
+        float(gap.max()),
+        beside=other_hop(made, cell) or not_fresh(made) or drawn_twice(made),
+    )
 
 
 def other_hop(made: Study, cell: Cell) -> str:
@@ -120,6 +127,19 @@ def not_fresh(made: Study) -> str:
     draws = [made.base.draws[at] for at in sorted(made.of_one_value)]
     lines = ", ".join(dict.fromkeys(draw.where for draw in draws if not draw.weights))
     return f"; the numbers drawn at {lines} are the same for all seeds, so they are no noise" if lines else ""
+
+
+def drawn_twice(made: Study) -> str:
+    """Says where the run draws numbers a second time, which hide nothing beside the first; "" if it does not."""
+    draws = made.base.draws
+    again = [(draws[at].where, draws[first].where) for at, first in made.copies.items() if not draws[at].weights]
+    pairs = dict.fromkeys(again)
+    if not pairs:
+        return ""
+    (here, there), more = next(iter(pairs)), len(pairs) - 1
+    text = f"are those drawn at {there}" if here != there else "were drawn before, at the same line"
+    others = f" ({several(more, 'more pair')} of lines alike)" if more else ""
+    return f"; the numbers drawn at {here} {text}{others}, so they are no further noise"
 
 
 def seeded(made: Study, absent: Absence) -> Certificate | None:

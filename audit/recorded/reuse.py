@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ...models.recorder.draws.draw import Draw
-from .playing import Diverged, play, rounding
+from .playing import Cell, Diverged, play, rounding
 from .sources import in_line, laid_out, moved_by, nudge
 from .study import CONTINUOUS, SHUFFLES, Study
 
@@ -20,24 +20,25 @@ ROUNDED = 1000.0  # in units of rounding: by how much entries may move if two no
 
 def used_twice(made: Study) -> str | None:
     """A sentence if the same numbers serve as noise at two places, with two seeds, or twice in one source; else None."""
-    seen: dict[str, NDArray[np.float64]] = {}
+    seen: dict[tuple[Cell, int], NDArray[np.float64]] = {}
     for number, draws in enumerate((made.base.draws, made.others[0])):
         for source in made.sources:
             first = draws[source.block.parts[0][0]]
             if not first.spread:
                 continue
             numbers = np.abs(np.concatenate([draws[a].units.ravel()[p] for a, p in source.block.parts]))
-            name = f"{source.cell} with seed {number + 1}"
             order = np.argsort(numbers, kind="stable")
             again = np.flatnonzero(np.diff(numbers[order]) == 0)
             chance = by_chance(numbers, first.values.dtype)
-            for other, known in seen.items():
+            for (other, seed), known in seen.items():
                 _, here, there = np.intersect1d(numbers, known, return_indices=True)
                 if reused(here - there, numbers.size * known.size * chance):
-                    return f"{here.size} numbers are noise on {name} and on {other}"
+                    seeds = "" if seed == number else ", in two runs with different seeds"
+                    where = f"on {other} and on {source.cell}" if other != source.cell else f"twice on {other}"
+                    return f"{here.size} numbers are noise {where}{seeds}"
             if reused(order[again + 1] - order[again], numbers.size**2 / 2 * chance):
-                return f"{again.size} numbers of the noise on {name} repeat"
-            seen[name] = numbers
+                return f"{again.size} numbers of the noise on {source.cell} repeat"
+            seen[source.cell, number] = numbers
     return None
 
 

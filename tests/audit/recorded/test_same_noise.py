@@ -38,20 +38,26 @@ def test_noise_of_another_seed_around_other_data_is_other_noise():
     assert not same_numbers(one, nearly)
 
 
-@pytest.mark.parametrize("fixed", [True, False])
-def test_a_path_past_the_noise_names_numbers_that_every_seed_draws_alike(fixed, tmp_path):
-    """One array has fresh noise. The other has numbers of a constant seed, or none."""
+REMARKS = ("are the same for all seeds, so they are no noise", "so they are no further noise")
+
+
+@pytest.mark.parametrize(("start", "remark"), [("constant", REMARKS[0]), ("again", REMARKS[1]), ("none", "")])
+def test_a_path_past_the_noise_names_numbers_that_are_no_noise(start, remark, tmp_path):
+    """One array has fresh noise. The other has numbers of a constant seed, those of the first array, or none."""
+
+    def normal(seed, size):
+        return np.random.default_rng(seed).normal(size=size)
 
     def train(graph, seed):
-        fresh = np.random.default_rng(seed).normal(size=graph.nodes)
-        alike = np.random.default_rng(42).normal(size=graph.nodes) if fixed else 0.0
-        return {"fresh": graph.degree + fresh, "other": graph.degree + alike}
+        fresh = graph.degree + normal(seed, graph.nodes)
+        other = 0.0 if start == "none" else normal(42 if start == "constant" else seed, graph.nodes)
+        return {"fresh": fresh, "other": graph.degree * graph.train + other}
 
     case = Case(Looped(train, releases=("fresh", "other")), Claim(1.0, 1e-5))
     bounds = AUDITS["differential"].run(Setting(case, load("campus:n=120:degree=6"), Store(tmp_path), Key("alike"))).bounds
     (bound,) = (bound for bound in bounds if bound.refuted)
     assert math.isinf(bound.epsilon)
-    assert ("are the same for all seeds, so they are no noise" in bound.method) == fixed
+    assert [text for text in REMARKS if text in bound.method] == [remark] * bool(remark)
 
 
 @pytest.mark.parametrize(("kind", "short"), [(torch.float16, True), (torch.float32, False)])
