@@ -45,6 +45,8 @@ MANY = 20_000  # largest number of draws in a run, because each one is recorded
 SINGLE = 32  # bits of a number of float32; numbers of fewer bits take at most 65,536 values
 SHUFFLES = ("shuffle", "permutation", "randperm")  # laws of draws that are an order of all places
 CONTINUOUS = (*SHIFTED, "uniform", "exponential")  # laws of numbers that a generator makes of its bits, one after the other
+UNRECORDED_NUMBERS = "the release depends on random numbers that were not recorded"
+ELSEWHERE = "a library without a recorder draws them, or a cache, such as functools.lru_cache, keeps those of an earlier training"
 CAUSES = (
     "a child process, a thread, the clock or a library without a recorder may give it numbers that do not follow from the seed"
 )
@@ -297,7 +299,7 @@ def not_replayable(made: Study, plain: Play, world: Worlds, others: Sequence[Pla
     except Diverged as line:
         return f"another seed draws more or fewer numbers ({line}), so recorded draws cannot be replayed"
     if not recorded:
-        return "the release depends on random numbers that were not recorded"
+        return f"{UNRECORDED_NUMBERS}: {ELSEWHERE}"
     return other_count(base, others)
 
 
@@ -353,7 +355,7 @@ def study_of_program(model: Model, graph: Graph, key: Key) -> Study:
             if len(histories) == 1 and not close(
                 played, play(model, worlds[1], script=played.draws, follow=Mechanisms(recorded.found))
             ):
-                return _doubted(Study(model, world, played), "the release depends on random numbers that were not recorded")
+                return _doubted(Study(model, world, played), UNRECORDED_NUMBERS)
     except Unrecorded as reason:
         return _doubted(Study(model, worlds[0], bare), str(reason))
     except TrainingFailed as fault:

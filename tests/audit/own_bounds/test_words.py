@@ -12,6 +12,7 @@ from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.mechanisms.gate import Recorded
 from gnnaudit.audit.mechanisms.observed import observe
+from gnnaudit.audit.recorded.study import ELSEWHERE, UNRECORDED_NUMBERS
 from gnnaudit.models.recorder.mechanisms.found import PICK, REPORT
 from gnnaudit.reports.observed import REPORTS
 
@@ -178,4 +179,4 @@ def test_what_an_audit_of_a_training_without_recorded_noise_did_is_a_whole_sente
         return {"posteriors": votes - np.logaddexp.reduce(votes, axis=1, keepdims=True)}
 
     reach = differential(Setting(Case(Looped(train), Claim(1.0, 1e-5)), GRAPH, None, Key("words"))).reach
-    assert reach == "nothing is stated: the release depends on random numbers that were not recorded"
+    assert reach == f"nothing is stated: {UNRECORDED_NUMBERS}: {ELSEWHERE}"
