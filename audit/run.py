@@ -138,7 +138,7 @@ def carry_out(
             if case.model.name not in checked:
                 say("contract", begins=False)
                 with contained():
-                    checked[case.model.name] = checked_first(case.model, graph.dim)
+                    checked[case.model.name] = checked_first(case.model, graph)
                 print_plain(console, in_words(case, checked[case.model.name]), end="")
             secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
             checks, talk = checked[case.model.name], Talk(say, console, verbose)

@@ -25,7 +25,8 @@ from .model_file import is_built_in
 from .new_process import NotTrained, sent, trained
 
 SIZES = (6, 12, 48)  # numbers of nodes of the test graphs, smallest first, so that the first failure is the smallest example
-COLUMNS = 5  # of features, if no graph is given
+COLUMNS, CLASSES = 5, 2  # of features and labels, if no graph is given
+PARTS = 6  # one node in so many is a validation node, and one a test node; a class needs as many nodes
 RUNS = 3
 KEYS = 32  # other seeds: the index of a largest noisy count, for example, is often the same for two seeds
 TOLERANCE = 1e-4  # relative difference that is ignored: float32 trainings may add numbers in another order
@@ -63,29 +64,33 @@ class Untested(Unasked):
     """Raised by a clause that applies and cannot be tested, with the reason."""
 
 
-def contract(model: Model, columns: int = COLUMNS) -> list[Check]:
-    """Checks every clause on graphs of SIZES nodes with this number of columns of features, each up to its first failure."""
+def contract(model: Model, columns: int = COLUMNS, classes: int = CLASSES) -> list[Check]:
+    """Checks every clause on graphs of SIZES nodes with this number of columns of features, each up to its first failure. Graphs
+    with enough nodes have this number of classes, others have CLASSES.
+    """
     checks = []
     for name, clause in CLAUSES.items():
         try:
-            checks.append(_checked(name, clause, model, columns))
+            checks.append(_checked(name, clause, model, columns, classes))
         except Unasked as reason:
             checks.append(Check(name, None, str(reason), applies=isinstance(reason, Untested)))
     return checks
 
 
-def _checked(name: str, clause: Callable[[Model, Graph], str | None], model: Model, columns: int) -> Check:
-    """Checks one clause. A graph that the model or a library refuses does not count if another one is accepted."""
+def _checked(name: str, clause: Callable[[Model, Graph], str | None], model: Model, columns: int, classes: int) -> Check:
+    """Checks one clause. A graph that the model or a library refuses does not count if another one is accepted, and neither does
+    one with too few classes on which the model raises an error.
+    """
     refusals, held = [], []
     for nodes in SIZES_OF.get(name, SIZES):
-        graph = tiny(nodes, columns)
+        graph = tiny(nodes, columns, classes if nodes >= PARTS * classes else CLASSES)
         failure, refused = None, False
         try:
             failure = clause(model, graph)
         except Unasked:
             raise
         except (Exception, SystemExit) as fault:  # any other exception of a user's model fails the clause
-            failure, refused = f"{RAISED}{raised(fault)}", is_deliberate(fault)
+            failure, refused = f"{RAISED}{raised(fault)}", is_deliberate(fault) or graph.classes < classes
         if failure is None:
             held.append(nodes)
             continue
@@ -96,14 +101,16 @@ def _checked(name: str, clause: Callable[[Model, Graph], str | None], model: Mod
     return Check(name, None if held else refusals[0], sizes=tuple(held))
 
 
-def tiny(nodes: int, columns: int = COLUMNS) -> Graph:
-    """A random undirected graph: two classes, noisy columns of features that show the class, one node without edges."""
+def tiny(nodes: int, columns: int = COLUMNS, classes: int = CLASSES) -> Graph:
+    """A random undirected graph: training nodes of each class, noisy columns of features that show the class, one node without
+    edges.
+    """
     rng = stream(nodes, "contract")
     pairs = np.array([(u, v) for u in range(nodes - 1) for v in range(u + 1, nodes - 1)], dtype=np.int64)
     chosen = np.sort(rng.permutation(len(pairs))[: max(nodes, 3)])
-    y = np.arange(nodes, dtype=np.int64) % 2
-    x = (np.eye(2, columns)[y] + 0.3 * rng.standard_normal((nodes, columns))).astype(np.float32)
-    part = np.arange(nodes) % 6
+    place, part = np.divmod(np.arange(nodes, dtype=np.int64), PARTS)
+    y = (part + place * (classes > CLASSES)) % classes
+    x = (np.eye(classes, columns)[y] + 0.3 * rng.standard_normal((nodes, columns))).astype(np.float32)
     return Graph(x, y, pairs[chosen].T.copy(), part < 4, part == 4, part == 5, name="contract")
 
 

@@ -8,6 +8,7 @@ from ...accounting.claim import Unit
 from ...accounting.lower.bounds import resting
 from ...models.base import Model
 from ...models.capabilities import effort
+from ...models.graph.graph import Graph
 from ...reports.results import SkippedRow
 from ...reports.rounding import several
 from ..case import Case, Outcome
@@ -23,13 +24,14 @@ WITHOUT = {
 }  # unit -> the clause that makes a run with a masked unit equal to a run on the graph without the unit
 
 
-def checked_first(model: Model, columns: int) -> tuple[Check, ...]:
-    """Checks the clauses of the contract on a user's model that runs in this process. columns: of the features of its graph.
+def checked_first(model: Model, graph: Graph) -> tuple[Check, ...]:
+    """Checks the clauses of the contract on a user's model that runs in this process, on graphs with as many columns of features
+    as `graph`, the largest one with as many classes.
 
     Built-in systems are not checked here, because the package's tests check them. Models that declare little `Effort`, such as
     programs, are not checked either. For both the result is ().
     """
-    return tuple(contract(model, columns)) if effort(model).thorough and not is_built_in(model) else ()
+    return tuple(contract(model, graph.dim, graph.classes)) if effort(model).thorough and not is_built_in(model) else ()
 
 
 def clauses(checks: Sequence[Check]) -> list[dict[str, str]]:

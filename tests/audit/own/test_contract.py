@@ -216,3 +216,33 @@ def test_an_error_of_a_library_is_no_refusal():
         return {"posteriors": votes(graph, seed)["posteriors"] + (np.zeros(5) if graph.nodes < 30 else 0.0)}
 
     assert any("could not be broadcast" in (c.failure or "") for c in contract(Looped(train)))
+
+
+def of_a_class(number, fewest=0):
+    """A model that weighs the votes for the class with this number, and needs `fewest` training nodes of it."""
+
+    def train(graph, seed):
+        votes = graph.adjacency() @ np.eye(graph.classes)[graph.y]
+        votes[:, number] *= 2
+        if np.count_nonzero(graph.train & (graph.y == number)) < fewest:
+            raise IndexError(number)
+        noisy = votes + np.random.default_rng(seed).standard_normal(votes.shape)
+        return {"posteriors": noisy - np.logaddexp.reduce(noisy, axis=1, keepdims=True)}
+
+    return Looped(train, events=dp.GaussianDpEvent(1.0))
+
+
+@pytest.mark.parametrize("number", [1, 3, 5])
+def test_a_model_may_name_any_class_of_the_audited_graph(number):
+    assert not any(c.failure for c in contract(of_a_class(number, fewest=1), classes=6))
+
+
+def test_a_model_that_names_a_class_that_no_graph_has_fails():
+    assert {c.failure for c in contract(of_a_class(6), classes=6) if c.failure}
+    assert {c.failure for c in contract(of_a_class(5)) if c.failure}
+
+
+def test_a_model_that_raises_an_error_on_a_graph_with_all_classes_fails():
+    failures = [c.failure for c in contract(of_a_class(1, fewest=30), classes=6) if c.failure]
+    assert failures
+    assert all(failure.startswith("48 nodes") for failure in failures)

@@ -37,7 +37,7 @@ def test_a_model_that_no_other_process_can_load_is_not_asked():
 
 @pytest.mark.parametrize(("train", "how"), [(by_name_and_size, "fails"), (honest, "holds")])
 def test_the_clause_is_among_those_that_are_checked_before_an_audit(train, how):
-    checks = {check.name: check.how for check in checked_first(Looped(train, unit=Unit.UNDIRECTED_EDGE, name="checked"), 5)}
+    checks = {check.name: check.how for check in checked_first(Looped(train, unit=Unit.UNDIRECTED_EDGE, name="checked"), GRAPH)}
     assert checks[EARLIER] == how
 
 
