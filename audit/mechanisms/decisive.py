@@ -5,7 +5,8 @@ value cross a threshold, such as a bound on degrees or a smallest number of node
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 
 import numpy as np
@@ -15,6 +16,7 @@ from ...models.graph.graph import Graph, Worlds
 from ...models.recorder.mechanisms.found import Mechanism, Mechanisms
 from ..key import Key
 from ..recorded.laws import cost
+from ..recorded.playing import Diverged
 from ..recorded.secrets.among_equals import among_equals
 from ..recorded.secrets.chains import Link, chains
 from ..recorded.secrets.worlds import Absence, of_unlike_rows, public_bound, small
@@ -29,7 +31,11 @@ from .relations import REPEATED, same_size
 SECONDS = 4.0  # of processor time for the runs of a chain
 FIRST = (1.0, 0.75, 0.5, 0.25, 0.0)  # parts of a chain's links: where the run is looked for that the others repeat
 
-World = tuple[Graph, Callable[[Worlds], Absence]]
+RUNS = range(1, 25)  # numbers of further runs in which a secret is tried that changed the release in a run of another graph
+DIFFERING = 3  # largest number of such secrets of a chain
+
+Without = Callable[[Worlds], Absence]
+World = tuple[Graph, Without, Sequence[int]]  # the numbers are those of further runs in which the secret is tried
 Noise = tuple[Mechanism, ...]
 
 
@@ -39,9 +45,10 @@ def suspicious(like: Study, graph: Graph, claim: Claim, key: Key) -> Iterator[In
     anything, or to what it adds noise. A model may fail on such a graph: then nothing rests on it. like: a study of the model,
     see `_recorded`.
     """
-    for made, without_secret in (*among_equals(graph, claim.unit, like.model), *crossings(like, graph, claim, key)):
+    equal = ((*world, ()) for world in among_equals(graph, claim.unit, like.model))
+    for made, without_secret, runs in (*equal, *crossings(like, graph, claim, key)):
         try:
-            found = _on(like, made, without_secret, claim, key)
+            found = _on(like, made, without_secret, claim, key, runs)
         except Exception:  # a user's model may refuse other graphs, with any exception
             continue
         if found is not None and (found.worst or found.past or found.resized or found.silenced or found.unmatched):
@@ -53,9 +60,10 @@ def _recorded(like: Study, graph: Graph, key: Key) -> Study:
     return dataclasses.replace(study(like.model, graph, key, probed=False, searched=False), closely=like.closely)
 
 
-def _on(like: Study, graph: Graph, without_secret: Callable[[Worlds], Absence], claim: Claim, key: Key) -> Inside | None:
+def _on(like: Study, graph: Graph, without_secret: Without, claim: Claim, key: Key, runs: Sequence[int]) -> Inside | None:
     """What a run on the graph shows of its only secret, which is the worst one if it moves anything; None if the mechanisms are
-    not known. Noise that is the same for all seeds counts as data, if other noise is left.
+    not known. Noise that is the same for all seeds counts as data, if other noise is left. runs: the numbers of further runs. The
+    first one in which the secret changes the release counts, if it does not do so in the first run.
     """
     made = _recorded(like, graph, key)
     first = history(made, 0)
@@ -76,18 +84,34 @@ def _on(like: Study, graph: Graph, without_secret: Callable[[Worlds], Absence], 
         return dataclasses.replace(found, silenced=(absent,) * silent, unmatched=(absent,) * (not silent))
     shifts, doubts = read_only(first, found.idle, moves, reports(first))
     counted = found.counted(shifts)
-    if (past := changed(first, absent, after, {})) or doubts or not cost(first.mechanisms, counted, claim.delta) > 0:
+    past = changed(first, absent, after, {})
+    if not past and (rare := _in_further_runs(first.study, absent, runs)) is not None:
+        return rare
+    if past or doubts or not cost(first.mechanisms, counted, claim.delta) > 0:
         return dataclasses.replace(found, past=past, across=(absent,))
     return dataclasses.replace(found, moves=((absent.secret, first.sizes(counted)),), worst=absent, shifts=shifts, apart="")
 
 
+def _in_further_runs(made: Study, absent: Absence, runs: Sequence[int]) -> Inside | None:
+    """What the first of these runs shows in which a secret changes the release although every noisy value is the same; None if
+    there is none.
+    """
+    for number in runs:
+        with suppress(Incomparable, Diverged):
+            run = history(made, number)
+            if past := changed(run, absent, kept(run, absent).play, {}):
+                return dataclasses.replace(without_secrets(run), past=past, across=(absent,))
+    return None
+
+
 def crossings(like: Study, graph: Graph, claim: Claim, key: Key) -> Iterator[World]:
-    """Yields graphs, each with the function that gives the world that differs from it by one secret. They are links of `chains`:
-    in each chain, the one whose secret moves the clean values of the run farthest (two if reports make it depend on the graph
-    whose probabilities count); the first one whose secret changes a released array although every noisy value is the same; the
-    first one whose secret moves two values with the same noise by different amounts; the first one that draws random numbers in
-    only one of the two worlds; and the first one whose noise is of another size, or added to other values, in the other world
-    (two if in both worlds of the first one a part of the chain's noise is missing).
+    """Yields graphs, each with the function that gives the world that differs from it by one secret, and with further runs. They
+    are links of `chains`: in each chain, the one whose secret moves the clean values of the run farthest (two if reports make it
+    depend on the graph whose probabilities count); the first ones whose secret changes a released array although every noisy
+    value is the same (with further runs, because another run may seldom meet the same comparison); the first one whose secret
+    moves two values with the same noise by different amounts; the first one that draws random numbers in only one of the two
+    worlds; and the first one whose noise is of another size, or added to other values, in the other world (two if in both worlds
+    of the first one a part of the chain's noise is missing).
 
     The runs begin with the fewest secrets, because thresholds are small, and end after SECONDS. If the model refuses the graphs,
     their degrees are those of `graph` at most.
@@ -110,7 +134,8 @@ def _of_chain(like: Study, links: list[Link], key: Key) -> Iterator[World]:
     until = time.process_time() + SECONDS
     # sizes of moves of reports depend on their probabilities: on those of `first`, or on those on the link's own graph
     sizes, farthest = [0.0, 0.0], [links[0], links[0]]
-    differing, parted, silent = None, None, None
+    differing: list[Link] = []
+    parted, silent = None, None
     unlike: dict[bool, World] = {}  # whether one of both runs has all noise of `first` -> the first such link
     state = lru_cache(maxsize=2)(partial(_state, first))  # a link's first graph is often the second one of the next link
     for link in links:
@@ -122,22 +147,22 @@ def _of_chain(like: Study, links: list[Link], key: Key) -> Iterator[World]:
                 for i, base in enumerate((first, one)):
                     if (length := math.hypot(*base.sizes(by))) > sizes[i]:
                         sizes[i], farthest[i] = length, link
-                if differing is None and any(True for _ in moved_cells(one.play, other.play, absent)):
-                    differing = link
+                if len(differing) < DIFFERING and any(True for _ in moved_cells(one.play, other.play, absent)):
+                    differing.append(link)
                 if parted is None and _moves_apart(first, by):
                     parted = link
             case True, History():
-                silent = silent or (link.without, link.presence)
+                silent = silent or (link.without, link.presence, ())
             case History(), True:
-                silent = silent or (link.graph, link.absence)
+                silent = silent or (link.graph, link.absence, ())
             case _ if not _noise_alike(one, other):
                 world = (link.without, link.presence) if isinstance(other, History) else (link.graph, link.absence)
-                unlike.setdefault(isinstance(one, History) or isinstance(other, History), world)
+                unlike.setdefault(isinstance(one, History) or isinstance(other, History), (*world, ()))
         if time.process_time() > until:
             break
     moved = (link for link, size in zip(farthest, sizes, strict=True) if size)
-    for found in dict.fromkeys(filter(None, (*moved, differing, parted))):
-        yield found.graph, found.absence
+    for found in dict.fromkeys(filter(None, (*moved, *differing, parted))):
+        yield found.graph, found.absence, RUNS if found in differing else ()
     yield from filter(None, (silent, *unlike.values()))
 
 

@@ -1,7 +1,7 @@
 """What a bound from one secret is computed from, and the reasons for which it is 0 or infinite before any cost is computed."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -12,19 +12,21 @@ from numpy.typing import NDArray
 
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.lower.bounds import Bound
-from ...models.recorder.mechanisms.found import REPORT, Mechanism
+from ...models.recorder.mechanisms.found import REPORT, Mechanism, OtherMechanisms
 from ...reports.rounding import multiple, several
 from ..case import Case, offered
-from ..mechanisms.absence import Incomparable
+from ..mechanisms.absence import Incomparable, history, without
 from ..mechanisms.draws.lost import lost, mixed
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import EACH, alike, idle, redrawn, repeated
 from ..mechanisms.undone import pays
 from ..recorded.laws import NOTHING, cost
+from ..recorded.playing import Diverged
 from ..recorded.secrets.worlds import Absence
+from ..recorded.seeds import FURTHER, SELDOM, often
 from ..recorded.study import History, Shifts
 from .adversary.granted_values import not_charged
-from .adversary.hiding import EQUAL, FIRST_VALUES, apart, every_secret, free_draws, not_fresh, shown_always
+from .adversary.hiding import EQUAL, FIRST_VALUES, Secret, apart, counted, every_secret, free_draws, not_fresh, shown_always
 from .adversary.overlapping_noise import overlapping
 from .adversary.part_of_release import independent_of, seen_in, unread_by_arrays
 from .noise_law import DISTRIBUTIONS
@@ -72,7 +74,7 @@ class Attempt:
         return self.within.counted(self.each)
 
     @cached_property
-    def secrets(self) -> list[tuple[str, Shifts, Shifts]]:
+    def secrets(self) -> list[Secret]:
         """Every secret that was tried, with its moves and the part of them that counts."""
         return every_secret(self.first, self.within, self.case.claim.unit, self.each)
 
@@ -134,14 +136,35 @@ def stale_noise(attempt: Attempt) -> Bound | None:
     only a part of the noise is that of other runs.
     """
     first = attempt.first
-    for secret, moves, shifts in attempt.secrets:
+    for absent, moves, shifts in attempt.secrets:
         if stale := next(not_fresh(first, attempt.within, moves, shifts), ""):
+            if not often_without_noise(attempt, absent, not_fresh):
+                return fails(FRESH.what, f"{absent.secret}: {stale}; {SELDOM}")
             if why := shown_always(first, shifts, attempt.sampled)[1] or mixed(first, shifts, attempt.sampled):
                 both = Condition(FRESH.what, "failed", f"{stale}; but {why}")
                 return exact(0.0, why, MOVES, (REPEATED, both, Condition(UNHIDDEN.what, "failed", why)))
-            return exact(math.inf, f"{secret}: {stale}", MOVES, (REPEATED, EXACT, granted_to(first)))
+            return exact(math.inf, f"{absent.secret}: {stale}", MOVES, (REPEATED, EXACT, granted_to(first)))
     fixed = partly_constant(first, attempt.each)
     return fails(FRESH.what, fixed) if fixed else None
+
+
+def often_without_noise(
+    attempt: Attempt, absent: Absence, finds: Callable[[History, Inside, Shifts, Shifts], Iterator[str]]
+) -> bool:
+    """Whether `finds` yields a sentence about a secret `often`, and not only in the run that was looked at first."""
+    same = [(m.line, m.clean.shape) for m in attempt.first.mechanisms]
+
+    def shown(number: int) -> bool:
+        try:
+            run = history(attempt.first.study, number)
+            if [(m.line, m.clean.shape) for m in run.mechanisms] != same:
+                return False
+            moves = without(run, absent)[1]
+            return any(True for _ in finds(run, attempt.within, moves, counted(run, attempt.within, moves)))
+        except (Incomparable, Diverged, OtherMechanisms):
+            return False
+
+    return often(attempt.case.claim.delta, map(shown, FURTHER))
 
 
 def noise_used_twice(attempt: Attempt) -> Bound | None:
@@ -149,8 +172,12 @@ def noise_used_twice(attempt: Attempt) -> Bound | None:
     share noise in another way.
     """
     first, within = attempt.first, attempt.within
-    if shown := next(overlapping(first, within, attempt.secrets), ""):
-        return exact(math.inf, shown, MOVES, (REPEATED, EXACT, granted_to(first)))
+    for absent, moves, _ in attempt.secrets:
+        if shown := next(overlapping(first, within, moves), ""):
+            shown = f"{absent.secret}: {shown}"
+            if not often_without_noise(attempt, absent, lambda run, within, moves, _: overlapping(run, within, moves)):
+                return fails(FRESH.what, f"{shown}; {SELDOM}")
+            return exact(math.inf, shown, MOVES, (REPEATED, EXACT, granted_to(first)))
     if within.shared:
         return fails(FRESH.what, within.shared)
     if wide := next((m for m, by in zip(first.mechanisms, attempt.each, strict=True) if np.any(np.isinf(by))), None):

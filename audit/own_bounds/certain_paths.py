@@ -28,6 +28,7 @@ from ..mechanisms.reading import drawn_again, far_across, rerun, with_other_valu
 from ..recorded.other_numbers import FAR, far_numbers, has_far_numbers
 from ..recorded.playing import Cell, Diverged, Play
 from ..recorded.secrets.worlds import Absence, alone
+from ..recorded.seeds import FURTHER, often
 from ..recorded.study import History, Study
 from .other_runs import SEEDS
 from .released_noise import PATHS, REPEATED, exact
@@ -190,16 +191,17 @@ def certain(
 
     A secret that changes the cell with a probability of at most delta does not contradict the claim. At delta = 0 none does so,
     and the first run is enough. Else the secret must change the cell in one more run, of at most MORE with other seeds. If it did
-    so with a probability of at most delta, after N secrets and n runs two such runs are seen with a probability of at most
-    N n delta^2. Both runs are of the graph with the secret: the noisy values of a run of another graph may be improbable there.
+    so with a probability of at most delta, after N secrets and n runs two such runs are seen with a probability of at most N n^2
+    delta^2. For a larger delta, see `often`. Both runs are of the graph with the secret: the noisy values of a run of another
+    graph may be improbable there.
     """
     if delta and first.mechanisms:
         first, absent = run_on_its_base(first, absent)
     runs, noisy, fixed = both(first, absent), bool(first.mechanisms), fixed_draws(first.study) - first.noise
     for cell in cells:
         entries = differing(*runs, cell, absent)
-        more = another(first.study, absent, cell, delta) if entries.any() else None
-        if more is None:
+        more = another(first, absent, cell, delta) if entries.any() else None
+        if more is None or not often(delta, (changes(first.study, absent, cell, number) for number in FURTHER)):
             continue
         second, others = more
         beside = shown_by((first, *runs, second, *others), read_by(first, cell, entries))
@@ -223,17 +225,27 @@ def certain(
     return None
 
 
-def another(made: Study, absent: Absence, cell: Cell, delta: float) -> tuple[History, tuple[History, History]] | None:
-    """A run with another seed in which a secret changes a cell, at delta = 0 any run with another seed, and its runs with and
+def another(first: History, absent: Absence, cell: Cell, delta: float) -> tuple[History, tuple[History, History]] | None:
+    """A run with another seed than `first` in which a secret changes a cell, at delta = 0 any such run, and its runs with and
     without this secret; None if there is none among the runs that are tried.
     """
-    for number in numbers_of_runs(made, delta):
+    for number in numbers_of_runs(first.study, delta):
         with suppress(Incomparable, Diverged):
-            run = history(made, number)
+            run = history(first.study, number)
+            if np.array_equal(run.worlds.seeds, first.worlds.seeds):
+                continue
             pair = both(run, absent)
             if delta == 0 or differing(*pair, cell, absent).any():
                 return run, pair
     return None
+
+
+def changes(made: Study, absent: Absence, cell: Cell, number: int) -> bool:
+    """Whether a secret changes a cell in the run with this number."""
+    try:
+        return bool(differing(*both(history(made, number), absent), cell, absent).any())
+    except (Incomparable, Diverged):
+        return False
 
 
 def numbers_of_runs(made: Study, delta: float) -> Sequence[int]:

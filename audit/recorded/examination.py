@@ -43,6 +43,7 @@ from .secrets.worlds import (
     without_many,
     without_one,
 )
+from .seeds import FURTHER, SELDOM, often
 from .sources import Source, in_line, laid_out, nudge
 from .study import Study, on_its_base, study
 
@@ -50,7 +51,6 @@ WEAKEST = 3  # number of rows that `weakest` lists for each source
 SMALLEST = 1e-4  # in units of the noise at scale 1; a smaller move may be rounding, so no lower bound counts it
 ULPS = 2  # units in the last place of a released value: a smaller move of it is rounding in any case
 SIZES = (1.0, 64.0)  # in units of the noise at scale 1: changes of the noise on an absent node's own row
-RARE, AGAIN = 1e-5, 2  # above this delta, a path past the noise must be open in so many further runs
 ATTEMPTS = 4  # largest number of secrets for which a `Certificate` is searched
 SECRETS = ((5_000, 24), (20_000, 6))  # (most nodes, secrets that are removed one by one); three for larger graphs
 ONE_PICK = "if its probabilities depend on the data, draw each value by a call of its own, which is then judged by them"
@@ -176,12 +176,10 @@ def _examined(model: Model, graph: Graph, claim: Claim, key: Key, probed: bool =
         if other is not None and differ and attempts < ATTEMPTS:
             attempts += 1
             found = certificate(here, one.worlds, other, differ, absent.secret)
-        if found is not None and (claim.delta <= RARE or certain_again(here, one, key)):
+        if found is not None and often(claim.delta, (certain_in(here, one, key, number) for number in FURTHER)):
             return Examination(made, (str(found),), doubts)
         if found is not None:
-            doubts.setdefault(
-                "", f"{found}; this is not so in a further run with another seed, and how often it is so is not known"
-            )
+            doubts.setdefault("", f"{found}; {SELDOM}")
         doubts |= {array: text for array, text in stray.items() if array not in doubts}
         if other is not None and not any((differ[s.cell] & s.noised).any() for s in made.sources if s.cell in differ):
             move = _move(here, other, one, shared)
@@ -210,20 +208,15 @@ def _examined(model: Model, graph: Graph, claim: Claim, key: Key, probed: bool =
     return Examination(made, (), doubts, tuple(move for move, *_ in moves), summary, shared, inside=elsewhere is not None)
 
 
-def certain_again(made: Study, absent: Absence, key: Key) -> bool:
-    """Whether a secret changes entries that no draw changes in AGAIN further runs too. It was chosen after the first run, among
-    up to some hundred secrets. So that run alone does not show that this has a probability above a delta above RARE.
-    """
-    for number in range(AGAIN):
-        try:
-            run = study(made.model, made.whole.graph, key.fold("certain", number), probed=False)
-            there = replace(absent, worlds=replace(absent.worlds, seeds=run.whole.seeds))
-            differ, other, _ = _without(run, there)
-            if other is None or certificate(run, there.worlds, other, differ, absent.secret) is None:
-                return False
-        except Exception:  # a user's model may fail with other seeds, with any exception
-            return False
-    return True
+def certain_in(made: Study, absent: Absence, key: Key, number: int) -> bool:
+    """Whether a secret changes entries that no draw changes in another run too. number: of the run."""
+    try:
+        run = study(made.model, made.whole.graph, key.fold("certain", number), probed=False)
+        there = replace(absent, worlds=replace(absent.worlds, seeds=run.whole.seeds))
+        differ, other, _ = _without(run, there)
+        return other is not None and certificate(run, there.worlds, other, differ, absent.secret) is not None
+    except Exception:  # a user's model may fail with other seeds, with any exception
+        return False
 
 
 def without_reports(made: Study, unit: Unit, key: Key) -> Study:

@@ -1,16 +1,19 @@
-"""Finds noise that takes few values, because the program reduces its seed to few values, as in `seed % 997` or by a hash.
+"""What runs with other seeds say: whether noise takes few values, and whether something has a probability above delta.
 
-The model runs with many random seeds, each time only until it has drawn its noise. If two seeds draw the same noise, then the
-noise takes few values (birthday paradox), and whoever tries all of them knows it.
+Noise takes few values if the program reduces its seed to few values, as in `seed % 997` or by a hash. The model runs with many
+random seeds, each time only until it has drawn its noise. If two seeds draw the same noise, then the noise takes few values
+(birthday paradox), and whoever tries all of them knows it.
 """
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from ...models.base import Model
 from ...models.fitted import apart
@@ -24,6 +27,10 @@ SECONDS = 8.0  # of processor time, after which no further seed is tried
 APART = 8  # so many draws of one line are looked at one by one
 BITS = 40  # draws count only if two seeds give them equal numbers with a probability of at most 2^-40
 OF_A_NUMBER = {2: 8, 4: 20, 8: 40}  # bytes of a floating-point number -> its random bits, at least
+RARE = 1e-5  # at most this delta, what one run shows for one secret is too improbable under the claim to need further runs
+RUNS, CHANCE = 24, 1e-7  # of `often`: the largest number of further runs, and its probability of a false "often" for one secret
+FURTHER = range(100, 100 + RUNS)  # numbers of these runs, which nothing else looks at
+SELDOM = "further runs with other seeds do not show that this has a probability above δ"
 
 
 class Enough(BaseException):
@@ -96,3 +103,21 @@ def _bits(draw: Draw) -> float:
 def _told(draw: Draw) -> bytes:
     """What two seeds share if they draw the same: the state of the generator, if it is known, else the numbers."""
     return draw.state.to_bytes(8, "little") if draw.state else draw.units.tobytes()
+
+
+def often(delta: float, shown: Iterable[bool]) -> bool:
+    """Whether what a run shows for one secret has a probability above `delta`. The claim permits that it happens more seldom.
+
+    The secret was chosen after that run, among up to some hundred secrets, so a delta above RARE needs further runs. shown: what
+    these show, in order; at most RUNS count. The exact binomial test rejects "the probability is at most delta" at level CHANCE.
+    """
+    if delta <= RARE:
+        return True
+    count = 0
+    for runs, one in enumerate(islice(shown, RUNS), 1):
+        count += one
+        if stats.binom.sf(count - 1, runs, delta) <= CHANCE:
+            return True
+        if stats.binom.sf(count + RUNS - runs - 1, RUNS, delta) > CHANCE:
+            return False
+    return False

@@ -34,7 +34,7 @@ from ...mechanisms.reading import (
 from ...mechanisms.relations import added_only, averaged, in_full, parted, proportional
 from ...recorded.laws import NOTHING
 from ...recorded.playing import Cell
-from ...recorded.secrets.worlds import without_one
+from ...recorded.secrets.worlds import Absence, without_one
 from ...recorded.study import CONTINUOUS, History, Shifts
 
 EQUAL = 1e-2  # relative tolerance between the sizes of one move in runs with different draws
@@ -50,30 +50,38 @@ DROPOUT = "a proof of DP-SGD holds for each mask of dropout; audited without dro
 MASKS = ("uniform", "integers")  # laws of masks: a uniform number that is added modulo its range hides a value completely
 
 
-def every_secret(first: History, within: Inside, unit: Unit, worst: Shifts) -> list[tuple[str, Shifts, Shifts]]:
-    """The secrets that are tried, the worst one first, each with its moves and with the moves that the run reads.
+Secret = tuple[Absence, Shifts, Shifts]  # the world without it, its moves, and the moves that the run reads
+
+
+def every_secret(first: History, within: Inside, unit: Unit, worst: Shifts) -> list[Secret]:
+    """The secrets that are tried, the worst one first.
 
     Only the worst secret is listed if all noise is fresh: then no other secret can show more. worst: the moves of the worst
     secret that count. Reports count for the worst secret only.
     """
     assert within.worst is not None
-    found = [(within.worst.secret, within.shifts, worst)]
+    found = [(within.worst, within.shifts, worst)]
     if not (within.again or first.noise & first.study.constant or any(m.shared or m.mirrored for m in first.mechanisms)):
         return found
-    unread = [i in within.idle or m.law == REPORT for i, m in enumerate(first.mechanisms)]
-    for secret, moves in moves_of_each(first, unit):
-        kept = tuple(np.zeros_like(by) if gone else by for by, gone in zip(moves, unread, strict=True))
-        found.append((secret, kept, kept))
+    for absent, moves in moves_of_each(first, unit):
+        kept = counted(first, within, moves)
+        found.append((absent, kept, kept))
     return found
 
 
+def counted(run: History, within: Inside, moves: Shifts) -> Shifts:
+    """The moves, 0 for mechanisms that the run does not read and for reports."""
+    unread = [i in within.idle or m.law == REPORT for i, m in enumerate(run.mechanisms)]
+    return tuple(np.zeros_like(by) if gone else by for by, gone in zip(moves, unread, strict=True))
+
+
 @lru_cache(maxsize=2)  # a search for the reach asks again for those of the run on the graph, and of that on the small graph
-def moves_of_each(first: History, unit: Unit) -> tuple[tuple[str, Shifts], ...]:
+def moves_of_each(first: History, unit: Unit) -> tuple[tuple[Absence, Shifts], ...]:
     """The secrets of `without_one`, each with its moves; those without which the run cannot be repeated are left out."""
     found = []
     for absent in without_one(first.study.whole, unit, Key("every secret"), quietest(first), first.study.effort.secrets):
         with suppress(Incomparable):
-            found.append((absent.secret, without(first, absent)[1]))
+            found.append((absent, without(first, absent)[1]))
     return tuple(found)
 
 

@@ -2,7 +2,8 @@
 difference of two such entries, each divided by its scale, has no noise.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -23,9 +24,9 @@ OTHERS = (1, 2, 3)  # numbers of the runs with other seeds in which the same ent
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-def overlapping(run: History, within: Inside, secrets: Sequence[tuple[str, Shifts, Shifts]]) -> Iterator[str]:
-    """Yields a sentence for each two mechanisms with noise numbers in common, and each secret that moves such entries of both by
-    different amounts, if the release contains all noisy values of both. secrets: as `every_secret` gives them.
+def overlapping(run: History, within: Inside, moves: Shifts) -> Iterator[str]:
+    """Yields a sentence for each two mechanisms with noise numbers in common, if a secret moves such entries of both by different
+    amounts, and the release contains all noisy values of both. moves: those of the secret.
 
     Two independent normal numbers are as close as ALIKE with a probability below 6e-5. So independent noise of a million entries
     has such an entry in OTHERS too with a probability below 1e-6.
@@ -33,19 +34,17 @@ def overlapping(run: History, within: Inside, secrets: Sequence[tuple[str, Shift
     plain = [i for i, m in enumerate(run.mechanisms) if of_one_draw(m) and i not in within.idle]
     if not within.shared or len(plain) > MOST:
         return
+    moved = moving(run, moves)
     for i, j in combinations(plain, 2):
-        moved = [(secret, moves) for secret, moves, _ in secrets if {i, j} & moving(run, moves)]
-        if not moved:
+        if not {i, j} & moved:
             continue
         one, two = common(run, i, j)
-        for secret, moves in moved:
-            apart = np.abs(moves[i].ravel()[one] - moves[j].ravel()[two])
-            if apart.max(initial=0) > 10 * NOTHING and in_full(run, (i, j)):
-                first, second = run.mechanisms[i], run.mechanisms[j]
-                drawn = " and again at ".join(dict.fromkeys((first.draw.where, second.draw.where)))
-                shared = f"{one.size} numbers drawn at {drawn} are noise at {first.line} and at {second.line}"
-                told = "and both noisy values are released; their difference depends on the secret and has no noise"
-                yield f"{secret}: {shared}, {told}"
+        apart = np.abs(moves[i].ravel()[one] - moves[j].ravel()[two])
+        if apart.max(initial=0) > 10 * NOTHING and in_full(run, (i, j)):
+            first, second = run.mechanisms[i], run.mechanisms[j]
+            drawn = " and again at ".join(dict.fromkeys((first.draw.where, second.draw.where)))
+            shared = f"{one.size} numbers drawn at {drawn} are noise at {first.line} and at {second.line}"
+            yield f"{shared}, and both noisy values are released; their difference depends on the secret and has no noise"
 
 
 def of_one_draw(mechanism: Mechanism) -> bool:
@@ -53,6 +52,7 @@ def of_one_draw(mechanism: Mechanism) -> bool:
     return mechanism.law != REPORT and not (mechanism.beside or mechanism.shared or mechanism.mirrored)
 
 
+@lru_cache(maxsize=MOST)  # it depends on no secret
 def common(run: History, i: int, j: int) -> Pairs:
     """The entries at which two mechanisms have the same noise numbers, in this run and in others with other seeds, as positions
     in each flattened value. No entry if the other runs have other mechanisms.

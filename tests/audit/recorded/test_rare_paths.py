@@ -2,6 +2,8 @@
 nearly always one for which it is open in the first run.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from gnnaudit import Claim, Looped, load
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.recorded.seeds import often
 from gnnaudit.audit.storage.store import Store
 
 from ...nightly import nightly
@@ -37,3 +40,36 @@ def test_only_a_path_that_is_open_in_every_run_refutes_a_claim_with_a_large_delt
     case = Case(Looped(train, releases=CLAIM.exposes), CLAIM)
     bounds = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("rare", seed), 3, 1e-4)).bounds
     assert any(bound.refuted for bound in bounds) is refuted
+
+
+def dropped(share):
+    """Two sums with the same noise. One leaves out each edge with this probability: they differ if it leaves out the secret."""
+
+    def train(graph, seed):
+        one_hot = np.eye(graph.classes)[graph.y]
+        keep = np.triu(np.random.default_rng([seed, 9]).random((graph.nodes, graph.nodes)) > share, 1)
+        adjacency = graph.adjacency().toarray()
+        noise = [np.random.default_rng(seed).normal(0, 2.0, one_hot.shape) for _ in range(2)]
+        return {"noisy": adjacency @ one_hot + noise[0], "cut": (adjacency * (keep | keep.T)) @ one_hot + noise[1]}
+
+    return train
+
+
+# Of the first release alone, the claims are true. At delta = .3 they are so of both: the secret is left out with a probability
+# of .2, and .6066 is the epsilon of the first one at the delta that is left.
+@pytest.mark.parametrize(
+    ("claim", "share", "refuted"),
+    [(Claim(0.6127, 0.3), 0.2, False), (Claim(1.5, 1e-2), 0.9, True), *nightly((Claim(2.97, 1e-5), 0.2, True))],
+)
+def test_noise_that_is_used_twice_with_a_probability_below_delta_refutes_nothing(claim, share, refuted, tmp_path):
+    case = Case(Looped(dropped(share), releases=CLAIM.exposes), replace(claim, exposes=CLAIM.exposes))
+    bounds = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("dropped"), 3, 1e-4)).bounds
+    assert [bound.epsilon for bound in bounds if bound.refuted] == [np.inf] * refuted
+
+
+@pytest.mark.parametrize(("times", "runs", "found"), [(24, 24, True), (3, 24, False), (12, 24, True), (3, 3, False)])
+def test_often_is_the_exact_binomial_test(times, runs, found):
+    """Under a probability of .05, three of three runs happen with one of 1.25e-4, and 12 or more of 24 with one of 3.7e-10."""
+    assert often(0.05, [True] * times + [False] * (runs - times)) is found
+    assert often(0.5, [True] * times + [False] * (runs - times)) is (times == 24)
+    assert often(1e-6, [])
