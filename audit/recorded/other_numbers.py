@@ -29,10 +29,9 @@ def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArr
     """
     rng = np.random.default_rng(1)
     own = [] if cell is None else made.on(cell)
-    draws, signs = made.base.draws, [np.zeros(0)] * len(own)
+    draws, signs, loose = made.base.draws, [np.zeros(0)] * len(own), made.loose
     for number in range(HARD):
         instead: dict[int, NDArray[Any]] = {}
-        loose = {} if cell is None else made.loose
         for at in (*made.free, *loose):
             d, redrawn = draws[at], made.others[number % len(made.others)][at]
             if number in (2, 3) and d.bounded and d.values.dtype.kind in "iufb":
@@ -95,10 +94,10 @@ def far_numbers(draw: Draw, up: NDArray[np.bool_], rng: np.random.Generator) -> 
 
 
 def withstands(made: Study, common: Collection[int]) -> bool:
-    """Whether the noisy cells stay the same when the free draws are replaced. If so, the recorded noise is all of their noise.
-    common: the positions of free draws that are known to be noise of these cells.
+    """Whether the noisy cells stay the same when the free draws and loose numbers are replaced. If so, the recorded noise is all
+    of their noise. common: the positions of free draws that are known to be noise of these cells.
     """
-    if not set(made.free) - set(common):
+    if not set(made.free) - set(common) and not made.loose:
         return True
     cells = {s.cell for s in made.sources}
     for replaced, _ in tried_hard(made, None):

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ...models.recorder.draws.draw import Draw
+from ...reports.rounding import several
 from .playing import Cell, Diverged, play, rounding
 from .sources import in_line, laid_out, moved_by, nudge
 from .study import CONTINUOUS, SHUFFLES, Study
@@ -35,9 +36,11 @@ def used_twice(made: Study) -> str | None:
                 if reused(here - there, numbers.size * known.size * chance):
                     seeds = "" if seed == number else ", in two runs with different seeds"
                     where = f"on {other} and on {source.cell}" if other != source.cell else f"twice on {other}"
-                    return f"{here.size} numbers are noise {where}{seeds}"
+                    return f"{several(here.size, 'number')} {'is' if here.size == 1 else 'are'} noise {where}{seeds}"
             if reused(order[again + 1] - order[again], numbers.size**2 / 2 * chance):
-                return f"{again.size} numbers of the noise on {source.cell} repeat"
+                return (
+                    f"{several(again.size, 'number')} of the noise on {source.cell} {'repeats' if again.size == 1 else 'repeat'}"
+                )
             seen[source.cell, number] = numbers
     return None
 

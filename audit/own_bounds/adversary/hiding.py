@@ -61,7 +61,8 @@ def every_secret(first: History, within: Inside, unit: Unit, worst: Shifts) -> l
     """
     assert within.worst is not None
     found = [(within.worst, within.shifts, worst)]
-    if not (within.again or first.noise & first.study.constant or any(m.shared or m.mirrored for m in first.mechanisms)):
+    reused = within.again or within.shared or any(m.shared or m.mirrored for m in first.mechanisms)
+    if not reused and not first.noise & first.study.constant:
         return found
     for absent, moves in moves_of_each(first, unit):
         kept = counted(first, within, moves)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ....models.recorder.mechanisms.found import REPORT, Mechanism, OtherMechanisms
 from ....models.recorder.mechanisms.sharing import ALIKE
+from ....reports.rounding import several
 from ...mechanisms.absence import history
 from ...mechanisms.inside import Inside, moving
 from ...mechanisms.relations import in_full
@@ -43,7 +44,8 @@ def overlapping(run: History, within: Inside, moves: Shifts) -> Iterator[str]:
         if apart.max(initial=0) > 10 * NOTHING and in_full(run, (i, j)):
             first, second = run.mechanisms[i], run.mechanisms[j]
             drawn = " and again at ".join(dict.fromkeys((first.draw.where, second.draw.where)))
-            shared = f"{one.size} numbers drawn at {drawn} are noise at {first.line} and at {second.line}"
+            noise = f"twice at {first.line}" if first.line == second.line else f"at {first.line} and at {second.line}"
+            shared = f"{several(one.size, 'number')} drawn at {drawn} {'is' if one.size == 1 else 'are'} noise {noise}"
             yield f"{shared}, and both noisy values are released; their difference depends on the secret and has no noise"
 
 

@@ -246,10 +246,11 @@ class Mechanisms:
             return report
         if (numbers := whole(self, value, draw)) is not None:
             return numbers
-        if isinstance(value, (float, np.floating)) and draw.values.ndim == 0 and draw.scale > 0:
+        one = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value  # as NumPy draws for size=()
+        if isinstance(one, (float, np.floating)) and draw.values.ndim == 0 and draw.scale > 0:
             if (computed := of_uniform(self, draw)) is not None:
-                return in_the_making(value, computed)
-            return self.number(value, draw) if draw.law in FOLLOWED else value
+                return in_the_making(one, computed)
+            return self.number(one, draw) if draw.law in FOLLOWED else value
         if type(value) is not np.ndarray or value.ndim == 0 or value.dtype.kind != "f" or draw.law not in FOLLOWED:
             return value
         if located_at_data(draw):

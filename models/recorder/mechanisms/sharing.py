@@ -24,6 +24,7 @@ NEAR = 1e-7  # in units of the noise scale: few independent numbers are this clo
 # noise counts as shared if the pairs at a distance up to NEAR are more than FEW plus three times the pairs near distance 10 NEAR,
 # and more than independent numbers show with a probability of exp(-SURE)
 FEW, SURE = 5, 25.0
+EQUAL, SURE_OF_EQUAL = 1e-15, 20.0  # the same for numbers of 64 bits that are equal but for their last places, without FEW
 CHANCE = 1e-12  # equal coins of two draws count as shared if independent draws have them with a smaller probability
 MOST = 50_000  # numbers of a draw that `in_common` compares
 RUN = 64  # largest number of close numbers that are counted for one number
@@ -91,7 +92,7 @@ def _told(one: Mechanism, other: Mechanism) -> tuple[tuple[NDArray[np.float64], 
 
 def _shared(mechanisms: Sequence[Mechanism]) -> bool:
     """Whether two of the mechanisms have some noise numbers in common, or the noise of one of them is a sum of several draws
-    or of numbers that are mirrored.
+    or of numbers that are mirrored. Of mechanisms with the noise of generators in the same state, one number is enough.
 
     Two reports have coins in common if both have coins at the same place of their draws: the same coins on different data tell
     where the data differ. A report and another mechanism of one draw always share it.
@@ -101,24 +102,34 @@ def _shared(mechanisms: Sequence[Mechanism]) -> bool:
         return True
     if any(_overlap(one, other) for one, other in combinations(coins, 2)):
         return True
-    numbers = [np.unique(np.abs(m.units[m.own])) for m in mechanisms if not m.values]
+    plain = [m for m in mechanisms if not m.values]
+    numbers = [np.unique(np.abs(m.units[m.own])) for m in plain]
     values = np.concatenate([*numbers, np.zeros(0)])
     owners = np.repeat(np.arange(len(numbers)), [n.size for n in numbers])
     order = np.argsort(values, kind="stable")
     values, owners = values[order], owners[order]
     close, far = (sum(_pairs(values, owners, apart, len(numbers)).values()) for apart in (0.0, 10 * NEAR))
-    return _many(close, far, (values.size**2 - sum(n.size**2 for n in numbers)) // 2)
+    drawn = {id(m.draw): m.draw for m in plain}.values()
+    states = [draw.began for draw in drawn if draw.began]
+    if close and len(set(states)) < len(states):
+        return True
+    equal = sum(_pairs(values, owners, 0.0, len(numbers), EQUAL).values()) if all(map(_of_64_bits, drawn)) else 0
+    return _many(close, far, equal, (values.size**2 - sum(n.size**2 for n in numbers)) // 2)
 
 
 def in_common(draws: Sequence[Draw]) -> list[int]:
-    """For each draw, the position of the first draw with which it has many continuous numbers in common, directly or through
-    others, or exactly its coins; its own position if there is none. Two generators with one seed have such draws, the continuous
-    ones also if their shapes differ.
+    """For each draw, the position of the first draw with which it has continuous numbers in common, more than chance makes equal,
+    directly or through others, or exactly its coins; its own position if there is none. Two generators with one seed have such
+    draws, the continuous ones also if their shapes differ. If the states of the generators are known, one number is enough.
     """
     coins: dict[object, int] = {}
     firsts = [coins.setdefault(name, at) if (name := _coins(draw)) else at for at, draw in enumerate(draws)]
     noise = [(at, draw) for at, draw in enumerate(draws) if draw.spread or draw.law == "uniform"]
     noise = [(at, draw) for at, draw in noise if draw.values.dtype.kind == "f"]
+    begun: dict[tuple[str, int], int] = {}
+    for at, draw in noise:
+        if draw.began and draw.values.size and (first := begun.setdefault((draw.law, draw.began), at)) != at:
+            firsts = _joined(firsts, first, at)
     for law in (*SHIFTED, "uniform"):
         numbers = [np.unique(np.abs(draw.units.ravel()[:MOST])) for _, draw in noise if draw.law == law]
         owners = np.repeat([at for at, draw in noise if draw.law == law], [n.size for n in numbers]).astype(np.int64)
@@ -126,13 +137,25 @@ def in_common(draws: Sequence[Draw]) -> list[int]:
             continue
         values, sizes = np.concatenate(numbers), np.bincount(owners).tolist()
         order = np.argsort(values, kind="stable")
-        close, far = (_pairs(values[order], owners[order], apart, len(draws)) for apart in (0.0, 10 * NEAR))
+        values, owners = values[order], owners[order]
+        close, far = (_pairs(values, owners, apart, len(draws)) for apart in (0.0, 10 * NEAR))
+        equal = _pairs(values, owners, 0.0, len(draws), EQUAL)
         for pair, count in close.items():
             two = divmod(pair, len(draws))
-            if _many(count, far.get(pair, 0), sizes[two[0]] * sizes[two[1]]):
-                one, other = sorted(firsts[at] for at in two)
-                firsts = [one if first == other else first for first in firsts]
+            exact = equal.get(pair, 0) if all(_of_64_bits(draws[at]) for at in two) else 0
+            if _many(count, far.get(pair, 0), exact, sizes[two[0]] * sizes[two[1]]):
+                firsts = _joined(firsts, *two)
     return firsts
+
+
+def _joined(firsts: Sequence[int], one: int, other: int) -> list[int]:
+    """`firsts`, with the draws at two positions, and all that are joined with them, in one group."""
+    first, later = sorted((firsts[one], firsts[other]))
+    return [first if at == later else at for at in firsts]
+
+
+def _of_64_bits(draw: Draw) -> bool:
+    return draw.values.dtype.itemsize == 8
 
 
 def _coins(draw: Draw) -> object:
@@ -163,8 +186,7 @@ def coins_in_common(mechanisms: Sequence[Mechanism], draws: Sequence[Draw], firs
         allowed = np.sqrt(2 * level * spread.sum()) + 2 / 3 * level * most.max(initial=0)
         allowed = min(allowed, np.sqrt(2 * level * np.square(most).sum()))
         if abs(product.sum()) > allowed or _equal(draws[i], draws[j], level):
-            first, later = sorted((joined[i], joined[j]))
-            joined = [first if at == later else at for at in joined]
+            joined = _joined(joined, i, j)
     return joined
 
 
@@ -196,12 +218,14 @@ def _overlap(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> bool:
     return bool(np.any(one.ravel()[:size] & other.ravel()[:size]))
 
 
-def _pairs(values: NDArray[np.float64], owners: NDArray[np.int64], apart: float, count: int) -> dict[int, int]:
-    """How many pairs of numbers of two draws (or mechanisms) have a distance between `apart` and apart + NEAR, by pair of draws:
+def _pairs(
+    values: NDArray[np.float64], owners: NDArray[np.int64], apart: float, count: int, near: float = NEAR
+) -> dict[int, int]:
+    """How many pairs of numbers of two draws (or mechanisms) have a distance between `apart` and apart + near, by pair of draws:
     the pair (i, j) with i < j has the key i * count + j. values: all numbers, sorted. owners: the position of the draw of each.
     """
     low = np.searchsorted(values, values + apart, "left")
-    high = np.searchsorted(values, values + apart + NEAR, "right")
+    high = np.searchsorted(values, values + apart + near, "right")
     found: dict[int, int] = {}
     for step in range(min(RUN, int((high - low).max(initial=0)))):
         at = np.minimum(low + step, len(values) - 1)
@@ -213,10 +237,11 @@ def _pairs(values: NDArray[np.float64], owners: NDArray[np.int64], apart: float,
     return found
 
 
-def _many(close: int, far: int, pairs: int) -> bool:
+def _many(close: int, far: int, equal: int, pairs: int) -> bool:
     """Whether more numbers are close than independent ones would be. pairs: all pairs. close, far: how many of them have a
-    distance up to NEAR, and near 10 NEAR.
+    distance up to NEAR, and near 10 NEAR. equal: how many pairs of numbers of 64 bits have a distance up to EQUAL.
 
     No law that is followed has a density above 1 at scale 1, so at most 2 NEAR of the pairs are close by chance.
     """
-    return close > FEW + 3 * far and unlikely(close, 2 * NEAR * pairs) > SURE
+    near = close > FEW + 3 * far and unlikely(close, 2 * NEAR * pairs) > SURE
+    return near or (equal > 0 and unlikely(equal, 2 * EQUAL * pairs) > SURE_OF_EQUAL)

@@ -302,7 +302,7 @@ def test_the_search_ends_after_its_time(monkeypatch):
         claim = Claim(50.0, 0.0, Unit.NODE)
         like = study(Looped(train, releases=("counts",)), GRAPH, Key("time"))
         found = list(decisive.crossings(like, GRAPH, claim, Key("time")))
-        return [graph.edges.shape[1] for graph, _ in found], len(runs) - begun
+        return [graph.edges.shape[1] for graph, *_ in found], len(runs) - begun
 
     all_runs = search()
     monkeypatch.setattr(decisive, "SECONDS", 0.0)

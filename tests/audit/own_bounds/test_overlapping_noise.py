@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from gnnaudit import Claim, Looped, Unit, load
 from gnnaudit.audit.audits.differential import differential
@@ -79,6 +80,39 @@ def test_without_the_difference_of_both_nothing_is_infinite(train):
 def test_the_difference_to_noise_on_public_zeros_shows_the_counts():
     """With the noise known from the zeros, the counts are exact where it is shared."""
     assert any(b.epsilon == np.inf for b in bounds(public_where_shared))
+
+
+def few(kind, numbers, again):
+    """Noisy degrees, and numbers of edges by the remainder of their lower node, with noise from a second generator. kind: "array"
+    draws an array of `numbers`; "scalar" draws one number with size=(); "torch" draws an array of float32. again: what the second
+    seed adds to the first one.
+    """
+
+    def laplace(seed, shape):
+        if kind == "torch":
+            torch.manual_seed(seed)
+            return torch.distributions.Laplace(torch.zeros(shape), 2.0).sample().numpy()
+        return np.random.default_rng(seed).laplace(0, 2.0, shape)
+
+    def train(graph, seed):
+        parts = np.bincount(graph.edges[0] % numbers, minlength=numbers)
+        shown = parts + laplace(seed + again, numbers) if kind != "scalar" else parts.sum() + laplace(seed + again, ())
+        return {"degree": graph.degree + laplace(seed, graph.nodes), "parts": np.atleast_1d(shown)}
+
+    return train
+
+
+KINDS = [("array", 1), ("scalar", 1), *nightly(("array", 3), ("array", 16), ("torch", 2))]
+
+
+@pytest.mark.parametrize(("kind", "numbers"), KINDS)
+@pytest.mark.parametrize("again", [0, 1])
+def test_even_one_noise_number_in_common_is_found(kind, numbers, again):
+    claim = Claim(1.5, 0.0)  # two degrees and one part move by 1, and the noise has scale 2
+    case = Case(Looped(few(kind, numbers, again), releases=("degree", "parts"), claim=claim), claim)
+    found = differential(Setting(case, GRAPH, None, Key("few"), 3, 1e-4)).bounds
+    assert [b.epsilon for b in found if b.refuted] == [np.inf] * (not again)
+    assert again == 0 or max(b.epsilon for b in found) == pytest.approx(1.5, rel=1e-2)
 
 
 def test_numbers_in_common_are_found_at_their_entries_and_others_are_not():
