@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
+from itertools import cycle, islice
 
 import numpy as np
 
@@ -28,31 +29,60 @@ from .past_noise import changed
 from .reading import added_later
 from .relations import REPEATED, same_size
 
-SECONDS = 4.0  # of processor time for the runs of a chain
+SECONDS = 4.0  # of processor time for the runs of a chain, and for further runs
 FIRST = (1.0, 0.75, 0.5, 0.25, 0.0)  # parts of a chain's links: where the run is looked for that the others repeat
-
-RUNS = range(1, 25)  # numbers of further runs in which a secret is tried that changed the release in a run of another graph
+RUNS, EACH_RUN = range(1, 301), 2  # of `_in_further_runs`: the numbers of the runs, and how many secrets each of them tries
 DIFFERING = 3  # largest number of such secrets of a chain
 
 Without = Callable[[Worlds], Absence]
-World = tuple[Graph, Without, Sequence[int]]  # the numbers are those of further runs in which the secret is tried
+World = tuple[Graph, Without, bool]  # whether the secret is tried in further runs too
 Noise = tuple[Mechanism, ...]
 
 
-def suspicious(like: Study, graph: Graph, claim: Claim, key: Key) -> Iterator[Inside]:
+def suspicious(known: Inside, graph: Graph, claim: Claim, key: Key) -> Iterator[Inside]:
     """Yields what a run on each graph of `among_equals` and `crossings` shows, if there the secret moves a noisy value, changes a
     released array although every noisy value is the same, changes the size of the noise, or decides whether the run draws
-    anything, or to what it adds noise. A model may fail on such a graph: then nothing rests on it. like: a study of the model,
-    see `_recorded`.
+    anything, or to what it adds noise. A model may fail on such a graph: then nothing rests on it. At last, yields what
+    `in_other_runs` does. known: what the run on `graph` shows.
     """
-    equal = ((*world, ()) for world in among_equals(graph, claim.unit, like.model))
-    for made, without_secret, runs in (*equal, *crossings(like, graph, claim, key)):
+    like = known.run.study
+    equal = ((*world, False) for world in among_equals(graph, claim.unit, like.model))
+    for made, without_secret, seldom in (*equal, *crossings(like, graph, claim, key)):
         try:
-            found = _on(like, made, without_secret, claim, key, runs)
+            found = _on(like, made, without_secret, claim, key, seldom)
         except Exception:  # a user's model may refuse other graphs, with any exception
             continue
         if found is not None and (found.worst or found.past or found.resized or found.silenced or found.unmatched):
             yield found
+    yield from in_other_runs(known)
+
+
+def in_other_runs(known: Inside) -> Iterator[Inside]:
+    """Yields what the first run with another seed shows in which one of the secrets that were removed alone changes a released
+    array although every noisy value is the same. An exact comparison, as of a private loss with a bar, does so in few runs only.
+    Yields nothing if the first run shows such a path.
+    """
+    secrets = [absent for absent in known.secrets if absent.among.size == 1 and absent.base is None and not absent.half]
+    if secrets and not known.past and (found := _in_further_runs(known.run.study, secrets)) is not None:
+        yield found
+
+
+def _in_further_runs(made: Study, secrets: Sequence[Absence]) -> Inside | None:
+    """What the first of RUNS shows in which one of the secrets changes a released array although every noisy value is the same;
+    None if there is none. Each run tries the next EACH_RUN secrets: often all of them cross a bar together. The search ends after
+    half of SECONDS.
+    """
+    until, each = time.process_time() + SECONDS / 2, cycle(secrets)
+    for number in RUNS:
+        if time.process_time() > until:
+            break
+        with suppress(Diverged):
+            run = history(made, number)
+            for absent in islice(each, min(EACH_RUN, len(secrets))):
+                with suppress(Incomparable):
+                    if past := changed(run, absent, kept(run, absent).play, {}):
+                        return dataclasses.replace(without_secrets(run), past=past, across=(absent,))
+    return None
 
 
 def _recorded(like: Study, graph: Graph, key: Key) -> Study:
@@ -60,10 +90,10 @@ def _recorded(like: Study, graph: Graph, key: Key) -> Study:
     return dataclasses.replace(study(like.model, graph, key, probed=False, searched=False), closely=like.closely)
 
 
-def _on(like: Study, graph: Graph, without_secret: Without, claim: Claim, key: Key, runs: Sequence[int]) -> Inside | None:
+def _on(like: Study, graph: Graph, without_secret: Without, claim: Claim, key: Key, seldom: bool) -> Inside | None:
     """What a run on the graph shows of its only secret, which is the worst one if it moves anything; None if the mechanisms are
-    not known. Noise that is the same for all seeds counts as data, if other noise is left. runs: the numbers of further runs. The
-    first one in which the secret changes the release counts, if it does not do so in the first run.
+    not known. Noise that is the same for all seeds counts as data, if other noise is left. seldom: whether a further run in which
+    the secret changes the release counts, if it does not do so in the first run.
     """
     made = _recorded(like, graph, key)
     first = history(made, 0)
@@ -85,23 +115,11 @@ def _on(like: Study, graph: Graph, without_secret: Without, claim: Claim, key: K
     shifts, doubts = read_only(first, found.idle, moves, reports(first))
     counted = found.counted(shifts)
     past = changed(first, absent, after, {})
-    if not past and (rare := _in_further_runs(first.study, absent, runs)) is not None:
+    if seldom and not past and (rare := _in_further_runs(first.study, [absent])) is not None:
         return rare
     if past or doubts or not cost(first.mechanisms, counted, claim.delta) > 0:
         return dataclasses.replace(found, past=past, across=(absent,))
     return dataclasses.replace(found, moves=((absent.secret, first.sizes(counted)),), worst=absent, shifts=shifts, apart="")
-
-
-def _in_further_runs(made: Study, absent: Absence, runs: Sequence[int]) -> Inside | None:
-    """What the first of these runs shows in which a secret changes the release although every noisy value is the same; None if
-    there is none.
-    """
-    for number in runs:
-        with suppress(Incomparable, Diverged):
-            run = history(made, number)
-            if past := changed(run, absent, kept(run, absent).play, {}):
-                return dataclasses.replace(without_secrets(run), past=past, across=(absent,))
-    return None
 
 
 def crossings(like: Study, graph: Graph, claim: Claim, key: Key) -> Iterator[World]:
@@ -152,17 +170,17 @@ def _of_chain(like: Study, links: list[Link], key: Key) -> Iterator[World]:
                 if parted is None and _moves_apart(first, by):
                     parted = link
             case True, History():
-                silent = silent or (link.without, link.presence, ())
+                silent = silent or (link.without, link.presence, False)
             case History(), True:
-                silent = silent or (link.graph, link.absence, ())
+                silent = silent or (link.graph, link.absence, False)
             case _ if not _noise_alike(one, other):
                 world = (link.without, link.presence) if isinstance(other, History) else (link.graph, link.absence)
-                unlike.setdefault(isinstance(one, History) or isinstance(other, History), (*world, ()))
+                unlike.setdefault(isinstance(one, History) or isinstance(other, History), (*world, False))
         if time.process_time() > until:
             break
     moved = (link for link, size in zip(farthest, sizes, strict=True) if size)
     for found in dict.fromkeys(filter(None, (*moved, *differing, parted))):
-        yield found.graph, found.absence, RUNS if found in differing else ()
+        yield found.graph, found.absence, found in differing
     yield from filter(None, (silent, *unlike.values()))
 
 

@@ -61,8 +61,8 @@ class Recorded:
         found = made.doubts[0] if made.doubts else inside(made, claim, self.key.fold("inside"))
         if isinstance(found, Inside) and made.effort.thorough:
             found = _with_small(found, made.model, self.counted, claim, self.key.fold("small"))
-            others = tuple(suspicious(found.run.study, self.counted, claim, self.key.fold("decisive")))
-            past = {a: f"{text}, on a {o.run.worlds.graph.name}" for o in others for a, text in o.past.items()}
+            others = tuple(suspicious(found, self.counted, claim, self.key.fold("decisive")))
+            past = {a: f"{text}, {found.where(o)}" for o in others for a, text in o.past.items()}
             found = dataclasses.replace(found, decisive=others, past={**past, **found.past})
         return found
 

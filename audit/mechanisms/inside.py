@@ -81,9 +81,19 @@ class Inside:
 
     @property
     def parts(self) -> tuple[tuple[Inside, str], ...]:
-        """What the graph and the other graphs show, each with the words that end a sentence about it."""
+        """What the graph, the other graphs and other runs show, each with the words that end a sentence about it."""
         others = [part for part in (self.small, *self.decisive) if part is not None]
-        return (self, ""), *((part, f", on a {part.run.worlds.graph.name}") for part in others)
+        return (self, ""), *((part, f", {self.where(part)}") for part in others)
+
+    @property
+    def secrets(self) -> tuple[Absence, ...]:
+        """The secrets that were tried, `worst` first."""
+        return self.others if self.worst is None else (self.worst, *self.others)
+
+    def where(self, part: Inside) -> str:
+        """Where `part` was found: on another graph, or in a run with another seed on the same one."""
+        same = part.run.worlds.graph is self.run.worlds.graph
+        return "in a run with another seed" if same else f"on a {part.run.worlds.graph.name}"
 
     def cost(self, delta: float) -> float:
         """The cost (nats) of all moves of the worst secret, even if the release shows only part of them."""

@@ -20,7 +20,7 @@ def changed(first: History, absent: Absence, after: Play, known: Collection[str]
     are left out.
     """
     past: dict[str, str] = {}
-    for cell in moved_cells(first.study.base, after, absent):
+    for cell in moved_cells(first.play, after, absent):
         if cell.array in {*known, *past}:
             continue
         text = f"{absent.secret} changes '{cell.array}' although every noisy value is the same"

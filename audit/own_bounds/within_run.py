@@ -118,7 +118,7 @@ def strongest(case: Case, within: Inside, projections: bool = True) -> tuple[Bou
         if not more and (barred or costs[part] <= bound.epsilon * (1 + EQUAL)):
             break
         other, _ = from_secret(case, part, projections)
-        on = f"on a {part.run.worlds.graph.name}"
+        on = within.where(part)
         if other.refuted or (not more and not other.failed and other.reach < bound.reach):
             return replace(other, method=f"{other.method}, {on}"), part
         if more and other.failed and math.isfinite(bound.reach):

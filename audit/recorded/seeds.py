@@ -29,7 +29,7 @@ BITS = 40  # draws count only if two seeds give them equal numbers with a probab
 OF_A_NUMBER = {2: 8, 4: 20, 8: 40}  # bytes of a floating-point number -> its random bits, at least
 RARE = 1e-5  # at most this delta, what one run shows for one secret is too improbable under the claim to need further runs
 RUNS, CHANCE = 24, 1e-7  # of `often`: the largest number of further runs, and its probability of a false "often" for one secret
-FURTHER = range(100, 100 + RUNS)  # numbers of these runs, which nothing else looks at
+FURTHER = range(1000, 1000 + RUNS)  # numbers of these runs, which nothing else looks at
 SELDOM = "further runs with other seeds do not show that this has a probability above δ"
 
 

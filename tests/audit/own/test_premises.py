@@ -11,7 +11,7 @@ from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.lower.bounds import Bound
 from gnnaudit.audit.case import Case, Outcome
 from gnnaudit.audit.faults.strangers import Sums
-from gnnaudit.audit.own.contract import EARLIER
+from gnnaudit.audit.own.contract import EARLIER, tiny
 from gnnaudit.audit.own.premises import broken, checked_first, clauses, in_words, resting_on
 from gnnaudit.audit.planning.plan import Plan
 from gnnaudit.audit.run import run
@@ -34,7 +34,7 @@ SEEN = Outcome("game", (Bound(2.0, 0.05, "any", "counted", (10, 10), True, 0.01,
 
 def test_a_bound_falls_with_the_clause_that_makes_its_two_worlds():
     case = Case(IgnoresMasks(), CLAIM)
-    checks = checked_first(case.model, 5)
+    checks = checked_first(case.model, tiny(48))
     (bound,) = resting_on(case, SEEN, checks, masks=True).bounds
     assert bound.withdrawn == 2.0
     assert not bound.refuted
@@ -44,7 +44,7 @@ def test_a_bound_falls_with_the_clause_that_makes_its_two_worlds():
 
 def test_a_bound_stands_where_the_clause_holds():
     case = Case(Sums(), CLAIM)
-    checks = checked_first(case.model, 5)
+    checks = checked_first(case.model, tiny(48))
     for masks, names in ((True, [EARLIER, "a masked edge is an absent edge"]), (False, [EARLIER])):
         (bound,) = resting_on(case, SEEN, checks, masks).bounds
         assert bound.refuted
@@ -52,8 +52,8 @@ def test_a_bound_stands_where_the_clause_holds():
 
 
 def test_the_clauses_of_own_models_are_checked_and_those_of_systems_are_not():
-    assert {c["how"] for c in clauses(checked_first(Sums(), 5))} == {"holds"}
-    assert checked_first(Gap(), 5) == ()
+    assert {c["how"] for c in clauses(checked_first(Sums(), tiny(48)))} == {"holds"}
+    assert checked_first(Gap(), tiny(48)) == ()
 
 
 @pytest.mark.parametrize("own_noise", [False, True])
@@ -94,7 +94,7 @@ def raises(graph, seed):
 
 def test_an_error_of_the_model_is_one_cause_on_every_graph():
     case = Case(Looped(raises, claim=CLAIM), CLAIM)
-    checks = checked_first(case.model, 5)
+    checks = checked_first(case.model, tiny(48))
     (row,) = broken(case, checks)
     assert row.what.startswith("contract: a training does not depend on earlier ones, ")
     assert row.what.endswith(" more clauses")
@@ -105,7 +105,9 @@ def test_an_error_of_the_model_is_one_cause_on_every_graph():
 
 def test_a_failed_clause_is_named_beside_those_that_hold():
     case = Case(IgnoresMasks(), CLAIM)
-    assert "; FAILS: a masked edge is an absent edge (see `audit contract`)" in in_words(case, checked_first(case.model, 5))
+    assert "; FAILS: a masked edge is an absent edge (see `audit contract`)" in in_words(
+        case, checked_first(case.model, tiny(48))
+    )
 
 
 def test_the_graphs_of_the_contract_have_as_many_columns_of_features_as_the_graph():
@@ -113,5 +115,5 @@ def test_the_graphs_of_the_contract_have_as_many_columns_of_features_as_the_grap
         return {"sum": np.array([graph.x[:, 20].sum() + np.random.default_rng(seed).laplace(0, 1.0)])}
 
     model = Looped(train, releases=("sum",), unit=Unit.UNDIRECTED_EDGE)
-    assert not any(check.failure for check in checked_first(model, 21))
-    assert any("index 20 is out of bounds" in (check.failure or "") for check in checked_first(model, 20))
+    assert not any(check.failure for check in checked_first(model, tiny(48, 21)))
+    assert any("index 20 is out of bounds" in (check.failure or "") for check in checked_first(model, tiny(48, 20)))

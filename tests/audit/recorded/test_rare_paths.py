@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gnnaudit import Claim, Looped, load
+from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
@@ -65,6 +66,32 @@ def test_noise_that_is_used_twice_with_a_probability_below_delta_refutes_nothing
     case = Case(Looped(dropped(share), releases=CLAIM.exposes), replace(claim, exposes=CLAIM.exposes))
     bounds = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("dropped"), 3, 1e-4)).bounds
     assert [bound.epsilon for bound in bounds if bound.refuted] == [np.inf] * refuted
+
+
+def compared(public):
+    """A noisy number of edges, and its double if it exceeds a bar: a public one, or the exact number of edges. An edge decides
+    this only if the noisy number lies between the two exact ones, which a run in eight does.
+    """
+
+    def train(graph, seed):
+        edges = graph.edges.shape[1]
+        noisy = edges + np.random.default_rng(seed).normal(0, 3.0)
+        return {"noisy": noisy, "step": noisy * (1 + (noisy > (300 if public else edges)))}
+
+    return train
+
+
+@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 10))])
+@pytest.mark.parametrize("public", [True, False])
+def test_a_private_bar_that_decides_in_few_runs_gets_no_support(public, seed, tmp_path):
+    claim = Claim(1.01 * float(epsilon_of(1 / 3, 1e-5)), 1e-5)
+    case = Case(Looped(compared(public), releases=("noisy", "step")), claim)
+    outcome = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("bar", seed), 3, 1e-4))
+    refuted = [bound.epsilon for bound in outcome.bounds if bound.refuted]
+    if public:
+        assert (set(outcome.covers), refuted) == ({"noisy", "step"}, [])
+    else:
+        assert refuted == [np.inf] or "step" not in outcome.covers
 
 
 @pytest.mark.parametrize(("times", "runs", "found"), [(24, 24, True), (3, 24, False), (12, 24, True), (3, 3, False)])
