@@ -33,6 +33,7 @@ from ..mechanisms.reading import FAR, also_noised
 from ..mechanisms.unfollowed import not_followed
 from ..own_bounds import noise_in_one_world, program_seeds, released_noise, sampled_steps, within_run
 from ..own_bounds.attempt import PERHAPS
+from ..own_bounds.other_runs import STEADY, sized_by_noise
 from ..recorded.exposed import Answering, queries
 from ..recorded.playing import play
 from ..recorded.secrets.worlds import UNUSUAL, UNUSUAL_NODES, public_bound
@@ -232,7 +233,9 @@ def of_one_run(setting: Setting) -> Outcome:
             return dataclasses.replace(found, bounds=(*found.bounds, sure), reach=sure.method)
         return released_noise.from_release(setting, past, bare) if bare else found
     past = within_run.paths_to(within, offered(case.model))
-    found = released_noise.from_release(setting, past, within_run.unused(within, offered(case.model)))
+    sized = sized_by_noise(within.run) if case.claim.delta > 0 else ""  # at delta = 0, one run can refute a claim
+    unsized = {"": sized} if sized else {}
+    found = released_noise.from_release(setting, past, within_run.unused(within, offered(case.model)) | unsized)
     if any(b.refuted for b in found.bounds):
         return found
     sure = program_seeds.without_moves(case, within)
@@ -247,10 +250,12 @@ def of_one_run(setting: Setting) -> Outcome:
     bound = sampled_steps.from_mechanisms(case, with_other_noise(within, covers))
     if bound.refuted:
         return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=bound.method)
+    if unsteady := next((c.detail for c in bound.conditions if c.what == STEADY and c.how == "failed"), ""):
+        return released_noise.from_release(setting, {**dict.fromkeys(offered(case.model), unsteady), **past}, {"": unsteady})
     unknown = "" in runs.examination.doubts and not runs.examination.inside
     if silent and not unknown and bound.failed:
         reason = most_telling(c.detail for c in bound.conditions if c.how == "failed")
-        return released_noise.from_release(setting, {**dict.fromkeys(silent, reason), **past})
+        return released_noise.from_release(setting, {**dict.fromkeys(silent, reason), **past}, unsized)
     each = bound.covers or {}
     kept = covering((b for b in found.bounds if not b.failed), covers)
     known = min((b.notices for b in kept), default=math.inf)  # infinite: the release alone has no smallest detectable violation

@@ -86,9 +86,21 @@ def changed_by_noise(first: History, within: Inside, claim: Claim, shifts: Shift
     return f"{depends}, {max(epsilons):.3g} in another, and their average is not computed"
 
 
+def sized_by_noise(first: History) -> str:
+    """A sentence about the first mechanism whose noise has another size in a run with other noise; "" if there is none."""
+    for run in _with_other_noise(first) if len(first.mechanisms) > 1 else ():
+        for one, other in zip(first.mechanisms, run.mechanisms, strict=True):
+            if np.shape(one.scale) != np.shape(other.scale) or not np.allclose(one.scale, other.scale, rtol=EQUAL):
+                least, most = sorted(float(np.max(m.scale)) for m in (one, other))
+                sizes = f"it is {least:.4g} in one run and {most:.4g} in another"
+                return f"the size of the noise at {one.line} depends on earlier noise: {sizes}; the average cost is not computed"
+    return ""
+
+
 def least_share(first: History, within: Inside, each: Shifts, delta: float, measure: Measure = cost) -> float:
     """The smallest cost of the worst secret in runs in which the noisy values tell much about it, over its cost in `first`; 1 if
-    no such run costs less.
+    no such run costs less. If the size of the noise depends on earlier noise, all other runs that are tried count too at delta
+    above 0: there a bound needs more than one costly run.
 
     How far a secret moves a value may depend on earlier noisy values: a node that was chosen once is not chosen again. Then the
     moves of one run do not add up, because the values that tell most occur in runs in which later values move less. each: all
@@ -103,6 +115,8 @@ def least_share(first: History, within: Inside, each: Shifts, delta: float, meas
             continue
         other = measure(run.mechanisms, moved_in(first, run, within, each), delta)
         share = min(share, 1.0 if other >= whole * (1 - EQUAL) else 0.0 if math.isinf(whole) else other / whole)
+    for run in _with_other_noise(first) if delta > 0 and sized_by_noise(first) else ():
+        share = min(share, measure(run.mechanisms, moved_in(first, run, within, each), delta) / whole)
     return share
 
 
