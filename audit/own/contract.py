@@ -64,26 +64,30 @@ class Untested(Unasked):
     """Raised by a clause that applies and cannot be tested, with the reason."""
 
 
-def contract(model: Model, columns: int = COLUMNS, classes: int = CLASSES) -> list[Check]:
-    """Checks every clause on graphs of SIZES nodes with this number of columns of features, each up to its first failure. Graphs
-    with enough nodes have this number of classes, others have CLASSES.
+def contract(model: Model, graph: Graph | None = None) -> list[Check]:
+    """Checks every clause on graphs of SIZES nodes, each up to its first failure. graph: they have as many columns of features as
+    this graph and, if they have enough nodes, as many classes. A clause for which the model refuses all of them is checked on it.
     """
     checks = []
     for name, clause in CLAUSES.items():
         try:
-            checks.append(_checked(name, clause, model, columns, classes))
+            checks.append(_checked(name, clause, model, graph))
         except Unasked as reason:
             checks.append(Check(name, None, str(reason), applies=isinstance(reason, Untested)))
     return checks
 
 
-def _checked(name: str, clause: Callable[[Model, Graph], str | None], model: Model, columns: int, classes: int) -> Check:
+def _checked(name: str, clause: Callable[[Model, Graph], str | None], model: Model, audited: Graph | None) -> Check:
     """Checks one clause. A graph that the model or a library refuses does not count if another one is accepted, and neither does
     one with too few classes on which the model raises an error.
     """
-    refusals, held = [], []
-    for nodes in SIZES_OF.get(name, SIZES):
-        graph = tiny(nodes, columns, classes if nodes >= PARTS * classes else CLASSES)
+    refusals: list[str] = []
+    held: list[int] = []
+    columns, classes = (COLUMNS, CLASSES) if audited is None else (audited.dim, audited.classes)
+    graphs = [tiny(n, columns, classes if n >= PARTS * classes else CLASSES) for n in SIZES_OF.get(name, SIZES)]
+    for graph in (*graphs, *([] if audited is None else [audited])):
+        if graph is audited and held:
+            break
         failure, refused = None, False
         try:
             failure = clause(model, graph)
@@ -92,9 +96,9 @@ def _checked(name: str, clause: Callable[[Model, Graph], str | None], model: Mod
         except (Exception, SystemExit) as fault:  # any other exception of a user's model fails the clause
             failure, refused = f"{RAISED}{raised(fault)}", is_deliberate(fault) or graph.classes < classes
         if failure is None:
-            held.append(nodes)
+            held.append(graph.nodes)
             continue
-        failure = f"{nodes} nodes, {graph.edges.shape[1]} edges: {failure}"
+        failure = f"{graph.nodes} nodes, {graph.edges.shape[1]} edges: {failure}"
         if not refused:
             return Check(name, failure)
         refusals.append(failure)

@@ -25,13 +25,12 @@ WITHOUT = {
 
 
 def checked_first(model: Model, graph: Graph) -> tuple[Check, ...]:
-    """Checks the clauses of the contract on a user's model that runs in this process, on graphs with as many columns of features
-    as `graph`, the largest one with as many classes.
+    """Checks the clauses of the contract on a user's model that runs in this process. graph: see `contract`.
 
     Built-in systems are not checked here, because the package's tests check them. Models that declare little `Effort`, such as
     programs, are not checked either. For both the result is ().
     """
-    return tuple(contract(model, graph.dim, graph.classes)) if effort(model).thorough and not is_built_in(model) else ()
+    return tuple(contract(model, graph)) if effort(model).thorough and not is_built_in(model) else ()
 
 
 def clauses(checks: Sequence[Check]) -> list[dict[str, str]]:

@@ -90,7 +90,7 @@ def _equal_nodes(graph: Graph, unit: Unit) -> Iterator[tuple[Graph, Without]]:
         labels = whole.graph.y.copy()
         labels[node] = graph.y[others[0]]
         other = replace(whole, graph=replace(with_features(whole.graph, here, common), y=labels))
-        return Absence(f"other features and another label of node {node}", other, among=here)
+        return Absence(f"a replacement of the features and the label of node {node}", other, among=here)
 
     for equal in (some, replace(some, y=y, edges=graph.edges[:, (graph.edges == node).any(axis=0)])):
         yield equal, without

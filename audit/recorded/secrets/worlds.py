@@ -248,7 +248,7 @@ def with_other_rows(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], random:
         name = f"node {part[0]}" if part.size == 1 else f"{part.size} nodes"
         if unit is Unit.FEATURES:
             worlds = dataclasses.replace(whole, graph=with_rows(whole.graph, part, other))
-            return Absence(f"other features and labels of {name}", worlds, among=part, fewer=fewer)
+            return Absence(f"a replacement of the features and labels of {name}", worlds, among=part, fewer=fewer)
         gone = without_nodes(whole, unit, part).worlds
         worlds = dataclasses.replace(gone, graph=with_rows(gone.graph, part, other))
         return Absence(f"the absence of {name} with its features and labels", worlds, part, True, part, fewer)

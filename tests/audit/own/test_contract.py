@@ -9,8 +9,9 @@ from sklearn.linear_model import LogisticRegression
 
 from gnnaudit.accounting.claim import Unit
 from gnnaudit.audit.cli.contract import show
-from gnnaudit.audit.own.contract import CLAUSES, contract
+from gnnaudit.audit.own.contract import CLAUSES, contract, tiny
 from gnnaudit.models.base import Release
+from gnnaudit.models.errors import is_deliberate
 from gnnaudit.models.looped import Looped
 from gnnaudit.models.random.streams import normal
 
@@ -218,6 +219,31 @@ def test_an_error_of_a_library_is_no_refusal():
     assert any("could not be broadcast" in (c.failure or "") for c in contract(Looped(train)))
 
 
+def in_one_line(nodes):
+    if nodes < 100: raise ValueError("too few")  # fmt: skip # noqa: E701
+
+
+def over_lines(nodes):
+    if nodes < 100:
+        raise (
+            ValueError("too few")
+        )  # fmt: skip
+
+
+def of_numpy(nodes):
+    np.zeros(3)[: nodes // 100] += np.zeros(2)
+
+
+@pytest.mark.parametrize(("refuses", "deliberate"), [(in_one_line, True), (over_lines, True), (of_numpy, False)])
+def test_only_a_raise_statement_refuses_a_graph(refuses, deliberate):
+    with pytest.raises(ValueError, match="too few" if deliberate else "broadcast") as fault:
+        refuses(48)
+    assert is_deliberate(fault.value) is deliberate
+
+
+SIX = tiny(120, 5, 6)
+
+
 def of_a_class(number, fewest=0):
     """A model that weighs the votes for the class with this number, and needs `fewest` training nodes of it."""
 
@@ -234,15 +260,22 @@ def of_a_class(number, fewest=0):
 
 @pytest.mark.parametrize("number", [1, 3, 5])
 def test_a_model_may_name_any_class_of_the_audited_graph(number):
-    assert not any(c.failure for c in contract(of_a_class(number, fewest=1), classes=6))
+    assert not any(c.failure for c in contract(of_a_class(number, fewest=1), SIX))
 
 
 def test_a_model_that_names_a_class_that_no_graph_has_fails():
-    assert {c.failure for c in contract(of_a_class(6), classes=6) if c.failure}
+    assert {c.failure for c in contract(of_a_class(6), SIX) if c.failure}
     assert {c.failure for c in contract(of_a_class(5)) if c.failure}
 
 
 def test_a_model_that_raises_an_error_on_a_graph_with_all_classes_fails():
-    failures = [c.failure for c in contract(of_a_class(1, fewest=30), classes=6) if c.failure]
+    failures = [c.failure for c in contract(of_a_class(1, fewest=30), SIX) if c.failure]
     assert failures
     assert all(failure.startswith("48 nodes") for failure in failures)
+
+
+@pytest.mark.parametrize(("fewest", "fails"), [(100, False), (121, True)])
+def test_a_model_that_refuses_all_test_graphs_is_checked_on_the_audited_one(fewest, fails):
+    checks = contract(refusing(fewest), SIX)
+    assert any(c.failure for c in checks) is fails
+    assert fails or {c.sizes for c in checks if c.how == "holds"} == {(120,)}
