@@ -32,7 +32,7 @@ from ..mechanisms.inside import Inside
 from ..mechanisms.reading import FAR, also_noised
 from ..mechanisms.unfollowed import not_followed
 from ..own_bounds import noise_in_one_world, program_seeds, released_noise, sampled_steps, within_run
-from ..own_bounds.attempt import PERHAPS
+from ..own_bounds.attempt import FRESH, PERHAPS
 from ..own_bounds.other_runs import STEADY, sized_by_noise
 from ..recorded.exposed import Answering, queries
 from ..recorded.playing import play
@@ -216,7 +216,8 @@ def of_one_run(setting: Setting) -> Outcome:
 
     The bound from the mechanisms counts only if it refutes the claim, if it covers an array about which the first part of the
     audit concludes nothing, or if it detects smaller violations, because it comes from another graph. There, arrays of which the
-    first part knows the noise count as released with this noise. If the mechanisms are not known, the reason for this is the
+    first part knows the noise count as released with this noise. Nothing is stated if mechanisms share noise in a way that is not
+    understood, or if another run would exceed the claim. If the mechanisms are not known, the reason for this is the
     reason why nothing is stated about such an array.
     """
     case, runs = setting.case, recorded(setting)
@@ -250,8 +251,9 @@ def of_one_run(setting: Setting) -> Outcome:
     bound = sampled_steps.from_mechanisms(case, with_other_noise(within, covers))
     if bound.refuted:
         return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=bound.method)
-    if unsteady := next((c.detail for c in bound.conditions if c.what == STEADY and c.how == "failed"), ""):
-        return released_noise.from_release(setting, {**dict.fromkeys(offered(case.model), unsteady), **past}, {"": unsteady})
+    failed = (c.detail for c in bound.conditions if c.what in (STEADY, FRESH.what) and c.how == "failed")
+    if (why := next(failed, "")) and not silent:
+        return released_noise.from_release(setting, {**dict.fromkeys(offered(case.model), why), **past}, {"": why})
     unknown = "" in runs.examination.doubts and not runs.examination.inside
     if silent and not unknown and bound.failed:
         reason = most_telling(c.detail for c in bound.conditions if c.how == "failed")
