@@ -45,5 +45,5 @@ def test_the_effort_that_a_model_declares_decides_what_is_checked_and_not_its_cl
         raise NotTrained("a new process takes seconds to start")
 
     monkeypatch.setattr(contract, "trained", refused)
-    assert checked_first(Looped(noisy), 5)
-    assert checked_first(Brief(noisy), 5) == ()
+    assert checked_first(Looped(noisy), contract.tiny(48))
+    assert checked_first(Brief(noisy), contract.tiny(48)) == ()
