@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gnnaudit.audit.audits import distinguisher
-from gnnaudit.audit.mechanisms import gate, loud_secrets
+from gnnaudit.audit.mechanisms import decisive, gate, loud_secrets
 from gnnaudit.audit.mechanisms.shown import several_values
 from gnnaudit.audit.own import contract
 from gnnaudit.audit.own_bounds import noise_in_one_world
@@ -101,6 +101,14 @@ def quick_study(request, monkeypatch):
             monkeypatch.setattr(several_values, "STARTS", 2)
         if "test_noise_in_one_world" not in request.node.nodeid:
             monkeypatch.setattr(noise_in_one_world, "SECONDS", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def few_further_runs(request, monkeypatch):
+    """An audit tries secrets in up to 300 runs with other seeds. Only the tests of this search do so, and `make nightly`."""
+    asked = THOROUGH or request.node.get_closest_marker("nightly") or "test_rare_paths" in request.node.nodeid
+    if not asked:
+        monkeypatch.setattr(decisive, "RUNS", range(1, 9))
 
 
 @pytest.fixture(autouse=True)
