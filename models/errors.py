@@ -4,9 +4,8 @@ import dataclasses
 import dis
 import inspect
 import sysconfig
-from collections.abc import Iterator
+import traceback
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 FROZEN = ". The object is frozen: change a copy of the field instead, such as x = graph.x.copy()"
@@ -62,23 +61,17 @@ def is_deliberate(error: BaseException) -> bool:
     """Whether a `raise` statement raised a ValueError, in a user's own code or in a library that it called. Libraries refuse what
     a small graph may give, such as data of a single class.
     """
-    *_, last = (None, *_tracebacks(error))
+    last = error.__traceback__
     if last is None or not isinstance(error, ValueError):
         return False
+    while last.tb_next is not None:
+        last = last.tb_next
     return dis.opname[last.tb_frame.f_code.co_code[last.tb_lasti]] == "RAISE_VARARGS"
-
-
-def _tracebacks(error: BaseException) -> Iterator[TracebackType]:
-    """The traceback of each call, the last call last."""
-    each = error.__traceback__
-    while each is not None:
-        yield each
-        each = each.tb_next
 
 
 def _calls(error: BaseException) -> list[tuple[str, str, int]]:
     """(module, file, line) of each call in the traceback, the last call last."""
-    frames = [(each.tb_frame, each.tb_lineno) for each in _tracebacks(error)]
+    frames = traceback.walk_tb(error.__traceback__)
     return [(frame.f_globals.get("__name__", ""), frame.f_code.co_filename, line) for frame, line in frames]
 
 

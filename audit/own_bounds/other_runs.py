@@ -9,6 +9,7 @@ the ratio of a run is computed, and only its distribution is sampled.
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +87,7 @@ def changed_by_noise(first: History, within: Inside, claim: Claim, shifts: Shift
     return f"{depends}, {max(epsilons):.3g} in another, and their average is not computed"
 
 
+@lru_cache(maxsize=4)  # each secret asks again
 def sized_by_noise(first: History) -> str:
     """A sentence about the first mechanism whose noise has another size in a run with other noise; "" if there is none."""
     for run in _with_other_noise(first) if len(first.mechanisms) > 1 else ():

@@ -138,7 +138,7 @@ def drawn_twice(made: Study) -> str:
         return ""
     (here, there), more = next(iter(pairs)), len(pairs) - 1
     text = f"are those drawn at {there}" if here != there else "were drawn before, at the same line"
-    others = f" ({several(more, 'more pair')} of lines alike)" if more else ""
+    others = f" (the same holds for {several(more, 'more pair')} of lines)" if more else ""
     return f"; the numbers drawn at {here} {text}{others}, so they are no further noise"
 
 

@@ -130,9 +130,13 @@ def not_fresh(run: History, within: Inside, moves: Shifts, shifts: Shifts) -> It
         each = run.separated
         seen = any(visible(each, i, [entry]) and visible(each, j, [entry]) for entry in entries)
         if seen and not holds_hidden_noise(each, (i, j), moves):
-            line, where = run.mechanisms[j].line, mechanism.draw.where
-            lines = f"twice at {line}" if line == mechanism.line else f"at {line} and at {mechanism.line}"
-            yield f"the noise of {where} is used {lines}; their difference depends on the secret and has no noise"
+            used = f"the noise of {mechanism.draw.where} is used {both_lines(run.mechanisms[j], mechanism)}"
+            yield f"{used}; their difference depends on the secret and has no noise"
+
+
+def both_lines(one: Mechanism, other: Mechanism) -> str:
+    """The lines of two mechanisms with noise in common, in words."""
+    return f"twice at {one.line}" if one.line == other.line else f"at {one.line} and at {other.line}"
 
 
 def holds_hidden_noise(run: History, pair: tuple[int, int], moves: Shifts) -> bool:

@@ -18,6 +18,7 @@ from ...mechanisms.relations import in_full
 from ...recorded.laws import NOTHING
 from ...recorded.playing import Diverged
 from ...recorded.study import History, Shifts
+from .hiding import both_lines
 
 MOST = 16  # with more mechanisms whose noise is one draw, none are compared
 OTHERS = (1, 2, 3)  # numbers of the runs with other seeds in which the same entries must have numbers in common
@@ -44,8 +45,8 @@ def overlapping(run: History, within: Inside, moves: Shifts) -> Iterator[str]:
         if apart.max(initial=0) > 10 * NOTHING and in_full(run, (i, j)):
             first, second = run.mechanisms[i], run.mechanisms[j]
             drawn = " and again at ".join(dict.fromkeys((first.draw.where, second.draw.where)))
-            noise = f"twice at {first.line}" if first.line == second.line else f"at {first.line} and at {second.line}"
-            shared = f"{several(one.size, 'number')} drawn at {drawn} {'is' if one.size == 1 else 'are'} noise {noise}"
+            are, used = "is" if one.size == 1 else "are", both_lines(first, second)
+            shared = f"{several(one.size, 'number')} drawn at {drawn} {are} noise {used}"
             yield f"{shared}, and both noisy values are released; their difference depends on the secret and has no noise"
 
 
