@@ -67,7 +67,8 @@ def play_sums(setting: Setting) -> Outcome:
     shaped = weaker(shaped, case.claim, float(shifts.mean()))
     free = weaker(steinke(scores, bits, case.claim, **common), case.claim, float(shifts.mean()))
     found = (shaped, free)
-    curves = {"tradeoff": tradeoff(scores, bits, case), "histograms": histograms(scores, bits)}
+    both = 0 < np.count_nonzero(bits) < bits.size
+    curves = {"tradeoff": tradeoff(scores, bits, case), "histograms": histograms(scores, bits)} if both else {}
     reach = (
         f"{several(setting.rounds, 'round')} of {len(challenge)} canary edges and {len(unjoined)} pairs without an edge; "
         f"test of independence: {apart.reason}{limit_in_words(free, case.claim)}"

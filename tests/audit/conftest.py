@@ -106,7 +106,7 @@ def quick_study(request, monkeypatch):
 @pytest.fixture(autouse=True)
 def few_further_runs(request, monkeypatch):
     """An audit tries secrets in up to 300 runs with other seeds. Only the tests of this search do so, and `make nightly`."""
-    asked = THOROUGH or request.node.get_closest_marker("nightly") or "test_rare_paths" in request.node.nodeid
+    asked = THOROUGH or request.node.get_closest_marker("nightly") or "private_bar" in request.node.name
     if not asked:
         monkeypatch.setattr(decisive, "RUNS", range(1, 9))
 

@@ -17,7 +17,6 @@ from gnnaudit.audit.storage.store import Store
 
 from ...nightly import nightly
 
-pytestmark = pytest.mark.usefixtures("built_graphs")
 GRAPH = load("campus:n=120:degree=6")
 # Noise of size 2 is within 6 with a probability of .9973, and an edge moves two degrees. Where the noise is cut off, the two
 # arrays differ by it. Their joint law, integrated, has delta .0259 at this epsilon.
@@ -35,6 +34,7 @@ def with_a_path(graph, seed):
     return found | {"cut": found["cut"] + 0.01 * (graph.edges.shape[1] % 2)}
 
 
+@pytest.mark.usefixtures("built_graphs")
 @pytest.mark.parametrize("seed", [0, *nightly(*range(1, 6))])
 @pytest.mark.parametrize(("train", "refuted"), [(cut, False), (with_a_path, True)])
 def test_only_a_path_that_is_open_in_every_run_refutes_a_claim_with_a_large_delta(train, refuted, seed, tmp_path):
@@ -81,6 +81,7 @@ def compared(public):
     return train
 
 
+@pytest.mark.usefixtures("built_graphs")
 @pytest.mark.parametrize("seed", [0, *nightly(*range(1, 10))])
 @pytest.mark.parametrize("public", [True, False])
 def test_a_private_bar_that_decides_in_few_runs_gets_no_support(public, seed, tmp_path):
