@@ -17,6 +17,7 @@ Item = TypeVar("Item")
 QUIET = 30.0  # shortest time in seconds between two lines of a log within one case
 LONG = 5.0  # shortest time in seconds of a stage whose end is worth a word
 BEAT = 1.0  # seconds between two looks at a stage that may be long
+FEWER = "; docs/own-model.md says how to limit them"
 
 Say = Callable[..., object]  # takes the name of a stage that begins, or, with begins=False, the progress of the current stage
 
@@ -54,7 +55,8 @@ def announced(
         now = time.monotonic()
         if text and now - max(last, since) >= patience:
             count = counted() - before
-            print_line(f"{text} has run for {clock(now - since)}{f', {count} trainings' if count > 1 else ''}", now)
+            trainings = f", {count} trainings{FEWER * (patience == QUIET)}" if count > 1 else ""
+            print_line(f"{text} has run for {clock(now - since)}{trainings}", now)
             patience *= 2
 
     def left(done: int, now: float) -> str:

@@ -96,7 +96,7 @@ def test_a_long_stage_is_named_again_and_again_at_growing_intervals(monkeypatch:
     assert out.getvalue().splitlines() == [
         "[1/1] own epsilon=1 (0:00)",
         "[1/1] own epsilon=1: contract has run for 0:30 (0:30)",
-        "[1/1] own epsilon=1: audit differential has run for 0:30, 25 trainings (1:10)",
+        "[1/1] own epsilon=1: audit differential has run for 0:30, 25 trainings; docs/own-model.md says how to limit them (1:10)",
         "[1/1] own epsilon=1: audit differential has run for 1:30, 85 trainings (2:10)",
         "[1/1] own epsilon=1: audit differential has run for 3:30, 100 trainings (4:10)",
         "[1/1] own epsilon=1: audit blackbox has run for 0:30 (4:50)",
