@@ -20,7 +20,7 @@ from ..recorded.laws import cost
 from ..recorded.playing import Diverged
 from ..recorded.secrets.among_equals import among_equals
 from ..recorded.secrets.chains import Link, chains
-from ..recorded.secrets.worlds import Absence, of_unlike_rows, public_bound, small
+from ..recorded.secrets.worlds import Absence, of_cancelling_rows, of_unlike_rows, public_bound, small
 from ..recorded.study import History, Shifts, Study, study
 from .absence import Incomparable, OtherNoise, draws_nothing, history, kept, moved_between, moved_cells, without
 from .initial_weights import same_for_all_seeds, with_weights
@@ -33,6 +33,10 @@ SECONDS = 4.0  # of processor time for the runs of a chain, and for further runs
 FIRST = (1.0, 0.75, 0.5, 0.25, 0.0)  # parts of a chain's links: where the run is looked for that the others repeat
 RUNS, EACH_RUN = range(1, 301), 2  # of `_in_further_runs`: the numbers of the runs, and how many secrets each of them tries
 DIFFERING = 3  # largest number of such secrets of a chain
+OTHER_ROWS = (  # rows in words, and the graph that gets them
+    ("shorter, longer, negative, one-hot or dense", of_unlike_rows),
+    ("multiples of one row, long and short, in both directions", of_cancelling_rows),
+)
 
 Without = Callable[[Worlds], Absence]
 World = tuple[Graph, Without, bool]  # whether the secret is tried in further runs too
@@ -225,18 +229,30 @@ def _noise(state: History | Noise | bool) -> Noise:
     return state.mechanisms if isinstance(state, History) else state
 
 
-def costs_more_with_other_rows(within: Inside, claim: Claim, key: Key) -> str:
-    """A sentence about a secret that costs more than the claim on a small graph `of_unlike_rows`, if with rows of the audited
-    graph none does; "" if there is no such secret, or if this is not known.
+def with_other_rows(within: Inside, claim: Claim, key: Key) -> str:
+    """A sentence about a secret that costs more than the claim on one of two small graphs with rows unlike those of the audited
+    graph, or that changes there the size of the noise, or a released array although every noisy value is the same. "" if there is
+    no such secret, if this is not known, and if with rows of the audited graph there is one.
     """
-    if any(part.worst is not None and part.cost(claim.delta) > claim.epsilon for part, _ in within.parts):
+    if any(_leaks(part, claim) for part, _ in within.parts):
         return ""
     made = within.run.study
-    graph = of_unlike_rows(small(made.whole.graph, public_bound(made.model, made.whole.graph)))
-    try:
-        found = inside(study(made.model, graph, key, probed=False, searched=False), claim, key)
-    except Exception:  # a user's model may refuse other rows, with any exception
-        return ""
-    if not isinstance(found, Inside) or found.worst is None or (most := found.cost(claim.delta)) <= claim.epsilon:
-        return ""
-    return f"with rows that are shorter, longer, negative, one-hot or dense, {found.worst.secret} costs ε = {most:.3g}"
+    unusual = small(made.whole.graph, public_bound(made.model, made.whole.graph))
+    for rows, other in OTHER_ROWS:
+        try:
+            found = inside(study(made.model, other(unusual), key, probed=False, searched=False), claim, key)
+        except Exception:  # a user's model may refuse other rows, with any exception
+            continue
+        if isinstance(found, Inside) and (what := _leaks(found, claim)):
+            return f"with rows that are {rows}, {what}"
+    return ""
+
+
+def _leaks(found: Inside, claim: Claim) -> str:
+    """What a secret does on a graph that the claim does not permit; "" if none does."""
+    if found.worst is not None and (most := found.cost(claim.delta)) > claim.epsilon:
+        return f"{found.worst.secret} costs ε = {most:.3g}"
+    if found.resized:
+        fewest = min(found.resized, key=lambda absent: absent.among.size)
+        return f"{fewest.secret} changes the size or the kind of the noise"
+    return next(iter(found.past.values()), "")

@@ -327,6 +327,20 @@ def of_unlike_rows(graph: Graph) -> Graph:
     return dataclasses.replace(with_features(graph, nodes, rows.astype(np.float32)), name=f"{graph.name} with other rows")
 
 
+def of_cancelling_rows(graph: Graph) -> Graph:
+    """The graph in which all rows lie on one line, that of the longest row, in either direction, and all training nodes have one
+    label. Each row is 16 times as long as the longest one, or 4, 16, 64, 256 or 1,024 times shorter than that. So what training
+    nodes add to a gradient cancels, and a sum over few of them may turn round if one is absent.
+    """
+    x, random = dense(graph.x).astype(np.float64), np.random.default_rng(0)
+    longest = x[np.square(x).sum(axis=1).argmax()]
+    factors = random.choice([-1.0, 1.0], graph.nodes) * LENGTHS[-1] * 4.0 ** -random.integers(6, size=graph.nodes)
+    y = np.where(graph.train, graph.y[np.flatnonzero(graph.train)[0]], graph.y) if graph.train.any() else graph.y
+    rows = (factors[:, None] * longest).astype(np.float32)
+    other = dataclasses.replace(graph, y=y, name=f"{graph.name} with rows that cancel")
+    return with_features(other, np.arange(graph.nodes), rows)
+
+
 def public_bound(model: Any, graph: Graph) -> int | None:
     """The public bound on degrees that the model declares, if the graph respects it. A claim may hold for such graphs only."""
     return model.max_degree if has(model, BoundedDegree) and graph.degree.max(initial=0) <= model.max_degree else None

@@ -14,6 +14,8 @@ from gnnaudit.audit.key import Key
 from gnnaudit.audit.recorded.secrets.worlds import of_unlike_rows
 from gnnaudit.audit.storage.store import Store
 
+from ...nightly import nightly
+
 pytestmark = pytest.mark.usefixtures("thorough")
 SIGMA, DELTA = 3.0, 1e-5
 GRAPH = load("campus:n=120:degree=6")
@@ -51,11 +53,21 @@ def verdict_on(change, tmp_path, epsilon=EPSILON):
         total = change(np.asarray(graph.x, dtype=np.float64)[graph.train]).sum(0)
         return {"total": total + SIGMA * np.random.default_rng(seed).standard_normal(total.shape)}
 
+    return judged(train, tmp_path, epsilon)
+
+
+def judged(train, tmp_path, epsilon=EPSILON):
     case = Case(
         Looped(train, releases=("total",), events=dp.GaussianDpEvent(SIGMA)), Claim(epsilon, DELTA, Unit.NODE, exposes=("total",))
     )
     bounds = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("rows"), 3, 1e-4)).bounds
     return any(b.refuted for b in bounds), {sentence for b in bounds for sentence in b.limits}
+
+
+def limits(train, tmp_path):
+    refuted, said = judged(train, tmp_path)
+    assert not refuted
+    return said
 
 
 @pytest.mark.parametrize("change", [np.asarray, capped, shortened_above_two, lambda x: np.maximum(x, 0)])
@@ -69,6 +81,40 @@ def test_rows_whose_length_the_code_does_not_bound_limit_the_verdict(change, tmp
 @pytest.mark.parametrize("change", [clipped, of_sign, lambda x: clipped(capped(x)), lambda x: np.tanh(clipped(x)), checked])
 def test_rows_whose_length_the_code_bounds_or_checks_do_not_limit_it(change, tmp_path):
     assert verdict_on(change, tmp_path) == (False, set())
+
+
+def in_batches_of_six(graph):
+    """The first gradient of a linear model, in batches that are each cut to a length of .4, in units of this length. A node that
+    turns its batch round moves the sum by 2.
+    """
+    rows = clipped(np.asarray(graph.x, dtype=np.float64) * graph.train[:, None])
+    each = np.einsum("nd,nc->ndc", rows, 1 / graph.classes - np.eye(graph.classes)[graph.y])
+    batches = np.array_split(each, range(6, graph.nodes, 6))
+    return clipped(np.array([batch.sum(0).ravel() / 0.4 for batch in batches])).sum(0)
+
+
+def test_gradients_that_are_cut_in_batches_limit_the_verdict_to_rows_that_do_not_cancel(tmp_path):
+    def train(graph, seed):
+        total = in_batches_of_six(graph)
+        return {"total": total + SIGMA * np.random.default_rng(seed).standard_normal(total.shape)}
+
+    (sentence,) = limits(train, tmp_path)
+    assert "multiples of one row, long and short, in both directions, the absence of node" in sentence
+
+
+@pytest.mark.parametrize("noise", [0.0, *nightly(1000.0)])
+def test_a_bound_that_an_exact_share_of_rows_adapts_limits_the_verdict_to_rows_that_do_not_change_it(noise, tmp_path):
+    """All rows of this graph are longer than the first bound, as are most of the others, but not all."""
+
+    def train(graph, seed):
+        rows, draw = np.asarray(graph.x, dtype=np.float64)[graph.train], np.random.default_rng(seed)
+        inside = (np.linalg.norm(rows, axis=1) < 0.5).sum() + noise * draw.standard_normal()
+        bound = 0.5 * np.exp(-0.3 * (inside > 5) if noise else -inside / 100)
+        total = (clipped(rows / bound) * bound).sum(0)
+        return {"total": total + SIGMA * bound * draw.standard_normal(total.shape)}
+
+    (sentence,) = limits(train, tmp_path) or ("",)
+    assert ("changes the size or the kind of the noise" in sentence) is (noise == 0)
 
 
 def test_a_refuted_claim_is_not_limited_too(tmp_path):
