@@ -110,7 +110,7 @@ def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secre
         rows,
         int(entries.sum()),
         float(gap.max()),
-        beside=other_hop(made, cell) or not_fresh(made) or drawn_twice(made),
+        beside=other_hop(made, cell) or unseeded(made) or drawn_twice(made),
     )
 
 
@@ -122,7 +122,7 @@ def other_hop(made: Study, cell: Cell) -> str:
     return f"; {source.cell} has the noise drawn at {source.block.line}, and none of its own was found in {cell}"
 
 
-def not_fresh(made: Study) -> str:
+def unseeded(made: Study) -> str:
     """Says which numbers the run draws anew in no run, and which are therefore no noise; "" if there are none."""
     draws = [made.base.draws[at] for at in sorted(made.of_one_value)]
     lines = ", ".join(dict.fromkeys(draw.where for draw in draws if not draw.weights))

@@ -104,11 +104,16 @@ def quick_study(request, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def few_further_runs(request, monkeypatch):
-    """An audit tries secrets in up to 300 runs with other seeds. Only the tests of this search do so, and `make nightly`."""
-    asked = THOROUGH or request.node.get_closest_marker("nightly") or "private_bar" in request.node.name
-    if not asked:
+def short_chains_and_few_further_runs(request, monkeypatch):
+    """An audit searches each chain of graphs for four seconds, and tries secrets in up to 300 runs with other seeds. Only the tests
+    of these searches do so, and `make nightly`.
+    """
+    if THOROUGH or request.node.get_closest_marker("nightly"):
+        return
+    if "private_bar" not in request.node.name:
         monkeypatch.setattr(decisive, "RUNS", range(1, 9))
+    if "built_graphs" not in request.fixturenames:
+        monkeypatch.setattr(decisive, "SECONDS", 0.2)
 
 
 @pytest.fixture(autouse=True)
