@@ -105,7 +105,7 @@ def quick_study(request, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def short_chains_and_few_further_runs(request, monkeypatch):
-    """An audit searches each chain of graphs for four seconds, and tries secrets in up to 300 runs with other seeds. Only the tests
+    """An audit searches each chain of graphs for four seconds, and tries secrets in up to 300 runs with other seeds. Only tests
     of these searches do so, and `make nightly`.
     """
     if THOROUGH or request.node.get_closest_marker("nightly"):
