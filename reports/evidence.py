@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..accounting.arguments import check_items, is_number, shown
-from ..accounting.checks.conditions import Condition, most_telling
+from ..accounting.checks.conditions import Condition, is_fault, most_telling
 from ..accounting.claim import Claim, Relation, Unit, check_claim
 from .files import lists, plain, tuples, write_text
 from .rounding import at_least, down, up
@@ -151,7 +151,7 @@ def judge(
     if it needs an assumption; such a bound detects no violation either. A refutation of the ledger means that the code is
     less private than its ledger. If only the ledger supports the claim, this also refutes the claim. A test may refute the
     ledger without proving an epsilon above the claim; then no upper bound on the run's epsilon is known. A refutation by
-    samples does not say where the fault is, so the sentence also names what a failed check of another bound found. Raises
+    samples does not say where the fault is, so the sentence also names a fault that a check of another bound found. Raises
     ValueError for arguments of other types or out of range, and for a bound of `lower` for another epsilon or delta.
     """
     _check(claim, ceiling, bounds, notices)
@@ -160,7 +160,7 @@ def judge(
         verdict = _refuted(claim, worst, from_ledger)
         clue = "" if worst.shape == "exact" else _withdrawn(bounds)
         also = f"{verdict.sentence}; a possible cause, from a check of another bound: {clue}"
-        return dataclasses.replace(verdict, sentence=also) if clue else verdict
+        return dataclasses.replace(verdict, sentence=also) if is_fault(clue) else verdict
     if math.isinf(claim.epsilon):
         most = max(bounds, key=lambda b: b.epsilon, default=None)
         return Verdict("not-refuted", f"no claim to test (epsilon = inf){f'; measured: {_worded(most)}' if most else ''}")
@@ -238,7 +238,13 @@ def _withdrawn(bounds: Sequence[Bound]) -> str:
     """What a check found that withdrew a bound, and the condition that the bound needs if it was above 0; "" if no bound was
     withdrawn.
     """
-    failed = {c.detail or c.what: (c, b) for b in bounds for c in b.conditions if c.how == "failed"}
+    failed: dict[str, tuple[Condition, Bound]] = {}
+    for each in sorted(
+        bounds, key=lambda b: -b.withdrawn if b.withdrawn else 0.0
+    ):  # of reasons that tell alike, the largest bound's
+        for condition in each.conditions:
+            if condition.how == "failed":
+                failed.setdefault(condition.detail or condition.what, (condition, each))
     if not failed:
         return ""
     worst, bound = failed[most_telling(failed)]

@@ -13,6 +13,7 @@ TELLING = (
     "noise of another value",
     "not follow",
 )
+FAULTS = (*TELLING[:-1], "same for all seeds", "no recorded noise covers", "is used at", "is used twice")  # each one can leak
 LEVEL = 1e-4  # level of a check: the probability that it withdraws a bound although its condition holds
 
 
@@ -51,6 +52,11 @@ def most_telling(reasons: Iterable[str]) -> str:
         return next((i for i, words in enumerate(TELLING) if words in reason), len(TELLING))
 
     return min(reasons, key=place, default="")
+
+
+def is_fault(reason: str) -> bool:
+    """Whether a reason names a fault of the audited code. Other reasons name something that an audit does not know."""
+    return any(words in reason for words in FAULTS)
 
 
 def proved(what: str, detail: str) -> Condition:

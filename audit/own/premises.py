@@ -12,7 +12,7 @@ from ...models.graph.graph import Graph
 from ...reports.results import SkippedRow
 from ...reports.rounding import several
 from ..case import Case, Outcome
-from .contract import EARLIER, RAISED, Check, contract
+from .contract import EARLIER, RAISED, UNREPEATED, Check, contract
 from .model_file import is_built_in
 
 NAMED = 3  # so many failed clauses are named, and the others are counted
@@ -76,15 +76,15 @@ def in_words(case: Case, checks: Sequence[Check]) -> str:
 def resting_on(case: Case, outcome: Outcome, checks: Sequence[Check], masks: bool) -> Outcome:
     """The outcome of an audit, whose bounds get the clauses of the contract on which they rest as further conditions: that no
     training depends on earlier ones and, if the audit masks units, that masked units are absent. A clause that does not apply
-    or was not tested is no condition.
+    is no condition, and neither is one that was not tested, unless no training can be repeated.
     """
     needed = (EARLIER, WITHOUT.get(case.claim.unit)) if masks else (EARLIER,)
     conditions = [
-        Condition(c.name, "failed", f"on a graph of {c.failure}")
-        if c.failure
+        Condition(c.name, "failed", f"on a graph of {c.failure}" if c.failure else UNREPEATED)
+        if c.failure or c.unasked == UNREPEATED
         else Condition(c.name, "checked", f"the model contract on graphs of {' and '.join(map(str, c.sizes))} nodes")
         for c in checks
-        if c.name in needed and not c.unasked
+        if c.name in needed and (not c.unasked or c.unasked == UNREPEATED)
     ]
     return dataclasses.replace(outcome, bounds=tuple(resting(b, b.theorem, *conditions) for b in outcome.bounds))
 

@@ -93,10 +93,15 @@ def test_a_refuting_bound_wins_over_everything_else():
 
 
 def test_a_refutation_by_samples_names_what_a_failed_check_found_and_a_computed_one_needs_no_clue():
-    silent = resting(look(0.0), "a theorem", Condition("the release is covered", "failed", "the noise of m.py, line 9 is unused"))
+    def failed(why):
+        return resting(look(0.0), "a theorem", Condition("the release is covered", "failed", why))
+
+    fault = "the noise of m.py, line 9 is the same for two seeds"
+    silent = failed(fault)
     said = judge(CLAIM, [], [look(1.347, refuted=True), silent]).sentence
-    clue = "a possible cause, from a check of another bound: the noise of m.py, line 9 is unused"
-    assert said.endswith(f"against a claim of 1; {clue}")
+    assert said.endswith(f"against a claim of 1; a possible cause, from a check of another bound: {fault}")
+    for ignorance in ("the recorder cannot follow the random numbers at m.py, line 9", "another seed draws more numbers"):
+        assert "cause" not in judge(CLAIM, [], [look(1.347, refuted=True), failed(ignorance)]).sentence
     computed = dataclasses.replace(look(1.347, refuted=True), shape="exact")
     assert "line 9" not in judge(CLAIM, [], [computed, silent]).sentence
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.lower.bounds import Bound
 from gnnaudit.audit.case import Case, Outcome
 from gnnaudit.audit.faults.strangers import Sums
-from gnnaudit.audit.own.contract import EARLIER, tiny
+from gnnaudit.audit.own.contract import COMPARING, EARLIER, SAME, UNREPEATED, tiny
 from gnnaudit.audit.own.premises import broken, checked_first, clauses, in_words, resting_on
 from gnnaudit.audit.planning.plan import Plan
 from gnnaudit.audit.run import run
@@ -40,6 +41,22 @@ def test_a_bound_falls_with_the_clause_that_makes_its_two_worlds():
     assert not bound.refuted
     assert "a masked edge is an absent edge" in bound.failed[0]
     assert [row.what for row in broken(case, checks)] == ["contract: a masked edge is an absent edge"]
+
+
+def from_the_clock(graph, seed):
+    """Fresh noise from a source that neither the seed nor the recorder sets."""
+    return {"noisy": np.random.default_rng(time.perf_counter_ns()).standard_normal((graph.nodes, graph.classes))}
+
+
+def test_without_two_equal_trainings_no_clause_that_compares_trainings_is_said_to_fail_and_no_bound_rests_on_it():
+    case = Case(Looped(from_the_clock, releases=("noisy",)), CLAIM)
+    checks = checked_first(case.model, tiny(48))
+    assert [check.name for check in checks if check.failure] == [SAME]
+    assert {check.name for check in checks if check.unasked == UNREPEATED} == set(COMPARING)
+    for masks in (True, False):
+        (bound,) = resting_on(case, SEEN, checks, masks).bounds
+        assert bound.withdrawn == 2.0
+        assert all(UNREPEATED in reason for reason in bound.failed)
 
 
 def test_a_bound_stands_where_the_clause_holds():
