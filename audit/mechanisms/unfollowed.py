@@ -21,6 +21,10 @@ OF_WHOLE = (
     "; it follows the difference of two arrays `rng.geometric(p, shape)` to whole numbers of this shape, and other whole numbers "
     "only into a released number or array (release the sum itself, before it is rounded, clipped or divided)"
 )
+OF_PACKAGE = (
+    "noise, samples or coins, and the recorder did not follow them to the data through this installed package. Draw them by a "
+    "call of NumPy, SciPy or PyTorch of your own, or see what the audit distinguisher finds (--audits distinguisher)"
+)
 OF_NUMBERS = (
     "; add each number to its value before anything else happens to it (float(), max() and a list or array that it is written "
     "into lose it), or draw noise as arrays"
@@ -35,6 +39,8 @@ def not_followed(draws: Iterable[Draw]) -> str:
         return ""
     (line, law), count = Counter((d.line, d.law) for d in noise).most_common(1)[0]
     drawn = f"{law} random numbers of {several(count, 'draw')} at {line} may be"
+    if "/" in line:  # only files of installed packages are named by a path
+        return f"{drawn} {OF_PACKAGE}"
     if law in MADE:
         return f"{drawn} {OF_MADE}"
     alone = all(d.values.size == 1 for d in noise if (d.line, d.law) == (line, law))

@@ -273,7 +273,9 @@ def _quiet(file: str) -> bool:
 
 @cache
 def _name(file: str) -> str:
-    return Path(file).name
+    """A source file as messages name it; one of an installed package by its path, such as `opacus/optimizers/optimizer.py`."""
+    _, installed, path = file.rpartition(f"site-packages{os.sep}")
+    return path.replace(os.sep, "/") if installed else Path(file).name
 
 
 def calling_line() -> str:

@@ -1,5 +1,5 @@
 """Records draws of SciPy's distributions: one draw for each call of `rvs`, and two for `dlaplace`, the difference of geometric
-numbers. The names of the laws are those of of_numpy.py.
+numbers. Coins of `bernoulli` are those of the generator. The names of the laws are those of of_numpy.py.
 """
 
 from __future__ import annotations
@@ -40,16 +40,20 @@ def asked(family: Any, args: Sequence[Any], options: dict[str, Any], result: Any
     return Draw(law, np.array(result), calling_line(), loc, scale, *ends, parameters(*shapes, **state))
 
 
-def of_two(family: Any, args: Sequence[Any], options: dict[str, Any]) -> Any:
-    """Numbers of `dlaplace` at location 0, as SciPy computes them: the difference of two draws of geometric numbers, which are
-    recorded; None for another location, and for a single number.
+def of_generator(family: Any, args: Sequence[Any], options: dict[str, Any]) -> Any:
+    """Numbers of `dlaplace` or `bernoulli` at location 0, as SciPy computes them, by recorded calls of the generator: differences of
+    geometric numbers, or coins. None for other distributions and locations, and for a single number.
     """
-    (rate,), loc, _, size = family._parse_args_rvs(*args, **{n: v for n, v in options.items() if n not in NO_REQUEST})
+    if family.name not in ("dlaplace", "bernoulli"):
+        return None
+    (shape,), loc, _, size = family._parse_args_rvs(*args, **{n: v for n, v in options.items() if n not in NO_REQUEST})
     if np.any(loc) or size == ():
         return None
     state = options.get("random_state")
     generator = family._random_state if state is None else sys.modules["scipy._lib._util"].check_random_state(state)
-    success = -np.expm1(-np.asarray(rate))
+    if family.name == "bernoulli":
+        return generator.binomial(1, shape, size=size)
+    success = -np.expm1(-np.asarray(shape))
     return generator.geometric(success, size=size) - generator.geometric(success, size=size)
 
 
@@ -65,8 +69,8 @@ def replaced() -> Iterator[None]:
     family, plain, inverse = module.rv_generic, module.rv_generic.rvs, module.rv_continuous.ppf
 
     def rvs(self: Any, *args: Any, **options: Any) -> Any:
-        if self.name == "dlaplace" and (whole := of_two(self, args, options)) is not None:
-            return whole
+        if (numbers := of_generator(self, args, options)) is not None:
+            return numbers
         return recorded_call(
             str(self.name), lambda *a, **o: plain(self, *a, **o), args, options, lambda _, *received: asked(self, *received)
         )

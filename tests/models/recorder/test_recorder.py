@@ -1,5 +1,6 @@
 """Recording changes no number, covers every generator that users draw from, and can replace numbers."""
 
+import operator
 import random
 import secrets
 import sys
@@ -272,9 +273,22 @@ def test_an_array_that_the_user_has_filled_holds_the_same_numbers_and_is_one_dra
 
 @pytest.mark.parametrize("state", [lambda: 3, lambda: np.random.default_rng(3), lambda: np.random.RandomState(3)])
 @pytest.mark.parametrize("asked", [{"size": (4, 3)}, {"size": 5, "loc": 2}, {"size": None}])
-def test_discrete_laplace_numbers_are_those_of_scipy(state, asked):
-    plain = scipy.stats.dlaplace.rvs(0.5, random_state=state(), **asked)
+@pytest.mark.parametrize("name", ["dlaplace", "bernoulli"])
+def test_numbers_that_are_drawn_in_place_of_scipy_are_its_own(name, state, asked):
+    family = getattr(scipy.stats, name)
+    plain = family.rvs(0.5, random_state=state(), **asked)
     with recording():
-        recorded = scipy.stats.dlaplace(0.5, loc=asked.get("loc", 0)).rvs(asked["size"], random_state=state())
+        recorded = family(0.5, loc=asked.get("loc", 0)).rvs(asked["size"], random_state=state())
     assert np.array_equal(plain, recorded)
     assert type(plain) is type(recorded)
+
+
+@pytest.mark.parametrize("draw", [random.Random(3).random, np.random.default_rng(3).random, np.random.RandomState(3).normal])
+@pytest.mark.parametrize("comparison", [operator.le, operator.gt, operator.ne])
+def test_a_single_number_may_be_compared_with_an_array(draw, comparison):
+    sums = np.cumsum([0.2, 0.3, 0.5])
+    with recording(follow=Mechanisms()) as found:
+        number = draw()
+        outcome = comparison(number, sums)
+    assert np.array_equal(outcome, comparison(float(number), sums))
+    assert not found.notes

@@ -63,8 +63,9 @@ class Single:
             self.origin.mechanisms.singles.pop(float(self.plain()), None)
         self.origin, making = None, self.making
         outcome = comparison(self.plain(), plain(other))
-        if making is not None:
-            self.making = None if is_single(other) else guarded(lambda: making.compared(comparison, other, bool(outcome)))
+        if making is not None:  # a comparison with an array is no coin: all its entries share one number
+            coin = isinstance(outcome, (bool, np.bool_)) and not is_single(other)
+            self.making = guarded(lambda: making.compared(comparison, other, bool(outcome))) if coin else None
         return outcome
 
     def __hash__(self) -> int:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import bernoulli
 
 from gnnaudit.models.recorder import recording
 from gnnaudit.models.recorder.mechanisms.found import REPORT, Mechanisms, OtherMechanisms
@@ -62,6 +63,7 @@ FLIPS = [
     lambda rng: (rng.uniform(0, 10, (3, 4)) > 7) != BITS,
     lambda rng: (rng.random(12) < 0.7).reshape(3, 4) == BITS,
     lambda rng: np.logical_xor(rng.binomial(1, 0.3, size=(3, 4)).astype(bool), BITS),
+    lambda rng: BITS ^ bernoulli(0.3).rvs(size=(3, 4), random_state=rng).astype(bool),
     in_place,
     of_torch(lambda torch: torch.where(torch.rand(3, 4) < 0.7, torch.tensor(BITS), ~torch.tensor(BITS))),
     of_torch(lambda torch: torch.tensor(BITS) ^ (torch.rand(3, 4) >= 0.7)),
