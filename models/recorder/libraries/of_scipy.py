@@ -41,8 +41,8 @@ def asked(family: Any, args: Sequence[Any], options: dict[str, Any], result: Any
 
 
 def of_generator(family: Any, args: Sequence[Any], options: dict[str, Any]) -> Any:
-    """Numbers of `dlaplace` or `bernoulli` at location 0, as SciPy computes them, by recorded calls of the generator: differences of
-    geometric numbers, or coins. None for other distributions and locations, and for a single number.
+    """Numbers of `dlaplace` or `bernoulli` at location 0, as SciPy computes them, by recorded calls of the generator: differences
+    of geometric numbers, or coins. None for other distributions and locations, and for a single number.
     """
     if family.name not in ("dlaplace", "bernoulli"):
         return None
