@@ -29,7 +29,7 @@ from .past_noise import changed
 from .reading import added_later
 from .relations import REPEATED, same_size
 
-SECONDS = 4.0  # of processor time for the runs of a chain, and for further runs
+SECONDS = 4.0  # of processor time for the runs of a chain, for further runs, and for other rows
 FIRST = (1.0, 0.75, 0.5, 0.25, 0.0)  # parts of a chain's links: where the run is looked for that the others repeat
 RUNS, EACH_RUN = range(1, 301), 2  # of `_in_further_runs`: the numbers of the runs, and how many secrets each of them tries
 DIFFERING = 3  # largest number of such secrets of a chain
@@ -232,13 +232,16 @@ def _noise(state: History | Noise | bool) -> Noise:
 def with_other_rows(within: Inside, claim: Claim, key: Key) -> str:
     """A sentence about a secret that costs more than the claim on one of two small graphs with rows unlike those of the audited
     graph, or that changes there the size of the noise, or a released array although every noisy value is the same. "" if there is
-    no such secret, if this is not known, and if with rows of the audited graph there is one.
+    no such secret, if this is not known, and if with rows of the audited graph there is one. The second graph is tried only if
+    the first one took less than SECONDS.
     """
     if any(_leaks(part, claim) for part, _ in within.parts):
         return ""
     made = within.run.study
-    unusual = small(made.whole.graph, public_bound(made.model, made.whole.graph))
+    unusual, until = small(made.whole.graph, public_bound(made.model, made.whole.graph)), time.process_time() + SECONDS
     for rows, other in OTHER_ROWS:
+        if time.process_time() > until:
+            break
         try:
             found = inside(study(made.model, other(unusual), key, probed=False, searched=False), claim, key)
         except Exception:  # a user's model may refuse other rows, with any exception

@@ -93,6 +93,7 @@ def in_batches_of_six(graph):
     return clipped(np.array([batch.sum(0).ravel() / 0.4 for batch in batches])).sum(0)
 
 
+@pytest.mark.usefixtures("built_graphs")
 def test_gradients_that_are_cut_in_batches_limit_the_verdict_to_rows_that_do_not_cancel(tmp_path):
     def train(graph, seed):
         total = in_batches_of_six(graph)
