@@ -252,10 +252,10 @@ def with_other_rows(within: Inside, claim: Claim, key: Key) -> str:
 
 
 def _leaks(found: Inside, claim: Claim) -> str:
-    """What a secret does on a graph that the claim does not permit; "" if none does."""
+    """What a secret does on a graph that the claim does not permit, and the secret; "" if none does."""
     if found.worst is not None and (most := found.cost(claim.delta)) > claim.epsilon:
-        return f"{found.worst.secret} costs ε = {most:.3g}"
+        return f"a secret costs ε = {most:.3g}: {found.worst.secret.removesuffix(',')}"
     if found.resized:
         fewest = min(found.resized, key=lambda absent: absent.among.size)
-        return f"{fewest.secret} changes the size or the kind of the noise"
-    return next(iter(found.past.values()), "")
+        return f"a secret changes the size or the kind of the noise: {fewest.secret.removesuffix(',')}"
+    return next((f"a secret leaks past the noise: {text}" for text in found.past.values()), "")

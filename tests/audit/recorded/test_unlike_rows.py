@@ -100,7 +100,8 @@ def test_gradients_that_are_cut_in_batches_limit_the_verdict_to_rows_that_do_not
         return {"total": total + SIGMA * np.random.default_rng(seed).standard_normal(total.shape)}
 
     (sentence,) = limits(train, tmp_path)
-    assert "multiples of one row, long and short, in both directions, the absence of node" in sentence
+    assert "multiples of one row, long and short, in both directions, a secret costs ε = " in sentence
+    assert ": the absence of node " in sentence
 
 
 @pytest.mark.parametrize("noise", [0.0, *nightly(1000.0)])
