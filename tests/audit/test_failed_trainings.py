@@ -18,9 +18,8 @@ import sys
 from pathlib import Path
 import numpy as np
 graph, worlds = (np.load(f"{sys.argv[1]}/{name}.npz") for name in ("graph", "worlds"))
-calls = Path(__file__).with_name("calls")
-calls.write_text(calls.read_text() + "x" if calls.exists() else "x")
-number = len(calls.read_text())
+number = 1 + len(list(Path(__file__).parent.glob("call-*")))
+Path(__file__).with_name(f"call-{number}").touch()
 if FAILS:
     raise RuntimeError("an empty class")
 n, edges, out = len(graph["y"]), graph["edge_index"], []
