@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from ...models.data.known_sets import DataSet
 
-app = typer.Typer(help="List the data sets, show the facts of one, or store one for memory-mapping.", no_args_is_help=True)
+HELP = "List the data sets, show the facts of one, or store one for memory-mapping.\n\nExample: audit data list"
+app = typer.Typer(help=HELP, no_args_is_help=True)
 
 
 @app.command("list")
