@@ -211,7 +211,7 @@ def _not_refuted(claim: Claim, bounds: Sequence[Bound], notices: float, why: str
         where = "" if len(unseen) == len(by_array) else f" in {' and '.join(unseen)}"
         untested = "; 'replay' tests moves of means, not the size of the noise: add 'residual' or 'differential'"
         unknown = f"the smallest detectable violation{where} is unknown"
-        sentence = f"not refuted, but {why}, and {unknown}" if why else f"not refuted, and {unknown}"
+        sentence = f"not refuted, and {unknown}{f', because {why}' if why else ''}"
         sentence += untested * (not why and all(b.method.split(":")[0] == "replay" for b in bounds))
         sentence += "".join(f": {b.method}" for b in bounds if b.shape == "exact" and not why)
         if unclaimed := [b for b in bounds if b.covers and math.isfinite(b.reach) and not set(b.covers) & set(by_array)]:
