@@ -28,6 +28,7 @@ STARTS, STEPS = 8, 40  # of each search
 FEWEST = 8  # steps with which a search is worth its time
 SECONDS = 20.0  # of processor time for all searches
 APART, MOST = 0.1, 6.0  # in units of the noise: the distance of a second row, and its largest number
+BETWEEN = (0.25, 0.5, 0.75)  # of the way to a second row
 FAR = 16.0  # added to the numbers of a row, so that a relative step of least squares is about 1 / 100 of the noise
 FLAT = 1e-3  # relative: released numbers that change less along a line do not show it
 
@@ -109,9 +110,9 @@ def _turns(walk: Walk) -> bool:
 def _found_elsewhere(first: History, i: int, number: int) -> bool:
     """Whether least squares find a second likely noisy row with the same release, as with cosines of several sums of a row.
 
-    The row is that of a noisy number along the last axis. Near both rows, each change of the row must change the release: common
-    changes or factors that the release undoes are no second row. If trainings take so long that FEWEST steps would take more than
-    SECONDS, none is looked for.
+    The row is that of a noisy number along the last axis. Near both rows, each change of the row must change the release, and so
+    must a change from one to the other: common changes or factors that the release undoes are no second row. If trainings take so
+    long that FEWEST steps would take more than SECONDS, none is looked for.
     """
     mechanism = first.mechanisms[i]
     width = mechanism.noisy.shape[-1] if mechanism.noisy.ndim else 1
@@ -138,11 +139,14 @@ def _found_elsewhere(first: History, i: int, number: int) -> bool:
     def full(row: Floats) -> bool:
         return _full(least_squares(gone, row, jac="3-point", diff_step=1e-2 / FAR, max_nfev=1).jac)
 
+    def level(row: Floats) -> bool:
+        return all(np.abs(gone(own + FAR + part * (row - own - FAR))).max() <= RETURNED for part in BETWEEN)
+
     if not full(own + FAR):
         return False
     for found in (least_squares(gone, start + FAR, diff_step=1e-2 / FAR, max_nfev=steps) for start in draws):
         distinct = np.linalg.norm(found.x - FAR - own) > APART and np.abs(found.x - FAR).max() < MOST
-        if distinct and np.abs(found.fun).max() <= RETURNED and full(found.x):
+        if distinct and np.abs(found.fun).max() <= RETURNED and full(found.x) and not level(found.x):
             return True
     return False
 

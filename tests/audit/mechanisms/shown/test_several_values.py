@@ -43,6 +43,9 @@ ROWS = {
     "squashed sums": lambda noisy: np.tanh(noisy @ WEIGHTS / 40),
     "log-probabilities": lambda noisy: noisy - np.logaddexp.reduce(noisy, axis=1, keepdims=True),
     "rows of length one": lambda noisy: noisy / np.linalg.norm(noisy, axis=1, keepdims=True),
+    "rows of length one, rounded": lambda noisy: (0.3 + 3e-5 * noisy / np.linalg.norm(noisy, axis=1, keepdims=True)).astype(
+        np.float32
+    ),
     "the row and cosines": lambda noisy: np.concatenate([noisy, np.cos(noisy)], axis=1),
 }
 
