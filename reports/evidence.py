@@ -238,16 +238,12 @@ def _withdrawn(bounds: Sequence[Bound]) -> str:
     """What a check found that withdrew a bound, and the condition that the bound needs if it was above 0; "" if no bound was
     withdrawn.
     """
-    failed: dict[str, tuple[Condition, Bound]] = {}
-    for each in sorted(
-        bounds, key=lambda b: -b.withdrawn if b.withdrawn else 0.0
-    ):  # of reasons that tell alike, the largest bound's
-        for condition in each.conditions:
-            if condition.how == "failed":
-                failed.setdefault(condition.detail or condition.what, (condition, each))
+    largest = sorted(bounds, key=lambda b: -(b.withdrawn or 0.0))  # first, because of reasons that tell alike the first counts
+    failed = [(c, b) for b in largest for c in b.conditions if c.how == "failed"]
     if not failed:
         return ""
-    worst, bound = failed[most_telling(failed)]
+    reason = most_telling(c.detail or c.what for c, _ in failed)
+    worst, bound = next((c, b) for c, b in failed if (c.detail or c.what) == reason)
     found = worst.detail or f"a check did not confirm that {worst.what}"
     if not bound.withdrawn:
         return found

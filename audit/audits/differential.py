@@ -26,7 +26,7 @@ from ..instruments.reach import worth
 from ..instruments.repetition import repeated, reports_of_others, world
 from ..instruments.reported_run import Record
 from ..instruments.reported_run import recorded as reported
-from ..mechanisms.decisive import with_other_rows
+from ..mechanisms.decisive import leaks_with_other_rows
 from ..mechanisms.gate import a_strangers, recorded
 from ..mechanisms.inside import Inside
 from ..mechanisms.reading import FAR, also_noised
@@ -168,7 +168,7 @@ def with_left_out(setting: Setting, found: Outcome) -> Outcome:
     elif within and not effort(model).thorough and set(offered(model)) - set(runs.examination.noisy):
         left_out.append(Condition(UNUSUAL_NODES, "not examined", "the model asks for little effort (thorough=False)"))
     asked = within if effort(model).thorough and not any(b.refuted for b in found.bounds) else None
-    if asked and (why := with_other_rows(asked, setting.case.claim, setting.key.fold("rows"))):
+    if asked and (why := leaks_with_other_rows(asked, setting.case.claim, setting.key.fold("rows"))):
         left_out.append(Condition("for rows of features like those of your graph", "limited", why))
     left_out += from_before(runs.study)
     beyond = exceeded(model, runs.counted)

@@ -229,7 +229,7 @@ def _noise(state: History | Noise | bool) -> Noise:
     return state.mechanisms if isinstance(state, History) else state
 
 
-def with_other_rows(within: Inside, claim: Claim, key: Key) -> str:
+def leaks_with_other_rows(within: Inside, claim: Claim, key: Key) -> str:
     """A sentence about a secret that costs more than the claim on one of two small graphs with rows unlike those of the audited
     graph, or that changes there the size of the noise, or a released array although every noisy value is the same. "" if there is
     no such secret, if this is not known, and if with rows of the audited graph there is one. The second graph is tried only if

@@ -35,8 +35,8 @@ TOLERANCE = 1e-4  # relative difference that is ignored: float32 trainings may a
 EARLIER, SAME = "a training does not depend on earlier ones", "the same seed gives the same release"
 SIZES_OF = {EARLIER: SIZES[-1:]}  # clauses that are tested on fewer graphs, because a new process takes seconds
 UNREPEATED = (
-    "the same seed gives another release, so no two trainings can be compared; a program (docs/own-program.md) trains each time "
-    "in a process of its own"
+    "the same seed gives another release, so no two trainings can be compared (audit it as a program, docs/own-program.md: each "
+    "training is then a process of its own)"
 )
 RAISED = "raised at "  # begins the failure of a clause that the model answered with an error, before the line of the error
 
@@ -78,9 +78,14 @@ def contract(model: Model, graph: Graph | None = None) -> list[Check]:
             checks.append(_checked(name, clause, model, graph))
         except Unasked as reason:
             checks.append(Check(name, None, str(reason), applies=isinstance(reason, Untested)))
-    if any(check.name == SAME and check.failure and RAISED not in check.failure for check in checks):
-        return [Check(c.name, None, UNREPEATED) if c.name in COMPARING and c.failure else c for c in checks]
-    return checks
+    if not any(check.name == SAME and _differed(check) for check in checks):
+        return checks
+    return [Check(c.name, None, UNREPEATED) if c.name in COMPARING and _differed(c) else c for c in checks]
+
+
+def _differed(check: Check) -> bool:
+    """Whether a clause fails because releases differ, and not because the model raised an error."""
+    return check.failure is not None and RAISED not in check.failure
 
 
 def _checked(name: str, clause: Callable[[Model, Graph], str | None], model: Model, audited: Graph | None) -> Check:

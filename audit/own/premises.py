@@ -80,11 +80,11 @@ def resting_on(case: Case, outcome: Outcome, checks: Sequence[Check], masks: boo
     """
     needed = (EARLIER, WITHOUT.get(case.claim.unit)) if masks else (EARLIER,)
     conditions = [
-        Condition(c.name, "failed", f"on a graph of {c.failure}" if c.failure else UNREPEATED)
-        if c.failure or c.unasked == UNREPEATED
+        Condition(c.name, "failed", why)
+        if (why := f"on a graph of {c.failure}" if c.failure else c.unasked)
         else Condition(c.name, "checked", f"the model contract on graphs of {' and '.join(map(str, c.sizes))} nodes")
         for c in checks
-        if c.name in needed and (not c.unasked or c.unasked == UNREPEATED)
+        if c.name in needed and c.unasked in (None, UNREPEATED)
     ]
     return dataclasses.replace(outcome, bounds=tuple(resting(b, b.theorem, *conditions) for b in outcome.bounds))
 

@@ -335,7 +335,7 @@ def of_cancelling_rows(graph: Graph) -> Graph:
     x, random = dense(graph.x).astype(np.float64), np.random.default_rng(0)
     longest = x[np.square(x).sum(axis=1).argmax()]
     factors = random.choice([-1.0, 1.0], graph.nodes) * LENGTHS[-1] * 4.0 ** -random.integers(6, size=graph.nodes)
-    y = np.where(graph.train, graph.y[np.flatnonzero(graph.train)[0]], graph.y) if graph.train.any() else graph.y
+    y = np.where(graph.train, graph.y[graph.train.argmax()], graph.y)
     rows = (factors[:, None] * longest).astype(np.float32)
     other = dataclasses.replace(graph, y=y, name=f"{graph.name} with rows that cancel")
     return with_features(other, np.arange(graph.nodes), rows)

@@ -59,6 +59,16 @@ def test_without_two_equal_trainings_no_clause_that_compares_trainings_is_said_t
         assert all(UNREPEATED in reason for reason in bound.failed)
 
 
+def test_an_error_that_a_clause_meets_stays_a_failure_without_two_equal_trainings():
+    def fails_by_name(graph, seed):
+        if graph.name == "another":
+            raise KeyError(graph.name)
+        return from_the_clock(graph, seed)
+
+    checks = checked_first(Looped(fails_by_name, releases=("noisy",)), tiny(48))
+    assert {check.name for check in checks if check.failure} == {SAME, "the name of the graph does not matter"}
+
+
 def test_a_bound_stands_where_the_clause_holds():
     case = Case(Sums(), CLAIM)
     checks = checked_first(case.model, tiny(48))
