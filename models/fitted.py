@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .base import Model, Release
-from .errors import Refused, TrainingFailed, arose_there, is_refusal, place, raised
+from .errors import Refused, TrainingFailed, arose_there, is_refusal, one_line, place, raised
 from .graph.graph import Worlds
 from .looped import COPIED, Looped, copied, same_array
 
@@ -26,7 +26,7 @@ def fitted(model: Model, worlds: Worlds, device: str = "cpu") -> Release:
         return model.fit(worlds, device)
     try:
         release, changed = apart(model.fit, worlds, device)
-    except (Exception, SystemExit) as fault:
+    except Exception as fault:
         if out_of_memory(fault):
             raise
         ours = str(fault).startswith(f"{model.name}: ")  # this package's own sentence about the result, from `Looped`
@@ -41,12 +41,18 @@ def apart(method: Callable[[Worlds, str], Any], worlds: Worlds, device: str = "c
     "" if it changed none.
 
     A method of a user's own gets a graph with copies of the arrays, so that other calls keep the data. The runs of one call share
-    them. Arrays that are mapped from files cannot be changed.
+    them. Arrays that are mapped from files cannot be changed. Raises RuntimeError if the method raises SystemExit, as a script
+    does that ends: a model may refuse a graph so, and only an Exception leaves the other trainings.
     """
-    if getattr(method, "__module__", "").startswith(f"{PACKAGE}.") or isinstance(worlds.graph.edges, np.memmap):
-        return method(worlds, device), ""
-    own = copied(worlds.graph)
-    result = method(dataclasses.replace(worlds, graph=own), device)
+    own = worlds.graph
+    if not (getattr(method, "__module__", "").startswith(f"{PACKAGE}.") or isinstance(own.edges, np.memmap)):
+        own = copied(own)
+    try:
+        result = method(dataclasses.replace(worlds, graph=own), device)
+    except SystemExit as end:
+        raise RuntimeError(f"SystemExit: {one_line(end)}").with_traceback(end.__traceback__) from None
+    if own is worlds.graph:
+        return result, ""
     names = [name for name in COPIED if not same_array(getattr(own, name), getattr(worlds.graph, name))]
     names += [name for name in ("arcs",) if name in vars(own) and not same_array(own.arcs, worlds.graph.arcs)]
     way = f"Other runs read the same array. Change a copy of it, such as graph.{names[0]}.copy()" if names else ""
@@ -60,7 +66,7 @@ def blamed(model: Model) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as fault:
+    except (Exception, SystemExit) as fault:
         if isinstance(fault, OSError) or out_of_memory(fault) or not (of_user(model) and place(fault)):
             raise
         if isinstance(fault, ValueError) and not arose_there(fault):

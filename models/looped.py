@@ -41,14 +41,21 @@ def check_train(train: object) -> None:
     for kind, test in LATER.items():
         if test(train) or test(type(train).__call__):
             raise ValueError(f"train={shown(train)}: is {kind}, which returns before it has trained. Write {way}")
+    if not takes(train, 2):
+        raise ValueError(f"train{inspect.signature(train)}: must take a graph and a seed. Write {way}")
+
+
+def takes(method: Any, count: int) -> bool:
+    """Whether a function can be called with `count` arguments without names. Compiled functions that do not state their arguments
+    pass.
+    """
     try:
-        taken = inspect.signature(train)
-    except ValueError:  # a compiled function may not state its arguments
-        return
-    try:
-        taken.bind(None, 0)
+        inspect.signature(method).bind(*[None] * count)
+    except ValueError:
+        return True
     except TypeError:
-        raise ValueError(f"train{taken}: must take a graph and a seed. Write {way}") from None
+        return False
+    return True
 
 
 def copied(graph: Graph) -> Graph:

@@ -16,7 +16,7 @@ from ...accounting.events.well_formed import check_ledger
 from ...models.base import Model
 from ...models.capabilities import Effort, effort
 from ...models.errors import Stopped, one_line, raised, raising
-from ...models.looped import MODES, Looped
+from ...models.looped import MODES, Looped, takes
 from ...models.recorder import recordable
 from ...models.systems import SYSTEMS
 from .contained import contained
@@ -165,19 +165,24 @@ def checked(made: Any, where: str) -> None:
 
 
 def check_methods(made: Any, where: str) -> None:
-    """Raises ValueError, which begins with `where`, if `with_noise` or `printed` raises or returns an object of another type."""
+    """Raises ValueError, which begins with `where`, if `fit` or `footprint` cannot be called with what they are given, or if
+    `with_noise` or `printed` raises or returns an object of another type.
+    """
+    for name, given in (("fit", ("worlds", "device")), ("footprint", ("graph",))):
+        if not takes(getattr(made, name), len(given)):
+            raise ValueError(f"{where}: {name}: must be a method, called as {name}({', '.join(given)}).")
     try:
         noisier = made.with_noise(1.0)
     except ValueError:  # a model without noise may refuse a noise level
         noisier = made
-    except Exception as fault:  # a user's method may raise any error
+    except (Exception, SystemExit) as fault:  # a user's method may raise any error
         raise ValueError(f"{where}: with_noise(1.0) raises: {raised(fault)}") from None
     if not isinstance(noisier, Model):
         way = "must be a model. A model whose noise is fixed returns itself."
         raise ValueError(f"{where}: with_noise(1.0) returns {shown(noisier)}: {way}")
     try:
         printed = made.printed(1e-5)
-    except Exception as fault:
+    except (Exception, SystemExit) as fault:
         raise ValueError(f"{where}: printed(1e-05) raises: {raised(fault)}") from None
     if printed is not None and not (is_number(printed) and printed >= 0):
         raise ValueError(f"{where}: printed(1e-05) returns {shown(printed)}: must be None or a number of at least 0.")

@@ -79,8 +79,8 @@ def outcome(folder, monkeypatch, capsys, *words, **changed):
         ({"fit": "raise RuntimeError('boom\\ntwo')"}, "mine.py, line 26: RuntimeError: boom"),
         ({"fit": "assert False"}, "mine.py, line 26: AssertionError"),
         ({"fit": "rows[9]"}, "mine.py, line 26: IndexError"),
-        ({"fit": "os._exit(0)"}, "mine.py, line 26: SystemExit: the model called os._exit(0)"),
-        ({"fit": "raise SystemExit(0)"}, "mine.py, line 26: SystemExit: 0"),
+        ({"fit": "os._exit(0)"}, "mine.py, line 26: RuntimeError: SystemExit: the model called os._exit(0)"),
+        ({"fit": "raise SystemExit(0)"}, "mine.py, line 26: RuntimeError: SystemExit: 0"),
         ({"fit": "again = lambda: again(); again()"}, "RecursionError"),
         ({"fit": "return None"}, "fit returned NoneType; expected a gnnaudit.Release"),
         ({"fit": "return {'posteriors': rows}"}, "fit returned dict"),
@@ -145,7 +145,7 @@ def test_a_model_that_changes_the_working_directory_does_not_split_the_run_folde
     [
         ("def train(): pass", "train(): must take a graph and a seed"),
         ("def train(graph, seed):\n    return {}['posteriors']", "mine.py, line 3: KeyError: 'posteriors'"),
-        ("def train(graph, seed): exit()", "mine.py, line 2: SystemExit"),
+        ("def train(graph, seed): exit()", "mine.py, line 2: RuntimeError: SystemExit"),
         ("def train(graph, seed): return 3", "train returned int; expected"),
         ("def train(graph, seed): return {'posteriors': 'low'}", "has type <U3; expected real numbers"),
     ],
@@ -161,6 +161,7 @@ def test_a_function_that_fails_is_wrong_use_in_one_line(body, told, tmp_path, mo
     ("returned", "told"),
     [
         ("None", 'train returned NoneType; expected {"sums": array}'),
+        ("exit('no data')", "mine.py, line 2: RuntimeError: SystemExit: no data"),
         ("{'sums': graph.adjacency()}", "'sums' is a csr_array; expected an array, such as its `toarray()`"),
     ],
 )
