@@ -34,9 +34,12 @@ def one_line(error: BaseException) -> str:
 
 
 def raised(error: BaseException) -> str:
-    """An error in one line, with file and line of the last call in a user's own code, if there is one in the traceback."""
+    """An error in one line, with file and line of the last call in a user's own code, if there is one in the traceback, and with
+    the notes of the error.
+    """
     way = FROZEN if isinstance(error, dataclasses.FrozenInstanceError) else ""
-    return f"{place(error)}{type(error).__name__}: {one_line(error)}{way}"
+    notes = "".join(f". {' '.join(note.split())}" for note in getattr(error, "__notes__", ()))
+    return f"{place(error)}{type(error).__name__}: {one_line(error)}{way}{notes}"
 
 
 def place(error: BaseException) -> str:

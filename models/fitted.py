@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from .base import Model, Release
 from .errors import Refused, TrainingFailed, arose_there, is_refusal, one_line, place, raised
@@ -13,6 +14,7 @@ from .graph.graph import Worlds
 from .looped import COPIED, Looped, copied, same_array
 
 PACKAGE = __name__.rpartition(".models.")[0]
+SPARSE = "On this graph, graph.x is sparse (a scipy csr_array); graph.x.toarray() is a dense array"
 TOLERANCE = 1e-3  # the probabilities of a row may sum to a number that differs from 1 by this much
 
 
@@ -49,6 +51,10 @@ def apart(method: Callable[[Worlds, str], Any], worlds: Worlds, device: str = "c
         own = copied(own)
     try:
         result = method(dataclasses.replace(worlds, graph=own), device)
+    except (TypeError, ValueError, AttributeError) as fault:
+        if sp.issparse(own.x) and not is_refusal(fault):
+            fault.add_note(SPARSE)
+        raise
     except SystemExit as end:
         raise RuntimeError(f"SystemExit: {one_line(end)}").with_traceback(end.__traceback__) from None
     if own is worlds.graph:

@@ -20,6 +20,7 @@ from ...attacks.canary.fisher import log_likelihood_ratio
 from ...attacks.links.similarity import LinkStealing
 from ...attacks.membership.threshold import Confidence
 from ...attacks.signals import logs
+from ...models.graph.graph import stored_like
 from ...reports.rounding import several
 from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.crafted_graph import STRONG, Crafted, crafted
@@ -61,6 +62,7 @@ def aligned_canaries(setting: Setting) -> Outcome:
     for the tests.
     """
     made = crafted(CANARIES)
+    made = dataclasses.replace(made, graph=stored_like(setting.graph, made.graph))
     if not is_built_in(setting.case.model):
         most, highest = public_bound(setting.case.model, setting.graph), made.graph.degree.max()
         if most is not None and most < highest:

@@ -1,7 +1,7 @@
 """The black-box test of canary nodes in a crafted graph. A pilot chooses how the posteriors reveal them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from ...accounting.checks.score_law import pooled_sd
 from ...attacks.canary.fisher import log_likelihood_ratio
 from ...attacks.signals import logs
 from ...models.capabilities import BoundedDegree, has
-from ...models.graph.graph import Graph
+from ...models.graph.graph import Graph, stored_like
 from ...reports.rounding import several
 from ..case import Outcome, Setting, keeping
 from ..games.crafted_features import CraftedFeatures, crafted_features
@@ -75,6 +75,7 @@ def aligned_nodes(setting: Setting) -> Outcome:
     for make in (of_neighbours, of_features):
         try:
             made = make(canaries, degree, train_nodes)
+            made = replace(made, graph=stored_like(setting.graph, made.graph))
             check_cost(setting, made.graph)
             designs.append(made)
         except ValueError as error:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...accounting.claim import Unit
 from ...models.base import Model, Release
-from ...models.graph.graph import Graph, Mask, Worlds
+from ...models.graph.graph import Graph, Mask, Worlds, stored_as
 from ..case import EDGES, with_field
 from ..games.edge_catalogue import catalogue
 from ..key import Key
@@ -173,7 +173,7 @@ def reports_of_others(model: Any, graph: Graph, seed: int) -> list[str]:
     user = int(graph.degree.argmax())
     x = graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x.copy()
     x[user] = x.max() + 1 - x[user]
-    before, after = (quick.fit(world(g, seed)) for g in (graph, dataclasses.replace(graph, x=x)))
+    before, after = (quick.fit(world(g, seed)) for g in (graph, dataclasses.replace(graph, x=stored_as(graph.x, x))))
     names = [name for name in before.arrays if name != "posteriors"]
     own = np.array([user])
     return [f"one user's features change the {n} of others" for n in names if differs(before[n], after[n], own, graph.nodes)]

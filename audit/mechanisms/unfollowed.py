@@ -18,8 +18,8 @@ OF_MADE = (
 )
 OF_DIFFERENCE = (
     "samples, noise or coins, and the recorder did not follow them to the data. For Laplace noise as the difference of two "
-    "exponential numbers, compute the difference before you add it to data, as in `counts + (a - b)`, or call laplace(). For other "
-    "noise, call a function of its law. For the exponential mechanism, call `choice(values, p=probabilities)`"
+    "exponential numbers, compute the difference before you add it to data, as in `counts + (a - b)`, or call laplace(). For "
+    "other noise, call a function of its law. For the exponential mechanism, call `choice(values, p=probabilities)`"
 )
 WHOLE = ("geometric", "poisson", "dlaplace", "skellam")  # laws of noise that are whole numbers, in NumPy and SciPy
 OF_WHOLE = (

@@ -15,7 +15,7 @@ from ...models.base import Model, Release
 from ...models.errors import is_deliberate, raised
 from ...models.facts import Facts, default_delta
 from ...models.fitted import apart, not_a_release
-from ...models.graph.graph import Graph, Worlds
+from ...models.graph.graph import Features, Graph, Worlds, stored_as
 from ...models.graph.rows_redrawn import redrawn
 from ...models.random.streams import stream
 from ..case import noise_of_its_own
@@ -69,8 +69,9 @@ class Untested(Unasked):
 
 
 def contract(model: Model, graph: Graph | None = None) -> list[Check]:
-    """Checks every clause on graphs of SIZES nodes, each up to its first failure. graph: they have as many columns of features as
-    this graph and, if they have enough nodes, as many classes. A clause for which the model refuses all of them is checked on it.
+    """Checks every clause on graphs of SIZES nodes, each up to its first failure. graph: their features are stored as those of
+    this graph, in as many columns, and graphs with enough nodes have as many classes. A clause for which the model refuses all of
+    them is checked on it.
     """
     checks = []
     for name, clause in CLAUSES.items():
@@ -94,8 +95,8 @@ def _checked(name: str, clause: Callable[[Model, Graph], str | None], model: Mod
     """
     refusals: list[str] = []
     held: list[int] = []
-    columns, classes = (COLUMNS, CLASSES) if audited is None else (audited.dim, audited.classes)
-    graphs = [tiny(n, columns, classes if n >= PARTS * classes else CLASSES) for n in SIZES_OF.get(name, SIZES)]
+    columns, classes, stored = (COLUMNS, CLASSES, None) if audited is None else (audited.dim, audited.classes, audited.x)
+    graphs = [tiny(n, columns, classes if n >= PARTS * classes else CLASSES, stored) for n in SIZES_OF.get(name, SIZES)]
     for graph in (*graphs, *([] if audited is None else [audited])):
         if graph is audited and held:
             break
@@ -116,9 +117,9 @@ def _checked(name: str, clause: Callable[[Model, Graph], str | None], model: Mod
     return Check(name, None if held else refusals[0], sizes=tuple(held))
 
 
-def tiny(nodes: int, columns: int = COLUMNS, classes: int = CLASSES) -> Graph:
+def tiny(nodes: int, columns: int = COLUMNS, classes: int = CLASSES, stored: Features = None) -> Graph:
     """A random undirected graph: training nodes of each class, noisy columns of features that show the class, one node without
-    edges.
+    edges. stored: features as which its own are stored, see `stored_as`.
     """
     rng = stream(nodes, "contract")
     pairs = np.array([(u, v) for u in range(nodes - 1) for v in range(u + 1, nodes - 1)], dtype=np.int64)
@@ -126,7 +127,7 @@ def tiny(nodes: int, columns: int = COLUMNS, classes: int = CLASSES) -> Graph:
     place, part = np.divmod(np.arange(nodes, dtype=np.int64), PARTS)
     y = (part + place * (classes > CLASSES)) % classes
     x = (np.eye(classes, columns)[y] + 0.3 * rng.standard_normal((nodes, columns))).astype(np.float32)
-    return Graph(x, y, pairs[chosen].T.copy(), part < 4, part == 4, part == 5, name="contract")
+    return Graph(stored_as(stored, x), y, pairs[chosen].T.copy(), part < 4, part == 4, part == 5, name="contract")
 
 
 def worlds(graph: Graph, kind: str) -> Worlds:

@@ -17,7 +17,7 @@ from ...accounting.claim import Unit
 from ...models.base import Model, Release
 from ...models.capabilities import ANSWERS, AnswersOtherGraphs, Effort, RunsElsewhere, effort, has
 from ...models.fitted import apart
-from ...models.graph.graph import Graph, Worlds
+from ...models.graph.graph import Features, Graph, Worlds, stored_as
 from ..own.model_file import is_built_in
 from .playing import Play
 from .study import History
@@ -96,7 +96,7 @@ class Answering(Alone):
         if changed:
             raise ValueError(changed)
         nodes, rows = (RING, np.arange(RING)) if elsewhere else (graph.nodes, worlds.watch)
-        asked = np.split(features(2 * nodes, graph.dim), 2)
+        asked = [stored_as(graph.x, x) for x in np.split(features(2 * nodes, graph.dim), 2)]
         answers = [np.asarray(answer(ring(x, graph.classes) if elsewhere else x)) for x in asked]
         if wrong := next((a.shape for a in answers if a.ndim != 3 or a.shape[:2] != (len(worlds), nodes)), None):
             shape = f"(K, nodes, classes) = ({len(worlds)}, {nodes}, {graph.classes})"
@@ -109,11 +109,11 @@ def features(nodes: int, dim: int) -> NDArray[np.float32]:
     return np.modf(STEP * np.arange(1, nodes * dim + 1))[0].reshape(nodes, dim).astype(np.float32)
 
 
-def ring(x: NDArray[np.float32], classes: int) -> Graph:
+def ring(x: Features, classes: int) -> Graph:
     """The graph of a query: a ring of three nodes or more with the features `x`, which are all test nodes."""
-    at = np.arange(len(x))
+    at = np.arange(x.shape[0])
     edges = np.stack([np.append(at[:-1], 0), np.append(at[1:], at[-1])])
-    none, every = np.zeros(len(x), dtype=bool), np.ones(len(x), dtype=bool)
+    none, every = np.zeros(len(at), dtype=bool), np.ones(len(at), dtype=bool)
     return Graph(x, at % classes, edges, none, none, every, name="a ring", classes=classes)
 
 

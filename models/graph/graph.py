@@ -26,6 +26,18 @@ def dense(matrix: Any) -> NDArray[Any]:
     return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
 
 
+def stored_as(other: Features, x: Features) -> Features:
+    """The features `x` as `other` is stored: as a csr_array if it is one, else dense. A user's model that reads one of them may
+    not read the other.
+    """
+    return sp.csr_array(x) if sp.issparse(other) else dense(x)
+
+
+def stored_like(other: Graph, graph: Graph) -> Graph:
+    """The graph, whose features are stored as those of another graph."""
+    return dataclasses.replace(graph, x=stored_as(other.x, graph.x))
+
+
 # attributes that only the engine reads; the AttributeError of a graph does not list them
 NOT_READ = ("incoming", "edge_blocks", "into", "digest", "arc_count", "as_directed")
 

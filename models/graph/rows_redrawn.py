@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .graph import Graph, dense
+from .graph import Graph, dense, stored_as
 
 
 def redrawn(graph: Graph, nodes: NDArray[np.int64], random: np.random.Generator) -> Graph:
@@ -17,14 +17,14 @@ def redrawn(graph: Graph, nodes: NDArray[np.int64], random: np.random.Generator)
     x[nodes] = x[random.integers(graph.nodes, size=(nodes.size, graph.dim)), np.arange(graph.dim)]
     y = graph.y.copy()
     y[nodes] = (y[nodes] + 1 + random.integers(max(graph.classes - 1, 1), size=nodes.size)) % graph.classes
-    return dataclasses.replace(graph, x=sp.csr_array(x) if sp.issparse(graph.x) else x, y=y)
+    return dataclasses.replace(graph, x=stored_as(graph.x, x), y=y)
 
 
 def with_features(graph: Graph, nodes: NDArray[np.int64], rows: NDArray[np.float32] | float) -> Graph:
     """The graph with other features of these nodes: rows of numbers, (nodes, dim), or one number for all features."""
     x = graph.x.toarray() if sp.issparse(graph.x) else graph.x.copy()
     x[nodes] = rows
-    return dataclasses.replace(graph, x=sp.csr_array(x) if sp.issparse(graph.x) else x)
+    return dataclasses.replace(graph, x=stored_as(graph.x, x))
 
 
 def with_rows(graph: Graph, nodes: NDArray[np.int64], other: Graph) -> Graph:

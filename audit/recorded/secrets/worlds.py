@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ....accounting.claim import Unit
 from ....models.capabilities import BoundedDegree, has
-from ....models.graph.graph import Graph, Mask, Worlds, dense, joining
+from ....models.graph.graph import Graph, Mask, Worlds, dense, joining, stored_as
 from ....models.graph.rows_redrawn import redrawn, with_features, with_rows
 from ...case import EDGES
 from ...games.edge_catalogue import catalogue
@@ -279,7 +279,7 @@ def without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: str
     x[nodes] = x.max() + x.min() - x[nodes]
     y = graph.y.copy()
     y[nodes] = (y[nodes] + 1) % graph.classes
-    new = dataclasses.replace(graph, x=sp.csr_array(x) if sp.issparse(graph.x) else x, y=y)
+    new = dataclasses.replace(graph, x=stored_as(graph.x, x), y=y)
     secret = f"a change of the features and the label of {name}"
     return Absence(secret, dataclasses.replace(whole, graph=new), among=nodes, fewer=fewer)
 
