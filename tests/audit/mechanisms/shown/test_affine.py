@@ -21,11 +21,14 @@ from ...recorded.votes import counts
 GRAPH, DELTA, STD = load("campus:n=120:degree=6"), 1e-6, 0.5
 
 
-def released(answer, std=STD):
-    """A function of the noisy counts of neighbours by class."""
+def released(answer, std=STD, of_nodes=0.0):
+    """A function of the noisy counts of neighbours by class. of_nodes: the power of the number of nodes to which the standard
+    deviation is proportional; on GRAPH it is `std`.
+    """
 
     def train(graph, seed):
-        noisy = counts(graph) + std * np.random.default_rng(seed).standard_normal((graph.nodes, graph.classes))
+        scale = std * (graph.nodes / GRAPH.nodes) ** of_nodes
+        noisy = counts(graph) + scale * np.random.default_rng(seed).standard_normal((graph.nodes, graph.classes))
         return {"out": answer(noisy, graph)}
 
     return Looped(train, releases=("out",))
@@ -64,10 +67,11 @@ def bound(model, epsilon):
     return from_mechanisms(case, Recorded(case, GRAPH, Key("affine")).inside)
 
 
-@pytest.mark.parametrize("answer", [by_class, *nightly((total,), (sums_and_a_column,))])
-def test_the_bound_of_an_affine_release_is_the_closed_form_of_its_worst_edge(answer):
-    true = worst(answer)
-    honest, faulty = bound(released(answer), 1.02 * true), bound(released(answer), 0.9 * true)
+@pytest.mark.parametrize(("answer", "of_nodes"), [(by_class, 0), *nightly((total, -0.5), (sums_and_a_column, 0))])
+def test_the_bound_of_an_affine_release_is_the_closed_form_of_its_worst_edge(answer, of_nodes):
+    """The noise of a sum over all nodes has one size on all graphs, so that no smaller graph costs more."""
+    true, model = worst(answer), released(answer, of_nodes=of_nodes)
+    honest, faulty = bound(model, 1.02 * true), bound(model, 0.9 * true)
     assert not honest.refuted
     assert honest.reach < 1.1 * true
     assert faulty.refuted
@@ -83,7 +87,7 @@ def squeezed(noisy, graph):
 @pytest.mark.parametrize("factor", [0.9, *nightly(1.02)])
 def test_a_function_of_sums_costs_what_the_sums_cost(factor):
     true = worst(lambda noisy, graph: noisy.mean(0))
-    found = bound(released(squeezed), factor * true)
+    found = bound(released(squeezed, of_nodes=-0.5), factor * true)
     assert found.refuted == (factor < 1)
     assert found.epsilon == pytest.approx(true, rel=2e-3)
 
