@@ -89,7 +89,7 @@ class Line:
     @property
     def no_upper(self) -> str:
         """Why no accountant gives an upper bound; an empty string if one does, or if none was asked."""
-        computed = [a for a in self.accounts if a.accountant != "published"]
+        computed = [a for a in self.accounts if a.accountant not in ("published", "warning")]
         if not computed or any(a.value is not None and a.is_upper_bound for a in computed):
             return ""
         reasons = {a.unsupported for a in computed if a.unsupported}

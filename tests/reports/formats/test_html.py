@@ -23,7 +23,7 @@ from gnnaudit.reports.figures.style import Plot, save
 from gnnaudit.reports.figures.subgroup_rows import sliced
 from gnnaudit.reports.formats import html
 from gnnaudit.reports.results import AccountRow, AttackRow, BoundRow, Results, Run, SkippedRow, Slice, UtilityRow
-from gnnaudit.reports.summary import UNITS
+from gnnaudit.reports.summary import UNITS, lines
 
 from ..conftest import write_example
 
@@ -146,6 +146,9 @@ def test_a_model_without_a_ledger_gets_one_sentence_in_place_of_the_accountants(
     where = {"model": "mine", "mode": "own", "unit": Unit.NODE, "epsilon": 1.0, "delta": 1e-5}
     rows = [AccountRow(**where, accountant=u.accountant, unsupported=u.unsupported) for u in upper(UnsupportedDpEvent(), 1e-5)]
     assert len(rows) > 5
+    rows.append(AccountRow(**where, accountant="warning", unsupported="delta=1e-05 is above 1/1000", is_upper_bound=False))
+    (line,) = lines(Results(run=Run(name="r"), rows=rows))
+    assert line.no_upper == "the model states no ledger"
     written(tmp_path, *rows)
     text = outline(tmp_path / "report.html").text
     section = text[text.index("Tightest: ") : text.index("Reproduce", text.index("Tightest: "))]
