@@ -92,7 +92,7 @@ def _mechanisms(claims: Sequence[Line]) -> Layer:
 
 def _composition(found: Results, claims: Sequence[Line]) -> Layer:
     rows = [r for r in found.of(AccountRow) if r.value is not None and r.is_upper_bound and math.isfinite(r.value)]
-    accountants = ", ".join(dict.fromkeys(r.accountant for r in rows if r.accountant != "published"))
+    accountants = ", ".join(dict.fromkeys(r.accountant for r in rows if r.computed))
     audits = (*OF_MECHANISMS, WHOLE)
     whole, added = _by(claims, audits), _recorded(found, [line for line in claims if line.own])
     added = [line for line in added if any(math.isfinite(b.value) for b in _bounds(line, (RECORDED,)))]
@@ -200,7 +200,7 @@ def _status(some: Sequence[Line], claims: Sequence[Line], otherwise: str) -> str
 
 def _otherwise(claims: Sequence[Line]) -> str:
     """The status of a layer of the ledger that no audit tested: nothing supports it if no claim has a ledger."""
-    computed = [a for line in claims for a in line.accounts if a.accountant != "published"]
+    computed = [a for line in claims for a in line.accounts if a.computed]
     return "argued" if any(a.unsupported != NO_LEDGER for a in computed) else "assumed"
 
 

@@ -89,7 +89,7 @@ class Line:
     @property
     def no_upper(self) -> str:
         """Why no accountant gives an upper bound; an empty string if one does, or if none was asked."""
-        computed = [a for a in self.accounts if a.accountant not in ("published", "warning")]
+        computed = [a for a in self.accounts if a.computed]
         if not computed or any(a.value is not None and a.is_upper_bound for a in computed):
             return ""
         reasons = {a.unsupported for a in computed if a.unsupported}
@@ -228,7 +228,7 @@ def of_contract(row: SkippedRow) -> bool:
 
 
 def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: float, cause: str | None) -> Line:
-    computed = [a for a in accounts if a.accountant != "published"]
+    computed = [a for a in accounts if a.computed]
     ceiling = [Upper(a.accountant, a.value, a.is_upper_bound, a.unsupported, 0.0) for a in computed]
     tests = [_bound(b) for b in bounds]
     delta = next((r.delta for r in (*accounts, *bounds) if r.delta is not None), None)

@@ -15,8 +15,8 @@ AGREE = 1e-3  # relative tolerance; smaller differences come from the accountant
 @dataclass(frozen=True)
 class Cost:
     """Epsilons of one ledger, in nats. true: the tightest valid upper bound. printed: the value that the paper prints, with a
-    `note` about it. as_coded: the value that the paper's code computes. rows: the values of all accountants. contradicted:
-    whether a lower bound exceeds `true`, so that the ledger does not describe what was run.
+    `note` about it. as_coded: the value that the paper's code computes. rows: the values of all accountants. warnings: about the
+    ledger and the claim. contradicted: whether a lower bound exceeds `true`, so that the ledger does not describe what was run.
     """
 
     key: Key
@@ -25,6 +25,7 @@ class Cost:
     true: float | None
     note: str
     rows: tuple[AccountRow, ...]
+    warnings: tuple[str, ...] = ()
     contradicted: bool = False
 
     @property
@@ -53,17 +54,20 @@ def costs(lines: list[Line]) -> list[Cost]:
 
 
 class Reasons(NamedTuple):
-    """(source, reason), once each. differs: for epsilons that are not the true one. missing: for those that are not known."""
+    """(source, reason), once each. differs: for epsilons that are not the true one. missing: for those that are not known. warned:
+    warnings about ledgers and claims.
+    """
 
     differs: list[tuple[str, str]]
     missing: list[tuple[str, str]]
+    warned: list[tuple[str, str]]
 
 
 def reasons(costs: list[Cost]) -> Reasons:
     """The reasons for every epsilon of a paper or an accountant that is missing or not the true one, and for every ledger that a
     lower bound contradicts.
     """
-    found, missing = [], []
+    found, missing, warned = [], [], []
     for cost in costs:
         who = name(cost.key.model, cost.key.mode)
         if cost.contradicted:
@@ -71,17 +75,19 @@ def reasons(costs: list[Cost]) -> Reasons:
             found.append((who, why))
         if cost.note:
             found.append((f"{who}, published", cost.note))
+        warned += [(who, warning) for warning in cost.warnings]
         for row in cost.rows:
             if row.unsupported and not cost.why:
                 missing.append((f"{row.accountant}, {who}", row.unsupported))
             elif row.note and not cost.why and not cost.agrees(row.value):
                 found.append((row.accountant, SHARE.sub("", row.note)))
-    return Reasons(list(dict.fromkeys(found)), list(dict.fromkeys(missing)))
+    return Reasons(*(list(dict.fromkeys(each)) for each in (found, missing, warned)))
 
 
 def _cost(line: Line) -> Cost:
     published = next((a for a in line.accounts if a.accountant == "published"), None)
     true = line.upper[0] if line.upper else None
-    rows = tuple(a for a in line.accounts if a is not published)
+    rows = tuple(a for a in line.accounts if a.computed)
+    warnings = tuple(a.unsupported or "" for a in line.accounts if a.accountant == "warning")
     printed, coded, note = (published.value, published.as_coded, published.note) if published else (None, None, "")
-    return Cost(line.key, printed, coded, true, note, rows, line.contradicted)
+    return Cost(line.key, printed, coded, true, note, rows, warnings, line.contradicted)

@@ -155,6 +155,7 @@ def test_a_model_without_a_ledger_gets_one_sentence_in_place_of_the_accountants(
     assert section.count("the model states no ledger") == 1
     assert "Unsupported" not in text
     assert "No upper bound: the model states no ledger." in text
+    assert "Warnings mine (own): delta=1e-05 is above 1/1000" in " ".join(section.split())
 
 
 def test_a_ledger_is_shown_with_six_digits():
