@@ -74,8 +74,8 @@ class AccountRow(Row):
     """The epsilon of a ledger by one accountant. value: nats; None if the accountant declines, with the reason in `unsupported`.
 
     A row of accountant "published" has the epsilon that the paper prints, and in `as_coded` the epsilon that the paper's code
-    computes. A row of accountant "warning" has a warning about the ledger or the claim in `unsupported`. own: whether the model is
-    a user's own, so that only its author vouches for the ledger. from_ledger: whether only this ledger supports the claim.
+    computes. A row of accountant "warning" has a warning about the ledger or the claim in `unsupported`. own: whether the model
+    is a user's own, so that only its author vouches for the ledger. from_ledger: whether only this ledger supports the claim.
     """
 
     kind: Literal["account"] = "account"

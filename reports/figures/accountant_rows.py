@@ -54,8 +54,8 @@ def costs(lines: list[Line]) -> list[Cost]:
 
 
 class Reasons(NamedTuple):
-    """(source, reason), once each. differs: for epsilons that are not the true one. missing: for those that are not known. warned:
-    warnings about ledgers and claims.
+    """(source, reason), once each. differs: for epsilons that are not the true one. missing: for those that are not known.
+    warned: warnings about ledgers and claims.
     """
 
     differs: list[tuple[str, str]]
