@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -311,7 +312,9 @@ def other_count(base: Play, others: Sequence[Play]) -> str:
     if other is None:
         return ""
     fewer, more = sorted((base.draws, other.draws), key=len)
-    text = f"another seed draws more or fewer numbers, at {more[len(fewer)].where}"
+    left = Counter(draw.where for draw in fewer)
+    left.subtract(draw.where for draw in more)
+    text = f"another seed draws more or fewer numbers, at {next(draw.where for draw in more if left[draw.where] < 0)}"
     way = "let every run draw equally many: train all epochs and keep the best, or draw one array before the loop or the `if`"
     return f"{text}, as a loop with draws that ends at a noisy comparison does, or a draw within an `if`; {way}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,8 +19,8 @@ MOST = 1 << 30  # how many numbers a recording reads at most
 @dataclass(frozen=True)
 class Result:
     """A value that a line gave to a variable or passed to or from a function. where: this line, then the calling lines. name: of
-    the variable, or "" for what a function returned. value: a digest. old: whether a variable had this value when the recording
-    began.
+    the variable or its entry, or "" for what a function returned. value: a digest. old: whether a variable had this value when
+    the recording began.
     """
 
     where: tuple[str, ...]
@@ -46,6 +46,20 @@ def digest(value: Any) -> int | None:
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "iufb":
         return None
     return hash((value.shape, np.ascontiguousarray(value, dtype=np.float64).tobytes()))
+
+
+def parts(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Variables by name, with the first 100 entries of a list, tuple or dict in its place, because a line that adds an entry
+    computes only this one.
+    """
+    found: dict[str, Any] = {}
+    for name, value in variables.items():
+        entries = list(value.values()) if isinstance(value, dict) else value
+        if isinstance(entries, (list, tuple)):
+            found.update((f"{name}[{at}]", entry) for at, entry in enumerate(entries[:100]))
+        else:
+            found[name] = value
+    return found
 
 
 def size(value: Any) -> int:
@@ -106,7 +120,7 @@ class Results:
         self.found.append(Result(where, name, number, number in (self.old or ())))
 
     def digests(self, frame: Any) -> dict[str, int]:
-        variables = frame.f_locals
+        variables = parts(frame.f_locals)
         self.left -= sum(map(size, variables.values()))
         return {name: number for name, value in variables.items() if (number := digest(value)) is not None}
 

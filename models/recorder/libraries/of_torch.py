@@ -38,6 +38,7 @@ CALLERS = 12  # largest number of calls, from the draw outwards, whose variables
 STATE, LEFT, USED, WORDS, COUNT = 5056, slice(8, 12), slice(16, 24), slice(24, 5016), 624
 DOUBLE, FLOAT = slice(5016, 5040), slice(5048, 5052)
 DOUBLE_KEPT, FLOAT_KEPT = slice(5040, 5044), slice(5052, 5053)
+IN_PARTS = ("trunc_normal_", "orthogonal_")  # functions of torch.nn.init that draw other numbers than the ones that they fill in
 MAKERS = ("tensor", "as_tensor", "asarray", "from_dlpack")  # functions that make tensors of other numbers
 FORM = ("device", "layout", "pin_memory", "memory_format", "dtype")  # options that say nothing about the law of the numbers
 
@@ -99,6 +100,8 @@ def fills_parameter(tensor: Any) -> bool:
     import torch
 
     place, frame = tensor.data_ptr(), sys._getframe(1)
+    if isinstance(tensor, torch.nn.Parameter):
+        return True
     for _ in range(CALLERS):
         if frame.f_back is None or not place:
             return False
@@ -206,8 +209,9 @@ def _absent() -> tuple[Any, ...]:
 @contextmanager
 def replaced() -> Iterator[dict[int, Any]]:
     """Within this context, every random operator of this thread is recorded. A normal, Laplace, Gumbel or geometric sample of
-    `torch.distributions` is one draw, and so is a multivariate normal one whose coordinates are independent. Yields id of an
-    original -> its replacement, of functions that modules may have imported.
+    `torch.distributions` is one draw, and so is a multivariate normal one whose coordinates are independent, and what a
+    function of IN_PARTS fills into a parameter. Yields id of an original -> its replacement, of functions that modules may have
+    imported.
     """
     import torch
     from torch.distributions import Geometric, Gumbel, Laplace, MultivariateNormal, Normal
@@ -263,6 +267,10 @@ def replaced() -> Iterator[dict[int, Any]]:
         put(torch.Tensor, "tolist", tolist)
         put(torch.Tensor, "__array_wrap__", array_wrap)
         new = {id(plain): torch.nn.functional.dropout}
+        for name in IN_PARTS:
+            original = getattr(torch.nn.init, name)
+            new[id(original)] = _initial(original)
+            put(torch.nn.init, name, new[id(original)])
         for name in MAKERS:
             original = getattr(torch, name)
             new[id(original)] = made_of(original)
@@ -322,6 +330,27 @@ def _sample(sample: Any, law: str) -> Any:
         finally:
             recorder.inside = False
         record(recorder, result, lambda: Draw(law, plain(result).copy(), calling_line(), plain(self.loc), plain(scale)))
+        return result
+
+    return recorded
+
+
+@cache
+def _initial(fill: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a function that fills a tensor with initial weights, so that those of a parameter are recorded as one draw, however
+    many numbers the function draws.
+    """
+
+    def recorded(tensor: Any, *args: Any, **options: Any) -> Any:
+        recorder = Active.recorder
+        if recorder is None or recorder.inside or not fills_parameter(tensor):
+            return fill(tensor, *args, **options)
+        recorder.inside = True
+        try:
+            result = fill(tensor, *args, **options)
+        finally:
+            recorder.inside = False
+        record(recorder, result, lambda: Draw("initial weights", plain(result).copy(), calling_line(), weights=True))
         return result
 
     return recorded

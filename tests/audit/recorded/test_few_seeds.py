@@ -12,10 +12,11 @@ from gnnaudit.audit.audits.differential import differential
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.recorded.paths import seeded
+from gnnaudit.audit.recorded.playing import Play
 from gnnaudit.audit.recorded.secrets.worlds import without_one
 from gnnaudit.audit.recorded.seeds import few_values
-from gnnaudit.audit.recorded.study import study, sure, switches_by_seed
-from gnnaudit.models.recorder import recording
+from gnnaudit.audit.recorded.study import other_count, study, sure, switches_by_seed
+from gnnaudit.models.recorder import Draw, recording
 from gnnaudit.reports.evidence import judge
 
 from ...nightly import nightly
@@ -267,3 +268,18 @@ def test_a_seed_that_switches_the_noise_off_is_found_if_it_is_not_rare(share, fo
     model = Looped(train)
     assert switches_by_seed(model, GRAPH, Key("switch"), study(model, GRAPH, Key("switch"), False).base) == found
     assert (verdict(model) == "inconclusive") == found
+
+
+@pytest.mark.parametrize("extra", [1, 3])
+@pytest.mark.parametrize("longer", [0, 1])
+def test_the_line_that_draws_more_numbers_with_another_seed_is_named_and_no_later_one(extra, longer):
+    """The loop at line 2 draws again and again; the noise at line 5 is drawn once."""
+
+    def run(times):
+        lines = [1, *([2] * times), 5]
+        return Play({}, [Draw("normal", np.zeros(3), f"mine.py, line {line}") for line in lines])
+
+    runs = [run(2), run(2 + extra)]
+    said = other_count(runs[longer], [runs[1 - longer]])
+    assert said.startswith("another seed draws more or fewer numbers, at mine.py, line 2, as a loop")
+    assert other_count(runs[0], [run(2)]) == ""

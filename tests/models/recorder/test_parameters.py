@@ -48,12 +48,68 @@ def by_torch():
     nn.init.kaiming_uniform_(model.layer.weight.data)
 
 
-@pytest.mark.parametrize("build", [of_pyg, of_pyg_linear, by_method, by_apply, by_parameters, by_torch])
+def truncated():
+    nn.init.trunc_normal_(Own().layer.weight, std=0.5)
+
+
+def truncated_far():
+    nn.init.trunc_normal_(Own().layer.weight, a=1.0, b=2.0)  # PyTorch rejects most numbers, so it draws many
+
+
+def truncated_data():
+    model = Own()
+    nn.init.trunc_normal_(model.layer.weight.data, std=0.5)
+
+
+def orthogonal():
+    nn.init.orthogonal_(Own().layer.weight)
+
+
+INITS = [truncated, truncated_far, truncated_data, orthogonal]
+
+
+@pytest.mark.parametrize("build", [of_pyg, of_pyg_linear, by_method, by_apply, by_parameters, by_torch, *INITS])
 def test_numbers_that_fill_a_parameter_are_initial_weights(build):
     with recording() as found:
         build()
     assert found.draws
     assert all(draw.weights for draw in found.draws)
+
+
+@pytest.mark.parametrize("build", INITS)
+def test_a_function_that_draws_other_numbers_than_the_weights_is_one_draw_with_every_seed(build):
+    """A Linear draws its weights by one operator when it is made."""
+    drawn = []
+    for seed in range(12):
+        torch.manual_seed(seed)
+        with recording() as found:
+            build()
+        drawn.append(found.draws[-1])
+        assert len(found.draws) == 2
+    assert {draw.law for draw in drawn} == {"initial weights"}
+    assert len({draw.values.tobytes() for draw in drawn}) == len({draw.began for draw in drawn}) == 12
+
+
+def test_a_run_with_another_seed_gets_the_weights_of_the_script():
+    def weights(seed):
+        torch.manual_seed(seed)
+        layer = nn.Linear(5, 3, bias=False)
+        nn.init.trunc_normal_(layer.weight, a=1.0, b=2.0)
+        return layer.weight.detach().numpy()
+
+    with recording() as first:
+        before = weights(1)
+    with recording(lambda at, draw: first.draws[at].values) as _:
+        after = weights(2)
+    assert (before == after).all()
+    assert (weights(2) != before).all()
+
+
+def test_a_tensor_that_is_no_parameter_keeps_the_draws_of_its_operators():
+    with recording() as found:
+        nn.init.trunc_normal_(torch.empty(40), a=1.0, b=2.0)
+    assert len(found.draws) > 1
+    assert not any(draw.weights for draw in found.draws)
 
 
 def onto_gradients():

@@ -29,6 +29,10 @@ def program(x, begun, kind):
     elif kind == "number":
         step = 1 / float(exact)
         total = same * step
+    elif kind == "list":
+        hops = [exact]
+        hops.append(same)
+        total = np.full(3, sum(hops)[0])
     else:
         total = halved(same)
     return {"posteriors": total, "raw": exact if kind == "returned" else 0.0}
@@ -58,6 +62,7 @@ def line_of(text):
         ("branch", "total = same + 1"),
         ("argument", "total = halved(same * exact)"),
         ("number", "step = 1 / float(exact)"),
+        ("list", "total = np.full(3, sum(hops)[0])"),
         ("returned", 'return {"posteriors": total, "raw": exact if kind == "returned" else 0.0}'),
     ],
 )
