@@ -13,7 +13,7 @@ TELLING = (
     "noise of another value",
     "not follow",
 )
-FAULTS = (*TELLING[:-1], "same for all seeds", "no recorded noise covers", "is used at", "is used twice")  # each one can leak
+FAULTS = (*TELLING[:-1], "same for all seeds", "is used at", "is used twice")  # each one can leak
 LEVEL = 1e-4  # level of a check: the probability that it withdraws a bound although its condition holds
 
 

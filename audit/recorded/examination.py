@@ -54,6 +54,7 @@ SIZES = (1.0, 64.0)  # in units of the noise at scale 1: changes of the noise on
 ATTEMPTS = 4  # largest number of secrets for which a `Certificate` is searched
 SECRETS = ((5_000, 24), (20_000, 6))  # (most nodes, secrets that are removed one by one); three for larger graphs
 ONE_PICK = "if its probabilities depend on the data, draw each value by a call of its own, which is then judged by them"
+LINES = 3  # lines of draws that a sentence names
 
 ManyAbsent = tuple[Absence, Forced | None, dict, dict[str, str]]  # see `_without_many`
 
@@ -334,8 +335,16 @@ def _without(made: Study, absent: Absence) -> tuple[dict, Forced | None, dict[st
     except Diverged as line:
         return {}, None, {cell.array: f"{absent.secret} changes what is drawn ({line})" for cell in made.base.cells}
     differ = changed(made, other.play, absent.hidden)
-    texts = {cell.array: f"{absent.secret} changes {cell} and no recorded noise covers this change" for cell in differ}
-    return differ, other, texts
+    uncovered = f"and no recorded noise covers this change{_other_draws(made) if differ else ''}"
+    return differ, other, {cell.array: f"{absent.secret} changes {cell} {uncovered}" for cell in differ}
+
+
+def _other_draws(made: Study) -> str:
+    """The end of a sentence about a change that no noise covers: the lines whose draws may cover it nevertheless; "" if none."""
+    noise = {at for source in made.sources for at, _ in source.block.parts}
+    draws = [d for at, d in enumerate(made.base.draws) if at not in noise and at not in made.of_one_value and not d.weights]
+    lines = ", ".join(list(dict.fromkeys(draw.line for draw in draws))[:LINES])
+    return f"; the random numbers of {lines} may cover it in a way that the recorder does not follow" if lines else ""
 
 
 def _move(made: Study, other: Forced, absent: Absence, shared: Common | None = None) -> Move:
