@@ -34,6 +34,7 @@ PLACEHOLDER = re.compile(r"\{(\w+)\}")
 TEXTS = ("command", "unit", "ledger", "source", "name", "python", "checkout")
 LISTS = ("releases", "requires", "public")
 KEYS = (*TEXTS, *LISTS, "noise_std", "values", "claim")
+EXAMPLES = {"command": "python train.py {worlds} {out}", "unit": "undirected-edge"}  # keys that every declaration needs
 SMALL = 1 << 20  # largest size in bytes of a file of numbers, such as noise_std.npy
 ASKED = """
 import importlib.metadata as m, importlib.util as u, json, sys
@@ -134,9 +135,11 @@ def declared(path: Path, *, checkout: Path | None = None, python: str | None = N
 
 def _declared(table: dict[str, Any], path: Path, digest: str) -> Declared:
     _typed(table)
-    for key in ("command", "unit"):
+    if "unit" in table.get("claim", {}):
+        table = {"unit": table["claim"]["unit"], **table}
+    for key, example in EXAMPLES.items():
         if key not in table:
-            raise ValueError(f"{key}: missing. docs/own-program.md shows a declaration.")
+            raise ValueError(f'{key}: missing. Write a line such as {key} = "{example}" above the first table of the file.')
     if table["unit"] not in tuple(Unit):
         raise ValueError(f"unit={table['unit']!r}: must be one of {', '.join(Unit)}.")
     values = {name: float(v) for name, v in table.get("values", {}).items()}

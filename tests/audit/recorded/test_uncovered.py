@@ -12,7 +12,7 @@ GRAPH, CLAIM = load("campus:n=120:degree=6"), Claim(2.0, 0.0)
 def by_index(graph, seed):
     """Randomised response of each pair at e^2 / (1 + e^2), by lists of pairs, so that the recorder does not follow the coins."""
     pairs = np.triu_indices(graph.nodes, 1)
-    flipped = np.flatnonzero(np.random.default_rng(seed).random(len(pairs[0])) < 1 / (1 + np.exp(2.0)))
+    flipped = np.flatnonzero(np.random.default_rng(seed).binomial(1, 1 / (1 + np.exp(2.0)), len(pairs[0])))
     table = np.triu(graph.adjacency().toarray(), 1)
     table[pairs[0][flipped], pairs[1][flipped]] = 1 - table[pairs[0][flipped], pairs[1][flipped]]
     return {"table": table}

@@ -165,11 +165,20 @@ def test_another_program_has_another_digest(tmp_path):
     assert before.audited["program"] != after.audited["program"]
 
 
+def test_a_declaration_with_a_claim_need_not_name_the_unit_twice(tmp_path):
+    command = '"python {checkout}/x.py {worlds} {out}"'
+    path = tmp_path / "own.toml"
+    path.write_text(f"command = {command}\ncheckout = '.'\n[claim]\nepsilon = 1\nunit = 'node'\n")
+    assert declared(path).unit is Unit.NODE
+    path.write_text(f"command = {command}\ncheckout = '.'\nunit = 'features'\n[claim]\nepsilon = 1\nunit = 'node'\n")
+    assert declared(path).unit is Unit.FEATURES
+
+
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ({"command": None}, "command: missing"),
-        ({"unit": None}, "unit: missing"),
+        ({"command": None}, r'command: missing\. Write a line such as command = "python train\.py {worlds} {out}"'),
+        ({"unit": None}, 'unit: missing. Write a line such as unit = "undirected-edge"'),
         ({"unit": "edges"}, "unit='edges': must be one of"),
         ({"command": "two_hops"}, "must contain {worlds}"),
         ({"command": "a 'b {worlds} {out}"}, "command=.*: No closing quotation"),
