@@ -166,11 +166,11 @@ def test_another_program_has_another_digest(tmp_path):
 
 
 def test_a_declaration_with_a_claim_need_not_name_the_unit_twice(tmp_path):
-    command = '"python {checkout}/x.py {worlds} {out}"'
+    command = '"python x.py {worlds} {out}"'
     path = tmp_path / "own.toml"
-    path.write_text(f"command = {command}\ncheckout = '.'\n[claim]\nepsilon = 1\nunit = 'node'\n")
+    path.write_text(f"command = {command}\n[claim]\nepsilon = 1\nunit = 'node'\n")
     assert declared(path).unit is Unit.NODE
-    path.write_text(f"command = {command}\ncheckout = '.'\nunit = 'features'\n[claim]\nepsilon = 1\nunit = 'node'\n")
+    path.write_text(f"command = {command}\nunit = 'features'\n[claim]\nepsilon = 1\nunit = 'node'\n")
     assert declared(path).unit is Unit.FEATURES
 
 
