@@ -308,6 +308,7 @@ def study(
     setting = Setting(case, graph, store, key, plan.rounds, alpha, plan.alpha, **limits, shared={"recorded": runs})
     for audit in audits:
         results: tuple[Outcome, ...] = ()
+        begun = Played.runs
         try:
             if reason := left_out(audit, case, plan, outcomes):
                 raise ValueError(reason)
@@ -319,7 +320,9 @@ def study(
                 results = confirmed(audit, results[0], setting, rested)
         except ValueError as fault:  # the audit refuses the case, or the model or the graph does not allow the audit
             if isinstance(fault, TrainingFailed):
-                failures[f"audit {audit.name}"] = fault
+                number = Played.runs - begun
+                which = f" (in training {number} of this audit)" if number > 1 else ""
+                failures[f"audit {audit.name}"] = TrainingFailed(f"{fault}{which}")
             elif isinstance(fault, Refused):
                 refusals.append(fault)
             skipped.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))

@@ -2,9 +2,10 @@
 
 import sys
 
+import numpy as np
 import pytest
 
-from gnnaudit import Claim, audit, load
+from gnnaudit import Claim, Effort, Looped, audit, load
 from gnnaudit.accounting.gaussian import mu_of_claim
 from gnnaudit.audit.own.programs.program import External
 from gnnaudit.reports.results import SkippedRow
@@ -67,3 +68,21 @@ def test_a_failure_within_the_audit_is_named_with_its_line_and_ends_inconclusive
 def test_if_every_training_fails_nothing_was_tested(tmp_path):
     with pytest.raises(ValueError, match=f"nothing was tested.*line {LINE}: RuntimeError: an empty class"):
         audited("True", 1.0, tmp_path)
+
+
+@pytest.mark.parametrize("first", [1, 3])
+def test_a_run_in_which_nothing_was_tested_says_in_which_training_the_audit_failed(first):
+    """The first training may fail because the model is wrong, a later one because of its noise."""
+    begun = []
+
+    def train(graph, seed):
+        begun.append(seed)
+        if len(begun) >= first:
+            raise RuntimeError("no such size")
+        return {"count": graph.degree + np.random.default_rng(seed).laplace(0, 2, graph.nodes)}
+
+    model = type("Brief", (Looped,), {"effort": Effort(thorough=False)})(train, releases=("count",))
+    with pytest.raises(ValueError, match="RuntimeError: no such size") as fault:
+        audit(model, load("campus:n=120:degree=6"), Claim(1.0, 0.0), audits="differential")
+    assert ("(in training 3 of this audit)" in str(fault.value)) == (first == 3)
+    assert ("of this audit" in str(fault.value)) == (first > 1)
