@@ -145,8 +145,10 @@ def calculated(operation: Any, terms: Sequence[Any], result: Any) -> Any:
     coins = [term for term in terms if isinstance(term, Coins)]
     known = [each.arithmetic for each in coins if each.arithmetic is not None]
     plain, negates = [term for term in terms if not isinstance(term, Coins)], operation in NOT
-    if operation not in ARITHMETIC or len(known) < len(coins) or any(each.coins is not known[0].coins for each in known):
+    if operation not in ARITHMETIC or len(known) < len(coins):
         return result
+    if any(each.coins is not known[0].coins for each in known):
+        return of_two_coins(operation, coins[0], coins[1], _plain(result))
     if not all(map(small, plain)) or (negates and result.dtype != bool):
         return result
 
@@ -165,6 +167,26 @@ def calculated(operation: Any, terms: Sequence[Any], result: Any) -> Any:
         result.coins = dataclasses.replace(result.coins, arithmetic=own)
         return result
     return drawn(_plain(result), coins[0].changed(chance=None, own=None, data=None, arithmetic=own))
+
+
+def of_two_coins(operation: Any, one: Coins, other: Coins, result: NDArray[Any]) -> Any:
+    """The result of an operation on two arrays of bits that two coins decide, as in `(bits & kept) | (~bits & added)`: a report
+    if each entry can get both values, else `result`.
+    """
+    first, second = one.arithmetic, other.arithmetic
+    if first is None or second is None or not (first.data and second.data) or not one.shape == other.shape == result.shape:
+        return result
+    if any(each.mirrored or each.turned or each.spread for each in (one, other)) or not apart((*one.draws, *other.draws)):
+        return result
+    chance = np.zeros(result.shape)
+    for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        bits = operation(first.if_all_were(a, one.shape, bool), second.if_all_were(b, other.shape, bool))
+        if not small(bits) or np.any((bits != 0) & (bits != 1)):
+            return result
+        chance += bits * (first.chance if a else 1 - first.chance) * (second.chance if b else 1 - second.chance)
+    if not np.all((chance > 0) & (chance < 1)):
+        return result
+    return one.report((0.0, 1.0), of_two(chance), result, other.draws)
 
 
 def small(numbers: Any) -> bool:

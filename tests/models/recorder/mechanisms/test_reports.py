@@ -11,6 +11,7 @@ from gnnaudit.models.recorder.mechanisms.sharing import again
 BITS = np.arange(12).reshape(3, 4) % 3 == 0
 LABELS = np.arange(12).reshape(3, 4) % 5
 SHARES = np.linspace(0.2, 0.8, 12).reshape(3, 4)
+ONES = np.ones((3, 4), dtype=bool)
 EDGES = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 0], [1, 0, 0, 0]], dtype=bool)
 FLIPPED = np.where(BITS, 0.7, 0.3)  # the probability of a 1 if each bit is flipped with probability 0.3
 CHANGED = np.where(LABELS[..., None] == np.arange(5), 0.7 + 0.06, 0.06)  # a label, or with probability 0.3 any of five
@@ -127,6 +128,21 @@ OF_UNARY = [
         )
     ),
 ]
+BY_TWO_COINS = [
+    lambda rng: (BITS & (rng.random((3, 4)) < 0.5)) | (~BITS & (rng.random((3, 4)) < 0.1)),
+    lambda rng: np.logical_or(BITS & (rng.random((3, 4)) >= 0.5), np.logical_and(rng.random((3, 4)) < 0.1, np.logical_not(BITS))),
+    lambda rng: (BITS & rng.binomial(1, 0.5, (3, 4))) | ((1 - BITS) & rng.binomial(1, 0.1, (3, 4))),
+    lambda rng: BITS * rng.integers(0, 2, (3, 4)) + (1 - BITS) * (rng.random((3, 4)) < 0.1),
+    lambda rng: BITS - BITS * rng.integers(0, 2, (3, 4)) + (1 - BITS) * rng.binomial(1, 0.1, (3, 4)),
+    of_torch(lambda torch: (torch.tensor(BITS) & (torch.rand(3, 4) < 0.5)) | (~torch.tensor(BITS) & (torch.rand(3, 4) < 0.1))),
+    of_torch(
+        lambda torch: (
+            torch.tensor(BITS).float() * torch.bernoulli(torch.full((3, 4), 0.5))
+            + (1 - torch.tensor(BITS).float()) * torch.bernoulli(torch.full((3, 4), 0.1))
+        )
+    ),
+]
+BOTH = np.where(BITS, 0.3 + 0.7 * 0.2, 0.2)  # a bit that is kept with 0.3, or a 1 with 0.2 in any case
 SCORES = np.arange(15.0).reshape(3, 5) % 4
 POWERS = np.exp(SCORES / 2)
 OF_SCORES = [
@@ -160,7 +176,12 @@ def followed(way, seed=1, script=None):
         *((w, CHANGED) for w in OF_FIVE),
         *((w, LYING) for w in LIES),
         *((w, OF_SHIFTS) for w in SHIFTED),
-        *((w, with_two(UNARY)) for w in OF_UNARY),
+        *((w, with_two(UNARY)) for w in (*OF_UNARY, *BY_TWO_COINS)),
+        (lambda rng: (BITS & (rng.random((3, 4)) < 0.3)) | (ONES & (rng.random((3, 4)) < 0.2)), with_two(BOTH)),
+        (
+            lambda rng: BITS * (rng.random((3, 4)) < 0.3) + (1 - BITS) * ~(rng.random((3, 4)) < 0.3),
+            with_two(np.where(BITS, 0.3, 0.7)),
+        ),
         *((w, POWERS / POWERS.sum(1, keepdims=True)) for w in OF_SCORES),
     ],
 )
@@ -174,7 +195,7 @@ def test_each_way_of_reporting_has_the_probabilities_of_its_closed_form(way, cha
     assert report.line.startswith("test_reports.py, line ")
 
 
-@pytest.mark.parametrize("way", [*FLIPS, *OWN, *OF_FIVE, *LIES, *SHIFTED, *OF_UNARY, *OF_SCORES])
+@pytest.mark.parametrize("way", [*FLIPS, *OWN, *OF_FIVE, *LIES, *SHIFTED, *OF_UNARY, *BY_TWO_COINS, *OF_SCORES])
 def test_the_report_of_another_run_takes_its_place(way):
     first, found = followed(way)
     second, (again,) = followed(way, seed=2, script=found)
@@ -257,6 +278,12 @@ def same_numbers_twice(rng):
     return np.where(numbers < 0.7, BITS, numbers < 0.85)
 
 
+def two_of_one_seed(rng):
+    seed = int(rng.integers(2**31))
+    one, other = (np.random.default_rng(seed).random((3, 4)) for _ in range(2))
+    return (BITS & (one < 0.7)) | (~BITS & (other < 0.3))
+
+
 def one_seed_twice(rng):
     seed = int(rng.integers(2**31))
     one, other = (np.random.default_rng(seed).random((3, 4)) for _ in range(2))
@@ -299,7 +326,11 @@ def one_seed_twice(rng):
         arithmetic(lambda c, b: np.abs(b + c)),
         arithmetic(lambda c, b: b * (1 - c) + SHARES * c),
         lambda rng: BITS * ((u := rng.random((3, 4))) < 0.3) + (1 - BITS) * (u > 0.7),  # two bars, so two coins
-        lambda rng: BITS * (rng.random((3, 4)) < 0.3) + (1 - BITS) * ~(rng.random((3, 4)) < 0.3),
+        lambda rng: (BITS & (rng.random((3, 4)) < 0.3)) | (BITS & (rng.random((3, 4)) < 0.3)),  # keeps or drops
+        lambda rng: (BITS & ((u := rng.random((3, 4))) < 0.3)) | (~BITS & (u < 0.1)),
+        lambda rng: (BITS & (rng.random((3, 4)) < 0.3)) | (~BITS & (rng.random((3, 1)) < 0.1)),
+        lambda rng: BITS * (rng.random((3, 4)) < 0.3) + (rng.random((3, 4)) < 0.3) * np.ones((3, 4), int),  # up to 2
+        two_of_one_seed,
         of_torch(lambda torch: torch.rsub((torch.rand(3, 4) < 0.3).long(), torch.tensor(BITS).long(), alpha=2).abs()),
         of_torch(in_place_arithmetic),  # the data are overwritten before the recorder reads them
         of_torch(lambda torch: torch.nn.functional.dropout(torch.tensor(SHARES), 0.5)),
